@@ -1,0 +1,1 @@
+//! What runs under the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
