@@ -1,1 +1,5 @@
 //! What runs under the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
+
+pub mod store;
+
+pub use store::{Store, StoreError, StoreErrorKind};
