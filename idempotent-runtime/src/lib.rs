@@ -2,4 +2,5 @@
 
 pub mod store;
 
+pub use store::memory::MemoryStore;
 pub use store::{Store, StoreError, StoreErrorKind};

@@ -12,6 +12,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+pub mod memory;
+
 /// Keeps records under keys, changing them by compare-and-set only.
 ///
 /// Every operation may be sent twice, because a reply may be lost: the second send changes nothing
