@@ -1,0 +1,36 @@
+//! For tests: stores that fail on purpose, stores that count, a private Redis server, and the suite
+//! that every [`Store`](crate::Store) has to pass.
+//!
+//! Time is [`tokio::time`] everywhere in this crate, so the test clock is `tokio::time::pause()`,
+//! or `#[tokio::test(start_paused = true)]`: for everything but real servers.
+
+pub mod conformance;
+mod counting;
+mod faulty;
+#[cfg(unix)]
+mod redis_server;
+
+pub use self::counting::{CountingStore, Counts};
+pub use self::faulty::{Fault, FaultyStore};
+#[cfg(unix)]
+pub use self::redis_server::RedisServer;
+#[doc(inline)]
+pub use crate::__conformance as conformance;
+
+/// An operation of a [`Store`](crate::Store).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// [`Store::claim`](crate::Store::claim)
+    Claim,
+    /// [`Store::replace`](crate::Store::replace)
+    Replace,
+    /// [`Store::remove`](crate::Store::remove)
+    Remove,
+    /// [`Store::get`](crate::Store::get)
+    Get,
+}
+
+impl Op {
+    /// All four.
+    pub const ALL: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
+}

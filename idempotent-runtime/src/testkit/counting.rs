@@ -1,0 +1,110 @@
+//! A store that counts what is sent to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::Op;
+use crate::store::{Claim, Entry, Store, StoreError, Swap};
+
+/// Counts the operations that are sent to the store inside; a clone shares the counts.
+///
+/// A send counts when its future is first polled, answered or not.
+#[derive(Debug, Clone)]
+pub struct CountingStore<S> {
+    store: S,
+    counts: Arc<[AtomicUsize; Op::ALL.len()]>,
+}
+
+/// How often each operation was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Sends of [`Store::claim`].
+    pub claim: usize,
+    /// Sends of [`Store::replace`].
+    pub replace: usize,
+    /// Sends of [`Store::remove`].
+    pub remove: usize,
+    /// Sends of [`Store::get`].
+    pub get: usize,
+}
+
+impl Counts {
+    /// Sends of any operation.
+    pub fn total(self) -> usize {
+        self.claim + self.replace + self.remove + self.get
+    }
+}
+
+impl<S> CountingStore<S> {
+    /// Counts what is sent to `store`.
+    pub fn new(store: S) -> Self {
+        Self {
+            store,
+            counts: Arc::default(),
+        }
+    }
+
+    /// What was sent so far.
+    pub fn counts(&self) -> Counts {
+        let [claim, replace, remove, get] = [Op::Claim, Op::Replace, Op::Remove, Op::Get]
+            .map(|op| self.of(op).load(Ordering::SeqCst));
+        Counts {
+            claim,
+            replace,
+            remove,
+            get,
+        }
+    }
+
+    /// Counts from zero again.
+    pub fn reset(&self) {
+        for op in Op::ALL {
+            self.of(op).store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// The store inside, to send without counting.
+    pub fn inner(&self) -> &S {
+        &self.store
+    }
+
+    fn of(&self, op: Op) -> &AtomicUsize {
+        &self.counts[op as usize]
+    }
+
+    fn count(&self, op: Op) -> &S {
+        self.of(op).fetch_add(1, Ordering::SeqCst);
+        &self.store
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for CountingStore<S> {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.count(Op::Claim).claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let store = self.count(Op::Replace);
+        store.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.count(Op::Remove).remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.count(Op::Get).get(key).await
+    }
+}

@@ -1,0 +1,10 @@
+#![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used)]
+
+//! The test kit: the suite finds broken stores, and faults are what they are called.
+
+mod broken;
+#[cfg(unix)]
+mod redis_server;
+mod suite;
+mod wrappers;

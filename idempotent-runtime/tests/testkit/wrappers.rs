@@ -1,0 +1,125 @@
+//! The stores that fail and the store that counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
+use tokio::time::{advance, timeout};
+
+const VALUE: Bytes = Bytes::from_static(b"value");
+const DONE: Bytes = Bytes::from_static(b"done");
+const TTL: Duration = Duration::from_secs(30);
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn stands(store: &impl Store) -> Option<Bytes> {
+    store.get("key").await.unwrap().map(|entry| entry.value)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_operation_is_not_applied() {
+    let store = FaultyStore::new(MemoryStore::new());
+    for kind in [
+        StoreErrorKind::NotApplied,
+        StoreErrorKind::Full,
+        StoreErrorKind::Unknown,
+    ] {
+        store.next(Op::Claim, Fault::Fail(kind));
+        let error = store.claim("key", &VALUE, TTL).await.unwrap_err();
+        assert_eq!(error.kind(), kind);
+    }
+    assert_eq!(stands(&store).await, None);
+    assert_eq!(store.left(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_is_of_an_operation_that_was_applied() {
+    let store = FaultyStore::new(MemoryStore::new());
+    for op in [Op::Claim, Op::Replace, Op::Remove] {
+        store.next(op, Fault::LoseReply);
+    }
+    assert_eq!(store.left(), 3);
+    let lost = store.claim("key", &VALUE, TTL).await.unwrap_err();
+    assert_eq!(lost.kind(), StoreErrorKind::Unknown);
+    assert_eq!(stands(&store).await, Some(VALUE));
+    store.replace("key", &VALUE, &DONE, TTL).await.unwrap_err();
+    assert_eq!(stands(&store).await, Some(DONE));
+    store.remove("key", &DONE).await.unwrap_err();
+    assert_eq!(stands(&store).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hanging_operations_never_answer() {
+    let store = FaultyStore::new(MemoryStore::new());
+    for (fault, standing) in [(Fault::Hang, None), (Fault::ApplyThenHang, Some(VALUE))] {
+        store.always(Op::Claim, fault);
+        timeout(SECOND, store.claim("key", &VALUE, TTL))
+            .await
+            .unwrap_err();
+        assert_eq!(stands(&store).await, standing);
+    }
+    store.heal();
+    store.claim("key", &VALUE, TTL).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_operation_is_applied_only_if_it_is_waited_for() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always(Op::Claim, Fault::Delay(SECOND));
+    timeout(SECOND / 2, store.claim("key", &VALUE, TTL))
+        .await
+        .unwrap_err();
+    advance(SECOND).await;
+    assert_eq!(stands(&store).await, None);
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    assert_eq!(stands(&store).await, Some(VALUE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ghost_is_applied_after_its_sender_gave_up() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.next(Op::Claim, Fault::Ghost(SECOND));
+    let error = store.claim("key", &VALUE, TTL).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unknown);
+    assert_eq!(stands(&store).await, None);
+    tokio::time::sleep(SECOND * 2).await;
+    assert_eq!(stands(&store).await, Some(VALUE));
+}
+
+#[tokio::test]
+async fn the_next_faults_come_before_the_lasting_one() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always(Op::Get, Fault::Fail(StoreErrorKind::NotApplied));
+    store
+        .clone()
+        .next(Op::Get, Fault::Fail(StoreErrorKind::Full));
+    for kind in [
+        StoreErrorKind::Full,
+        StoreErrorKind::NotApplied,
+        StoreErrorKind::NotApplied,
+    ] {
+        assert_eq!(store.get("key").await.unwrap_err().kind(), kind);
+    }
+    store.heal();
+    assert_eq!(stands(&store).await, None);
+    assert_eq!(store.inner().len(), 0);
+}
+
+#[tokio::test]
+async fn sends_are_counted_answered_or_not() {
+    let inner: Arc<dyn Store> = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let store = CountingStore::new(inner);
+    let shared = store.clone();
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    drop(store.claim("never polled", &VALUE, TTL));
+    shared.replace("key", &VALUE, &VALUE, TTL).await.unwrap();
+    shared.replace("key", &VALUE, &DONE, TTL).await.unwrap();
+    store.remove("key", &DONE).await.unwrap();
+    store.inner().get("key").await.unwrap();
+    let counts = store.counts();
+    assert_eq!((counts.claim, counts.replace), (1, 2));
+    assert_eq!((counts.remove, counts.get, counts.total()), (1, 0, 4));
+    store.reset();
+    assert_eq!(shared.counts().total(), 0);
+}
