@@ -5,4 +5,6 @@ pub mod store;
 pub mod testkit;
 
 pub use store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+pub use store::redis::{RedisConnection, RedisOptions, RedisStore};
 pub use store::{Store, StoreError, StoreErrorKind};

@@ -13,6 +13,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 /// Keeps records under keys, changing them by compare-and-set only.
 ///

@@ -1,0 +1,215 @@
+//! Records in Redis, or in a server that speaks its protocol, such as Valkey.
+
+mod connection;
+mod failure;
+mod script;
+mod server;
+
+use std::any::TypeId;
+use std::fmt;
+use std::time::Duration;
+
+use ::redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
+use ::redis::{FromRedisValue, RedisError, Value, cmd, pipe};
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// The client that the store is made for: name its types through this, and their versions agree.
+pub use ::redis;
+
+use self::failure::Failure;
+use self::script::{CLAIM, REMOVE, REPLACE, Script};
+use super::{Claim, Entry, Store, StoreError, Swap};
+
+pub use self::connection::RedisConnection;
+pub use self::server::RedisOptions;
+
+/// Keeps records in Redis: one string per key, with an expiry.
+///
+/// Every operation is one round trip and touches one key, so Redis Cluster needs no hash tags.
+/// Works from Redis 2.6.12 on, and with Valkey. A clone shares the connection.
+///
+/// The user of an ACL needs, on the keys of the prefix, `+set +get +pttl +pexpire +del +evalsha
+/// +eval`, and `+info` for the checks at [`connect`](Self::connect).
+///
+/// Expiry is decided by the server's clock. Records are as durable as the server is set up to be:
+/// without an append-only file a restart forgets them, and a fail-over may forget the latest.
+#[derive(Clone)]
+pub struct RedisStore<C = RedisConnection> {
+    connection: C,
+    native_claim: bool,
+    failure: Failure,
+}
+
+impl RedisStore {
+    /// Connects to the server at `url`, such as `redis://user:password@host:6379/0`.
+    ///
+    /// The connection is shared by all calls, and is made anew when it breaks. A server that may
+    /// evict keys is refused, because an evicted claim lets a second call run; a cache server can
+    /// be used all the same with `?allow_eviction=true`. Costs the connection's handshake and one
+    /// round trip.
+    ///
+    /// # Errors
+    ///
+    /// Within five seconds, if the URL makes no sense, the server is not reached, refuses the
+    /// credentials, or may evict keys. The text never contains the password.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        RedisOptions::default().connect(url).await
+    }
+
+    /// Settings for a store that is to be connected.
+    pub fn options() -> RedisOptions {
+        RedisOptions::default()
+    }
+}
+
+impl<C> RedisStore<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    /// Makes a store on a connection of the caller's own.
+    ///
+    /// Give it one that heals itself, such as a cluster's, or a [`RedisConnection`] on a client with
+    /// certificates: a plain [`MultiplexedConnection`] fails for ever once it broke. Performs the
+    /// checks of [`connect`](RedisStore::connect), on every node of a cluster. Costs one round trip.
+    ///
+    /// A cluster's client, and any that this crate does not know, may send a command twice by
+    /// itself, so its refusals are passed on as [`StoreErrorKind::Unknown`](super::StoreErrorKind::Unknown).
+    ///
+    /// # Errors
+    ///
+    /// If the server does not answer within five seconds, or may evict keys.
+    pub async fn from_connection(connection: C) -> Result<Self, StoreError> {
+        RedisOptions::default().from_connection(connection).await
+    }
+
+    fn new(connection: C, native_claim: bool) -> Self {
+        let client = TypeId::of::<C>();
+        let sends_once = client == TypeId::of::<RedisConnection>()
+            || client == TypeId::of::<ConnectionManager>()
+            || client == TypeId::of::<MultiplexedConnection>();
+        Self {
+            connection,
+            native_claim,
+            failure: Failure { sends_once },
+        }
+    }
+
+    async fn run(&self, script: &Script, key: &str, args: &[&[u8]]) -> Result<Value, StoreError> {
+        let mut connection = self.connection.clone();
+        let reply = script.run(&mut connection, key, args).await;
+        reply.map_err(|error| self.failure.of(error))
+    }
+
+    /// Reads a reply of a kind that this store's commands give.
+    fn read<T: FromRedisValue>(&self, reply: Value) -> Result<T, StoreError> {
+        T::from_redis_value(reply).map_err(|error| self.failure.of(RedisError::from(error)))
+    }
+
+    fn swap(&self, reply: Value) -> Result<Swap, StoreError> {
+        Ok(match reply {
+            Value::Nil => Swap::Absent,
+            Value::Int(_) => Swap::Done,
+            other => Swap::Other(self.read::<Vec<u8>>(other)?.into()),
+        })
+    }
+}
+
+impl<C> fmt::Debug for RedisStore<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore")
+            .field("native_claim", &self.native_claim)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl<C> Store for RedisStore<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        let ttl = millis(ttl);
+        if !self.native_claim {
+            let ttl = ttl.to_string();
+            let args = [&value[..], ttl.as_bytes()];
+            return Ok(match self.run(&CLAIM, key, &args).await? {
+                Value::Int(_) => Claim::Claimed,
+                taken => Claim::Taken(self.read::<Vec<u8>>(taken)?.into()),
+            });
+        }
+        let mut set = cmd("SET");
+        set.arg(key).arg(&value[..]);
+        set.arg("NX").arg("GET").arg("PX").arg(ttl);
+        let mut connection = self.connection.clone();
+        let standing: Option<Vec<u8>> = set
+            .query_async(&mut connection)
+            .await
+            .map_err(|error| self.failure.of(error))?;
+        Ok(match standing {
+            Some(standing) if standing != value[..] => Claim::Taken(standing.into()),
+            _ => Claim::Claimed,
+        })
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let ttl = millis(ttl).to_string();
+        let args = [&expected[..], &value[..], ttl.as_bytes()];
+        let reply = self.run(&REPLACE, key, &args).await?;
+        self.swap(reply)
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let reply = self.run(&REMOVE, key, &[&expected[..]]).await?;
+        self.swap(reply)
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let mut connection = self.connection.clone();
+        let (value, left): (Option<Vec<u8>>, i64) = pipe()
+            .get(key)
+            .pttl(key)
+            .query_async(&mut connection)
+            .await
+            .map_err(|error| self.failure.of(error))?;
+        // The key may expire between the two: then there is a value, and -2 for what is left of it.
+        Ok(value.filter(|_| left != -2).map(|value| Entry {
+            value: value.into(),
+            ttl: u64::try_from(left).ok().map(Duration::from_millis),
+        }))
+    }
+}
+
+/// The longest time to live that is asked for; a server refuses one that overflows its clock.
+const THOUSAND_YEARS: u64 = 1000 * 365 * 24 * 60 * 60 * 1000;
+
+/// `ttl` in whole milliseconds, rounded up: a record may live too long, never too short.
+fn millis(ttl: Duration) -> u64 {
+    let millis = ttl.as_nanos().div_ceil(1_000_000);
+    u64::try_from(millis).map_or(THOUSAND_YEARS, |millis| millis.clamp(1, THOUSAND_YEARS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_live_are_rounded_up_and_capped() {
+        for (ttl, expected) in [
+            (Duration::ZERO, 1),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_millis(1), 1),
+            (Duration::from_nanos(1_000_001), 2),
+            (Duration::from_secs(30), 30_000),
+            (Duration::MAX, THOUSAND_YEARS),
+        ] {
+            assert_eq!(millis(ttl), expected, "{ttl:?}");
+        }
+    }
+}

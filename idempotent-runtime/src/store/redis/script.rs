@@ -1,0 +1,97 @@
+//! The scripts: each touches one key and writes at most once, as its last act, so that a script that
+//! failed has changed nothing.
+
+use std::sync::LazyLock;
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value, cmd};
+
+/// `1`: claimed. Bytes: what stands there.
+pub(super) static CLAIM: Script = Script::new(
+    "local current = redis.call('GET', KEYS[1])
+if not current then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return 1
+end
+if current == ARGV[1] then return 1 end
+return current",
+    || hash(&CLAIM),
+);
+
+/// `1`: done. Nil: absent. Bytes: what stands there.
+///
+/// Renewing is a `PEXPIRE`, because a server that is out of memory refuses every `SET`.
+pub(super) static REPLACE: Script = Script::new(
+    "local current = redis.call('GET', KEYS[1])
+if not current then return false end
+if current == ARGV[1] then
+  if ARGV[1] == ARGV[2] then
+    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  else
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+  end
+  return 1
+end
+if current == ARGV[2] then return 1 end
+return current",
+    || hash(&REPLACE),
+);
+
+/// `1`: done. Nil: absent. Bytes: what stands there.
+pub(super) static REMOVE: Script = Script::new(
+    "local current = redis.call('GET', KEYS[1])
+if not current then return false end
+if current == ARGV[1] then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+return current",
+    || hash(&REMOVE),
+);
+
+pub(super) struct Script {
+    source: &'static str,
+    hash: LazyLock<String>,
+}
+
+impl Script {
+    const fn new(source: &'static str, hash: fn() -> String) -> Self {
+        Self {
+            source,
+            hash: LazyLock::new(hash),
+        }
+    }
+
+    /// Runs it by its hash, or by its source if the server does not know it (yet, or any more).
+    ///
+    /// Not by `SCRIPT LOAD`: in a cluster that goes to all nodes and fails if one of them is away.
+    pub(super) async fn run<C: ConnectionLike>(
+        &self,
+        connection: &mut C,
+        key: &str,
+        args: &[&[u8]],
+    ) -> RedisResult<Value> {
+        let call = |mut cmd: Cmd| {
+            cmd.arg(1).arg(key);
+            for arg in args {
+                cmd.arg(*arg);
+            }
+            cmd
+        };
+        let mut by_hash = cmd("EVALSHA");
+        by_hash.arg(&*self.hash);
+        let reply = call(by_hash).query_async(connection).await;
+        match reply {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let mut by_source = cmd("EVAL");
+                by_source.arg(self.source);
+                call(by_source).query_async(connection).await
+            }
+            reply => reply,
+        }
+    }
+}
+
+fn hash(script: &Script) -> String {
+    ::redis::Script::new(script.source).get_hash().to_owned()
+}

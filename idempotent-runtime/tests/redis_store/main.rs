@@ -1,0 +1,30 @@
+#![cfg(all(unix, feature = "redis", feature = "testkit"))]
+#![allow(clippy::unwrap_used)]
+
+//! The Redis store, on private servers.
+
+mod checks;
+mod connection;
+mod records;
+mod refusals;
+mod servers;
+
+use crate::servers::{connection_to, shared, shared_by_script};
+
+mod suite {
+    idempotent_runtime::testkit::conformance!(super::shared());
+}
+
+mod suite_by_script {
+    idempotent_runtime::testkit::conformance!(super::shared_by_script());
+}
+
+mod suite_on_a_connection {
+    idempotent_runtime::testkit::conformance!(async {
+        let server = idempotent_runtime::testkit::RedisServer::shared().unwrap();
+        let connection = super::connection_to(server).await;
+        idempotent_runtime::RedisStore::from_connection(connection)
+            .await
+            .unwrap()
+    });
+}

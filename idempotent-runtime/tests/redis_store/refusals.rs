@@ -1,0 +1,146 @@
+//! What the server refuses, and what the store makes of it.
+
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::store::{Claim, Swap};
+use idempotent_runtime::testkit::RedisServer;
+use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+
+use crate::servers::{
+    DONE, TTL, VALUE, by_script, claims_natively, key, kind, next, send, shared, shared_by_script,
+    url_of_user,
+};
+
+#[tokio::test]
+async fn a_full_server_refuses_data_but_renews_and_releases() {
+    let server = RedisServer::start().unwrap();
+    for store in [
+        RedisStore::connect(&server.url()).await.unwrap(),
+        by_script(&server).await,
+    ] {
+        store.claim("held", &VALUE, TTL).await.unwrap();
+        send(&server, cmd("CONFIG").arg("SET").arg("maxmemory").arg(1)).await;
+        let claim = store.claim("new", &VALUE, TTL).await;
+        assert_eq!(kind(claim), StoreErrorKind::Full);
+        let completion = store.replace("held", &VALUE, &DONE, TTL).await;
+        assert_eq!(kind(completion), StoreErrorKind::Full);
+        let renewal = store.replace("held", &VALUE, &VALUE, TTL * 2).await;
+        assert_eq!(renewal.unwrap(), Swap::Done);
+        let entry = store.get("held").await.unwrap().unwrap();
+        assert_eq!(entry.value, VALUE);
+        assert!(entry.ttl.unwrap() > TTL);
+        let release = store.remove("held", &VALUE).await;
+        assert_eq!(release.unwrap(), Swap::Done);
+        send(&server, cmd("CONFIG").arg("SET").arg("maxmemory").arg(0)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_a_misconfiguration() {
+    let server = RedisServer::shared().unwrap();
+    for store in [shared().await, shared_by_script().await] {
+        let key = key();
+        send(server, cmd("RPUSH").arg(&key).arg("foreign")).await;
+        assert_misconfigured(&store, &key).await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_the_user_may_not_touch_is_a_misconfiguration() {
+    let server = RedisServer::shared().unwrap();
+    let (forbidden, user) = (key(), format!("elsewhere{}", next()));
+    let rules = ["on", ">s3cret", "~elsewhere:*", "+@all"];
+    send(server, cmd("ACL").arg("SETUSER").arg(&user).arg(&rules)).await;
+    let store = RedisStore::connect(&url_of_user(server, &user))
+        .await
+        .unwrap();
+    assert_misconfigured(&store, &forbidden).await;
+}
+
+#[tokio::test]
+async fn commands_that_the_user_may_not_send_are_a_misconfiguration() {
+    let server = RedisServer::shared().unwrap();
+    let (key, user) = (key(), format!("reader{}", next()));
+    let rules = ["on", ">s3cret", "~*", "+@all", "-set", "-pexpire", "-del"];
+    send(server, cmd("ACL").arg("SETUSER").arg(&user).arg(&rules)).await;
+    let store = RedisStore::connect(&url_of_user(server, &user))
+        .await
+        .unwrap();
+    shared().await.claim(&key, &VALUE, TTL).await.unwrap();
+    let misconfigured = StoreErrorKind::Misconfigured;
+    assert_eq!(kind(store.claim(&key, &VALUE, TTL).await), misconfigured);
+    let renewal = store.replace(&key, &VALUE, &VALUE, TTL).await;
+    assert_eq!(kind(renewal), misconfigured);
+    let completion = store.replace(&key, &VALUE, &DONE, TTL).await;
+    assert_eq!(kind(completion), misconfigured);
+    assert_eq!(kind(store.remove(&key, &VALUE).await), misconfigured);
+    assert_eq!(store.get(&key).await.unwrap().unwrap().value, VALUE);
+}
+
+#[tokio::test]
+async fn the_documented_permissions_are_enough() {
+    let server = RedisServer::shared().unwrap();
+    let user = format!("least{}", next());
+    let rules = "on >s3cret ~least:* +set +get +pttl +pexpire +del +evalsha +eval +info";
+    let rules: Vec<_> = rules.split(' ').collect();
+    send(server, cmd("ACL").arg("SETUSER").arg(&user).arg(&rules)).await;
+    let store = RedisStore::connect(&url_of_user(server, &user))
+        .await
+        .unwrap();
+    assert!(claims_natively(&store));
+    let key = format!("least:{}", key());
+    assert_eq!(
+        store.claim(&key, &VALUE, TTL).await.unwrap(),
+        Claim::Claimed
+    );
+    for value in [VALUE, DONE] {
+        let swap = store.replace(&key, &VALUE, &value, TTL).await.unwrap();
+        assert_eq!(swap, Swap::Done);
+    }
+    assert_eq!(store.get(&key).await.unwrap().unwrap().value, DONE);
+    assert_eq!(store.remove(&key, &DONE).await.unwrap(), Swap::Done);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_writes_has_applied_nothing() {
+    let server = RedisServer::start().unwrap();
+    let native = RedisStore::connect(&server.url()).await.unwrap();
+    let by_script = by_script(&server).await;
+    native.claim("held", &VALUE, TTL).await.unwrap();
+    let replica = |of: [&str; 2]| cmd("REPLICAOF").arg(&of).clone();
+    let needed = |replicas: u8| {
+        let set = ["SET", "min-replicas-to-write", &replicas.to_string()];
+        cmd("CONFIG").arg(&set).clone()
+    };
+    for (refusing, accepting) in [
+        (replica(["127.0.0.1", "1"]), replica(["NO", "ONE"])),
+        (needed(1), needed(0)),
+    ] {
+        send(&server, &refusing).await;
+        for store in [&native, &by_script] {
+            for refused in [
+                store.claim("key", &VALUE, TTL).await.map(drop),
+                store.replace("held", &VALUE, &VALUE, TTL).await.map(drop),
+                store.replace("held", &VALUE, &DONE, TTL).await.map(drop),
+                store.remove("held", &VALUE).await.map(drop),
+            ] {
+                assert_eq!(kind(refused), StoreErrorKind::NotApplied);
+            }
+        }
+        send(&server, &accepting).await;
+        for store in [&native, &by_script] {
+            let claim = store.claim("key", &VALUE, TTL).await.unwrap();
+            assert_eq!(claim, Claim::Claimed);
+            let swap = store.remove("key", &VALUE).await.unwrap();
+            assert_eq!(swap, Swap::Done);
+        }
+    }
+}
+
+async fn assert_misconfigured(store: &RedisStore, key: &str) {
+    let misconfigured = StoreErrorKind::Misconfigured;
+    assert_eq!(kind(store.claim(key, &VALUE, TTL).await), misconfigured);
+    let renewal = store.replace(key, &VALUE, &VALUE, TTL).await;
+    assert_eq!(kind(renewal), misconfigured);
+    assert_eq!(kind(store.remove(key, &VALUE).await), misconfigured);
+    assert_eq!(kind(store.get(key).await), misconfigured);
+}
