@@ -1,0 +1,305 @@
+//! What makes two calls equal: a digest of the key parts.
+//!
+//! The parts are written in a canonical encoding, in which a type tag stands before every value and
+//! a length before every string, and the digest of that is the [`Fingerprint`]. So `("a", "b:c")`
+//! and `("a:b", "c")` differ, `42` and `"42"` differ, and `5_u8` and `5_u64` agree.
+//! `docs/fingerprint.md` specifies the encoding, with test vectors, for use from other languages.
+
+use std::fmt;
+
+use hmac::Hmac;
+use hmac::digest::{FixedOutput, KeyInit, Update};
+use md5::Md5;
+use serde::Serialize;
+use sha2::Sha256;
+
+use self::encode::Encoder;
+
+mod encode;
+
+/// The digest that turns the encoded key parts into a [`Fingerprint`].
+///
+/// ```
+/// use idempotent_runtime::fingerprint::{Digest, Keying};
+///
+/// assert_eq!(Digest::default(), Digest::Md5);
+/// let fingerprint = Keying::new(Digest::Sha256).hasher().finish();
+/// assert_eq!(fingerprint.as_bytes().len(), 32);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Digest {
+    /// Fast, 16 bytes: for parts that nobody gains from choosing.
+    #[default]
+    Md5,
+    /// 32 bytes: for parts that an attacker may choose so that two calls collide.
+    Sha256,
+}
+
+/// A value that can be part of an idempotency key: every [`Serialize`] is one.
+///
+/// ```
+/// use idempotent_runtime::fingerprint::KeyPart;
+///
+/// fn part(_: &(impl KeyPart + ?Sized)) {}
+///
+/// part("a string");
+/// part(&(42, Some('x'), [1.5, 2.5]));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of an idempotency key",
+    label = "not a key part",
+    note = "name a field instead, as in `key = \"request.id\"`, or derive `serde::Serialize` for `{Self}`"
+)]
+pub trait KeyPart: Serialize {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + ?Sized> KeyPart for T {}
+
+/// The parts of a key: a tuple, as in `(user_id, file_md5)`, `(user_id,)` or `()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not list the parts of an idempotency key",
+    label = "not a tuple of key parts",
+    note = "write a tuple, as in `(user_id, file_md5)` or `(user_id,)`"
+)]
+pub trait Parts {
+    /// Adds every part to `hasher`, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`UnencodablePart`] if one of them could not be serialized.
+    fn add_to(&self, hasher: &mut Hasher) -> Result<(), UnencodablePart>;
+}
+
+macro_rules! tuples {
+    ($($part:ident)*) => {
+        impl<$($part: KeyPart),*> Parts for ($($part,)*) {
+            #[allow(non_snake_case, unused_variables)]
+            fn add_to(&self, hasher: &mut Hasher) -> Result<(), UnencodablePart> {
+                let ($($part,)*) = self;
+                $(hasher.part($part)?;)*
+                Ok(())
+            }
+        }
+        tuples!(@shorter $($part)*);
+    };
+    (@shorter) => {};
+    (@shorter $first:ident $($part:ident)*) => { tuples!($($part)*); };
+}
+
+tuples!(A B C D E F G H I J K L);
+
+/// The error of a key part whose [`Serialize`] implementation failed, or that is nested deeper than
+/// 128 levels.
+///
+/// It says no more, on purpose: the message of the implementation may quote the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a key part could not be serialized")]
+#[non_exhaustive]
+pub struct UnencodablePart;
+
+impl serde::ser::Error for UnencodablePart {
+    fn custom<T: fmt::Display>(_message: T) -> Self {
+        Self
+    }
+}
+
+/// How fingerprints are made: a digest, and a secret if there is one.
+///
+/// Prepared once and kept, so that a call need not derive the key of the HMAC again.
+///
+/// ```
+/// use idempotent_runtime::fingerprint::{Digest, Keying};
+///
+/// let keying = Keying::with_secret(Digest::Sha256, b"secret");
+/// let mut hasher = keying.hasher();
+/// hasher.part(&42)?;
+/// hasher.part("9e107d9d372bb6826bd81d3542a419d6")?;
+/// assert_eq!(hasher.finish().as_bytes().len(), 32);
+/// # Ok::<(), idempotent_runtime::fingerprint::UnencodablePart>(())
+/// ```
+#[derive(Clone)]
+pub struct Keying {
+    /// Has taken the key of the HMAC and the start of the encoding.
+    state: State,
+}
+
+impl Keying {
+    /// Uses the plain digest.
+    pub fn new(digest: Digest) -> Self {
+        Self::prepared(match digest {
+            Digest::Md5 => State::Md5(Md5::default()),
+            Digest::Sha256 => State::Sha256(Sha256::default()),
+        })
+    }
+
+    /// Uses HMAC with `secret` over the digest, so that whoever sees a fingerprint cannot find the
+    /// parts by trying likely ones.
+    #[expect(clippy::missing_panics_doc, reason = "HMAC takes a key of any length")]
+    pub fn with_secret(digest: Digest, secret: &[u8]) -> Self {
+        const ANY_LENGTH: &str = "HMAC takes a key of any length";
+        Self::prepared(match digest {
+            Digest::Md5 => State::HmacMd5(Hmac::new_from_slice(secret).expect(ANY_LENGTH)),
+            Digest::Sha256 => State::HmacSha256(Hmac::new_from_slice(secret).expect(ANY_LENGTH)),
+        })
+    }
+
+    fn prepared(mut state: State) -> Self {
+        state.update(&encode::START);
+        Self { state }
+    }
+
+    /// Starts a fingerprint.
+    pub fn hasher(&self) -> Hasher {
+        Hasher {
+            encoder: Encoder::new(self.state.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for Keying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Keying").field(&self.state).finish()
+    }
+}
+
+/// Takes the parts of one key, in order, and makes the [`Fingerprint`].
+pub struct Hasher {
+    encoder: Encoder,
+}
+
+impl Hasher {
+    /// Adds a part.
+    ///
+    /// # Errors
+    ///
+    /// [`UnencodablePart`] if it, or a part before it, could not be serialized. There is no
+    /// fingerprint of such a key: drop the hasher.
+    pub fn part<T: KeyPart + ?Sized>(&mut self, part: &T) -> Result<(), UnencodablePart> {
+        self.encoder.value(part)
+    }
+
+    /// Ends the key.
+    pub fn finish(mut self) -> Fingerprint {
+        self.encoder.finish()
+    }
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hasher").finish_non_exhaustive()
+    }
+}
+
+/// The digest of the parts of a key.
+///
+/// ```
+/// use idempotent_runtime::fingerprint::Fingerprint;
+///
+/// let fingerprint = Fingerprint::of(&(42, "9e107d9d372bb6826bd81d3542a419d6"))?;
+/// assert_eq!(fingerprint.to_string(), "2240b97d68f753965e09dc17b7b59356");
+/// # Ok::<(), idempotent_runtime::fingerprint::UnencodablePart>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint {
+    bytes: [u8; 32],
+    length: u8,
+}
+
+impl Fingerprint {
+    /// Makes the fingerprint that a handle with the default digest and no secret gives to a key of
+    /// these parts: `of(&(a, b))` is that of `key = "a, b"`, and `of(&(a,))` that of `key = "a"`.
+    ///
+    /// # Errors
+    ///
+    /// [`UnencodablePart`] if one of the parts could not be serialized.
+    pub fn of<T: Parts>(parts: &T) -> Result<Self, UnencodablePart> {
+        let mut hasher = Keying::new(Digest::default()).hasher();
+        parts.add_to(&mut hasher)?;
+        Ok(hasher.finish())
+    }
+
+    /// The bytes of the digest: 16 for MD5, 32 for SHA-256.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// The first four bytes, enough to tell keys apart in a log.
+    pub fn short(&self) -> [u8; 4] {
+        let [a, b, c, d, ..] = self.bytes;
+        [a, b, c, d]
+    }
+
+    /// Appends the whole in lower-case hexadecimal digits.
+    pub fn push_hex(&self, text: &mut String) {
+        text.push_str(hex(self.as_bytes(), &mut [0; 64]));
+    }
+
+    fn new(digest: &[u8]) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..digest.len()].copy_from_slice(digest);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the line above allows 32 at most"
+        )]
+        let length = digest.len() as u8;
+        Self { bytes, length }
+    }
+}
+
+fn hex<'a>(bytes: &[u8], digits: &'a mut [u8; 64]) -> &'a str {
+    // Two digits a byte, and 32 bytes at most: it fits.
+    base16ct::lower::encode_str(bytes, digits).unwrap_or_default()
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(hex(self.as_bytes(), &mut [0; 64]))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}…", hex(&self.short(), &mut [0; 64]))
+    }
+}
+
+#[derive(Clone)]
+enum State {
+    Md5(Md5),
+    Sha256(Sha256),
+    HmacMd5(Hmac<Md5>),
+    HmacSha256(Hmac<Sha256>),
+}
+
+impl State {
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Md5(state) => Update::update(state, bytes),
+            Self::Sha256(state) => Update::update(state, bytes),
+            Self::HmacMd5(state) => Update::update(state, bytes),
+            Self::HmacSha256(state) => Update::update(state, bytes),
+        }
+    }
+
+    // By reference, because moving the state costs more than the clone of one variant.
+    fn finish(&self) -> Fingerprint {
+        match self {
+            Self::Md5(state) => Fingerprint::new(&state.clone().finalize_fixed()),
+            Self::Sha256(state) => Fingerprint::new(&state.clone().finalize_fixed()),
+            Self::HmacMd5(state) => Fingerprint::new(&state.clone().finalize_fixed()),
+            Self::HmacSha256(state) => Fingerprint::new(&state.clone().finalize_fixed()),
+        }
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Md5(_) => "Md5",
+            Self::Sha256(_) => "Sha256",
+            Self::HmacMd5(_) => "Md5 with a secret",
+            Self::HmacSha256(_) => "Sha256 with a secret",
+        })
+    }
+}
