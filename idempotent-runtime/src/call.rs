@@ -1,0 +1,245 @@
+//! The protocol: claim, body, settle. What happens before the body is here.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Failure, Site};
+use crate::fingerprint::{Hasher, KeyPart};
+use crate::idempotency::Idempotency;
+use crate::lease::{Guard, Held, Lease};
+use crate::policy::{OnStoreError, Policy, Release};
+use crate::record::Record;
+use crate::settle::{self, Ending};
+use crate::store::{Claim, StoreError, StoreErrorKind};
+use crate::tries::{Tries, at_once};
+
+/// A call whose key is being put together.
+#[must_use = "a call does nothing until it is claimed"]
+pub struct Call(Result<Open, Error>);
+
+struct Open {
+    idempotency: Idempotency,
+    endpoint: Endpoint,
+    policy: Policy,
+    hasher: Hasher,
+}
+
+impl Call {
+    /// Begins a call of `endpoint` on the handle given, else on the [current](Idempotency::current) one.
+    pub fn new(endpoint: Endpoint, policy: Policy, using: Option<&Idempotency>) -> Self {
+        Self(match using.cloned().or_else(Idempotency::current) {
+            Some(idempotency) => Ok(Open {
+                hasher: idempotency.keying().hasher(),
+                idempotency,
+                endpoint,
+                policy,
+            }),
+            None => Err(Error::NotInstalled(Failure::new(
+                Site {
+                    endpoint,
+                    fingerprint: None,
+                },
+                "there is no `Idempotency`: call `Idempotency::install` once at the start, wrap the \
+                 future in `Idempotency::scope`, or name one with `using = …`; \
+                 a spawned task is outside of its spawner's scope",
+                None,
+            ))),
+        })
+    }
+
+    /// Adds a part to the key.
+    pub fn part<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
+        if let Ok(open) = &mut self.0
+            && open.hasher.part(part).is_err()
+        {
+            self.0 = Err(Error::InvalidKey(Failure::new(
+                Site {
+                    endpoint: open.endpoint.clone(),
+                    fingerprint: None,
+                },
+                "a part of the key could not be serialized, so the body did not run",
+                None,
+            )));
+        }
+        self
+    }
+
+    /// Claims the key: 1 round trip, or as many tries as fit into the handle's deadline.
+    ///
+    /// # Errors
+    ///
+    /// Why the body must not run.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped before the store has answered, the record that may have been put is removed, best effort.
+    pub fn claim(self) -> impl Future<Output = Result<Held, Error>> + Send {
+        let lease = self.0.and_then(Open::lease);
+        async move {
+            let lease = lease?;
+            let guard = {
+                let mut claiming = Claiming::new(&lease);
+                let mut sending = claiming.send();
+                match at_once(&mut sending).await {
+                    Some(Ok(Claim::Claimed)) => {
+                        claiming.begin();
+                        claiming.since = None;
+                        Guard::Claim
+                    }
+                    // Seldom needed or long, so its state is not part of every caller's.
+                    answer => Box::pin(claiming.go_on(sending, answer)).await?,
+                }
+            };
+            Ok(Held::new(lease, guard))
+        }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok(open) => f.debug_tuple("Call").field(&open.endpoint).finish(),
+            Err(error) => f.debug_tuple("Call").field(error).finish(),
+        }
+    }
+}
+
+impl Open {
+    fn lease(self) -> Result<Arc<Lease>, Error> {
+        let fingerprint = self.hasher.finish();
+        let key = self.idempotency.key(&self.endpoint, &fingerprint);
+        let site = Site {
+            endpoint: self.endpoint,
+            fingerprint: Some(fingerprint),
+        };
+        match self.policy.times() {
+            Ok(times) => {
+                let lease = Lease::new(self.idempotency, site, key, self.policy, times);
+                Ok(Arc::new(lease))
+            }
+            Err(why) => Err(Error::InvalidPolicy(Failure::new(site, why, None))),
+        }
+    }
+}
+
+/// A claim that was sent.
+struct Claiming<'a> {
+    lease: &'a Arc<Lease>,
+    /// The first send that may have been applied, unless its answer is conclusive.
+    since: Option<Instant>,
+}
+
+type Answer = Result<Claim, StoreError>;
+type Sending<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+impl<'a> Claiming<'a> {
+    fn new(lease: &'a Arc<Lease>) -> Self {
+        Self { lease, since: None }
+    }
+
+    fn send(&mut self) -> Sending<'a> {
+        self.since.get_or_insert_with(Instant::now);
+        let lease = self.lease;
+        let store = lease.idempotency.store();
+        store.claim(&lease.key, &lease.record, lease.times.expiry)
+    }
+
+    /// Begins the lease; returns when it ends.
+    fn begin(&self) -> Option<Instant> {
+        self.since.map(|since| self.lease.begin(since))
+    }
+
+    /// Waits for the first answer if there is none yet, and deals with any but a plain yes.
+    async fn go_on(mut self, sending: Sending<'a>, answer: Option<Answer>) -> Result<Guard, Error> {
+        let lease = self.lease;
+        let mut tries = Tries::of_a_caller(lease.idempotency.deadline());
+        let mut earlier = None;
+        let mut answer = match answer {
+            Some(answer) => answer,
+            None => tries.wait(sending).await,
+        };
+        let trouble = loop {
+            let error = match answer {
+                Ok(Claim::Claimed) if self.begin() > Some(Instant::now()) => {
+                    self.since = None;
+                    return Ok(Guard::Claim);
+                }
+                Ok(Claim::Claimed) => {
+                    let late = "the claim was answered only after its lease had ended";
+                    break StoreError::new(StoreErrorKind::Unknown, late);
+                }
+                Ok(Claim::Taken(other)) => {
+                    self.since = None;
+                    return Err(taken(lease, &other));
+                }
+                Err(error) => error,
+            };
+            if error.kind() != StoreErrorKind::Unknown {
+                self.since = earlier;
+            }
+            match error.kind() {
+                StoreErrorKind::Misconfigured => {
+                    return Err(Error::store(lease.site.clone(), error));
+                }
+                StoreErrorKind::Full => {
+                    // A full store still reads: a duplicate gets its own answer.
+                    let standing = lease.idempotency.store().get(&lease.key);
+                    if let Ok(Some(entry)) = tries.wait(standing).await
+                        && entry.value != lease.record
+                    {
+                        return Err(taken(lease, &entry.value));
+                    }
+                    break error;
+                }
+                _ if !tries.again().await => break error,
+                _ => {}
+            }
+            earlier = self.since;
+            answer = tries.wait(self.send()).await;
+        };
+        match lease.policy.on_store_error {
+            OnStoreError::Refuse => Err(Error::store(lease.site.clone(), trouble)),
+            OnStoreError::Run => Ok(self.unguarded(&trouble)),
+        }
+    }
+
+    fn unguarded(mut self, trouble: &StoreError) -> Guard {
+        tracing::error!(
+            target: "idempotence",
+            endpoint = %self.lease.site.endpoint,
+            key = ?self.lease.site.fingerprint,
+            error = trouble as &dyn StdError,
+            "the store is unavailable; the body runs unguarded"
+        );
+        let perhaps_put = self.begin().is_some();
+        self.since = None;
+        Guard::None { perhaps_put }
+    }
+}
+
+impl Drop for Claiming<'_> {
+    fn drop(&mut self) {
+        if self.since.is_some() {
+            settle::hand_over(Arc::clone(self.lease), Ending::Remove);
+        }
+    }
+}
+
+fn taken(lease: &Lease, bytes: &[u8]) -> Error {
+    let site = lease.site.clone();
+    match Record::read(bytes) {
+        Some(record) => Error::taken(site, &record, lease.policy.release != Release::Never),
+        None => Error::ForeignRecord(Failure::new(
+            site,
+            "something stands under the key that this version did not write, so the body did not run; \
+             choose another prefix, or remove the key",
+            None,
+        )),
+    }
+}

@@ -1,0 +1,356 @@
+//! Why a call was refused.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::endpoint::Endpoint;
+use crate::fingerprint::Fingerprint;
+use crate::record::{Record, State};
+use crate::store::StoreError;
+
+/// Why a guarded call did not run its body, or was stopped in it.
+///
+/// Two words wide. The text names the endpoint and the first 8 hexadecimal digits of the key's
+/// fingerprint, never an argument.
+///
+/// ```
+/// use idempotent_runtime::Error;
+///
+/// fn status(error: &Error) -> u16 {
+///     if error.is_duplicate() {
+///         409
+///     } else if error.is_unavailable() {
+///         503
+///     } else {
+///         500
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// An equal call is running.
+    InProgress(Duplicate),
+    /// An equal call ended with a success less than `ttl` ago.
+    AlreadyDone(Duplicate),
+    /// An equal call was made less than `ttl` ago, with `release = false`: it may be running or over.
+    Taken(Duplicate),
+    /// The store could not be asked; the body did not run.
+    Unavailable(Failure),
+    /// The store cannot serve the call as it is set up; the body did not run.
+    Misconfigured(Failure),
+    /// Something stands under the key that this version did not write; the body did not run.
+    ForeignRecord(Failure),
+    /// The claim could not be renewed in time; the body was stopped at an await, so its work may be
+    /// done or not.
+    LeaseLost(Failure),
+    /// A key part could not be encoded; the body did not run.
+    InvalidKey(Failure),
+    /// The policy makes no sense, such as a `ttl` expression that gave zero; the body did not run.
+    InvalidPolicy(Failure),
+    /// There is no [`Idempotency`](crate::Idempotency) to use; the body did not run.
+    NotInstalled(Failure),
+}
+
+impl Error {
+    /// Whether an equal call has the key: running, done, or taken.
+    pub fn is_duplicate(&self) -> bool {
+        self.duplicate().is_some()
+    }
+
+    /// Whether the store could not be asked, so that the same call may succeed later.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
+    /// What is known of the equal call that has the key.
+    pub fn duplicate(&self) -> Option<&Duplicate> {
+        match self {
+            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
+                Some(duplicate)
+            }
+            _ => None,
+        }
+    }
+
+    /// When a repeated call may fare better, counted from now; a hint. `None`: repeating does not help.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unavailable(_) => Some(Duration::from_secs(1)),
+            _ => self.duplicate().map(Duplicate::retry_after),
+        }
+    }
+
+    /// A stable name for programs, metrics and clients, such as `in_progress`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InProgress(_) => "in_progress",
+            Self::AlreadyDone(_) => "already_done",
+            Self::Taken(_) => "taken",
+            Self::Unavailable(_) => "store_unavailable",
+            Self::Misconfigured(_) => "store_misconfigured",
+            Self::ForeignRecord(_) => "foreign_record",
+            Self::LeaseLost(_) => "lease_lost",
+            Self::InvalidKey(_) => "invalid_key",
+            Self::InvalidPolicy(_) => "invalid_policy",
+            Self::NotInstalled(_) => "not_installed",
+        }
+    }
+
+    /// The name of the endpoint that was called.
+    pub fn endpoint(&self) -> &str {
+        match self {
+            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
+                duplicate.endpoint()
+            }
+            Self::Unavailable(failure)
+            | Self::Misconfigured(failure)
+            | Self::ForeignRecord(failure)
+            | Self::LeaseLost(failure)
+            | Self::InvalidKey(failure)
+            | Self::InvalidPolicy(failure)
+            | Self::NotInstalled(failure) => failure.endpoint(),
+        }
+    }
+
+    pub(crate) fn taken(site: Site, record: &Record<'_>, marks_the_end: bool) -> Self {
+        let state = match record.state {
+            State::Done => DuplicateState::Done,
+            State::Running if marks_the_end => DuplicateState::Running,
+            State::Running => DuplicateState::Unknown,
+        };
+        let now = SystemTime::now();
+        let duplicate = Duplicate(Box::new(Known {
+            site,
+            state,
+            holder: record.holder.to_owned(),
+            age: record.age(now),
+            retry_after: record.left(now),
+        }));
+        match state {
+            DuplicateState::Running => Self::InProgress(duplicate),
+            DuplicateState::Done => Self::AlreadyDone(duplicate),
+            DuplicateState::Unknown => Self::Taken(duplicate),
+        }
+    }
+
+    pub(crate) fn store(site: Site, source: StoreError) -> Self {
+        use crate::store::StoreErrorKind::Misconfigured;
+        match source.kind() {
+            Misconfigured => Self::Misconfigured(Failure::new(
+                site,
+                "the store cannot serve it as it is set up",
+                Some(source.into()),
+            )),
+            _ => Self::Unavailable(Failure::new(
+                site,
+                "the store is unavailable, so the body did not run; try again later",
+                Some(source.into()),
+            )),
+        }
+    }
+
+    pub(crate) fn into_duplicate(self) -> Result<Duplicate, Self> {
+        match self {
+            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
+                Ok(duplicate)
+            }
+            other => Err(other),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
+                duplicate.fmt(f)
+            }
+            Self::Unavailable(failure)
+            | Self::Misconfigured(failure)
+            | Self::ForeignRecord(failure)
+            | Self::LeaseLost(failure)
+            | Self::InvalidKey(failure)
+            | Self::InvalidPolicy(failure)
+            | Self::NotInstalled(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Unavailable(failure) | Self::Misconfigured(failure) => {
+                failure.0.source.as_deref().map(|source| source as _)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The equal call that has the key, as far as its record tells.
+#[derive(Debug, Clone)]
+pub struct Duplicate(Box<Known>);
+
+#[derive(Debug, Clone)]
+struct Known {
+    site: Site,
+    state: DuplicateState,
+    holder: String,
+    age: Duration,
+    retry_after: Duration,
+}
+
+/// How far the equal call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DuplicateState {
+    /// It is running.
+    Running,
+    /// It ended with a success.
+    Done,
+    /// It was made with `release = false`: only its own process knows whether it is over.
+    Unknown,
+}
+
+impl Duplicate {
+    /// How far the equal call has come.
+    pub fn state(&self) -> DuplicateState {
+        self.0.state
+    }
+
+    /// The name of the endpoint.
+    pub fn endpoint(&self) -> &str {
+        self.0.site.endpoint.as_str()
+    }
+
+    /// The process that made the equal call, as `host:pid`.
+    pub fn holder(&self) -> &str {
+        &self.0.holder
+    }
+
+    /// How long ago the equal call was made, or ended if it is done. Compares two machines' clocks: a hint.
+    pub fn age(&self) -> Duration {
+        self.0.age
+    }
+
+    /// When the key becomes free if nothing else happens, counted from now. Compares two machines' clocks: a hint.
+    pub fn retry_after(&self) -> Duration {
+        self.0.retry_after
+    }
+}
+
+impl fmt::Display for Duplicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Known {
+            site,
+            state,
+            holder,
+            age,
+            retry_after,
+        } = &*self.0;
+        match state {
+            DuplicateState::Running => write!(
+                f,
+                "{site} is already running (by {holder}, for {age:.1?}); \
+                 its lease ends in {retry_after:.1?} unless it is renewed"
+            ),
+            DuplicateState::Done => write!(
+                f,
+                "{site} is already done (by {holder}, {age:.1?} ago); \
+                 the key is free in {retry_after:.1?}"
+            ),
+            DuplicateState::Unknown => write!(
+                f,
+                "{site} was already made (by {holder}, {age:.1?} ago); \
+                 the key is free in {retry_after:.1?}"
+            ),
+        }
+    }
+}
+
+/// What went wrong, and where.
+#[derive(Debug)]
+pub struct Failure(Box<Cause>);
+
+#[derive(Debug)]
+struct Cause {
+    site: Site,
+    what: &'static str,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Failure {
+    pub(crate) fn new(
+        site: Site,
+        what: &'static str,
+        source: Option<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        Self(Box::new(Cause { site, what, source }))
+    }
+
+    /// The name of the endpoint.
+    pub fn endpoint(&self) -> &str {
+        self.0.site.endpoint.as_str()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.site, self.0.what)
+    }
+}
+
+/// An endpoint and the redacted key of one call of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) fingerprint: Option<Fingerprint>,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call of `{}`", self.endpoint)?;
+        match &self.fingerprint {
+            Some(fingerprint) => write!(f, " with key {fingerprint:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An [`Idempotency`](crate::Idempotency) or a store that could not be set up.
+#[derive(Debug)]
+pub struct SetupError {
+    what: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl SetupError {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            source: None,
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn caused(what: impl Into<String>, source: StoreError) -> Self {
+        Self {
+            what: what.into(),
+            source: Some(source.into()),
+        }
+    }
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl StdError for SetupError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,298 @@
+//! The handle: a store and its settings, and which handle a call uses.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::drain::Unattended;
+use crate::endpoint::Endpoint;
+use crate::error::SetupError;
+use crate::fingerprint::{Digest, Fingerprint, Keying};
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+
+/// A store with its settings: what guarded calls run on. Cheap to clone; clones are the same handle.
+///
+/// A call uses the one its attribute names (`using = …`), else the one of the [scope](Self::scope)
+/// it is in, else the [installed](Self::install) one, else it is refused with
+/// [`Error::NotInstalled`](crate::Error::NotInstalled).
+///
+/// ```
+/// use idempotent_runtime::{Idempotency, MemoryStore};
+///
+/// let idempotency = Idempotency::new(MemoryStore::new());
+/// idempotency.install()?;
+/// # Ok::<(), idempotent_runtime::SetupError>(())
+/// ```
+#[derive(Clone)]
+pub struct Idempotency(Arc<Settings>);
+
+struct Settings {
+    store: Arc<dyn Store>,
+    prefix: String,
+    keying: Keying,
+    deadline: Duration,
+    unattended: Arc<Unattended>,
+}
+
+impl Idempotency {
+    /// A handle on `store` with every setting at its default.
+    pub fn new(store: impl Store) -> Self {
+        Builder::new(Arc::new(store)).finish()
+    }
+
+    /// Starts a handle on `store` with settings of your own.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Digest, Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::builder(MemoryStore::new())
+    ///     .prefix("shop")
+    ///     .digest(Digest::Sha256)
+    ///     .build()?;
+    /// # Ok::<(), idempotent_runtime::SetupError>(())
+    /// ```
+    pub fn builder(store: impl Store) -> Builder {
+        Builder::new(Arc::new(store))
+    }
+
+    /// A handle on the store that `url` names: `memory:`, or with the feature `redis`
+    /// `redis://[user:password@]host[:port][/database]`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idempotent_runtime::SetupError> {
+    /// use idempotent_runtime::Idempotency;
+    ///
+    /// let idempotency = Idempotency::from_url("memory:").await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If no store of this build answers to the scheme, or the server cannot be reached or refuses
+    /// (see `RedisStore::connect`). The text never contains the URL's password.
+    pub async fn from_url(url: &str) -> Result<Self, SetupError> {
+        match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
+            "memory" => Ok(Self::new(MemoryStore::new())),
+            #[cfg(feature = "redis")]
+            "redis" | "rediss" | "redis+unix" | "unix" => {
+                match crate::store::redis::RedisStore::connect(url).await {
+                    Ok(store) => Ok(Self::new(store)),
+                    Err(error) => Err(SetupError::caused(
+                        "cannot use the Redis of this URL",
+                        error,
+                    )),
+                }
+            }
+            #[cfg(not(feature = "redis"))]
+            "redis" | "rediss" | "redis+unix" | "unix" => Err(SetupError::new(
+                "a Redis URL needs the feature `redis` of the crate `idempotence`",
+            )),
+            _ => Err(SetupError::new(
+                "no store answers to this URL: write `memory:` or `redis://host:port/`",
+            )),
+        }
+    }
+
+    /// Makes this the handle of every call in the process that has no other.
+    ///
+    /// # Errors
+    ///
+    /// If one is installed already; that one stays.
+    pub fn install(&self) -> Result<(), SetupError> {
+        INSTALLED
+            .set(self.clone())
+            .map_err(|_| SetupError::new("an `Idempotency` is already installed in this process"))
+    }
+
+    /// Runs `future` with this as the handle of the calls in it: for tests and for tenants.
+    ///
+    /// Tasks that `future` spawns are outside of the scope.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use idempotent_runtime::{Idempotency, MemoryStore};
+    ///
+    /// let answer = Idempotency::new(MemoryStore::new()).scope(async { 42 }).await;
+    /// assert_eq!(answer, 42);
+    /// # }
+    /// ```
+    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
+        SCOPE.scope(self.clone(), future).await
+    }
+
+    /// Waits for the work that outlives its callers: bodies that run to their end after their
+    /// future was dropped (`on_cancel = "finish"`), and records that are still to be settled.
+    ///
+    /// Call it at shutdown, after the last request was taken.
+    ///
+    /// # Errors
+    ///
+    /// How many pieces of work were left after `timeout`. They go on as long as the runtime does.
+    pub async fn drain(&self, timeout: Duration) -> Result<(), usize> {
+        let unattended = &self.0.unattended;
+        tokio::time::timeout(timeout, unattended.ended())
+            .await
+            .map_err(|_| unattended.count())
+    }
+
+    /// The handle that a call without `using` uses here and now: of the scope, else the installed one.
+    pub fn current() -> Option<Self> {
+        SCOPE
+            .try_with(Self::clone)
+            .ok()
+            .or_else(|| INSTALLED.get().cloned())
+    }
+
+    /// The scope's handle alone, to be carried to another task.
+    pub(crate) fn scoped() -> Option<Self> {
+        SCOPE.try_with(Self::clone).ok()
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.0.store
+    }
+
+    pub(crate) fn keying(&self) -> &Keying {
+        &self.0.keying
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.0.deadline
+    }
+
+    pub(crate) fn unattended(&self) -> &Arc<Unattended> {
+        &self.0.unattended
+    }
+
+    pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
+        let (prefix, endpoint) = (&*self.0.prefix, endpoint.as_str());
+        let mut key = String::with_capacity(prefix.len() + endpoint.len() + 66);
+        key.push_str(prefix);
+        key.push(':');
+        key.push_str(endpoint);
+        key.push(':');
+        fingerprint.push_hex(&mut key);
+        key
+    }
+}
+
+impl fmt::Debug for Idempotency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idempotency")
+            .field("store", &self.0.store)
+            .field("prefix", &self.0.prefix)
+            .field("keying", &self.0.keying)
+            .field("deadline", &self.0.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+static INSTALLED: OnceLock<Idempotency> = OnceLock::new();
+
+tokio::task_local! {
+    static SCOPE: Idempotency;
+}
+
+/// An [`Idempotency`] in the making.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    store: Arc<dyn Store>,
+    prefix: String,
+    digest: Digest,
+    secret: Option<Secret>,
+    deadline: Duration,
+}
+
+struct Secret(Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl Builder {
+    fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            prefix: "idem".to_owned(),
+            digest: Digest::default(),
+            secret: None,
+            deadline: Duration::from_secs(1),
+        }
+    }
+
+    /// Sets what every key begins with, so that programs can share a store. Default: `idem`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets the digest of the key parts. Default: [`Digest::Md5`].
+    pub fn digest(mut self, digest: Digest) -> Self {
+        self.digest = digest;
+        self
+    }
+
+    /// Makes fingerprints an HMAC under `secret`, so that a reader of the store cannot guess the
+    /// key parts. All processes that share keys need the same one.
+    pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
+        self.secret = Some(Secret(secret.as_ref().to_vec()));
+        self
+    }
+
+    /// Sets how long a call waits for the store before its body, and again after it, all tries
+    /// included. Default: 1 s.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Makes the handle.
+    ///
+    /// # Errors
+    ///
+    /// If the prefix is empty or has characters other than `A-Z a-z 0-9 . _ : -`, the secret is empty, or the
+    /// deadline is not between 1 ms and 1 h.
+    pub fn build(self) -> Result<Idempotency, SetupError> {
+        let plain = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
+        if self.prefix.is_empty() || !self.prefix.chars().all(plain) {
+            return Err(SetupError::new(format!(
+                "`{}` cannot be a prefix: use one or more of `A-Z a-z 0-9 . _ : -`",
+                self.prefix.escape_debug()
+            )));
+        }
+        if self
+            .secret
+            .as_ref()
+            .is_some_and(|secret| secret.0.is_empty())
+        {
+            return Err(SetupError::new("the secret is empty, so it hides nothing"));
+        }
+        if self.deadline < Duration::from_millis(1) || self.deadline > Duration::from_hours(1) {
+            return Err(SetupError::new(format!(
+                "a deadline of {:?} makes no sense: use between 1 ms and 1 h",
+                self.deadline
+            )));
+        }
+        Ok(self.finish())
+    }
+
+    fn finish(self) -> Idempotency {
+        Idempotency(Arc::new(Settings {
+            store: self.store,
+            prefix: self.prefix,
+            keying: match &self.secret {
+                Some(secret) => Keying::with_secret(self.digest, &secret.0),
+                None => Keying::new(self.digest),
+            },
+            deadline: self.deadline,
+            unattended: Arc::default(),
+        }))
+    }
+}

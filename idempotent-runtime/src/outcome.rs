@@ -1,0 +1,88 @@
+//! What a guarded function may return.
+
+use crate::error::Error;
+
+/// The return type of a guarded function: it can carry a refusal, and it knows what a success is.
+///
+/// `Result<T, E>` is one for every `E: From<Error>`. Implement it for a type of your own that is not a
+/// `Result`. There is deliberately no implementation for `()` and `Option`: they would hide an outage.
+///
+/// ```
+/// use idempotent_runtime::{Error, Outcome};
+///
+/// struct Reply { status: u16 }
+///
+/// impl Outcome for Reply {
+///     fn refused(error: Error) -> Self {
+///         Reply { status: if error.is_duplicate() { 409 } else { 503 } }
+///     }
+///     fn is_success(&self) -> bool {
+///         self.status < 400
+///     }
+/// }
+/// # assert!(!Reply { status: 503 }.is_success());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`#[idempotent]` cannot report a duplicate call through `{Self}`",
+    label = "a duplicate call must be able to return this",
+    note = "return `Result<T, E>` where `E: From<idempotence::Error>`, or implement `idempotence::Outcome`"
+)]
+pub trait Outcome: Sized {
+    /// What a call returns whose body does not run, or was stopped.
+    fn refused(error: Error) -> Self;
+
+    /// Whether the body did its work, so that the key stays taken after it.
+    fn is_success(&self) -> bool;
+}
+
+impl<T, E: FromError> Outcome for Result<T, E> {
+    fn refused(error: Error) -> Self {
+        Err(E::from_error(error))
+    }
+
+    fn is_success(&self) -> bool {
+        self.is_ok()
+    }
+}
+
+/// An error type that can be made from an [`Error`]; every `E: From<Error>` is one.
+#[diagnostic::on_unimplemented(
+    message = "`#[idempotent]` cannot turn its error into `{Self}`",
+    label = "`{Self}` does not implement `From<idempotence::Error>`",
+    note = "add `impl From<idempotence::Error> for {Self}`, or the option `error = |error| …`; a duplicate call returns that error"
+)]
+pub trait FromError {
+    /// Converts `error`.
+    fn from_error(error: Error) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Error>> FromError for E {
+    fn from_error(error: Error) -> Self {
+        error.into()
+    }
+}
+
+/// A `Result`, whatever its error type: what the option `error` needs.
+#[diagnostic::on_unimplemented(
+    message = "the option `error` of `#[idempotent]` needs a function that returns a `Result`, not `{Self}`",
+    label = "not a `Result`",
+    note = "implement `idempotence::Outcome` for this type instead, and drop the option"
+)]
+pub trait Fallible<E>: Sized {
+    /// Wraps the error.
+    fn failed(error: E) -> Self;
+
+    /// Whether this is `Ok`.
+    fn is_success(&self) -> bool;
+}
+
+impl<T, E> Fallible<E> for Result<T, E> {
+    fn failed(error: E) -> Self {
+        Err(error)
+    }
+
+    fn is_success(&self) -> bool {
+        self.is_ok()
+    }
+}

@@ -1,0 +1,119 @@
+//! What the attribute writes around a body, with the policy as a value.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotent_runtime::fingerprint::Fingerprint;
+use idempotent_runtime::private::{Call, Endpoint};
+use idempotent_runtime::store::Entry;
+use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Store};
+use tokio::task::yield_now;
+
+#[derive(Debug)]
+pub(crate) enum Failed {
+    Refused(Error),
+    Body,
+}
+
+impl Failed {
+    pub(crate) fn refusal(self) -> Error {
+        match self {
+            Self::Refused(error) => error,
+            Self::Body => panic!("the body failed, the call was not refused"),
+        }
+    }
+}
+
+/// An endpoint on a handle on a store.
+#[derive(Clone)]
+pub(crate) struct Guarded {
+    pub(crate) idempotency: Idempotency,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) endpoint: &'static str,
+    pub(crate) policy: Policy,
+}
+
+impl Guarded {
+    pub(crate) fn on(store: impl Store, policy: Policy) -> Self {
+        let store: Arc<dyn Store> = Arc::new(store);
+        Self {
+            idempotency: Idempotency::new(Arc::clone(&store)),
+            store,
+            endpoint: "test.pay",
+            policy,
+        }
+    }
+
+    pub(crate) fn in_memory(policy: Policy) -> Self {
+        Self::on(MemoryStore::new(), policy)
+    }
+
+    pub(crate) fn call(&self, id: u64) -> Call {
+        Call::new(
+            Endpoint::named(self.endpoint),
+            self.policy,
+            Some(&self.idempotency),
+        )
+        .part(&id)
+    }
+
+    pub(crate) async fn run<R>(
+        &self,
+        id: u64,
+        body: impl Future<Output = Result<R, ()>>,
+    ) -> Result<R, Failed> {
+        let mut held = self.call(id).claim().await.map_err(Failed::Refused)?;
+        let outcome = {
+            let mut body = pin!(body);
+            poll_fn(|context| held.poll_body(context, body.as_mut())).await
+        };
+        let outcome = outcome.map_err(Failed::Refused)?;
+        held.settle(outcome.is_ok()).await;
+        outcome.map_err(|()| Failed::Body)
+    }
+
+    pub(crate) fn key(&self, id: u64) -> String {
+        format!(
+            "idem:{}:{}",
+            self.endpoint,
+            Fingerprint::of(&(id,)).unwrap()
+        )
+    }
+
+    pub(crate) async fn stands(&self, id: u64) -> Option<Entry> {
+        self.store.get(&self.key(id)).await.unwrap()
+    }
+
+    /// How long the key stays taken.
+    pub(crate) async fn taken_for(&self, id: u64) -> Option<Duration> {
+        self.stands(id).await.map(|entry| entry.ttl.unwrap())
+    }
+
+    /// Waits for what callers left behind.
+    pub(crate) async fn settled(&self) {
+        let drained = self.idempotency.drain(secs(60)).await;
+        assert_eq!(drained, Ok(()));
+    }
+}
+
+pub(crate) const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+pub(crate) const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A body that is pending a few times.
+pub(crate) async fn yielding<R>(outcome: R) -> R {
+    for _ in 0..3 {
+        yield_now().await;
+    }
+    outcome
+}
+
+pub(crate) async fn forever() -> Result<(), ()> {
+    std::future::pending().await
+}

@@ -1,0 +1,10 @@
+//! The protocol, rule by rule, as the attribute's code drives it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cancellation;
+mod claiming;
+mod finish;
+mod guarded;
+mod release_table;
+mod renewal;
+mod settling;

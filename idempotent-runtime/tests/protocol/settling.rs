@@ -1,0 +1,248 @@
+//! From the end of the body to its record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Entry, Swap};
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{MemoryStore, Policy, Release, Store, StoreError, StoreErrorKind};
+use tokio::time::{Instant, sleep};
+
+use crate::guarded::{Failed, Guarded, forever, millis, secs, yielding};
+
+fn policy() -> Policy {
+    Policy::new(secs(60)).lease(secs(10))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_call_costs_two_commands_and_a_duplicate_one() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    let counts = store.counts();
+    assert_eq!((counts.claim, counts.replace, counts.remove), (1, 1, 0));
+    guarded.run(1, forever()).await.unwrap_err();
+    let counts = store.counts();
+    assert_eq!((counts.claim, counts.replace, counts.remove), (2, 1, 0));
+    guarded.run::<()>(2, yielding(Err(()))).await.unwrap_err();
+    let counts = store.counts();
+    assert_eq!(
+        (counts.claim, counts.replace, counts.remove, counts.get),
+        (3, 1, 1, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_whose_reply_was_lost_stands() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.next(Op::Replace, Fault::LoseReply);
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    assert!(
+        guarded
+            .stands(1)
+            .await
+            .unwrap()
+            .value
+            .starts_with(b"idem1 D")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_is_not_answered_is_never_turned_into_a_release() {
+    let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
+    let guarded = Guarded::on(store.clone(), policy());
+    store.always(Op::Replace, Fault::Hang);
+    let begun = Instant::now();
+    assert_eq!(guarded.run(1, yielding(Ok(7))).await.unwrap(), 7);
+    assert!(begun.elapsed() <= millis(1100), "{:?}", begun.elapsed());
+    assert!(
+        guarded
+            .stands(1)
+            .await
+            .unwrap()
+            .value
+            .starts_with(b"idem1 R")
+    );
+    store.heal();
+    guarded.settled().await;
+    assert!(
+        guarded
+            .stands(1)
+            .await
+            .unwrap()
+            .value
+            .starts_with(b"idem1 D")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_caller_left_is_sent_until_the_lease_ends_and_then_given_up() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().renew(idempotent_runtime::Renew::No));
+    store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    let begun = Instant::now();
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    guarded.settled().await;
+    let lasted = begun.elapsed();
+    assert!(lasted >= secs(8) && lasted <= secs(11), "{lasted:?}");
+    assert!(
+        guarded
+            .stands(1)
+            .await
+            .unwrap()
+            .value
+            .starts_with(b"idem1 R")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_completed_yet_is_renewed_meanwhile() {
+    let store = Renewing(MemoryStore::new(), Arc::new(AtomicBool::new(true)));
+    let only_renews = Arc::clone(&store.1);
+    let guarded = Guarded::on(store, Policy::new(secs(60)).lease(secs(3)));
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    sleep(secs(20)).await;
+    assert!(
+        guarded
+            .stands(1)
+            .await
+            .unwrap()
+            .value
+            .starts_with(b"idem1 R")
+    );
+    only_renews.store(false, Ordering::SeqCst);
+    guarded.settled().await;
+    assert!(
+        guarded
+            .stands(1)
+            .await
+            .unwrap()
+            .value
+            .starts_with(b"idem1 D")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_finds_nothing_puts_its_record() {
+    let guarded = Guarded::in_memory(policy());
+    let body = async {
+        let entry = guarded.stands(1).await.unwrap();
+        guarded
+            .store
+            .remove(&guarded.key(1), &entry.value)
+            .await
+            .unwrap();
+        Ok(())
+    };
+    guarded.run(1, body).await.unwrap();
+    assert!(
+        guarded
+            .stands(1)
+            .await
+            .unwrap()
+            .value
+            .starts_with(b"idem1 D")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_finds_another_holder_leaves_it_alone() {
+    let guarded = Guarded::in_memory(policy());
+    let other = Guarded {
+        policy: policy(),
+        ..guarded.clone()
+    };
+    let body = async {
+        let entry = guarded.stands(1).await.unwrap();
+        guarded
+            .store
+            .remove(&guarded.key(1), &entry.value)
+            .await
+            .unwrap();
+        // Another call claims, and is still running when this one ends.
+        let held = other.call(1).claim().await.unwrap();
+        Ok(held)
+    };
+    let held = guarded.run(1, body).await.unwrap();
+    assert!(
+        guarded
+            .stands(1)
+            .await
+            .unwrap()
+            .value
+            .starts_with(b"idem1 R")
+    );
+    held.settle(false).await;
+    assert_eq!(
+        guarded.stands(1).await,
+        None,
+        "the other holder could still release"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_the_store_has_no_room_for_keeps_the_key_for_the_whole_ttl() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    assert_eq!(guarded.taken_for(1).await, Some(secs(60)));
+    guarded.run(1, forever()).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_reply_was_lost_frees_the_key_and_touches_no_other() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), Policy::new(secs(9)).release(Release::Always));
+    store.next(Op::Remove, Fault::LoseReply);
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    assert_eq!(guarded.stands(1).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_body_returns_its_own_error_while_the_store_hangs() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.always(Op::Remove, Fault::Hang);
+    let failed = guarded.run::<()>(1, yielding(Err(()))).await.unwrap_err();
+    assert!(matches!(failed, Failed::Body));
+    store.heal();
+    guarded.settled().await;
+    assert_eq!(guarded.stands(1).await, None);
+}
+
+/// A store that renews, and refuses new values as long as it is told to.
+#[derive(Debug)]
+struct Renewing(MemoryStore, Arc<AtomicBool>);
+
+#[async_trait]
+impl Store for Renewing {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        if expected != value && self.1.load(Ordering::SeqCst) {
+            return Err(StoreError::new(StoreErrorKind::NotApplied, "not now"));
+        }
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+}
