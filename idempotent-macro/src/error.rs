@@ -1,0 +1,90 @@
+//! Errors: what is wrong, what to write instead, and all of them at once.
+
+use std::fmt::{self, Display};
+
+use proc_macro2::{Span, TokenStream};
+
+/// An error of one clause, and a second line that says what to write.
+pub fn error(span: Span, message: impl Display, help: impl Display) -> syn::Error {
+    syn::Error::new(span, format_args!("{message}\nhelp: {help}"))
+}
+
+/// The mistakes of one attribute, in the order in which they were found.
+#[derive(Default)]
+pub struct Errors(Option<syn::Error>);
+
+impl Errors {
+    pub fn push(&mut self, error: syn::Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    /// Keeps the error of `result`, hands on its value.
+    pub fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.push(error)).ok()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub fn into_compile_error(self) -> Option<TokenStream> {
+        self.0.map(|errors| errors.to_compile_error())
+    }
+}
+
+/// Prints `` `a`, `b` and `c` ``.
+pub struct List<'a>(pub &'a [&'a str], pub &'static str);
+
+impl Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, word) in self.0.iter().enumerate() {
+            let joint = match self.0.len() - i {
+                _ if i == 0 => "",
+                1 => self.1,
+                _ => ", ",
+            };
+            write!(f, "{joint}`{word}`")?;
+        }
+        Ok(())
+    }
+}
+
+/// The candidate that `word` was probably meant to be.
+pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).max(1);
+    candidates
+        .iter()
+        .map(|candidate| (distance(word, candidate), *candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance, where swapped neighbours count as one mistake.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                let swap = if swapped {
+                    rows[i - 2][j - 2] + 1
+                } else {
+                    usize::MAX
+                };
+                change
+                    .min(swap)
+                    .min(rows[i - 1][j] + 1)
+                    .min(rows[i][j - 1] + 1)
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}

@@ -1,0 +1,206 @@
+//! The guarded function; beside an error, the function as written.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+
+use crate::error::Errors;
+use crate::function::Function;
+use crate::options::Options;
+use crate::output::Future;
+use crate::rules;
+use crate::value::OnCancel;
+
+pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let options = Options::parse(options, &mut errors);
+    rules::check_options(&options, &mut errors);
+    let function = errors.take(syn::parse2::<Function>(item.clone()));
+    if let Some(function) = &function {
+        rules::check_function(&options, function, &mut errors);
+    }
+    match (errors.into_compile_error(), function) {
+        (None, Some(function)) => Expansion::new(&options, &function).function(),
+        (errors, Some(function)) => {
+            let function = unguarded(&options, &function);
+            quote!(#errors #function)
+        }
+        (errors, None) => quote!(#errors #[allow(unused)] #item),
+    }
+}
+
+// Output: #[allow(unused, unexpected_cfgs)] async fn pay(id: u64) { #[cfg(rust_analyzer)] { _ = (&id,); } <body> }
+//
+// The function stays, so that its callers compile; rust-analyzer completes the names of an unfinished key.
+fn unguarded(options: &Options, function: &Function) -> TokenStream {
+    let key = options.key.as_ref().map(|key| {
+        let parts = key.borrowed();
+        quote!(#[cfg(rust_analyzer)] { _ = (#(#parts,)*); })
+    });
+    let statements = function.statements();
+    let function = function.with_body(&quote!(#key #statements));
+    quote!(#[allow(unused, unexpected_cfgs)] #function)
+}
+
+/// Like `quote!`, with names that neither see the user's nor are seen by them.
+macro_rules! mixed {
+    ($($tokens:tt)*) => { quote_spanned!(Span::mixed_site()=> $($tokens)*) };
+}
+
+pub(crate) use mixed;
+
+/// What the parts of the generated code have in common.
+pub struct Expansion<'a> {
+    pub options: &'a Options,
+    pub function: &'a Function,
+}
+
+impl<'a> Expansion<'a> {
+    fn new(options: &'a Options, function: &'a Function) -> Self {
+        Self { options, function }
+    }
+
+    /// The path of what generated code calls, for a use at `span`.
+    pub fn private(&self, span: Span) -> TokenStream {
+        let krate = self.options.krate.as_ref().map(ToTokens::to_token_stream);
+        let krate = krate.unwrap_or_else(|| quote_spanned!(span=> ::idempotence));
+        quote_spanned!(span=> #krate::__private)
+    }
+
+    // Output: async fn pay(id: u64) -> R { <guarded> }
+    //         fn pay(id: u64) -> impl Future<Output = R> { let future = async move { <guarded> }; future }
+    //         fn pay(id: u64) -> Pin<Box<dyn Future<Output = R>>> { Box::pin(async move { <guarded> }) }
+    //
+    // Nothing runs before the first poll, so that the three differ in nothing, the caller's scope included.
+    fn function(&self) -> TokenStream {
+        let guarded = self.guarded();
+        self.function.with_body(&match self.function.output.future {
+            Future::Async => guarded,
+            Future::Boxed(_) => mixed!(::std::boxed::Box::pin(async move { #guarded })),
+            // A lone `async` block is what `clippy::manual_async_fn` asks to write as an `async fn`.
+            Future::Impl => mixed! {
+                let future = async move { #guarded };
+                future
+            },
+        })
+    }
+
+    // Output: let returns = returns::<R>();
+    //         let call = Call::new(<endpoint>, <policy>, None).part(&id);
+    //         let mut held = match call.claim().await { Ok(held) => held, Err(error) => return <refused> };
+    //         <run the body, settle>
+    fn guarded(&self) -> TokenStream {
+        let (returns, call) = (self.returns(), self.call());
+        let refused = match &self.options.on_duplicate {
+            None => mixed!(returns.refused(error)),
+            Some(answer) => {
+                quote_spanned!(hidden(answer)=> returns.answered(error, #answer))
+            }
+        };
+        let finishes = matches!(self.options.on_cancel, Some((_, OnCancel::Finish)));
+        let (mutable, run) = if finishes {
+            (None, self.finish())
+        } else {
+            (Some(mixed!(mut)), self.poll())
+        };
+        mixed! {
+            let returns = #returns;
+            let call = #call;
+            let #mutable held = match call.claim().await {
+                ::core::result::Result::Ok(held) => held,
+                ::core::result::Result::Err(error) => return #refused,
+            };
+            #run
+        }
+    }
+
+    // Output: returns::<R>().success(|outcome| …)
+    //
+    // The only bound on the return type stands here, or rustc would report a return type that does not fit
+    // more than once.
+    fn returns(&self) -> TokenStream {
+        let ty = &self.function.output.ty;
+        let span = self
+            .options
+            .error
+            .as_ref()
+            .map_or_else(|| hidden(ty), hidden);
+        let private = self.private(span);
+        let returns = match &self.options.error {
+            None => quote_spanned!(span=> #private::returns::<#ty>()),
+            Some(error) => quote_spanned!(span=> #private::returns_with::<#ty, _>(#error)),
+        };
+        match &self.options.success {
+            None => returns,
+            Some(success) => quote_spanned!(hidden(success)=> #returns.success(#success)),
+        }
+    }
+
+    // Output: let outcome = { let body = <body>; let mut body = pin!(body); poll_fn(|context| …).await };
+    //         match outcome { Ok(outcome) => { held.settle(…).await; outcome } Err(error) => … }
+    //
+    // The body is dropped before the claim, so that the key is never free while the body holds anything.
+    fn poll(&self) -> TokenStream {
+        let body = self.body();
+        let outcome = quote_spanned!(hidden(&self.function.output.ty)=> outcome);
+        mixed! {
+            let outcome = {
+                let body = #body;
+                let mut body = ::core::pin::pin!(body);
+                ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
+            };
+            match outcome {
+                ::core::result::Result::Ok(#outcome) => {
+                    held.settle(returns.succeeded(&#outcome)).await;
+                    #outcome
+                }
+                ::core::result::Result::Err(error) => returns.refused(error),
+            }
+        }
+    }
+
+    // Output: let body = Box::pin(<body>);
+    //         match held.finish(body, returns.success_fn()).await { Ok(outcome) => outcome, Err(error) => … }
+    fn finish(&self) -> TokenStream {
+        let body = match self.function.output.future {
+            Future::Async => self.body(),
+            Future::Boxed(_) | Future::Impl => {
+                let body = self.body();
+                mixed!(async move { #body.await })
+            }
+        };
+        mixed! {
+            let body = ::std::boxed::Box::pin(#body);
+            match held.finish(body, returns.success_fn()).await {
+                ::core::result::Result::Ok(outcome) => outcome,
+                ::core::result::Result::Err(error) => returns.refused(error),
+            }
+        }
+    }
+
+    // Output: async move { if let Some(outcome) = None::<R> { return outcome; } { <body as written> } }
+    //         (move || -> Pin<Box<dyn Future<Output = R>>> { <body as written> })()
+    //
+    // Both tell rustc the type of the body, which coercions need. The closure is where an early `return` ends.
+    fn body(&self) -> TokenStream {
+        let (body, ty) = (self.function.body(), &self.function.output.ty);
+        let hint = quote_spanned! {hidden(ty)=>
+            if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<#ty> {
+                return outcome;
+            }
+        };
+        match &self.function.output.future {
+            Future::Async => mixed!(async move { #hint #body }),
+            Future::Boxed(future) => mixed!((move || -> #future #body)()),
+            Future::Impl => mixed!((move || #body)()),
+        }
+    }
+}
+
+/// Where an error about `tokens` belongs, for names that the user does not see.
+pub fn hidden(tokens: impl ToTokens) -> Span {
+    let mut tokens = tokens.into_token_stream().into_iter();
+    let first = tokens
+        .next()
+        .map_or_else(Span::call_site, |token| token.span());
+    first.resolved_at(Span::mixed_site())
+}

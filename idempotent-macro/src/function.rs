@@ -1,0 +1,190 @@
+//! The annotated function: the names it binds, what it borrows, its body as tokens.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, TokenStreamExt, quote};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::token::Brace;
+use syn::{Attribute, FnArg, GenericParam, LitStr, Pat, Signature, Token, Visibility, braced};
+
+use crate::error::error;
+use crate::output::Output;
+
+/// A function whose body stays as it is written: only rustc needs to understand it.
+pub struct Function {
+    attrs: Vec<Attribute>,
+    vis: Visibility,
+    pub sig: Signature,
+    brace: Brace,
+    inner: Vec<Attribute>,
+    body: TokenStream,
+    pub output: Output,
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        if !is_function(&input.fork()) {
+            let message = "`#[idempotent]` guards functions";
+            return Err(error(input.span(), message, "put it on an `async fn`"));
+        }
+        let sig: Signature = input.parse()?;
+        if input.peek(Token![;]) {
+            let message = format_args!("`{}` has no body to guard", sig.ident);
+            let help = "put `#[idempotent]` on the method of each `impl`";
+            return Err(error(sig.ident.span(), message, help));
+        }
+        let content;
+        Ok(Self {
+            attrs,
+            vis,
+            brace: braced!(content in input),
+            inner: content.call(Attribute::parse_inner)?,
+            body: content.parse()?,
+            output: Output::of(&sig)?,
+            sig,
+        })
+    }
+}
+
+impl Function {
+    /// The function with another body.
+    pub fn with_body(&self, body: &TokenStream) -> TokenStream {
+        let (attrs, vis, sig, inner) = (&self.attrs, &self.vis, &self.sig, &self.inner);
+        let mut function = quote!(#(#attrs)* #vis #sig);
+        // These braces keep the user's span, or `dead_code` would take the function for generated.
+        self.brace.surround(&mut function, |tokens| {
+            tokens.append_all(inner);
+            body.to_tokens(tokens);
+        });
+        function
+    }
+
+    /// The body as written, in braces that `unused_braces` does not take for the user's.
+    pub fn body(&self) -> Group {
+        let mut body = Group::new(Delimiter::Brace, self.body.clone());
+        body.set_span(self.brace.span.join().resolved_at(Span::mixed_site()));
+        body
+    }
+
+    /// The body as written, without braces.
+    pub fn statements(&self) -> &TokenStream {
+        &self.body
+    }
+
+    /// The names that the key may use: arguments, what their patterns bind, const parameters.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for input in &self.sig.inputs {
+            match input {
+                FnArg::Receiver(_) => names.push("self".to_owned()),
+                FnArg::Typed(input) => bind(&input.pat, &mut names),
+            }
+        }
+        names.retain(|name| !name.starts_with(HIDDEN));
+        for param in &self.sig.generics.params {
+            if let GenericParam::Const(param) = param {
+                names.push(param.ident.to_string());
+            }
+        }
+        names
+    }
+
+    /// Whether `name` is bound by a pattern that `#[async_trait]` has moved into the body.
+    pub fn hides(&self, name: &str) -> bool {
+        let hidden = |input: &FnArg| match input {
+            FnArg::Receiver(_) => false,
+            FnArg::Typed(input) => input.pat.to_token_stream().to_string().starts_with(HIDDEN),
+        };
+        self.sig.inputs.iter().any(hidden) && mentions(self.body.clone(), name)
+    }
+
+    /// The first argument that the caller only lends.
+    pub fn borrowed(&self) -> Option<String> {
+        self.sig.inputs.iter().find_map(|input| {
+            let (name, ty) = match input {
+                FnArg::Receiver(receiver) => ("self".to_owned(), receiver.to_token_stream()),
+                FnArg::Typed(input) => (
+                    input.pat.to_token_stream().to_string(),
+                    input.ty.to_token_stream(),
+                ),
+            };
+            borrows(ty).then_some(name)
+        })
+    }
+
+    /// Whether `Self` certainly means something here; it tells the methods of two types apart.
+    pub fn has_self(&self) -> bool {
+        self.sig.receiver().is_some() || mentions(self.sig.to_token_stream(), "Self")
+    }
+}
+
+/// What `#[async_trait]` calls an argument that is a pattern: `__arg1`.
+const HIDDEN: &str = "__arg";
+
+fn is_function(ahead: ParseStream) -> bool {
+    while let Ok(word) = ahead.call(Ident::parse_any) {
+        match word.to_string().as_str() {
+            "fn" => return true,
+            "extern" => drop(ahead.parse::<Option<LitStr>>()),
+            "const" | "async" | "safe" | "unsafe" => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn bind(pat: &Pat, names: &mut Vec<String>) {
+    match pat {
+        Pat::Ident(pat) => {
+            names.push(pat.ident.to_string());
+            if let Some((_, pat)) = &pat.subpat {
+                bind(pat, names);
+            }
+        }
+        Pat::Paren(pat) => bind(&pat.pat, names),
+        Pat::Reference(pat) => bind(&pat.pat, names),
+        Pat::Type(pat) => bind(&pat.pat, names),
+        Pat::Struct(pat) => pat.fields.iter().for_each(|field| bind(&field.pat, names)),
+        Pat::Slice(pat) => pat.elems.iter().for_each(|pat| bind(pat, names)),
+        Pat::Tuple(pat) => pat.elems.iter().for_each(|pat| bind(pat, names)),
+        Pat::TupleStruct(pat) => pat.elems.iter().for_each(|pat| bind(pat, names)),
+        _ => {}
+    }
+}
+
+fn mentions(tokens: TokenStream, name: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == name,
+        TokenTree::Group(group) => mentions(group.stream(), name),
+        _ => false,
+    })
+}
+
+/// Whether a type has a reference or a lifetime in it, other than `'static` and those of `Fn(&T)`.
+fn borrows(ty: TokenStream) -> bool {
+    let mut tokens = ty.into_iter().peekable();
+    let mut is_call = false;
+    while let Some(token) = tokens.next() {
+        match &token {
+            TokenTree::Punct(punct) if punct.as_char() == '&' => {
+                let lifetime = matches!(tokens.peek(), Some(TokenTree::Punct(quote)) if quote.as_char() == '\'');
+                if !lifetime {
+                    return true;
+                }
+            }
+            TokenTree::Punct(punct) if punct.as_char() == '\'' => {
+                let lifetime = tokens.next().map(|name| name.to_string());
+                if lifetime.as_deref() != Some("static") {
+                    return true;
+                }
+            }
+            TokenTree::Group(group) if !is_call && borrows(group.stream()) => return true,
+            _ => {}
+        }
+        is_call = matches!(&token, TokenTree::Ident(name)
+            if name == "fn" || name.to_string().trim_start_matches("Async").starts_with("Fn"));
+    }
+    false
+}

@@ -1,0 +1,27 @@
+//! Implementation detail of the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
+
+#![allow(
+    unreachable_pub,
+    reason = "the crate exports one macro: `pub` in a private module says enough"
+)]
+
+use proc_macro::TokenStream;
+
+mod call;
+mod duration;
+mod error;
+mod expand;
+mod function;
+mod key;
+mod options;
+mod output;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod value;
+
+#[expect(missing_docs, reason = "documented where the facade re-exports it")]
+#[proc_macro_attribute]
+pub fn idempotent(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(options.into(), &item.into()).into()
+}

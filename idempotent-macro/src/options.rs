@@ -1,0 +1,190 @@
+//! The options: which there are, and which are written in the attribute.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Expr, Ident, LitStr, Path, Token};
+
+use crate::duration::Time;
+use crate::error::{Errors, List, closest, error};
+use crate::key::Key;
+use crate::value::{self, OnCancel, OnLeaseLost, OnStoreError, Release, Renew};
+
+/// What is written in the attribute; an option that is not is `None`.
+#[derive(Default)]
+pub struct Options {
+    pub key: Option<Key>,
+    pub ttl: Option<Time>,
+    pub release: Option<Release>,
+    pub name: Option<LitStr>,
+    pub lease: Option<(Span, Time)>,
+    pub renew: Option<Renew>,
+    pub on_cancel: Option<(Span, OnCancel)>,
+    pub on_lease_lost: Option<OnLeaseLost>,
+    pub on_duplicate: Option<Expr>,
+    pub error: Option<Expr>,
+    pub on_store_error: Option<OnStoreError>,
+    pub success: Option<Expr>,
+    pub using: Option<Expr>,
+    pub krate: Option<Path>,
+}
+
+const NAMES: [&str; 14] = [
+    "key",
+    "ttl",
+    "release",
+    "name",
+    "lease",
+    "renew",
+    "on_cancel",
+    "on_lease_lost",
+    "on_duplicate",
+    "error",
+    "on_store_error",
+    "success",
+    "using",
+    "crate",
+];
+
+/// Options of a later version, and what to do until then.
+const RESERVED: [(&str, &str); 6] = [
+    ("replay", "answer a duplicate yourself with `on_duplicate`"),
+    ("wait", "call again after `error.retry_after()`"),
+    ("payload", "compare what else must be equal in the function"),
+    (
+        "tx",
+        "write the row that makes the call unique in the function",
+    ),
+    ("token", "name the token in `key`"),
+    (
+        "replay_err",
+        "hold the key after a failure with `release = false`",
+    ),
+];
+
+impl Options {
+    /// Reads as much as can be understood; the rest is in `errors`.
+    pub fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut options = Self::default();
+        let mut seen = Vec::new();
+        let list = |input: ParseStream| {
+            while !input.is_empty() {
+                options.parse_one(input, &mut seen, errors)?;
+            }
+            Ok(())
+        };
+        let parsed = list.parse2(tokens);
+        errors.take(parsed);
+        if errors.is_empty() {
+            options.report_missing(errors);
+        }
+        options
+    }
+
+    fn parse_one(
+        &mut self,
+        input: ParseStream,
+        seen: &mut Vec<Ident>,
+        errors: &mut Errors,
+    ) -> syn::Result<()> {
+        let name = input.call(Ident::parse_any)?;
+        let value = parse_value(&name, input);
+        if value.is_err() {
+            skip_value(input)?;
+        }
+        if let Some(()) = errors.take(check_name(&name, seen))
+            && let Some(value) = errors.take(value)
+        {
+            errors.take(self.set(&name, value));
+        }
+        seen.push(name);
+        if !input.is_empty() && input.parse::<Option<Token![,]>>()?.is_none() {
+            errors.push(input.error("expected `,`"));
+            if !input.peek2(Token![=]) {
+                skip_value(input)?;
+                input.parse::<Option<Token![,]>>()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &Ident, value: Expr) -> syn::Result<()> {
+        match name.to_string().as_str() {
+            "key" => self.key = Some(Key::new(value)?),
+            "ttl" => self.ttl = Some(Time::new(value)?),
+            "release" => self.release = Some(Release::new(&value)?),
+            "name" => self.name = Some(value::endpoint(&value)?),
+            "lease" => self.lease = Some((name.span(), Time::new(value)?)),
+            "renew" => self.renew = Some(Renew::new(value)?),
+            "on_cancel" => self.on_cancel = Some((value::span(&value), OnCancel::new(&value)?)),
+            "on_lease_lost" => self.on_lease_lost = Some(OnLeaseLost::new(&value)?),
+            "on_duplicate" => self.on_duplicate = Some(value),
+            "error" => self.error = Some(value),
+            "on_store_error" => self.on_store_error = Some(OnStoreError::new(&value)?),
+            "success" => self.success = Some(value),
+            "using" => self.using = Some(value),
+            _ => self.krate = Some(value::path(value)?),
+        }
+        Ok(())
+    }
+
+    fn report_missing(&self, errors: &mut Errors) {
+        let mut missing = |name, help| {
+            let message = format_args!("missing option `{name}`");
+            errors.push(error(Span::call_site(), message, help));
+        };
+        if self.key.is_none() {
+            let help = "name the arguments that make two calls the same, as in `key = \"user_id, file_md5\"`";
+            missing("key", help);
+        }
+        if self.ttl.is_none() {
+            let help = "say how long a repeated call is refused, as in `ttl = \"30s\"`";
+            missing("ttl", help);
+        }
+    }
+}
+
+fn check_name(name: &Ident, seen: &[Ident]) -> syn::Result<()> {
+    let word = name.to_string();
+    if seen.contains(name) {
+        let message = format_args!("option `{word}` is given twice");
+        return Err(error(name.span(), message, "keep one"));
+    }
+    if NAMES.contains(&word.as_str()) {
+        return Ok(());
+    }
+    if let Some((_, help)) = RESERVED.iter().find(|(reserved, _)| word == *reserved) {
+        let message =
+            format_args!("option `{word}` is reserved: this version does not have it yet");
+        return Err(error(name.span(), message, help));
+    }
+    let message = format_args!("unknown option `{word}`");
+    Err(match closest(&word, &NAMES) {
+        Some(option) => error(
+            name.span(),
+            message,
+            format_args!("did you mean `{option}`?"),
+        ),
+        None => error(
+            name.span(),
+            message,
+            format_args!("the options are {}", List(&NAMES, " and ")),
+        ),
+    })
+}
+
+fn parse_value(name: &Ident, input: ParseStream) -> syn::Result<Expr> {
+    if input.parse::<Option<Token![=]>>()?.is_none() || input.is_empty() || input.peek(Token![,]) {
+        let message = format_args!("option `{name}` needs a value");
+        let help = format_args!("write `{name} = ...`");
+        return Err(error(name.span(), message, help));
+    }
+    input.parse()
+}
+
+fn skip_value(input: ParseStream) -> syn::Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<TokenTree>()?;
+    }
+    Ok(())
+}

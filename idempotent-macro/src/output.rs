@@ -1,0 +1,175 @@
+//! What a function returns: a future in one of three ways, and what that future ends with.
+
+use proc_macro2::Span;
+use syn::punctuated::Punctuated;
+use syn::token::{Paren, Underscore};
+use syn::{
+    GenericArgument, PathArguments, PathSegment, ReturnType, Signature, Type, TypeInfer,
+    TypeParamBound, TypeTuple,
+};
+
+use crate::error::error;
+
+/// How a function returns its future, and what the future ends with.
+pub struct Output {
+    pub future: Future,
+    /// `impl Trait` in it is replaced by `_`, as it cannot be named.
+    pub ty: Type,
+}
+
+/// How a function returns its future.
+pub enum Future {
+    /// `async fn`
+    Async,
+    /// `-> Pin<Box<dyn Future<Output = R>>>`, which is what `#[async_trait]` makes, too
+    Boxed(Box<Type>),
+    /// `-> impl Future<Output = R>`
+    Impl,
+}
+
+impl Output {
+    pub fn of(sig: &Signature) -> syn::Result<Self> {
+        let name = &sig.ident;
+        let awaits = "`#[idempotent]` awaits the store: make this an `async fn`";
+        if let Some(token) = &sig.constness {
+            let message = format_args!("`{name}` is a `const fn`");
+            return Err(error(token.span, message, awaits));
+        }
+        if let Some(abi) = &sig.abi {
+            let message = format_args!("`{name}` is an `extern fn`");
+            let help = "other languages cannot await it: guard an `async fn` that it calls";
+            return Err(error(abi.extern_token.span, message, help));
+        }
+        let output = match &sig.output {
+            ReturnType::Type(_, ty) => (**ty).clone(),
+            ReturnType::Default => unit(name.span()),
+        };
+        let (future, ty) = if sig.asyncness.is_some() {
+            (Future::Async, output)
+        } else {
+            future_of(&output).ok_or_else(|| {
+                let message = format_args!("`{name}` is not async");
+                error(sig.fn_token.span, message, awaits)
+            })?
+        };
+        Ok(Self {
+            future,
+            ty: inferred(ty),
+        })
+    }
+}
+
+fn unit(span: Span) -> Type {
+    Type::Tuple(TypeTuple {
+        attrs: Vec::new(),
+        paren_token: Paren(span),
+        elems: Punctuated::new(),
+    })
+}
+
+// Input:  impl Future<Output = R> + Send, Pin<Box<dyn Future<Output = R> + Send + 'a>>, BoxFuture<'a, R>
+// Output: R
+fn future_of(ty: &Type) -> Option<(Future, Type)> {
+    if let Type::ImplTrait(ty) = ungrouped(ty) {
+        return Some((Future::Impl, output_of(&ty.bounds)?));
+    }
+    let segment = last_segment(ty)?;
+    let output = match segment.ident.to_string().as_str() {
+        "BoxFuture" | "LocalBoxFuture" => arguments(segment).find_map(type_argument)?.clone(),
+        "Pin" => {
+            let segment = last_segment(arguments(segment).find_map(type_argument)?)?;
+            match arguments(segment).find_map(type_argument)? {
+                Type::TraitObject(ty) if segment.ident == "Box" => output_of(&ty.bounds)?,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    Some((Future::Boxed(Box::new(ty.clone())), output))
+}
+
+fn output_of<'a>(bounds: impl IntoIterator<Item = &'a TypeParamBound>) -> Option<Type> {
+    bounds.into_iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else {
+            return None;
+        };
+        let segment = bound.path.segments.last()?;
+        arguments(segment).find_map(|argument| match argument {
+            GenericArgument::AssocType(output)
+                if segment.ident == "Future" && output.ident == "Output" =>
+            {
+                Some(output.ty.clone())
+            }
+            _ => None,
+        })
+    })
+}
+
+fn inferred(ty: Type) -> Type {
+    match ty {
+        Type::ImplTrait(ty) => Type::Infer(TypeInfer {
+            attrs: Vec::new(),
+            underscore_token: Underscore(ty.impl_token.span),
+        }),
+        Type::Path(mut ty) => {
+            for segment in &mut ty.path.segments {
+                if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+                    for argument in &mut arguments.args {
+                        if let GenericArgument::Type(ty) = argument {
+                            *ty = inferred(ty.clone());
+                        }
+                    }
+                }
+            }
+            Type::Path(ty)
+        }
+        Type::Tuple(mut ty) => {
+            ty.elems = ty.elems.into_iter().map(inferred).collect();
+            Type::Tuple(ty)
+        }
+        Type::Reference(mut ty) => {
+            *ty.elem = inferred(*ty.elem);
+            Type::Reference(ty)
+        }
+        Type::Array(mut ty) => {
+            *ty.elem = inferred(*ty.elem);
+            Type::Array(ty)
+        }
+        Type::Paren(mut ty) => {
+            *ty.elem = inferred(*ty.elem);
+            Type::Paren(ty)
+        }
+        Type::Group(ty) => inferred(*ty.elem),
+        ty => ty,
+    }
+}
+
+fn ungrouped(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(ty) => ungrouped(&ty.elem),
+        Type::Paren(ty) => ungrouped(&ty.elem),
+        ty => ty,
+    }
+}
+
+fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ungrouped(ty) {
+        Type::Path(ty) => ty.path.segments.last(),
+        _ => None,
+    }
+}
+
+fn arguments(segment: &PathSegment) -> impl Iterator<Item = &GenericArgument> {
+    let arguments = match &segment.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+        _ => None,
+    };
+    arguments.into_iter().flatten()
+}
+
+fn type_argument(argument: &GenericArgument) -> Option<&Type> {
+    match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    }
+}

@@ -1,0 +1,63 @@
+//! What does not go together: options with each other, and options with the function.
+
+use crate::duration::Time;
+use crate::error::{Errors, error};
+use crate::function::Function;
+use crate::options::Options;
+use crate::value::{OnCancel, Release, Renew};
+
+/// The lease of a call that names none, unless its `ttl` is shorter.
+const LEASE: (u64, &str) = (30_000, "30s");
+
+/// Reports what the options say against each other.
+pub fn check_options(options: &Options, errors: &mut Errors) {
+    let release = options.release.unwrap_or(Release::OnError);
+    let ttl = options.ttl.as_ref().and_then(Time::literal);
+    let lease = match &options.lease {
+        Some((span, _)) if release != Release::OnError => {
+            let release = release == Release::Always;
+            return errors.push(error(
+                *span,
+                format_args!(
+                    "`lease` does not go with `release = {release}`, where the lease is `ttl`"
+                ),
+                "leave `lease` out, or write `release = \"on_error\"`",
+            ));
+        }
+        Some((_, lease)) => lease.literal(),
+        None if release != Release::OnError => ttl,
+        None => ttl.map(|ttl| ttl.min((LEASE.0, LEASE.1.to_owned()))),
+    };
+    if let (Some(Renew::Cap(span, cap)), Some((millis, lease))) = (&options.renew, lease)
+        && cap.literal().is_some_and(|(cap, _)| cap < millis)
+    {
+        errors.push(error(
+            *span,
+            format_args!("`renew` is shorter than the lease, which is `{lease}`"),
+            "write a longer time, or `renew = false`",
+        ));
+    }
+}
+
+/// Reports what the options ask of a function that is not so.
+pub fn check_function(options: &Options, function: &Function, errors: &mut Errors) {
+    if let Some(key) = &options.key {
+        key.check(function).for_each(|error| errors.push(error));
+    }
+    if let Some((span, OnCancel::Finish)) = options.on_cancel
+        && let Some(argument) = function.borrowed()
+    {
+        let name = &function.sig.ident;
+        let help = match argument.as_str() {
+            "self" => "take `self: Arc<Self>`, or `self` by value".to_owned(),
+            argument => format!("take `{argument}` by value, or an `Arc` of it"),
+        };
+        errors.push(error(
+            span,
+            format_args!(
+                "`on_cancel = \"finish\"` lets the body outlive the call, and `{name}` borrows `{argument}`"
+            ),
+            help,
+        ));
+    }
+}

@@ -1,0 +1,183 @@
+//! The values of options: one word of a few, a name, a path.
+
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path};
+
+use crate::duration::Time;
+use crate::error::{List, closest, error};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Release {
+    Always,
+    OnError,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum OnCancel {
+    Keep,
+    Release,
+    Finish,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum OnLeaseLost {
+    Stop,
+    Continue,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum OnStoreError {
+    Refuse,
+    Run,
+}
+
+pub enum Renew {
+    Yes,
+    No,
+    Cap(Span, Time),
+}
+
+impl Release {
+    pub fn new(value: &Expr) -> syn::Result<Self> {
+        let words = ["true", "false", "on_error"];
+        match literal(value) {
+            Some(Lit::Bool(LitBool { value: true, .. })) => Ok(Self::Always),
+            Some(Lit::Bool(_)) => Ok(Self::Never),
+            Some(Lit::Str(text)) if text.value() == words[2] => Ok(Self::OnError),
+            Some(Lit::Str(text)) => Err(match closest(&text.value(), &words) {
+                Some("on_error") => error(
+                    text.span(),
+                    "expected `true`, `false` or `\"on_error\"`",
+                    "did you mean `\"on_error\"`?",
+                ),
+                _ => error(
+                    text.span(),
+                    "expected `true`, `false` or `\"on_error\"`",
+                    "write `true` and `false` without quotes",
+                ),
+            }),
+            _ => Err(error(
+                span(value),
+                "expected `true`, `false` or `\"on_error\"`",
+                "it says when the key becomes free, and must be known when this is compiled",
+            )),
+        }
+    }
+}
+
+impl OnCancel {
+    pub fn new(value: &Expr) -> syn::Result<Self> {
+        let words = [
+            ("keep", Self::Keep),
+            ("release", Self::Release),
+            ("finish", Self::Finish),
+        ];
+        word(value, &words)
+    }
+}
+
+impl OnLeaseLost {
+    pub fn new(value: &Expr) -> syn::Result<Self> {
+        word(value, &[("stop", Self::Stop), ("continue", Self::Continue)])
+    }
+}
+
+impl OnStoreError {
+    pub fn new(value: &Expr) -> syn::Result<Self> {
+        word(value, &[("refuse", Self::Refuse), ("run", Self::Run)])
+    }
+}
+
+impl Renew {
+    pub fn new(value: Expr) -> syn::Result<Self> {
+        match literal(&value) {
+            Some(Lit::Bool(LitBool { value: true, .. })) => Ok(Self::Yes),
+            Some(Lit::Bool(_)) => Ok(Self::No),
+            Some(Lit::Str(text)) if ["true", "false"].contains(&text.value().as_str()) => {
+                let message = "expected `true`, `false` or a duration";
+                Err(error(
+                    text.span(),
+                    message,
+                    "write `true` and `false` without quotes",
+                ))
+            }
+            _ => Ok(Self::Cap(span(&value), Time::new(value)?)),
+        }
+    }
+}
+
+/// The name of an endpoint, fit for a key of any store.
+pub fn endpoint(value: &Expr) -> syn::Result<LitStr> {
+    let Some(Lit::Str(name)) = literal(value) else {
+        let message = "the name of an endpoint is a string";
+        return Err(error(span(value), message, "write `name = \"orders.pay\"`"));
+    };
+    let text = name.value();
+    let help = "use `A-Z a-z 0-9 . _ -`, as in `name = \"orders.pay\"`";
+    if text.is_empty() {
+        return Err(error(name.span(), "the name of an endpoint is empty", help));
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
+    match text.chars().find(|c| !fits(*c)) {
+        Some(c) => {
+            let message = format_args!("{c:?} cannot be in the name of an endpoint");
+            Err(error(name.span(), message, help))
+        }
+        None => Ok(name.clone()),
+    }
+}
+
+pub fn path(value: Expr) -> syn::Result<Path> {
+    match value {
+        Expr::Group(group) => path(*group.expr),
+        Expr::Path(path) if path.qself.is_none() => Ok(path.path),
+        value => Err(error(
+            span(&value),
+            "`crate` needs a path",
+            "write `crate = ::idempotence`, without quotes",
+        )),
+    }
+}
+
+/// Where an error about `value` belongs: at its first token, as spans cannot be joined on stable.
+pub fn span(value: &Expr) -> Span {
+    ungrouped(value).span()
+}
+
+/// Looks through the invisible groups that `macro_rules!` puts around what it substitutes.
+pub fn ungrouped(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => ungrouped(&group.expr),
+        expr => expr,
+    }
+}
+
+fn literal(value: &Expr) -> Option<&Lit> {
+    match ungrouped(value) {
+        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
+        _ => None,
+    }
+}
+
+fn word<T: Copy>(value: &Expr, words: &[(&str, T)]) -> syn::Result<T> {
+    let quoted: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
+    let written = match literal(value) {
+        Some(Lit::Str(text)) => text.value(),
+        _ => String::new(),
+    };
+    if let Some((_, value)) = words.iter().find(|(word, _)| *word == written) {
+        return Ok(*value);
+    }
+    let message = format_args!("expected {}", List(&quoted, " or "));
+    Err(match closest(&format!("{written:?}"), &quoted) {
+        Some(word) => error(span(value), message, format_args!("did you mean `{word}`?")),
+        None => error(
+            span(value),
+            message,
+            "write one of these words, with its quotes",
+        ),
+    })
+}

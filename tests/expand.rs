@@ -1,0 +1,32 @@
+//! The recorded expansions compile as they stand, without the attribute.
+
+#![deny(warnings)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_braces,
+    clippy::all,
+    clippy::pedantic
+)]
+
+#[rustfmt::skip]
+#[path = "expand/async_fn.expanded.rs"]
+mod async_fn;
+#[rustfmt::skip]
+#[path = "expand/async_trait.expanded.rs"]
+mod async_trait;
+#[rustfmt::skip]
+#[path = "expand/expressions.expanded.rs"]
+mod expressions;
+#[rustfmt::skip]
+#[path = "expand/finish.expanded.rs"]
+mod finish;
+#[rustfmt::skip]
+#[path = "expand/future.expanded.rs"]
+mod future;
+#[rustfmt::skip]
+#[path = "expand/generic.expanded.rs"]
+mod generic;
+#[rustfmt::skip]
+#[path = "expand/method.expanded.rs"]
+mod method;

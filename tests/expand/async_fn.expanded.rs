@@ -1,0 +1,53 @@
+use idempotence::Error;
+/// Stays where it is.
+pub async fn upload(
+    user_id: u64,
+    file_md5: String,
+    file: Vec<u8>,
+) -> Result<usize, Error> {
+    let returns = ::idempotence::__private::returns::<Result<usize, Error>>();
+    let call = ::idempotence::__private::Call::new(
+            {
+                fn here() {}
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(here),
+                )
+            },
+            ::idempotence::__private::Policy::new(
+                    ::core::time::Duration::from_millis(30000u64),
+                )
+                .release(::idempotence::__private::Release::Always),
+            ::core::option::Option::None,
+        )
+        .part(&user_id)
+        .part(&file_md5);
+    let mut held = match call.claim().await {
+        ::core::result::Result::Ok(held) => held,
+        ::core::result::Result::Err(error) => return returns.refused(error),
+    };
+    let outcome = {
+        let body = async move {
+            if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
+                Result<usize, Error>,
+            > {
+                return outcome;
+            }
+            {
+                tokio::task::yield_now().await;
+                if file.is_empty() {
+                    return Ok(0);
+                }
+                Ok(file.len() + file_md5.len())
+            }
+        };
+        let mut body = ::core::pin::pin!(body);
+        ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
+    };
+    match outcome {
+        ::core::result::Result::Ok(outcome) => {
+            held.settle(returns.succeeded(&outcome)).await;
+            outcome
+        }
+        ::core::result::Result::Err(error) => returns.refused(error),
+    }
+}

@@ -1,0 +1,68 @@
+use std::future::Future;
+use std::pin::Pin;
+use idempotence::Error;
+pub struct Service {
+    pub tenant: String,
+}
+pub trait Pay {
+    fn pay<'life0, 'async_trait>(
+        &'life0 self,
+        id: u64,
+    ) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send + 'async_trait>>
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait;
+}
+impl Pay for Service {
+    fn pay<'life0, 'async_trait>(
+        &'life0 self,
+        id: u64,
+    ) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send + 'async_trait>>
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait,
+    {
+        ::std::boxed::Box::pin(async move {
+            let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
+            let call = ::idempotence::__private::Call::new(
+                    {
+                        fn here() {}
+                        ::idempotence::__private::Endpoint::on::<
+                            Self,
+                        >(::idempotence::__private::path_of(here))
+                    },
+                    ::idempotence::__private::Policy::new(
+                        ::core::time::Duration::from_millis(30000u64),
+                    ),
+                    ::core::option::Option::None,
+                )
+                .part(&self.tenant)
+                .part(&id);
+            let mut held = match call.claim().await {
+                ::core::result::Result::Ok(held) => held,
+                ::core::result::Result::Err(error) => return returns.refused(error),
+            };
+            let outcome = {
+                let body = (move || -> Pin<
+                    Box<dyn Future<Output = Result<u64, Error>> + Send + 'async_trait>,
+                > {
+                    Box::pin(async move {
+                        let __self = self;
+                        let id = id;
+                        Ok(id + __self.tenant.len() as u64)
+                    })
+                })();
+                let mut body = ::core::pin::pin!(body);
+                ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
+                    .await
+            };
+            match outcome {
+                ::core::result::Result::Ok(outcome) => {
+                    held.settle(returns.succeeded(&outcome)).await;
+                    outcome
+                }
+                ::core::result::Result::Err(error) => returns.refused(error),
+            }
+        })
+    }
+}

@@ -1,0 +1,75 @@
+use std::sync::Arc;
+use std::time::Duration;
+use idempotence::{Duplicate, Error, Idempotency};
+pub struct Status(pub u16);
+pub struct Order {
+    pub id: u64,
+    pub patience: Duration,
+}
+fn status(error: Error) -> Status {
+    Status(if error.is_duplicate() { 409 } else { 503 })
+}
+pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, Status> {
+    let returns = ::idempotence::__private::returns_with::<
+        Result<u64, Status>,
+        _,
+    >(status)
+        .success(|outcome| !matches!(outcome, Err(Status(500..))));
+    let call = ::idempotence::__private::Call::new(
+            {
+                fn here() {}
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(here),
+                )
+            },
+            ::idempotence::__private::Policy::new({
+                    let time: ::core::time::Duration = order.patience;
+                    time
+                })
+                .renew(
+                    ::idempotence::__private::Renew::Cap({
+                        let time: ::core::time::Duration = order.patience * 10;
+                        time
+                    }),
+                )
+                .on_cancel(::idempotence::__private::OnCancel::Release)
+                .on_lease_lost(::idempotence::__private::OnLeaseLost::Continue)
+                .on_store_error(::idempotence::__private::OnStoreError::Run),
+            ::core::option::Option::Some(
+                ::idempotence::__private::Using::idempotency(&idempotency),
+            ),
+        )
+        .part(&order.id);
+    let mut held = match call.claim().await {
+        ::core::result::Result::Ok(held) => held,
+        ::core::result::Result::Err(error) => {
+            return returns
+                .answered(
+                    error,
+                    |duplicate: Duplicate| match duplicate.age().as_secs() {
+                        0 => Ok(order.id),
+                        _ => Err(Status(409)),
+                    },
+                );
+        }
+    };
+    let outcome = {
+        let body = async move {
+            if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
+                Result<u64, Status>,
+            > {
+                return outcome;
+            }
+            { Ok(order.id) }
+        };
+        let mut body = ::core::pin::pin!(body);
+        ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
+    };
+    match outcome {
+        ::core::result::Result::Ok(outcome) => {
+            held.settle(returns.succeeded(&outcome)).await;
+            outcome
+        }
+        ::core::result::Result::Err(error) => returns.refused(error),
+    }
+}

@@ -1,0 +1,71 @@
+use std::future::Future;
+use std::sync::Arc;
+use idempotence::Error;
+pub struct Service {
+    pub tenant: String,
+}
+impl Service {
+    pub async fn pay(self: Arc<Self>, id: u64) -> Result<u64, Error> {
+        let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
+        let call = ::idempotence::__private::Call::new(
+                {
+                    fn here() {}
+                    ::idempotence::__private::Endpoint::on::<
+                        Self,
+                    >(::idempotence::__private::path_of(here))
+                },
+                ::idempotence::__private::Policy::new(
+                    ::core::time::Duration::from_millis(30000u64),
+                ),
+                ::core::option::Option::None,
+            )
+            .part(&self.tenant)
+            .part(&id);
+        let held = match call.claim().await {
+            ::core::result::Result::Ok(held) => held,
+            ::core::result::Result::Err(error) => return returns.refused(error),
+        };
+        let body = ::std::boxed::Box::pin(async move {
+            if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
+                Result<u64, Error>,
+            > {
+                return outcome;
+            }
+            { Ok(id) }
+        });
+        match held.finish(body, returns.success_fn()).await {
+            ::core::result::Result::Ok(outcome) => outcome,
+            ::core::result::Result::Err(error) => returns.refused(error),
+        }
+    }
+}
+pub fn pay(id: u64) -> impl Future<Output = Result<u64, Error>> + Send {
+    let future = async move {
+        let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
+        let call = ::idempotence::__private::Call::new(
+                {
+                    fn here() {}
+                    ::idempotence::__private::Endpoint::at(
+                        ::idempotence::__private::path_of(here),
+                    )
+                },
+                ::idempotence::__private::Policy::new(
+                    ::core::time::Duration::from_millis(30000u64),
+                ),
+                ::core::option::Option::None,
+            )
+            .part(&id);
+        let held = match call.claim().await {
+            ::core::result::Result::Ok(held) => held,
+            ::core::result::Result::Err(error) => return returns.refused(error),
+        };
+        let body = ::std::boxed::Box::pin(async move {
+            (move || { async move { Ok(id) } })().await
+        });
+        match held.finish(body, returns.success_fn()).await {
+            ::core::result::Result::Ok(outcome) => outcome,
+            ::core::result::Result::Err(error) => returns.refused(error),
+        }
+    };
+    future
+}

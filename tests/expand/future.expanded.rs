@@ -1,0 +1,84 @@
+use std::future::{Future, ready};
+use std::pin::Pin;
+use idempotence::Error;
+pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>> {
+    ::std::boxed::Box::pin(async move {
+        let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
+        let call = ::idempotence::__private::Call::new(
+                {
+                    fn here() {}
+                    ::idempotence::__private::Endpoint::at(
+                        ::idempotence::__private::path_of(here),
+                    )
+                },
+                ::idempotence::__private::Policy::new(
+                    ::core::time::Duration::from_millis(30000u64),
+                ),
+                ::core::option::Option::None,
+            )
+            .part(&id);
+        let mut held = match call.claim().await {
+            ::core::result::Result::Ok(held) => held,
+            ::core::result::Result::Err(error) => return returns.refused(error),
+        };
+        let outcome = {
+            let body = (move || -> Pin<
+                Box<dyn Future<Output = Result<u64, Error>> + Send>,
+            > {
+                if id == 0 {
+                    return Box::pin(ready(Ok(0)));
+                }
+                Box::pin(async move { Ok(id) })
+            })();
+            let mut body = ::core::pin::pin!(body);
+            ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
+                .await
+        };
+        match outcome {
+            ::core::result::Result::Ok(outcome) => {
+                held.settle(returns.succeeded(&outcome)).await;
+                outcome
+            }
+            ::core::result::Result::Err(error) => returns.refused(error),
+        }
+    })
+}
+pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
+    let future = async move {
+        let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
+        let call = ::idempotence::__private::Call::new(
+                {
+                    fn here() {}
+                    ::idempotence::__private::Endpoint::at(
+                        ::idempotence::__private::path_of(here),
+                    )
+                },
+                ::idempotence::__private::Policy::new(
+                    ::core::time::Duration::from_millis(30000u64),
+                ),
+                ::core::option::Option::None,
+            )
+            .part(&id);
+        let mut held = match call.claim().await {
+            ::core::result::Result::Ok(held) => held,
+            ::core::result::Result::Err(error) => return returns.refused(error),
+        };
+        let outcome = {
+            let body = (move || {
+                let id = *id;
+                async move { Ok(id) }
+            })();
+            let mut body = ::core::pin::pin!(body);
+            ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
+                .await
+        };
+        match outcome {
+            ::core::result::Result::Ok(outcome) => {
+                held.settle(returns.succeeded(&outcome)).await;
+                outcome
+            }
+            ::core::result::Result::Err(error) => returns.refused(error),
+        }
+    };
+    future
+}

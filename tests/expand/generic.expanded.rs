@@ -1,0 +1,51 @@
+use std::fmt::Display;
+use idempotence::Error;
+use serde::Serialize;
+pub async fn store<'a, T, const N: usize>(
+    id: &'a T,
+    names: [String; N],
+    note: impl Display + Send,
+) -> Result<impl Display, Error>
+where
+    T: Serialize + Display + Sync + ?Sized,
+{
+    let returns = ::idempotence::__private::returns::<Result<_, Error>>();
+    let call = ::idempotence::__private::Call::new(
+            {
+                fn here() {}
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(here),
+                )
+            },
+            ::idempotence::__private::Policy::new(
+                ::core::time::Duration::from_millis(10000u64),
+            ),
+            ::core::option::Option::None,
+        )
+        .part(&id)
+        .part(&&names[0])
+        .part(&N);
+    let mut held = match call.claim().await {
+        ::core::result::Result::Ok(held) => held,
+        ::core::result::Result::Err(error) => return returns.refused(error),
+    };
+    let outcome = {
+        let body = async move {
+            if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
+                Result<_, Error>,
+            > {
+                return outcome;
+            }
+            { Ok(format!("{id} {names:?} {note}")) }
+        };
+        let mut body = ::core::pin::pin!(body);
+        ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
+    };
+    match outcome {
+        ::core::result::Result::Ok(outcome) => {
+            held.settle(returns.succeeded(&outcome)).await;
+            outcome
+        }
+        ::core::result::Result::Err(error) => returns.refused(error),
+    }
+}

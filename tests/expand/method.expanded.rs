@@ -1,0 +1,128 @@
+use idempotence::Error;
+pub struct Service {
+    pub tenant: String,
+}
+impl Service {
+    pub async fn pay(&self, id: u64) -> Result<u64, Error> {
+        let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
+        let call = ::idempotence::__private::Call::new(
+                {
+                    fn here() {}
+                    ::idempotence::__private::Endpoint::on::<
+                        Self,
+                    >(::idempotence::__private::path_of(here))
+                },
+                ::idempotence::__private::Policy::new(
+                    ::core::time::Duration::from_millis(5400000u64),
+                ),
+                ::core::option::Option::None,
+            )
+            .part(&self.tenant)
+            .part(&id);
+        let mut held = match call.claim().await {
+            ::core::result::Result::Ok(held) => held,
+            ::core::result::Result::Err(error) => return returns.refused(error),
+        };
+        let outcome = {
+            let body = async move {
+                if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
+                    Result<u64, Error>,
+                > {
+                    return outcome;
+                }
+                { Ok(id) }
+            };
+            let mut body = ::core::pin::pin!(body);
+            ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
+                .await
+        };
+        match outcome {
+            ::core::result::Result::Ok(outcome) => {
+                held.settle(returns.succeeded(&outcome)).await;
+                outcome
+            }
+            ::core::result::Result::Err(error) => returns.refused(error),
+        }
+    }
+    pub async fn open(tenant: String) -> Result<Self, Error> {
+        let returns = ::idempotence::__private::returns::<Result<Self, Error>>();
+        let call = ::idempotence::__private::Call::new(
+                {
+                    fn here() {}
+                    ::idempotence::__private::Endpoint::on::<
+                        Self,
+                    >(::idempotence::__private::path_of(here))
+                },
+                ::idempotence::__private::Policy::new(
+                        ::core::time::Duration::from_millis(86400000u64),
+                    )
+                    .release(::idempotence::__private::Release::Never),
+                ::core::option::Option::None,
+            )
+            .part(&tenant);
+        let mut held = match call.claim().await {
+            ::core::result::Result::Ok(held) => held,
+            ::core::result::Result::Err(error) => return returns.refused(error),
+        };
+        let outcome = {
+            let body = async move {
+                if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
+                    Result<Self, Error>,
+                > {
+                    return outcome;
+                }
+                { Ok(Self { tenant }) }
+            };
+            let mut body = ::core::pin::pin!(body);
+            ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
+                .await
+        };
+        match outcome {
+            ::core::result::Result::Ok(outcome) => {
+                held.settle(returns.succeeded(&outcome)).await;
+                outcome
+            }
+            ::core::result::Result::Err(error) => returns.refused(error),
+        }
+    }
+    pub async fn sweep() -> Result<(), Error> {
+        let returns = ::idempotence::__private::returns::<Result<(), Error>>();
+        let call = ::idempotence::__private::Call::new(
+            ::idempotence::__private::Endpoint::named("service.sweep"),
+            ::idempotence::__private::Policy::new(
+                    ::core::time::Duration::from_millis(60000u64),
+                )
+                .lease(::core::time::Duration::from_millis(5000u64))
+                .renew(
+                    ::idempotence::__private::Renew::Cap(
+                        ::core::time::Duration::from_millis(600000u64),
+                    ),
+                ),
+            ::core::option::Option::None,
+        );
+        let mut held = match call.claim().await {
+            ::core::result::Result::Ok(held) => held,
+            ::core::result::Result::Err(error) => return returns.refused(error),
+        };
+        let outcome = {
+            let body = async move {
+                if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
+                    Result<(), Error>,
+                > {
+                    return outcome;
+                }
+                { Ok(()) }
+            };
+            let mut body = ::core::pin::pin!(body);
+            ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
+                .await
+        };
+        match outcome {
+            ::core::result::Result::Ok(outcome) => {
+                held.settle(returns.succeeded(&outcome)).await;
+                outcome
+            }
+            ::core::result::Result::Err(error) => returns.refused(error),
+        }
+    }
+}
