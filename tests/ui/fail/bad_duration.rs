@@ -1,0 +1,35 @@
+use std::time::Duration;
+
+use idempotence::{Error, idempotent};
+
+#[idempotent(key = "id", ttl = "30 sec")]
+async fn unit(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = 30, lease = -1, renew = 1.5)]
+async fn number(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "0s")]
+async fn zero(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "36501d")]
+async fn too_long(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = id)]
+async fn argument(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = Duration::from_secs(3), renew = id.to_string())]
+async fn expression(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+fn main() {}

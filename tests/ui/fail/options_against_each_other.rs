@@ -1,0 +1,28 @@
+use idempotence::{Error, idempotent};
+
+#[idempotent(key = "id", ttl = "30s", release = true, lease = "10s")]
+async fn lease_and_true(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "30s", lease = "10s", release = false)]
+async fn lease_and_false(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "1h", lease = "1m", renew = "30s")]
+async fn renew_shorter_than_lease(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "1h", release = true, renew = "30m")]
+async fn renew_shorter_than_ttl(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "1h", renew = "29s")]
+async fn renew_shorter_than_the_default(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+fn main() {}
