@@ -1,0 +1,175 @@
+//! Several processes on one Redis: this binary starts itself again, once for each.
+#![cfg(all(feature = "redis", feature = "testkit"))]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+use std::io::{BufRead, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use idempotence::testkit::RedisServer;
+use idempotence::{Error, Idempotency, RedisStore, idempotent};
+use tokio::runtime::Runtime;
+use tokio::sync::Barrier;
+
+const ROUNDS: usize = 100;
+const CALLS_PER_PROCESS: usize = 250;
+
+#[test]
+fn of_500_equal_calls_in_two_processes_one_runs_each_of_100_rounds() {
+    let server = RedisServer::start().unwrap();
+    let mut processes = [
+        Process::start("race", &server),
+        Process::start("race", &server),
+    ];
+    for process in &mut processes {
+        assert_eq!(process.line(), "ready");
+    }
+    for round in 0..ROUNDS {
+        for process in &mut processes {
+            process.say(&round.to_string());
+        }
+        let counts = processes.each_mut().map(|process| {
+            let line = process.line();
+            let (ran, refused) = line.split_once(' ').unwrap();
+            [ran.parse::<usize>().unwrap(), refused.parse().unwrap()]
+        });
+        let [ran, refused] = [0, 1].map(|i| counts[0][i] + counts[1][i]);
+        assert_eq!((ran, refused), (1, 499), "round {round}");
+    }
+}
+
+#[test]
+fn a_process_killed_in_the_body_frees_the_key_after_its_lease() {
+    let server = RedisServer::start().unwrap();
+    let mut process = Process::start("killed", &server);
+    assert_eq!(process.line(), "in the body");
+    process.child.kill().unwrap();
+    process.child.wait().unwrap();
+
+    Runtime::new().unwrap().block_on(async {
+        let store = RedisStore::connect(&server.url()).await.unwrap();
+        let idempotency = Idempotency::new(store);
+        let killed = Instant::now();
+        let refused = idempotency.scope(endless(1)).await.unwrap_err();
+        assert_eq!(refused.code(), "in_progress");
+        let freed = loop {
+            let call = idempotency.scope(endless(1));
+            match tokio::time::timeout(Duration::from_millis(20), call).await {
+                Ok(refused) => assert_eq!(refused.unwrap_err().code(), "in_progress"),
+                Err(_running) => break killed.elapsed(),
+            }
+        };
+        assert!(freed < LEASE + Duration::from_secs(5), "{freed:?}");
+    });
+}
+
+/// What the processes run. Without the environment that [`Process::start`] sets, nothing.
+#[test]
+fn another_process() {
+    let (Ok(role), Ok(url)) = (std::env::var(ROLE), std::env::var(URL)) else {
+        return;
+    };
+    Runtime::new().unwrap().block_on(async {
+        let store = RedisStore::connect(&url).await.unwrap();
+        Idempotency::new(store).install().unwrap();
+        match &*role {
+            "race" => race().await,
+            _ => drop(endless(1).await),
+        }
+    });
+}
+
+static RAN: AtomicUsize = AtomicUsize::new(0);
+
+#[idempotent(key = "round", ttl = "1m", release = false)]
+async fn once_a_round(round: usize) -> Result<(), Error> {
+    RAN.fetch_add(1, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    Ok(())
+}
+
+async fn race() {
+    say("ready");
+    for round in std::io::stdin().lines() {
+        let round = round.unwrap().parse().unwrap();
+        let start = Arc::new(Barrier::new(CALLS_PER_PROCESS));
+        let calls = (0..CALLS_PER_PROCESS).map(|_| {
+            let start = Arc::clone(&start);
+            tokio::spawn(async move {
+                start.wait().await;
+                once_a_round(round).await
+            })
+        });
+        RAN.store(0, Ordering::SeqCst);
+        let mut refused = 0;
+        for call in calls.collect::<Vec<_>>() {
+            if let Err(error) = call.await.unwrap() {
+                assert!(error.is_duplicate(), "{error}");
+                refused += 1;
+            }
+        }
+        say(&format!("{} {refused}", RAN.load(Ordering::SeqCst)));
+    }
+}
+
+const LEASE: Duration = Duration::from_secs(1);
+
+#[idempotent(key = "id", ttl = "1m", lease = "1s")]
+async fn endless(id: u64) -> Result<(), Error> {
+    say("in the body");
+    std::future::pending().await
+}
+
+const ROLE: &str = "IDEMPOTENCE_TEST_ROLE";
+const URL: &str = "IDEMPOTENCE_TEST_URL";
+const MARK: &str = "said: ";
+
+fn say(line: &str) {
+    println!("\n{MARK}{line}");
+}
+
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    fn start(role: &str, server: &RedisServer) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "another_process", "--nocapture"])
+            .env(ROLE, role)
+            .env(URL, server.url())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            stdin: child.stdin.take().unwrap(),
+            stdout: BufReader::new(child.stdout.take().unwrap()).lines(),
+            child,
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            let line = self.stdout.next().unwrap().unwrap();
+            if let Some(said) = line.strip_prefix(MARK) {
+                return said.to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
