@@ -1,0 +1,107 @@
+//! A payment service: `Pay` charges an order once.
+//!
+//! The trait stands where `tonic_build` would generate it, so that the example needs no `protoc`.
+//!
+//! ```text
+//! cargo run -p idempotence-examples --features tonic --bin tonic_payment
+//! ```
+#![allow(clippy::print_stdout)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use idempotence::{Error, Idempotency, MemoryStore, idempotent};
+use tonic::{Code, Request, Response, Status};
+
+#[derive(Clone)]
+struct PayRequest {
+    order_no: String,
+    cents: u64,
+}
+
+#[derive(Debug)]
+struct PayReply {
+    receipt: u64,
+}
+
+#[tonic::async_trait]
+trait Payments: Send + Sync + 'static {
+    async fn pay(&self, request: Request<PayRequest>) -> Result<Response<PayReply>, Status>;
+}
+
+struct Service {
+    idempotency: Idempotency,
+    charged: AtomicU64,
+}
+
+#[tonic::async_trait]
+impl Payments for Service {
+    /// `Status` is tonic's, so it cannot implement `From<idempotence::Error>`: the option `error` says how.
+    #[idempotent(
+        name = "payments.pay",
+        key = (request.get_ref().order_no),
+        ttl = "24h",
+        using = self.idempotency,
+        error = refused
+    )]
+    #[tracing::instrument(skip_all)]
+    async fn pay(&self, request: Request<PayRequest>) -> Result<Response<PayReply>, Status> {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let cents = request.into_inner().cents;
+        let receipt = self.charged.fetch_add(cents, Ordering::SeqCst) + cents;
+        Ok(Response::new(PayReply { receipt }))
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // the option `error` hands the error over
+fn refused(error: Error) -> Status {
+    let code = match &error {
+        error if error.is_duplicate() => Code::AlreadyExists,
+        error if error.is_unavailable() => Code::Unavailable,
+        _ => Code::Internal,
+    };
+    Status::new(code, error.to_string())
+}
+
+#[tokio::main]
+async fn main() {
+    let service = Service {
+        idempotency: Idempotency::new(MemoryStore::new()),
+        charged: AtomicU64::new(0),
+    };
+    let request = PayRequest {
+        order_no: "2026-11-21/42".to_owned(),
+        cents: 1999,
+    };
+    let pay = || service.pay(Request::new(request.clone()));
+    let (first, second) = tokio::join!(pay(), pay());
+    for reply in [first, second] {
+        match reply {
+            Ok(reply) => println!("charged, receipt {}", reply.into_inner().receipt),
+            Err(status) => println!("{:?}: {}", status.code(), status.message()),
+        }
+    }
+    println!("{} cents charged", service.charged.load(Ordering::SeqCst));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_order_is_charged_once() {
+        let service = Service {
+            idempotency: Idempotency::new(MemoryStore::new()),
+            charged: AtomicU64::new(0),
+        };
+        let pay = |order_no: &str| {
+            let order_no = order_no.to_owned();
+            service.pay(Request::new(PayRequest { order_no, cents: 5 }))
+        };
+        let (first, second, other) = tokio::join!(pay("1"), pay("1"), pay("2"));
+        assert!(first.is_ok() && other.is_ok());
+        let status = second.expect_err("it is the same order");
+        assert_eq!(status.code(), Code::AlreadyExists);
+        assert_eq!(service.charged.load(Ordering::SeqCst), 10);
+    }
+}
