@@ -6,9 +6,10 @@
 //!
 //! The line of a running claim is written once and never changes, so it is its own compare value.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
@@ -42,14 +43,38 @@ pub(crate) fn line(state: State, owner: Owner, since: SystemTime, lasts: Duratio
         base16ct::lower::encode_str(&owner.0.to_be_bytes(), &mut hex).unwrap_or_default(),
     );
     line.push_str(" payload=- since=");
-    // Writing to a `String` cannot fail.
-    let _ = write!(line, "{}", humantime::format_rfc3339_millis(since));
+    push_time(&mut line, since);
     line.push_str(" for=");
-    line.push_str(itoa::Buffer::new().format(lasts.as_millis()));
+    let lasts = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
+    line.push_str(itoa::Buffer::new().format(lasts));
     line.push_str("ms by=");
     line.push_str(&HOLDER);
     line.push_str(" codec=-\n");
     Bytes::from(line)
+}
+
+/// Writes `2026-11-21T09:30:00.250Z`. The calendar is worked out once a second: done for every call, it
+/// would be a tenth of one that is guarded in memory.
+fn push_time(line: &mut String, time: SystemTime) {
+    thread_local! {
+        static SECOND: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
+    }
+    let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970.as_secs().min(END_OF_9999);
+    SECOND.with_borrow_mut(|(second, text)| {
+        if *second != now || text.is_empty() {
+            let whole = UNIX_EPOCH + Duration::from_secs(now);
+            *second = now;
+            *text = humantime::format_rfc3339_seconds(whole).to_string();
+            text.truncate(text.len() - 1);
+        }
+        line.push_str(text);
+    });
+    // A leading 1 keeps the zeros of the milliseconds, and a dot takes its place.
+    let mut millis = itoa::Buffer::new();
+    line.push('.');
+    line.push_str(&millis.format(1000 + since_1970.subsec_millis())[1..]);
+    line.push('Z');
 }
 
 /// A record that was read.
@@ -106,6 +131,8 @@ impl<'a> Record<'a> {
 }
 
 const VERSION: &str = "idem1";
+/// The last second that has a date of four digits for its year.
+const END_OF_9999: u64 = 253_402_300_799;
 
 /// This process as `host:pid`, in characters that cannot end a field.
 static HOLDER: LazyLock<String> = LazyLock::new(|| {
@@ -161,6 +188,19 @@ mod tests {
         assert_eq!(record.left(at(7000)), Duration::from_secs(58));
         assert_eq!(record.left(at(99_000)), Duration::from_mins(1));
         assert_eq!(record.age(at(1000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_clock_that_is_far_off_is_written_and_read() {
+        for since in [
+            at(0),
+            SystemTime::UNIX_EPOCH - Duration::from_secs(5),
+            at(253_402_300_799_999),
+            at(999_999_999_999_999),
+        ] {
+            let line = line(State::Running, Owner::random(), since, Duration::MAX);
+            assert!(Record::read(&line).is_some(), "{line:?}");
+        }
     }
 
     #[test]
