@@ -16,7 +16,7 @@ use futures_util::future::{BoxFuture, Shared};
 /// A connection to one server, shared by all clones, and made anew by the next command after it
 /// broke.
 ///
-/// A command is never sent twice. In two things this differs from the client's own
+/// A command is never sent twice, and waits for its reply as long as its caller does. In two things this differs from the client's own
 /// [`ConnectionManager`](::redis::aio::ConnectionManager): a reconnection that was refused, by a
 /// password that was wrong for a moment or by too many clients, is tried again; and a server that
 /// became a replica is left, so that an address that moved to the new primary is followed.
@@ -96,13 +96,13 @@ impl RedisConnection {
 /// A call that meets an outage is to fail within its own deadline, which is a second unless told
 /// otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The deadline of a call is its caller's: this one only bounds those who set none.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
-        .set_response_timeout(Some(RESPONSE_TIMEOUT))
+        // The deadline of a command is its caller's: a second timer for each would be a twentieth of
+        // what it costs.
+        .set_response_timeout(None)
         .set_pipeline_buffer_size(1024);
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     connecting.await.map_err(|error| {
