@@ -3,7 +3,6 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -17,7 +16,7 @@ use crate::policy::{OnStoreError, Policy, Release};
 use crate::record::Record;
 use crate::settle::{self, Ending};
 use crate::store::{Claim, StoreError, StoreErrorKind};
-use crate::tries::{Tries, at_once};
+use crate::tries::{Sending, Tries, Try};
 
 /// A call whose key is being put together.
 #[must_use = "a call does nothing until it is claimed"]
@@ -85,15 +84,14 @@ impl Call {
             let lease = lease?;
             let guard = {
                 let mut claiming = Claiming::new(&lease);
-                let mut sending = claiming.send();
-                match at_once(&mut sending).await {
-                    Some(Ok(Claim::Claimed)) => {
-                        claiming.begin();
+                let deadline = lease.idempotency.deadline();
+                match Try::first(claiming.send(), deadline).await {
+                    Ok(Claim::Claimed) if claiming.begun() => {
                         claiming.since = None;
                         Guard::Claim
                     }
-                    // Seldom needed or long, so its state is not part of every caller's.
-                    answer => Box::pin(claiming.go_on(sending, answer)).await?,
+                    // Seldom needed, so its state is not part of every caller's.
+                    answer => Box::pin(claiming.go_on(answer)).await?,
                 }
             };
             Ok(Held::new(lease, guard))
@@ -135,38 +133,31 @@ struct Claiming<'a> {
     since: Option<Instant>,
 }
 
-type Answer = Result<Claim, StoreError>;
-type Sending<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
-
 impl<'a> Claiming<'a> {
     fn new(lease: &'a Arc<Lease>) -> Self {
         Self { lease, since: None }
     }
 
-    fn send(&mut self) -> Sending<'a> {
+    fn send(&mut self) -> Sending<'a, Claim> {
         self.since.get_or_insert_with(Instant::now);
         let lease = self.lease;
         let store = lease.idempotency.store();
         store.claim(&lease.key, &lease.record, lease.times.expiry)
     }
 
-    /// Begins the lease; returns when it ends.
-    fn begin(&self) -> Option<Instant> {
-        self.since.map(|since| self.lease.begin(since))
+    /// Begins the lease; whether it leaves time for a body.
+    fn begun(&self) -> bool {
+        self.since.is_some_and(|since| self.lease.begin(since))
     }
 
-    /// Waits for the first answer if there is none yet, and deals with any but a plain yes.
-    async fn go_on(mut self, sending: Sending<'a>, answer: Option<Answer>) -> Result<Guard, Error> {
+    /// Deals with any first answer but a plain yes.
+    async fn go_on(mut self, mut answer: Result<Claim, StoreError>) -> Result<Guard, Error> {
         let lease = self.lease;
-        let mut tries = Tries::of_a_caller(lease.idempotency.deadline());
+        let mut tries = Tries::after_the_first(lease.idempotency.deadline());
         let mut earlier = None;
-        let mut answer = match answer {
-            Some(answer) => answer,
-            None => tries.wait(sending).await,
-        };
         let trouble = loop {
             let error = match answer {
-                Ok(Claim::Claimed) if self.begin() > Some(Instant::now()) => {
+                Ok(Claim::Claimed) if self.begun() => {
                     self.since = None;
                     return Ok(Guard::Claim);
                 }
@@ -190,7 +181,7 @@ impl<'a> Claiming<'a> {
                 StoreErrorKind::Full => {
                     // A full store still reads: a duplicate gets its own answer.
                     let standing = lease.idempotency.store().get(&lease.key);
-                    if let Ok(Some(entry)) = tries.wait(standing).await
+                    if let Ok(Some(entry)) = tries.once(standing).await
                         && entry.value != lease.record
                     {
                         return Err(taken(lease, &entry.value));
@@ -201,7 +192,7 @@ impl<'a> Claiming<'a> {
                 _ => {}
             }
             earlier = self.since;
-            answer = tries.wait(self.send()).await;
+            answer = tries.once(self.send()).await;
         };
         match lease.policy.on_store_error {
             OnStoreError::Refuse => Err(Error::store(lease.site.clone(), trouble)),
@@ -217,8 +208,8 @@ impl<'a> Claiming<'a> {
             error = trouble as &dyn StdError,
             "the store is unavailable; the body runs unguarded"
         );
-        let perhaps_put = self.begin().is_some();
-        self.since = None;
+        self.begun();
+        let perhaps_put = self.since.take().is_some();
         Guard::None { perhaps_put }
     }
 }

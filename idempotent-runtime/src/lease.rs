@@ -21,7 +21,7 @@ use crate::policy::{OnCancel, OnLeaseLost, Policy, Release, Times};
 use crate::record::{Owner, State, line};
 use crate::settle::{self, Ending};
 use crate::store::{StoreError, StoreErrorKind, Swap};
-use crate::tries::within;
+use crate::tries::Try;
 use keeper::{Keeper, Slot};
 
 /// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`).
@@ -258,12 +258,12 @@ impl Lease {
         }
     }
 
-    /// Counts the lease from `since`; returns when it ends.
-    pub(crate) fn begin(&self, since: Instant) -> Instant {
+    /// Counts the lease from `since`; `false` if it is over already.
+    pub(crate) fn begin(&self, since: Instant) -> bool {
         let mut standing = self.standing();
         standing.since = since;
         standing.good_until = since + self.times.lease;
-        standing.good_until
+        Instant::now() < standing.good_until
     }
 
     /// Whether the body may be polled.
@@ -347,17 +347,11 @@ impl Lease {
             .idempotency
             .deadline()
             .min(good_until.duration_since(sent));
-        let answer = within(
-            limit,
-            self.idempotency.store().replace(
-                &self.key,
-                &self.record,
-                &self.record,
-                self.times.expiry,
-            ),
-        );
+        let store = self.idempotency.store();
+        let renewal = store.replace(&self.key, &self.record, &self.record, self.times.expiry);
         // A store is somebody else's code: its panic must not end the keeper of all other claims.
-        let answer = AssertUnwindSafe(answer).catch_unwind().await;
+        let answer = AssertUnwindSafe(Try::new(renewal, limit));
+        let answer = answer.catch_unwind().await;
         let answer = answer.unwrap_or_else(|_| {
             Err(StoreError::new(
                 StoreErrorKind::Unknown,

@@ -1,7 +1,6 @@
 //! How a claim ends in the store, and who waits for it.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::lease::Lease;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
-use crate::tries::{Tries, at_once};
+use crate::tries::{Sending, Tries, Try};
 
 /// What the end of a call sends.
 #[derive(Debug, Clone)]
@@ -29,13 +28,13 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
     async move {
         let settled = match &left.0 {
             Some((lease, ending)) => {
-                let mut sending = ending.send(lease);
-                match at_once(&mut sending).await {
-                    Some(Ok(Swap::Done)) => true,
-                    // Seldom needed or long, so its state is not part of every caller's.
+                let deadline = lease.idempotency.deadline();
+                match Try::first(ending.send(lease), deadline).await {
+                    Ok(Swap::Done) => true,
+                    // Seldom needed, so its state is not part of every caller's.
                     answer => {
-                        let tries = Tries::of_a_caller(lease.idempotency.deadline());
-                        Box::pin(settled(lease, ending, tries, sending, answer)).await
+                        let tries = Tries::after_the_first(deadline);
+                        Box::pin(settled(lease, ending, tries, answer)).await
                     }
                 }
             }
@@ -67,36 +66,33 @@ impl Drop for HandOver {
         lease.keep_until_settled();
         let piece = lease.idempotency.unattended().begin();
         keeper.run(async move {
-            let limit = lease.idempotency.deadline();
-            // A claim that never began has no lease: it is removed as long as a caller would wait.
-            let mut until = lease.good_until().max(Instant::now() + limit);
-            while !settled(
-                &lease,
-                &ending,
-                Tries::unattended(until, limit),
-                ending.send(&lease),
-                None,
-            )
-            .await
-            {
-                let renewed = lease.good_until();
-                if renewed <= until {
-                    unrecorded(&lease, "the store did not answer until its lease ended");
-                    break;
-                }
-                until = renewed;
-            }
+            settle_until_the_lease_ends(&lease, &ending).await;
             lease.end();
             drop(piece);
         });
     }
 }
 
-type Answer = Result<Swap, StoreError>;
-type Sending<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+async fn settle_until_the_lease_ends(lease: &Lease, ending: &Ending) {
+    let limit = lease.idempotency.deadline();
+    // A claim that never began has no lease: it is removed as long as a caller would wait.
+    let mut until = lease.good_until().max(Instant::now() + limit);
+    loop {
+        let tries = Tries::until(until, limit);
+        let answer = tries.once(ending.send(lease)).await;
+        if settled(lease, ending, tries, answer).await {
+            return;
+        }
+        let renewed = lease.good_until();
+        if renewed <= until {
+            return unrecorded(lease, "the store did not answer until its lease ended");
+        }
+        until = renewed;
+    }
+}
 
 impl Ending {
-    fn send<'a>(&'a self, lease: &'a Lease) -> Sending<'a> {
+    fn send<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
         let store = lease.idempotency.store();
         let (key, claim) = (&lease.key, &lease.record);
         match self {
@@ -107,22 +103,16 @@ impl Ending {
     }
 }
 
-/// Waits for the first answer if there is none yet, and tries until one is conclusive. Whether the
-/// end stands in the store, or never will.
+/// Tries until an answer is conclusive. Whether the end stands in the store, or never will.
 async fn settled(
     lease: &Lease,
     ending: &Ending,
     mut tries: Tries,
-    sending: Sending<'_>,
-    answer: Option<Answer>,
+    mut answer: Result<Swap, StoreError>,
 ) -> bool {
-    let mut answer = match answer {
-        Some(answer) => answer,
-        None => tries.wait(sending).await,
-    };
     loop {
         if let Ending::Complete(done) = ending {
-            answer = complete_otherwise(lease, done, &mut tries, answer).await;
+            answer = complete_otherwise(lease, done, &tries, answer).await;
         }
         match answer {
             Ok(Swap::Done) => return true,
@@ -144,7 +134,7 @@ async fn settled(
                 return true;
             }
             Err(_) if !tries.again().await => return false,
-            Err(_) => answer = tries.wait(ending.send(lease)).await,
+            Err(_) => answer = tries.once(ending.send(lease)).await,
         }
     }
 }
@@ -153,19 +143,19 @@ async fn settled(
 async fn complete_otherwise(
     lease: &Lease,
     done: &Bytes,
-    tries: &mut Tries,
-    answer: Answer,
-) -> Answer {
+    tries: &Tries,
+    answer: Result<Swap, StoreError>,
+) -> Result<Swap, StoreError> {
     let store = lease.idempotency.store();
     let (key, claim, ttl) = (&lease.key, &lease.record, lease.times.ttl);
     match answer {
-        Ok(Swap::Absent) => match tries.wait(store.claim(key, done, ttl)).await? {
+        Ok(Swap::Absent) => match tries.once(store.claim(key, done, ttl)).await? {
             Claim::Claimed => Ok(Swap::Done),
             Claim::Taken(other) => Ok(Swap::Other(other)),
         },
         // The claim itself can still hold the key for as long as the result would have.
         Err(error) if error.kind() == StoreErrorKind::Full => {
-            let extended = tries.wait(store.replace(key, claim, claim, ttl)).await?;
+            let extended = tries.once(store.replace(key, claim, claim, ttl)).await?;
             tracing::warn!(
                 target: "idempotence",
                 endpoint = %lease.site.endpoint,

@@ -1,52 +1,106 @@
 //! The tries of one store operation: how long each may take, and when to give up.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::lease::keeper::{Keeper, Slot};
 use crate::store::{StoreError, StoreErrorKind};
+
+/// An operation that was sent to a store and is not answered yet.
+pub(crate) type Sending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// One try: waits for the answer no longer than a limit.
+///
+/// An answer that is there at once costs no look at the clock. The keeper is the alarm clock of the others:
+/// a timer of its own would be the better part of what a try costs.
+pub(crate) struct Try<'a, T> {
+    sending: Sending<'a, T>,
+    limit: Duration,
+    alarm: Option<(Arc<Keeper>, Slot)>,
+}
+
+impl<'a, T> Try<'a, T> {
+    pub(crate) fn new(sending: Sending<'a, T>, limit: Duration) -> Self {
+        Self {
+            sending,
+            limit,
+            alarm: None,
+        }
+    }
+
+    /// The first try of a call. A reply may just be lost, so it does not get all the time; a store may
+    /// just be slow, so the next one does.
+    pub(crate) fn first(sending: Sending<'a, T>, deadline: Duration) -> Self {
+        Self::new(sending, deadline / 4)
+    }
+}
+
+impl<T> Future for Try<'_, T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(answer) = self.sending.as_mut().poll(cx) {
+            return Poll::Ready(answer);
+        }
+        let now = Instant::now();
+        let (keeper, until) = match self.alarm.take() {
+            Some((_, (until, _))) if until <= now => {
+                let late = format!("no answer within {:.1?}", self.limit);
+                return Poll::Ready(Err(StoreError::new(StoreErrorKind::Unknown, late)));
+            }
+            Some((keeper, slot)) => {
+                keeper.forget(slot);
+                (Some(keeper), slot.0)
+            }
+            // Outside of a runtime there are no alarms.
+            None => (Keeper::current(), now + self.limit),
+        };
+        self.alarm = keeper.map(|keeper| {
+            let slot = keeper.wake(until, cx.waker().clone());
+            (keeper, slot)
+        });
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Try<'_, T> {
+    fn drop(&mut self) {
+        if let Some((keeper, slot)) = self.alarm.take() {
+            keeper.forget(slot);
+        }
+    }
+}
 
 /// Repeats an operation until an instant, waiting longer each time.
 pub(crate) struct Tries {
     until: Instant,
-    first: Duration,
     limit: Duration,
     pause: Duration,
 }
 
 impl Tries {
-    /// Tries for as long as a caller waits. A reply may just be lost, so the first try does not get
-    /// all the time; a store may just be slow, so the second one does.
-    pub(crate) fn of_a_caller(deadline: Duration) -> Self {
-        Self {
-            until: Instant::now() + deadline,
-            first: deadline / 4,
-            limit: deadline,
-            pause: FIRST_PAUSE,
-        }
+    /// What is left to a caller after the first try.
+    pub(crate) fn after_the_first(deadline: Duration) -> Self {
+        Self::until(Instant::now() + deadline / 4 * 3, deadline)
     }
 
     /// Tries without a caller, each under `limit`.
-    pub(crate) fn unattended(until: Instant, limit: Duration) -> Self {
+    pub(crate) fn until(until: Instant, limit: Duration) -> Self {
         Self {
             until,
-            first: limit,
             limit,
             pause: FIRST_PAUSE,
         }
     }
 
     /// Waits for the operation as long as one try may take.
-    pub(crate) async fn wait<T>(
-        &mut self,
-        operation: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let limit = std::mem::replace(&mut self.first, self.limit);
-        within(limit.min(self.left()), operation).await
+    pub(crate) fn once<'a, T>(&self, sending: Sending<'a, T>) -> Try<'a, T> {
+        Try::new(sending, self.limit.min(self.left()))
     }
 
     /// Waits before the next try; `false` if there is no time for one.
@@ -61,32 +115,6 @@ impl Tries {
 
     fn left(&self) -> Duration {
         self.until.duration_since(Instant::now())
-    }
-}
-
-/// The answer of an operation that needs no waiting: no timer is made for it, nor a look at the clock.
-pub(crate) async fn at_once<F: Future + Unpin>(operation: &mut F) -> Option<F::Output> {
-    poll_fn(|cx| match Pin::new(&mut *operation).poll(cx) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
-}
-
-/// Waits for an operation no longer than `limit`. Outside of a runtime there are no timers.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    operation: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    if Handle::try_current().is_err() {
-        return operation.await;
-    }
-    match tokio::time::timeout(limit, operation).await {
-        Ok(answer) => answer,
-        Err(_) => Err(StoreError::new(
-            StoreErrorKind::Unknown,
-            format!("no answer within {limit:.1?}"),
-        )),
     }
 }
 

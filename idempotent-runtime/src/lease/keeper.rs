@@ -1,10 +1,13 @@
-//! The keeper: one task per tokio runtime that renews all held claims and settles what callers left.
+//! The keeper: one task per tokio runtime that renews all held claims, settles what callers left, and
+//! is the alarm clock of those who wait for a store.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -16,7 +19,10 @@ use tokio::time::{Instant, Sleep};
 use super::Lease;
 
 /// What the task of the keeper shares with the calls of its runtime.
-pub(crate) struct Keeper(Mutex<Desk>);
+pub(crate) struct Keeper {
+    desk: Mutex<Desk>,
+    gone: AtomicBool,
+}
 
 /// A place in the keeper's book.
 pub(crate) type Slot = (Instant, u64);
@@ -25,31 +31,49 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Default)]
 struct Desk {
-    book: BTreeMap<Slot, Arc<Lease>>,
+    book: BTreeMap<Slot, Entry>,
     entries: u64,
     inbox: Vec<Work>,
     /// When the task wakes up by itself, at the latest.
     alarm: Option<Instant>,
     waker: Option<Waker>,
-    gone: bool,
+}
+
+/// What is to be looked after when its time has come.
+enum Entry {
+    Lease(Arc<Lease>),
+    /// A task that waits for something else, and no longer.
+    Task(Waker),
 }
 
 impl Keeper {
     /// The keeper of the runtime that this runs on; `None` outside of one.
     pub(crate) fn current() -> Option<Arc<Self>> {
-        static KEEPERS: LazyLock<RwLock<HashMap<Id, Arc<Keeper>>>> = LazyLock::new(RwLock::default);
-
-        let runtime = Handle::try_current().ok()?;
-        let keepers = KEEPERS.read().unwrap_or_else(PoisonError::into_inner);
-        // An id may be used again after its runtime has ended.
-        if let Some(keeper) = keepers.get(&runtime.id()).filter(|keeper| !keeper.gone()) {
-            return Some(Arc::clone(keeper));
+        thread_local! {
+            static LATEST: RefCell<Option<(Id, Arc<Keeper>)>> = const { RefCell::new(None) };
         }
-        drop(keepers);
-        let mut keepers = KEEPERS.write().unwrap_or_else(PoisonError::into_inner);
+        let runtime = Handle::try_current().ok()?;
+        LATEST.with_borrow_mut(|latest| match latest {
+            // An id may be used again after its runtime has ended.
+            Some((id, keeper)) if *id == runtime.id() && !keeper.gone() => Some(Arc::clone(keeper)),
+            _ => {
+                let keeper = Self::of(&runtime);
+                *latest = Some((runtime.id(), Arc::clone(&keeper)));
+                Some(keeper)
+            }
+        })
+    }
+
+    fn of(runtime: &Handle) -> Arc<Self> {
+        static KEEPERS: LazyLock<Mutex<HashMap<Id, Arc<Keeper>>>> = LazyLock::new(Mutex::default);
+
+        let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
         keepers.retain(|_, keeper| !keeper.gone());
         let keeper = keepers.entry(runtime.id()).or_insert_with(|| {
-            let keeper = Arc::new(Self(Mutex::default()));
+            let keeper = Arc::new(Self {
+                desk: Mutex::default(),
+                gone: AtomicBool::new(false),
+            });
             runtime.spawn(Round {
                 keeper: Arc::clone(&keeper),
                 under_way: FuturesUnordered::new(),
@@ -57,16 +81,25 @@ impl Keeper {
             });
             keeper
         });
-        Some(Arc::clone(keeper))
+        Arc::clone(keeper)
     }
 
     /// Looks after `lease` at `due`.
     pub(crate) fn remember(&self, due: Instant, lease: Arc<Lease>) -> Slot {
+        self.enter(due, Entry::Lease(lease))
+    }
+
+    /// Wakes `task` at `due`.
+    pub(crate) fn wake(&self, due: Instant, task: Waker) -> Slot {
+        self.enter(due, Entry::Task(task))
+    }
+
+    fn enter(&self, due: Instant, entry: Entry) -> Slot {
         let mut desk = self.desk();
         let slot = (due, desk.entries);
         desk.entries += 1;
-        if !desk.gone {
-            desk.book.insert(slot, lease);
+        if !self.gone() {
+            desk.book.insert(slot, entry);
             // An alarm that is set too soon is cheaper than a wake-up per call.
             if desk.alarm.is_none_or(|alarm| due < alarm) {
                 desk.alarm = Some(due);
@@ -78,14 +111,14 @@ impl Keeper {
 
     /// Looks after it no more.
     pub(crate) fn forget(&self, slot: Slot) {
-        let lease = self.desk().book.remove(&slot);
-        drop(lease);
+        let entry = self.desk().book.remove(&slot);
+        drop(entry);
     }
 
     /// Runs `work` to its end.
     pub(crate) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut desk = self.desk();
-        if !desk.gone {
+        if !self.gone() {
             // A store is somebody else's code: its panic must not end the keeper of all claims.
             let work = AssertUnwindSafe(work).catch_unwind().map(drop);
             desk.inbox.push(Box::pin(work));
@@ -94,11 +127,11 @@ impl Keeper {
     }
 
     pub(crate) fn gone(&self) -> bool {
-        self.desk().gone
+        self.gone.load(Ordering::Acquire)
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,7 +142,7 @@ impl Desk {
         }
     }
 
-    fn take_due(&mut self, now: Instant) -> Vec<Arc<Lease>> {
+    fn take_due(&mut self, now: Instant) -> Vec<Entry> {
         let mut due = Vec::new();
         while let Some(first) = self.book.first_entry().filter(|first| first.key().0 <= now) {
             due.push(first.remove());
@@ -136,9 +169,15 @@ impl Future for Round {
             let inbox = std::mem::take(&mut desk.inbox);
             drop(desk);
 
-            let renewals = due.iter().filter_map(Lease::due);
-            self.under_way
-                .extend(renewals.map(|renewal| Box::pin(renewal) as Work));
+            for entry in due {
+                match entry {
+                    Entry::Task(task) => task.wake(),
+                    Entry::Lease(lease) => {
+                        let renewal = lease.due().map(|renewal| Box::pin(renewal) as Work);
+                        self.under_way.extend(renewal);
+                    }
+                }
+            }
             self.under_way.extend(inbox);
             while let Poll::Ready(Some(())) = self.under_way.poll_next_unpin(cx) {}
 
@@ -173,7 +212,7 @@ impl Round {
 impl Drop for Round {
     fn drop(&mut self) {
         let mut desk = self.keeper.desk();
-        desk.gone = true;
+        self.keeper.gone.store(true, Ordering::Release);
         let left = (
             std::mem::take(&mut desk.book),
             std::mem::take(&mut desk.inbox),
