@@ -161,13 +161,7 @@ impl<'a> Expansion<'a> {
     // Output: let body = Box::pin(<body>);
     //         match held.finish(body, returns.success_fn()).await { Ok(outcome) => outcome, Err(error) => … }
     fn finish(&self) -> TokenStream {
-        let body = match self.function.output.future {
-            Future::Async => self.body(),
-            Future::Boxed(_) | Future::Impl => {
-                let body = self.body();
-                mixed!(async move { #body.await })
-            }
-        };
+        let body = self.body();
         mixed! {
             let body = ::std::boxed::Box::pin(#body);
             match held.finish(body, returns.success_fn()).await {
@@ -178,9 +172,10 @@ impl<'a> Expansion<'a> {
     }
 
     // Output: async move { if let Some(outcome) = None::<R> { return outcome; } { <body as written> } }
-    //         (move || -> Pin<Box<dyn Future<Output = R>>> { <body as written> })()
+    //         async move { (move || -> Pin<Box<dyn Future<Output = R>>> { <body as written> })().await }
     //
-    // Both tell rustc the type of the body, which coercions need. The closure is where an early `return` ends.
+    // Both tell rustc the type of the body, which coercions need. The closure is where an early `return` ends; it
+    // is called when the body is polled, so that a panic in it is one of the body.
     fn body(&self) -> TokenStream {
         let (body, ty) = (self.function.body(), &self.function.output.ty);
         let hint = quote_spanned! {hidden(ty)=>
@@ -190,8 +185,8 @@ impl<'a> Expansion<'a> {
         };
         match &self.function.output.future {
             Future::Async => mixed!(async move { #hint #body }),
-            Future::Boxed(future) => mixed!((move || -> #future #body)()),
-            Future::Impl => mixed!((move || #body)()),
+            Future::Boxed(future) => mixed!(async move { (move || -> #future #body)().await }),
+            Future::Impl => mixed!(async move { (move || #body)().await }),
         }
     }
 }

@@ -85,8 +85,9 @@ impl Call {
             let guard = {
                 let mut claiming = Claiming::new(&lease);
                 let deadline = lease.idempotency.deadline();
-                match Try::first(claiming.send(), deadline).await {
-                    Ok(Claim::Claimed) if claiming.begun() => {
+                let mut first = Try::first(claiming.send(), deadline);
+                match (&mut first).await {
+                    Ok(Claim::Claimed) if claiming.begun() > first.waited().then(Instant::now) => {
                         claiming.since = None;
                         Guard::Claim
                     }
@@ -145,9 +146,9 @@ impl<'a> Claiming<'a> {
         store.claim(&lease.key, &lease.record, lease.times.expiry)
     }
 
-    /// Begins the lease; whether it leaves time for a body.
-    fn begun(&self) -> bool {
-        self.since.is_some_and(|since| self.lease.begin(since))
+    /// Begins the lease; returns when it ends, which must leave time for a body.
+    fn begun(&self) -> Option<Instant> {
+        self.since.map(|since| self.lease.begin(since))
     }
 
     /// Deals with any first answer but a plain yes.
@@ -157,7 +158,7 @@ impl<'a> Claiming<'a> {
         let mut earlier = None;
         let trouble = loop {
             let error = match answer {
-                Ok(Claim::Claimed) if self.begun() => {
+                Ok(Claim::Claimed) if self.begun() > Some(Instant::now()) => {
                     self.since = None;
                     return Ok(Guard::Claim);
                 }

@@ -139,8 +139,12 @@ impl Keying {
     pub fn with_secret(digest: Digest, secret: &[u8]) -> Self {
         const ANY_LENGTH: &str = "HMAC takes a key of any length";
         Self::prepared(match digest {
-            Digest::Md5 => State::HmacMd5(Hmac::new_from_slice(secret).expect(ANY_LENGTH)),
-            Digest::Sha256 => State::HmacSha256(Hmac::new_from_slice(secret).expect(ANY_LENGTH)),
+            Digest::Md5 => {
+                State::HmacMd5(Box::new(Hmac::new_from_slice(secret).expect(ANY_LENGTH)))
+            }
+            Digest::Sha256 => {
+                State::HmacSha256(Box::new(Hmac::new_from_slice(secret).expect(ANY_LENGTH)))
+            }
         })
     }
 
@@ -268,8 +272,9 @@ impl fmt::Debug for Fingerprint {
 enum State {
     Md5(Md5),
     Sha256(Sha256),
-    HmacMd5(Hmac<Md5>),
-    HmacSha256(Hmac<Sha256>),
+    // Boxed, or every call would carry their size, and few have a secret.
+    HmacMd5(Box<Hmac<Md5>>),
+    HmacSha256(Box<Hmac<Sha256>>),
 }
 
 impl State {
@@ -277,8 +282,8 @@ impl State {
         match self {
             Self::Md5(state) => Update::update(state, bytes),
             Self::Sha256(state) => Update::update(state, bytes),
-            Self::HmacMd5(state) => Update::update(state, bytes),
-            Self::HmacSha256(state) => Update::update(state, bytes),
+            Self::HmacMd5(state) => Update::update(&mut **state, bytes),
+            Self::HmacSha256(state) => Update::update(&mut **state, bytes),
         }
     }
 
@@ -287,8 +292,8 @@ impl State {
         match self {
             Self::Md5(state) => Fingerprint::new(&state.clone().finalize_fixed()),
             Self::Sha256(state) => Fingerprint::new(&state.clone().finalize_fixed()),
-            Self::HmacMd5(state) => Fingerprint::new(&state.clone().finalize_fixed()),
-            Self::HmacSha256(state) => Fingerprint::new(&state.clone().finalize_fixed()),
+            Self::HmacMd5(state) => Fingerprint::new(&Hmac::clone(state).finalize_fixed()),
+            Self::HmacSha256(state) => Fingerprint::new(&Hmac::clone(state).finalize_fixed()),
         }
     }
 }

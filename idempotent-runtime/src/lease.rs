@@ -172,7 +172,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let panicked = self.polling;
+        // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
+        let panicked = self.polling || std::thread::panicking();
         match self.guard {
             Guard::Over | Guard::None { .. } => {}
             Guard::Claim => {
@@ -258,12 +259,12 @@ impl Lease {
         }
     }
 
-    /// Counts the lease from `since`; `false` if it is over already.
-    pub(crate) fn begin(&self, since: Instant) -> bool {
+    /// Counts the lease from `since`; returns when it ends.
+    pub(crate) fn begin(&self, since: Instant) -> Instant {
         let mut standing = self.standing();
         standing.since = since;
         standing.good_until = since + self.times.lease;
-        Instant::now() < standing.good_until
+        standing.good_until
     }
 
     /// Whether the body may be polled.

@@ -38,6 +38,11 @@ impl<'a, T> Try<'a, T> {
     pub(crate) fn first(sending: Sending<'a, T>, deadline: Duration) -> Self {
         Self::new(sending, deadline / 4)
     }
+
+    /// Whether any time may have passed: the answer was not there at once.
+    pub(crate) fn waited(&self) -> bool {
+        self.alarm.is_some()
+    }
 }
 
 impl<T> Future for Try<'_, T> {

@@ -43,15 +43,20 @@ impl Pay for Service {
                 ::core::result::Result::Err(error) => return returns.refused(error),
             };
             let outcome = {
-                let body = (move || -> Pin<
-                    Box<dyn Future<Output = Result<u64, Error>> + Send + 'async_trait>,
-                > {
-                    Box::pin(async move {
-                        let __self = self;
-                        let id = id;
-                        Ok(id + __self.tenant.len() as u64)
-                    })
-                })();
+                let body = async move {
+                    (move || -> Pin<
+                        Box<
+                            dyn Future<Output = Result<u64, Error>> + Send + 'async_trait,
+                        >,
+                    > {
+                        Box::pin(async move {
+                            let __self = self;
+                            let id = id;
+                            Ok(id + __self.tenant.len() as u64)
+                        })
+                    })()
+                        .await
+                };
                 let mut body = ::core::pin::pin!(body);
                 ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                     .await

@@ -22,14 +22,15 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
             ::core::result::Result::Err(error) => return returns.refused(error),
         };
         let outcome = {
-            let body = (move || -> Pin<
-                Box<dyn Future<Output = Result<u64, Error>> + Send>,
-            > {
-                if id == 0 {
-                    return Box::pin(ready(Ok(0)));
-                }
-                Box::pin(async move { Ok(id) })
-            })();
+            let body = async move {
+                (move || -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>> {
+                    if id == 0 {
+                        return Box::pin(ready(Ok(0)));
+                    }
+                    Box::pin(async move { Ok(id) })
+                })()
+                    .await
+            };
             let mut body = ::core::pin::pin!(body);
             ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                 .await
@@ -64,10 +65,13 @@ pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
             ::core::result::Result::Err(error) => return returns.refused(error),
         };
         let outcome = {
-            let body = (move || {
-                let id = *id;
-                async move { Ok(id) }
-            })();
+            let body = async move {
+                (move || {
+                    let id = *id;
+                    async move { Ok(id) }
+                })()
+                    .await
+            };
             let mut body = ::core::pin::pin!(body);
             ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                 .await
