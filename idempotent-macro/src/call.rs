@@ -30,22 +30,16 @@ impl Expansion<'_> {
     }
 
     // Output: Endpoint::named("orders.pay")
-    //         { fn here() {} Endpoint::at(path_of(here)) }
-    //         { fn here() {} Endpoint::on::<Self>(path_of(here)) }
+    //         Endpoint::at(path_of(|| {}))
+    //
+    // The type name of a closure says in which function it stands, and on which type that is called: in a
+    // generic `impl`, in a default method, and without a receiver, too.
     fn endpoint(&self) -> TokenStream {
         let private = self.private(Span::mixed_site());
         if let Some(name) = &self.options.name {
             return mixed!(#private::Endpoint::named(#name));
         }
-        let constructor = if self.function.has_self() {
-            mixed!(on::<Self>)
-        } else {
-            mixed!(at)
-        };
-        mixed!({
-            fn here() {}
-            #private::Endpoint::#constructor(#private::path_of(here))
-        })
+        mixed!(#private::Endpoint::at(#private::path_of(|| {})))
     }
 
     // Output: Policy::new(Duration::from_millis(30000u64)).release(Release::Always)

@@ -19,6 +19,11 @@ const UNITS: [(&str, u64); 5] = [
 const LONGEST: u64 = 36_500 * UNITS[0].1;
 const HELP: &str = "write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, as in `ttl = \"30s\"` or `ttl = \"1h30m\"`";
 
+/// Whether all that is wrong with `written` is its zeros.
+fn is_zero(written: &str) -> bool {
+    !written.contains(|c| ('1'..='9').contains(&c)) && millis(&written.replace('0', "1")).is_some()
+}
+
 /// The value of an option that is a duration.
 pub enum Time {
     Literal(LitStr, u64),
@@ -38,6 +43,11 @@ impl Time {
                     Some(_) => {
                         let message = format_args!("`{written}` is too long for a duration");
                         let help = "write at most 100 years, `\"36500d\"`";
+                        Err(error(text.span(), message, help))
+                    }
+                    None if is_zero(&written) => {
+                        let message = format_args!("`{written}` is no time at all");
+                        let help = "write a duration longer than zero, as in `ttl = \"30s\"`";
                         Err(error(text.span(), message, help))
                     }
                     None => {

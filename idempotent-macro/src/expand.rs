@@ -171,7 +171,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    // Output: async move { if let Some(outcome) = None::<R> { return outcome; } { <body as written> } }
+    // Output: async move { if let Some(outcome) = None::<R> { return outcome; } let _ = &_permit; { <body as written> } }
     //         async move { (move || -> Pin<Box<dyn Future<Output = R>>> { <body as written> })().await }
     //
     // Both tell rustc the type of the body, which coercions need. The closure is where an early `return` ends; it
@@ -184,7 +184,17 @@ impl<'a> Expansion<'a> {
             }
         };
         match &self.function.output.future {
-            Future::Async => mixed!(async move { #hint #body }),
+            // What the body does not mention would otherwise not go where it goes.
+            Future::Async => {
+                let kept = self.function.kept();
+                mixed! {
+                    async move {
+                        #hint
+                        #(#[allow(clippy::used_underscore_binding)] let _ = &#kept;)*
+                        #body
+                    }
+                }
+            }
             Future::Boxed(future) => mixed!(async move { (move || -> #future #body)().await }),
             Future::Impl => mixed!(async move { (move || #body)().await }),
         }

@@ -79,7 +79,11 @@ impl Function {
         for input in &self.sig.inputs {
             match input {
                 FnArg::Receiver(_) => names.push("self".to_owned()),
-                FnArg::Typed(input) => bind(&input.pat, &mut names),
+                FnArg::Typed(input) => {
+                    let mut bound = Vec::new();
+                    bind(&input.pat, &mut bound);
+                    names.extend(bound.iter().map(Ident::to_string));
+                }
             }
         }
         names.retain(|name| !name.starts_with(HIDDEN));
@@ -114,9 +118,18 @@ impl Function {
         })
     }
 
-    /// Whether `Self` certainly means something here; it tells the methods of two types apart.
-    pub fn has_self(&self) -> bool {
-        self.sig.receiver().is_some() || mentions(self.sig.to_token_stream(), "Self")
+    /// The arguments that may be there for their destructors alone, as `_permit`.
+    pub fn kept(&self) -> Vec<Ident> {
+        let mut names = Vec::new();
+        for input in &self.sig.inputs {
+            match input {
+                FnArg::Receiver(receiver) if borrows(receiver.to_token_stream()) => {}
+                FnArg::Receiver(receiver) => names.push(Ident::from(receiver.self_token)),
+                FnArg::Typed(input) => bind(&input.pat, &mut names),
+            }
+        }
+        names.retain(|name| name == "self" || name.to_string().starts_with('_'));
+        names
     }
 }
 
@@ -135,10 +148,10 @@ fn is_function(ahead: ParseStream) -> bool {
     false
 }
 
-fn bind(pat: &Pat, names: &mut Vec<String>) {
+fn bind(pat: &Pat, names: &mut Vec<Ident>) {
     match pat {
         Pat::Ident(pat) => {
-            names.push(pat.ident.to_string());
+            names.push(pat.ident.clone());
             if let Some((_, pat)) = &pat.subpat {
                 bind(pat, names);
             }

@@ -108,6 +108,8 @@ impl Renew {
     }
 }
 
+const LONGEST_NAME: usize = 128;
+
 /// The name of an endpoint, fit for a key of any store.
 pub fn endpoint(value: &Expr) -> syn::Result<LitStr> {
     let Some(Lit::Str(name)) = literal(value) else {
@@ -118,6 +120,15 @@ pub fn endpoint(value: &Expr) -> syn::Result<LitStr> {
     let help = "use `A-Z a-z 0-9 . _ -`, as in `name = \"orders.pay\"`";
     if text.is_empty() {
         return Err(error(name.span(), "the name of an endpoint is empty", help));
+    }
+    if text.len() > LONGEST_NAME {
+        let message =
+            format_args!("the name of an endpoint is longer than {LONGEST_NAME} characters");
+        return Err(error(
+            name.span(),
+            message,
+            "it is part of every key: choose a short one",
+        ));
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
     match text.chars().find(|c| !fits(*c)) {

@@ -1,10 +1,11 @@
 //! The name of a guarded function, as operators and configuration see it.
 
-use std::any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
+
+use crate::fingerprint::{Digest, Keying};
 
 /// One guarded function. Equal names join on purpose.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -16,14 +17,9 @@ impl Endpoint {
         Self(Cow::Borrowed(name))
     }
 
-    /// The endpoint of a function without a type, from the type name of a function nested in it.
+    /// The endpoint of a function without one, from the type name of a closure in it.
     pub fn at(path: &'static str) -> Self {
-        Self(Cow::Borrowed(derived(path, "")))
-    }
-
-    /// The endpoint of a method. `path` says `Repo<T>` or names only the trait where `T` says which.
-    pub fn on<T: ?Sized>(path: &'static str) -> Self {
-        Self(Cow::Borrowed(derived(path, any::type_name::<T>())))
+        Self(Cow::Borrowed(derived(path)))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -43,75 +39,120 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The name for a path and a type, made once and kept for the life of the process: there are as many
-/// as there are functions.
-fn derived(path: &'static str, on: &'static str) -> &'static str {
-    /// Where the two texts are, which is quicker to compare than what they say.
-    type Place = [(usize, usize); 2];
+/// The name for a path, made once and kept for the life of the process: there are as many as there
+/// are functions.
+fn derived(path: &'static str) -> &'static str {
+    /// Where the text is, which is quicker to compare than what it says.
+    type Place = (usize, usize);
     static NAMES: LazyLock<RwLock<HashMap<Place, &'static str>>> = LazyLock::new(RwLock::default);
 
-    let place = [path, on].map(|text| (text.as_ptr().addr(), text.len()));
+    let place = (path.as_ptr().addr(), path.len());
     let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(name) = names.get(&place) {
         return name;
     }
     drop(names);
     let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
-    names
-        .entry(place)
-        .or_insert_with(|| derive(path, on).leak())
+    names.entry(place).or_insert_with(|| derive(path).leak())
 }
 
-// Input:  `shop::Cards::pay::{{closure}}::here` on `shop::Cards`
+// Input:  `shop::Cards::pay::{{closure}}::{{closure}}`
 // Output: `shop.Cards.pay`
 //
-// Input:  `shop::Pay::pay::{{closure}}::here` on `shop::Cards`
-// Output: `shop.Pay.pay@shop.Cards`
-fn derive(path: &str, on: &str) -> String {
-    let function = path
-        .strip_suffix("::here")
-        .unwrap_or(path)
-        .replace("::{{closure}}", "");
-    let tells_the_type = on.is_empty()
-        || function.starts_with(&format!("{on}::"))
-        || function.starts_with(&format!("<{on} as "));
-    let name = if tells_the_type {
-        function
-    } else {
-        format!("{function}@{on}")
-    };
+// Input:  `shop::Repo<shop::User>::save<&str, u8>::{{closure}}::{{closure}}`
+// Output: `shop.Repo<shop.User>.save`
+//
+// The type that a method is called on tells calls apart. The types of its arguments do not: a `&str` and a
+// `String` that say the same are equal.
+fn derive(path: &str) -> String {
+    let function = path.replace("::{{closure}}", "");
     // Braces would be a hash tag to Redis Cluster and put all keys of the endpoint into one slot.
-    name.replace("::", ".").replace('{', "(").replace('}', ")")
+    let name = without_arguments(&function)
+        .replace("::", ".")
+        .replace('{', "(")
+        .replace('}', ")");
+    if name.len() <= LONGEST {
+        return name;
+    }
+    let mut hasher = Keying::new(Digest::Md5).hasher();
+    // A string can always be encoded.
+    let _ = hasher.part(&name);
+    let digest = hasher.finish().to_string();
+    let mut end = LONGEST - digest.len() - 1;
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}~{digest}", &name[..end])
 }
+
+/// `save<&str, fn(u8) -> u8>` without what stands in the last brackets.
+fn without_arguments(function: &str) -> &str {
+    if !function.ends_with('>') {
+        return function;
+    }
+    let mut depth = 0_usize;
+    for (at, char) in function.char_indices().rev() {
+        match char {
+            '>' if !function[..at].ends_with('-') => depth += 1,
+            '<' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            let function = &function[..at];
+            return function.strip_suffix("::").unwrap_or(function);
+        }
+    }
+    function
+}
+
+/// Leaves room for the prefix and the digest in a key of 512 bytes.
+const LONGEST: usize = 200;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_no_closure_and_no_colons() {
-        assert_eq!(derive("shop::pay::{{closure}}::here", ""), "shop.pay");
-        assert_eq!(
-            derive("shop::Cards::pay::{{closure}}::here", "shop::Cards"),
-            "shop.Cards.pay"
-        );
-        assert_eq!(
-            derive("<shop::Cards as shop::Pay>::pay::here", "shop::Cards"),
-            "<shop.Cards as shop.Pay>.pay"
-        );
+    fn a_name_says_module_type_and_function() {
+        for (path, name) in [
+            ("shop::pay::{{closure}}::{{closure}}", "shop.pay"),
+            ("shop::Cards::pay::{{closure}}", "shop.Cards.pay"),
+            (
+                "<shop::Cards as shop::Pay>::pay::{{closure}}::{{closure}}",
+                "<shop.Cards as shop.Pay>.pay",
+            ),
+            (
+                "shop::Repo<shop::User>::save::{{closure}}",
+                "shop.Repo<shop.User>.save",
+            ),
+        ] {
+            assert_eq!(derive(path), name);
+        }
     }
 
     #[test]
-    fn a_path_that_hides_the_type_is_told_apart_by_it() {
-        let users = derive("shop::Repo<T>::save::here", "shop::Repo<shop::User>");
-        let orders = derive("shop::Repo<T>::save::here", "shop::Repo<shop::Order>");
-        assert_eq!(users, "shop.Repo<T>.save@shop.Repo<shop.User>");
-        assert_ne!(users, orders);
+    fn the_types_of_arguments_do_not_count() {
+        for path in [
+            "shop::Repo<shop::User>::save<&str, u8>::{{closure}}",
+            "shop::Repo<shop::User>::save<alloc::vec::Vec<u8>>::{{closure}}",
+            "shop::Repo<shop::User>::save<fn(u8) -> u8>::{{closure}}",
+            "shop::Repo<shop::User>::save::<u8>::{{closure}}",
+        ] {
+            assert_eq!(derive(path), "shop.Repo<shop.User>.save");
+        }
     }
 
     #[test]
     fn braces_never_reach_a_key() {
-        let name = derive("shop::{{impl}}::pay::here", "Arr<{ 3 }>");
+        let name = derive("shop::{{impl}}::pay::Arr<{ 3 }>::pay");
         assert!(!name.contains(['{', '}']), "{name}");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_still_its_own() {
+        let long = |end: &str| derive(&format!("shop::Repo<{}{end}>::save", "é::".repeat(99)));
+        let (a, b) = (long("A"), long("B"));
+        assert!(a.len() <= LONGEST && b.len() <= LONGEST);
+        assert_ne!(a, b);
     }
 }

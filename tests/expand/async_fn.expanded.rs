@@ -7,12 +7,9 @@ pub async fn upload(
 ) -> Result<usize, Error> {
     let returns = ::idempotence::__private::returns::<Result<usize, Error>>();
     let call = ::idempotence::__private::Call::new(
-            {
-                fn here() {}
-                ::idempotence::__private::Endpoint::at(
-                    ::idempotence::__private::path_of(here),
-                )
-            },
+            ::idempotence::__private::Endpoint::at(
+                ::idempotence::__private::path_of(|| {}),
+            ),
             ::idempotence::__private::Policy::new(
                     ::core::time::Duration::from_millis(30000u64),
                 )

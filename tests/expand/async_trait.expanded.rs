@@ -25,12 +25,9 @@ impl Pay for Service {
         ::std::boxed::Box::pin(async move {
             let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
             let call = ::idempotence::__private::Call::new(
-                    {
-                        fn here() {}
-                        ::idempotence::__private::Endpoint::on::<
-                            Self,
-                        >(::idempotence::__private::path_of(here))
-                    },
+                    ::idempotence::__private::Endpoint::at(
+                        ::idempotence::__private::path_of(|| {}),
+                    ),
                     ::idempotence::__private::Policy::new(
                         ::core::time::Duration::from_millis(30000u64),
                     ),

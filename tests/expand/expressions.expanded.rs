@@ -16,12 +16,9 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
     >(status)
         .success(|outcome| !matches!(outcome, Err(Status(500..))));
     let call = ::idempotence::__private::Call::new(
-            {
-                fn here() {}
-                ::idempotence::__private::Endpoint::at(
-                    ::idempotence::__private::path_of(here),
-                )
-            },
+            ::idempotence::__private::Endpoint::at(
+                ::idempotence::__private::path_of(|| {}),
+            ),
             ::idempotence::__private::Policy::new({
                     let time: ::core::time::Duration = order.patience;
                     time

@@ -8,12 +8,9 @@ impl Service {
     pub async fn pay(self: Arc<Self>, id: u64) -> Result<u64, Error> {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
         let call = ::idempotence::__private::Call::new(
-                {
-                    fn here() {}
-                    ::idempotence::__private::Endpoint::on::<
-                        Self,
-                    >(::idempotence::__private::path_of(here))
-                },
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(|| {}),
+                ),
                 ::idempotence::__private::Policy::new(
                     ::core::time::Duration::from_millis(30000u64),
                 ),
@@ -31,6 +28,8 @@ impl Service {
             > {
                 return outcome;
             }
+            #[allow(clippy::used_underscore_binding)]
+            let _ = &self;
             { Ok(id) }
         });
         match held.finish(body, returns.success_fn()).await {
@@ -43,12 +42,9 @@ pub fn pay(id: u64) -> impl Future<Output = Result<u64, Error>> + Send {
     let future = async move {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
         let call = ::idempotence::__private::Call::new(
-                {
-                    fn here() {}
-                    ::idempotence::__private::Endpoint::at(
-                        ::idempotence::__private::path_of(here),
-                    )
-                },
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(|| {}),
+                ),
                 ::idempotence::__private::Policy::new(
                     ::core::time::Duration::from_millis(30000u64),
                 ),

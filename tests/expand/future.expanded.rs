@@ -5,12 +5,9 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
     ::std::boxed::Box::pin(async move {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
         let call = ::idempotence::__private::Call::new(
-                {
-                    fn here() {}
-                    ::idempotence::__private::Endpoint::at(
-                        ::idempotence::__private::path_of(here),
-                    )
-                },
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(|| {}),
+                ),
                 ::idempotence::__private::Policy::new(
                     ::core::time::Duration::from_millis(30000u64),
                 ),
@@ -48,12 +45,9 @@ pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
     let future = async move {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
         let call = ::idempotence::__private::Call::new(
-                {
-                    fn here() {}
-                    ::idempotence::__private::Endpoint::at(
-                        ::idempotence::__private::path_of(here),
-                    )
-                },
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(|| {}),
+                ),
                 ::idempotence::__private::Policy::new(
                     ::core::time::Duration::from_millis(30000u64),
                 ),

@@ -11,12 +11,9 @@ where
 {
     let returns = ::idempotence::__private::returns::<Result<_, Error>>();
     let call = ::idempotence::__private::Call::new(
-            {
-                fn here() {}
-                ::idempotence::__private::Endpoint::at(
-                    ::idempotence::__private::path_of(here),
-                )
-            },
+            ::idempotence::__private::Endpoint::at(
+                ::idempotence::__private::path_of(|| {}),
+            ),
             ::idempotence::__private::Policy::new(
                 ::core::time::Duration::from_millis(10000u64),
             ),

@@ -6,12 +6,9 @@ impl Service {
     pub async fn pay(&self, id: u64) -> Result<u64, Error> {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
         let call = ::idempotence::__private::Call::new(
-                {
-                    fn here() {}
-                    ::idempotence::__private::Endpoint::on::<
-                        Self,
-                    >(::idempotence::__private::path_of(here))
-                },
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(|| {}),
+                ),
                 ::idempotence::__private::Policy::new(
                     ::core::time::Duration::from_millis(5400000u64),
                 ),
@@ -47,12 +44,9 @@ impl Service {
     pub async fn open(tenant: String) -> Result<Self, Error> {
         let returns = ::idempotence::__private::returns::<Result<Self, Error>>();
         let call = ::idempotence::__private::Call::new(
-                {
-                    fn here() {}
-                    ::idempotence::__private::Endpoint::on::<
-                        Self,
-                    >(::idempotence::__private::path_of(here))
-                },
+                ::idempotence::__private::Endpoint::at(
+                    ::idempotence::__private::path_of(|| {}),
+                ),
                 ::idempotence::__private::Policy::new(
                         ::core::time::Duration::from_millis(86400000u64),
                     )
