@@ -10,8 +10,9 @@ use tokio::time::Instant;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
 use crate::fingerprint::{Hasher, KeyPart};
+use crate::held::{Guard, Held};
 use crate::idempotency::Idempotency;
-use crate::lease::{Guard, Held, Lease};
+use crate::lease::Lease;
 use crate::policy::{OnStoreError, Policy, Release};
 use crate::record::Record;
 use crate::settle::{self, Ending};
@@ -182,12 +183,14 @@ impl<'a> Claiming<'a> {
                 StoreErrorKind::Full => {
                     // A full store still reads: a duplicate gets its own answer.
                     let standing = lease.idempotency.store().get(&lease.key);
-                    if let Ok(Some(entry)) = tries.once(standing).await
-                        && entry.value != lease.record
-                    {
-                        return Err(taken(lease, &entry.value));
+                    match tries.once(standing).await {
+                        Ok(Some(entry)) if entry.value == lease.record => {
+                            answer = Ok(Claim::Claimed);
+                            continue;
+                        }
+                        Ok(Some(entry)) => return Err(taken(lease, &entry.value)),
+                        Ok(None) | Err(_) => break error,
                     }
-                    break error;
                 }
                 _ if !tries.again().await => break error,
                 _ => {}
@@ -217,8 +220,9 @@ impl<'a> Claiming<'a> {
 
 impl Drop for Claiming<'_> {
     fn drop(&mut self) {
-        if self.since.is_some() {
-            settle::hand_over(Arc::clone(self.lease), Ending::Remove);
+        // Its lease is begun, so that it is withdrawn for as long as it may stand in the way.
+        if self.begun().is_some() {
+            settle::hand_over(Arc::clone(self.lease), Ending::Withdraw);
         }
     }
 }

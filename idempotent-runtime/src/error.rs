@@ -1,5 +1,6 @@
 //! Why a call was refused.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -15,7 +16,8 @@ use crate::store::StoreError;
 /// fingerprint, never an argument.
 ///
 /// ```
-/// use idempotent_runtime::Error;
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::Error;
 ///
 /// fn status(error: &Error) -> u16 {
 ///     if error.is_duplicate() {
@@ -277,16 +279,17 @@ pub struct Failure(Box<Cause>);
 #[derive(Debug)]
 struct Cause {
     site: Site,
-    what: &'static str,
+    what: Cow<'static, str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl Failure {
     pub(crate) fn new(
         site: Site,
-        what: &'static str,
+        what: impl Into<Cow<'static, str>>,
         source: Option<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
+        let what = what.into();
         Self(Box::new(Cause { site, what, source }))
     }
 

@@ -19,11 +19,12 @@ use crate::store::memory::MemoryStore;
 /// [`Error::NotInstalled`](crate::Error::NotInstalled).
 ///
 /// ```
-/// use idempotent_runtime::{Idempotency, MemoryStore};
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::{Idempotency, MemoryStore};
 ///
 /// let idempotency = Idempotency::new(MemoryStore::new());
 /// idempotency.install()?;
-/// # Ok::<(), idempotent_runtime::SetupError>(())
+/// # Ok::<(), idempotence::SetupError>(())
 /// ```
 #[derive(Clone)]
 pub struct Idempotency(Arc<Settings>);
@@ -45,13 +46,14 @@ impl Idempotency {
     /// Starts a handle on `store` with settings of your own.
     ///
     /// ```
-    /// use idempotent_runtime::{Digest, Idempotency, MemoryStore};
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::{Digest, Idempotency, MemoryStore};
     ///
     /// let idempotency = Idempotency::builder(MemoryStore::new())
     ///     .prefix("shop")
     ///     .digest(Digest::Sha256)
     ///     .build()?;
-    /// # Ok::<(), idempotent_runtime::SetupError>(())
+    /// # Ok::<(), idempotence::SetupError>(())
     /// ```
     pub fn builder(store: impl Store) -> Builder {
         Builder::new(Arc::new(store))
@@ -61,9 +63,10 @@ impl Idempotency {
     /// `redis://[user:password@]host[:port][/database]`.
     ///
     /// ```
+    /// # use idempotent_runtime as idempotence;
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), idempotent_runtime::SetupError> {
-    /// use idempotent_runtime::Idempotency;
+    /// # async fn main() -> Result<(), idempotence::SetupError> {
+    /// use idempotence::Idempotency;
     ///
     /// let idempotency = Idempotency::from_url("memory:").await?;
     /// # Ok(()) }
@@ -75,7 +78,7 @@ impl Idempotency {
     /// (see `RedisStore::connect`). The text never contains the URL's password.
     pub async fn from_url(url: &str) -> Result<Self, SetupError> {
         match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
-            "memory" => Ok(Self::new(MemoryStore::new())),
+            "memory" if url == "memory:" => Ok(Self::new(MemoryStore::new())),
             #[cfg(feature = "redis")]
             "redis" | "rediss" | "redis+unix" | "unix" => {
                 match crate::store::redis::RedisStore::connect(url).await {
@@ -112,9 +115,10 @@ impl Idempotency {
     /// Tasks that `future` spawns are outside of the scope.
     ///
     /// ```
+    /// # use idempotent_runtime as idempotence;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// use idempotent_runtime::{Idempotency, MemoryStore};
+    /// use idempotence::{Idempotency, MemoryStore};
     ///
     /// let answer = Idempotency::new(MemoryStore::new()).scope(async { 42 }).await;
     /// assert_eq!(answer, 42);
@@ -257,13 +261,13 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the prefix is empty or has characters other than `A-Z a-z 0-9 . _ : -`, the secret is empty, or the
+    /// If the prefix is not 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, the secret is empty, or the
     /// deadline is not between 1 ms and 1 h.
     pub fn build(self) -> Result<Idempotency, SetupError> {
         let plain = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
-        if self.prefix.is_empty() || !self.prefix.chars().all(plain) {
+        if !(1..=64).contains(&self.prefix.len()) || !self.prefix.chars().all(plain) {
             return Err(SetupError::new(format!(
-                "`{}` cannot be a prefix: use one or more of `A-Z a-z 0-9 . _ : -`",
+                "`{}` cannot be a prefix: use 1 to 64 of `A-Z a-z 0-9 . _ : -`",
                 self.prefix.escape_debug()
             )));
         }

@@ -1,11 +1,9 @@
-//! A held claim: how long it is good for, and what its end does to the key.
+//! A claim as its call and the keeper share it: how long it is good for, and what its end sends.
 
-use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -14,192 +12,15 @@ use tokio::time::Instant;
 
 pub(crate) mod keeper;
 
-use crate::error::{Error, Failure, Site};
-use crate::finish::Finish;
+use crate::error::Site;
 use crate::idempotency::Idempotency;
-use crate::policy::{OnCancel, OnLeaseLost, Policy, Release, Times};
+use crate::policy::{OnLeaseLost, Policy, Release, Times};
 use crate::record::{Owner, State, line};
 use crate::settle::{self, Ending};
 use crate::store::{StoreError, StoreErrorKind, Swap};
 use crate::tries::Try;
 use keeper::{Keeper, Slot};
 
-/// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`).
-///
-/// # Cancellation
-///
-/// Dropped before [`settle`](Self::settle), the key is left as the policy's `on_cancel` says; dropped
-/// by a panic of the body, it is held until the lease ends.
-pub struct Held {
-    lease: Arc<Lease>,
-    guard: Guard,
-    /// The claim was won a moment ago, so its lease needs no look at the clock.
-    fresh: bool,
-    polling: bool,
-}
-
-/// What protects a body.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Guard {
-    /// The claim.
-    Claim,
-    /// Nothing: the store is unavailable. The claim may have been put all the same.
-    None { perhaps_put: bool },
-    /// Nothing any more: the end of the call has been dealt with.
-    Over,
-}
-
-impl Held {
-    pub(crate) fn new(lease: Arc<Lease>, guard: Guard) -> Self {
-        Self {
-            lease,
-            guard,
-            fresh: true,
-            polling: false,
-        }
-    }
-
-    /// Polls the body, unless the lease is over.
-    pub fn poll_body<F: Future + ?Sized>(
-        &mut self,
-        cx: &mut Context<'_>,
-        body: Pin<&mut F>,
-    ) -> Poll<Result<F::Output, Error>> {
-        if let Some(error) = self.stopped() {
-            return Poll::Ready(Err(error));
-        }
-        self.polling = true;
-        let polled = body.poll(cx);
-        self.polling = false;
-        match polled {
-            Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
-            Poll::Pending => {
-                self.wait(cx.waker());
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Ends the call: completes the record, releases the key, or leaves it, as the policy says.
-    ///
-    /// Takes at most one round trip, and at most the handle's deadline; what is not settled by then
-    /// is settled without the caller.
-    ///
-    /// # Cancellation
-    ///
-    /// The outcome of the call is known, so what is left to send is sent without the caller.
-    pub fn settle(mut self, success: bool) -> impl Future<Output = ()> + Send {
-        let attended = self.end(success).map(|ending| {
-            let lease = Arc::clone(&self.lease);
-            settle::attended(lease, ending)
-        });
-        async move {
-            if let Some(attended) = attended {
-                attended.await;
-            }
-        }
-    }
-
-    /// What is left to send with the caller waiting.
-    fn end(&mut self, success: bool) -> Option<Ending> {
-        let guard = std::mem::replace(&mut self.guard, Guard::Over);
-        let ending = match guard {
-            Guard::Claim => self.lease.begin_settling(success),
-            Guard::None { perhaps_put: true } => self.lease.ending(success),
-            Guard::None { perhaps_put: false } | Guard::Over => None,
-        };
-        if ending.is_none() {
-            self.lease.end();
-        }
-        // The store was unavailable before the body: the caller does not wait for it again.
-        if guard == Guard::Claim {
-            return ending;
-        }
-        if let Some(ending) = ending {
-            settle::hand_over(Arc::clone(&self.lease), ending);
-        }
-        None
-    }
-
-    /// Runs the body and settles, in a task of its own once the caller has dropped the future.
-    pub fn finish<R: Send + 'static>(
-        self,
-        body: Pin<Box<dyn Future<Output = R> + Send>>,
-        success: fn(&R) -> bool,
-    ) -> Finish<R> {
-        let idempotency = self.lease.idempotency.clone();
-        Finish::new(idempotency, self.run(body, success))
-    }
-
-    async fn run<R>(
-        mut self,
-        mut body: Pin<Box<dyn Future<Output = R> + Send>>,
-        success: fn(&R) -> bool,
-    ) -> Result<R, Error> {
-        let outcome =
-            std::future::poll_fn(|context| self.poll_body(context, body.as_mut())).await?;
-        drop(body);
-        self.settle(success(&outcome)).await;
-        Ok(outcome)
-    }
-
-    /// Why the body must not be polled any more, if so.
-    fn stopped(&mut self) -> Option<Error> {
-        let fresh = std::mem::take(&mut self.fresh);
-        if fresh || self.guard != Guard::Claim || self.lease.good() {
-            return None;
-        }
-        match self.lease.policy.on_lease_lost {
-            OnLeaseLost::Stop => {
-                self.guard = Guard::Over;
-                Some(Error::LeaseLost(Failure::new(
-                    self.lease.site.clone(),
-                    "the claim could not be renewed in time, so the body was stopped; \
-                     its work may be done or not",
-                    None,
-                )))
-            }
-            OnLeaseLost::Continue => None,
-        }
-    }
-
-    fn wait(&self, waker: &Waker) {
-        if self.guard == Guard::Claim {
-            self.lease.watch(waker);
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
-        let panicked = self.polling || std::thread::panicking();
-        match self.guard {
-            Guard::Over | Guard::None { .. } => {}
-            Guard::Claim => {
-                let shortened = self.lease.shortened();
-                let lost = self.lease.end();
-                let released = self.lease.policy.on_cancel == OnCancel::Release && !panicked;
-                let ending = if released {
-                    Some(Ending::Remove)
-                } else {
-                    shortened
-                };
-                if let Some(ending) = ending.filter(|_| !lost) {
-                    settle::hand_over(Arc::clone(&self.lease), ending);
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Held").field(&self.lease.site).finish()
-    }
-}
-
-/// A claim as its call and the keeper share it.
 pub(crate) struct Lease {
     pub(crate) idempotency: Idempotency,
     pub(crate) site: Site,
@@ -216,7 +37,12 @@ struct Standing {
     /// The first send of the claim that may have been applied.
     since: Instant,
     good_until: Instant,
+    /// A renewal was sent, so the record may stand longer than it was put for.
     renewed: bool,
+    /// The last renewal failed.
+    failing: bool,
+    /// When the record of a call that is over is to end; a renewal that is still on its way moves it.
+    hold_until: Option<Instant>,
     waker: Option<Waker>,
     keeper: Option<Arc<Keeper>>,
     slot: Option<Slot>,
@@ -226,7 +52,7 @@ struct Standing {
 enum Phase {
     Running,
     Settling,
-    Lost,
+    Lost(&'static str),
     Over,
 }
 
@@ -252,6 +78,8 @@ impl Lease {
                 since: *NOT_BEGUN,
                 good_until: *NOT_BEGUN,
                 renewed: false,
+                failing: false,
+                hold_until: None,
                 waker: None,
                 keeper: None,
                 slot: None,
@@ -267,21 +95,20 @@ impl Lease {
         standing.good_until
     }
 
-    /// Whether the body may be polled.
-    fn good(&self) -> bool {
+    /// Why the body may not be polled any more, if so.
+    pub(crate) fn lost(&self) -> Option<&'static str> {
         let standing = self.standing();
         match standing.phase {
-            Phase::Lost => false,
+            Phase::Lost(why) => Some(why),
             Phase::Running if Instant::now() >= standing.good_until => {
-                self.lose(standing, "it was not renewed in time");
-                false
+                Some(self.lose(standing, NOT_IN_TIME))
             }
-            _ => true,
+            _ => None,
         }
     }
 
     /// Has the keeper keep the lease, and wake `waker` if it is lost.
-    fn watch(self: &Arc<Self>, waker: &Waker) {
+    pub(crate) fn watch(self: &Arc<Self>, waker: &Waker) {
         let mut standing = self.standing();
         match standing.phase {
             Phase::Running => {
@@ -292,7 +119,7 @@ impl Lease {
                 self.register(&mut standing);
             }
             // The lease was lost between the look at it and here.
-            Phase::Lost if self.policy.on_lease_lost == OnLeaseLost::Stop => waker.wake_by_ref(),
+            Phase::Lost(_) if self.policy.on_lease_lost == OnLeaseLost::Stop => waker.wake_by_ref(),
             _ => {}
         }
     }
@@ -306,7 +133,8 @@ impl Lease {
     }
 
     fn register(self: &Arc<Self>, standing: &mut Standing) {
-        if standing.keeper.is_none() {
+        // The runtime of a keeper that is gone has ended, and this call has moved to another.
+        if standing.keeper.as_ref().is_none_or(|keeper| keeper.gone()) {
             standing.keeper = Keeper::current();
             let due = standing.since + self.times.first_renewal(self.policy.release);
             self.schedule(standing, due);
@@ -327,10 +155,10 @@ impl Lease {
         standing.slot = None;
         let now = Instant::now();
         match standing.phase {
-            Phase::Lost | Phase::Over => None,
-            Phase::Settling if now >= standing.good_until => None,
+            Phase::Lost(_) | Phase::Over => None,
+            Phase::Settling if now >= standing.good_until || standing.hold_until.is_some() => None,
             Phase::Running if now >= standing.good_until => {
-                self.lose(standing, "it was not renewed in time");
+                self.lose(standing, NOT_IN_TIME);
                 None
             }
             _ if now >= standing.since + self.times.renew_for => {
@@ -338,7 +166,10 @@ impl Lease {
                 self.schedule(&mut standing, due);
                 None
             }
-            _ => Some(Arc::clone(self).renew(standing.good_until)),
+            _ => {
+                standing.renewed = true;
+                Some(Arc::clone(self).renew(standing.good_until))
+            }
         }
     }
 
@@ -352,49 +183,65 @@ impl Lease {
         let renewal = store.replace(&self.key, &self.record, &self.record, self.times.expiry);
         // A store is somebody else's code: its panic must not end the keeper of all other claims.
         let answer = AssertUnwindSafe(Try::new(renewal, limit));
-        let answer = answer.catch_unwind().await;
-        let answer = answer.unwrap_or_else(|_| {
-            Err(StoreError::new(
-                StoreErrorKind::Unknown,
-                "the store panicked",
-            ))
+        let answer = answer.catch_unwind().await.unwrap_or_else(|_| {
+            let panicked = "the store panicked";
+            Err(StoreError::new(StoreErrorKind::Unknown, panicked))
         });
         let mut standing = self.standing();
         let running = match standing.phase {
-            Phase::Lost | Phase::Over => return,
-            phase => phase == Phase::Running,
+            Phase::Running => true,
+            Phase::Settling if standing.hold_until.is_none() => false,
+            // It may have been applied after what the end of the call has sent.
+            _ => {
+                let hold = standing.hold_until.map(Ending::Hold);
+                drop(standing);
+                if let (Some(hold), Ok(Swap::Done) | Err(_)) = (hold, answer) {
+                    settle::hand_over(self, hold);
+                }
+                return;
+            }
         };
-        match answer {
+        let failed = match answer {
             Ok(Swap::Done) => {
-                standing.renewed = true;
+                standing.failing = false;
                 standing.good_until = standing.good_until.max(sent + self.times.lease);
                 self.schedule(&mut standing, sent + self.times.renewal());
+                return;
             }
             // The record may be gone because the call has just settled it.
-            Ok(Swap::Absent | Swap::Other(_)) if !running => {}
-            Ok(Swap::Absent) => self.lose(standing, "its record is gone from the store"),
-            Ok(Swap::Other(_)) => self.lose(standing, "another record stands under its key"),
-            Err(error) => {
-                tracing::warn!(
-                    target: "idempotence",
-                    endpoint = %self.site.endpoint,
-                    key = ?self.site.fingerprint,
-                    error = &error as &dyn std::error::Error,
-                    "a claim could not be renewed yet"
-                );
-                let due = match error.kind() {
-                    StoreErrorKind::Misconfigured => standing.good_until,
-                    _ => Instant::now() + (self.times.lease / 20).min(LONGEST_PAUSE),
-                };
-                self.schedule(&mut standing, due);
+            Ok(Swap::Absent | Swap::Other(_)) if !running => return,
+            Ok(Swap::Absent) => {
+                self.lose(standing, "its record is gone from the store");
+                return;
             }
+            Ok(Swap::Other(_)) => {
+                self.lose(standing, "another record stands under its key");
+                return;
+            }
+            Err(error) => error,
+        };
+        let due = match failed.kind() {
+            StoreErrorKind::Misconfigured => standing.good_until,
+            _ => Instant::now() + (self.times.lease / 20).min(LONGEST_PAUSE),
+        };
+        let first = !std::mem::replace(&mut standing.failing, true);
+        self.schedule(&mut standing, due);
+        drop(standing);
+        if first {
+            tracing::warn!(
+                target: "idempotence",
+                endpoint = %self.site.endpoint,
+                key = ?self.site.fingerprint,
+                error = &failed as &dyn std::error::Error,
+                "a claim could not be renewed; it is tried again until its lease ends"
+            );
         }
     }
 
     /// What a settled call sends, from here on; `None` if nothing.
-    fn begin_settling(&self, success: bool) -> Option<Ending> {
+    pub(crate) fn begin_settling(&self, success: bool) -> Option<Ending> {
         let mut standing = self.standing();
-        let lost = standing.phase == Phase::Lost;
+        let lost = matches!(standing.phase, Phase::Lost(_));
         if !lost {
             standing.phase = Phase::Settling;
         }
@@ -409,7 +256,7 @@ impl Lease {
     }
 
     /// The end of a call by the table of `release`.
-    fn ending(&self, success: bool) -> Option<Ending> {
+    pub(crate) fn ending(&self, success: bool) -> Option<Ending> {
         match (self.policy.release, success) {
             (Release::Always, _) | (Release::OnError, false) => Some(Ending::Remove),
             (Release::OnError, true) => Some(Ending::Complete(line(
@@ -419,29 +266,32 @@ impl Lease {
                 self.times.ttl,
             ))),
             (Release::Never, _) => {
-                let over = Instant::now() >= self.standing().since + self.times.lease;
+                let over = Instant::now() >= self.standing().since + self.times.ttl;
                 if over {
                     Some(Ending::Remove)
                 } else {
-                    self.shortened()
+                    self.as_long_as_ttl()
                 }
             }
         }
     }
 
     /// With `release = false`, a renewed claim is taken back to `ttl` after the claim.
-    fn shortened(&self) -> Option<Ending> {
+    pub(crate) fn as_long_as_ttl(&self) -> Option<Ending> {
         let standing = self.standing();
-        let end = standing.since + self.times.expiry;
-        let left = end.duration_since(Instant::now());
         let renewed = self.policy.release == Release::Never && standing.renewed;
-        (renewed && !left.is_zero()).then_some(Ending::Shorten(left))
+        renewed.then(|| Ending::Hold(standing.since + self.times.expiry))
+    }
+
+    /// Notes when the record of a call that is over is to end.
+    pub(crate) fn hold_until(&self, until: Instant) {
+        self.standing().hold_until = Some(until);
     }
 
     /// Ends all renewal. Whether the lease was lost before.
     pub(crate) fn end(&self) -> bool {
         let mut standing = self.standing();
-        let lost = standing.phase == Phase::Lost;
+        let lost = matches!(standing.phase, Phase::Lost(_));
         standing.phase = Phase::Over;
         standing.waker = None;
         if let (Some(slot), Some(keeper)) = (standing.slot.take(), &standing.keeper) {
@@ -454,8 +304,8 @@ impl Lease {
         self.standing().good_until
     }
 
-    fn lose(&self, mut standing: MutexGuard<'_, Standing>, why: &'static str) {
-        standing.phase = Phase::Lost;
+    fn lose(&self, mut standing: MutexGuard<'_, Standing>, why: &'static str) -> &'static str {
+        standing.phase = Phase::Lost(why);
         let waker = standing.waker.take();
         drop(standing);
         tracing::error!(
@@ -463,11 +313,12 @@ impl Lease {
             endpoint = %self.site.endpoint,
             key = ?self.site.fingerprint,
             on_lease_lost = ?self.policy.on_lease_lost,
-            "lease lost: {why}; an equal call may run beside this one"
+            "lease lost because {why}; an equal call may run beside this one"
         );
         if let Some(waker) = waker {
             waker.wake();
         }
+        why
     }
 
     fn schedule(self: &Arc<Self>, standing: &mut Standing, due: Instant) {
@@ -482,6 +333,8 @@ impl Lease {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+const NOT_IN_TIME: &str = "it was not renewed in time";
 
 /// An instant in the past, for a lease that has no beginning yet. Looking it up once is cheaper than a clock.
 static NOT_BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);

@@ -8,6 +8,7 @@ mod endpoint;
 mod error;
 pub mod fingerprint;
 mod finish;
+mod held;
 mod idempotency;
 mod lease;
 mod outcome;

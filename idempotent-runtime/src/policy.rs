@@ -156,7 +156,7 @@ impl Policy {
             Renew::Yes => lease.max(DEFAULT_CAP),
             Renew::No => Duration::ZERO,
             Renew::Cap(cap) if cap < lease => return Err("`renew` is shorter than the lease"),
-            Renew::Cap(cap) => cap,
+            Renew::Cap(cap) => cap.min(LONGEST),
         };
         let grace = (lease / 10).clamp(SHORTEST_GRACE, LONGEST_GRACE);
         Ok(Times {

@@ -11,7 +11,7 @@ use crate::idempotency::Idempotency;
 pub use crate::call::Call;
 pub use crate::endpoint::Endpoint;
 pub use crate::fingerprint::KeyPart;
-pub use crate::lease::Held;
+pub use crate::held::Held;
 pub use crate::outcome::{Fallible, FromError, Outcome};
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::lease::keeper::{Keeper, Slot};
@@ -110,11 +111,12 @@ impl Tries {
 
     /// Waits before the next try; `false` if there is no time for one.
     pub(crate) async fn again(&mut self) -> bool {
-        if self.left() <= self.pause {
+        if self.left() <= self.pause || Handle::try_current().is_err() {
             return false;
         }
         tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        // Where there is much time left, there may be many who wait for the same store.
+        self.pause = (self.pause * 2).min((self.left() / 20).clamp(LONG_PAUSE, LONGEST_PAUSE));
         true
     }
 
@@ -124,4 +126,5 @@ impl Tries {
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONG_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);

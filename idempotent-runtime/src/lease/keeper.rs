@@ -59,7 +59,8 @@ impl Keeper {
             _ => {
                 let keeper = Self::of(&runtime);
                 *latest = Some((runtime.id(), Arc::clone(&keeper)));
-                Some(keeper)
+                // A runtime that is shutting down drops its new task at once.
+                (!keeper.gone()).then_some(keeper)
             }
         })
     }

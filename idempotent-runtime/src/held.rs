@@ -1,0 +1,175 @@
+//! A call that may run its body: from the first poll of the body to the end of the call.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::error::{Error, Failure};
+use crate::finish::Finish;
+use crate::lease::Lease;
+use crate::policy::{OnCancel, OnLeaseLost};
+use crate::settle::{self, Ending};
+
+/// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`).
+///
+/// # Cancellation
+///
+/// Dropped before [`settle`](Self::settle), the key is left as the policy's `on_cancel` says; dropped
+/// by a panic of the body, it is held until the lease ends.
+pub struct Held {
+    lease: Arc<Lease>,
+    guard: Guard,
+    /// The claim was won a moment ago, so its lease needs no look at the clock.
+    fresh: bool,
+    polling: bool,
+}
+
+/// What protects a body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// The claim.
+    Claim,
+    /// Nothing: the store is unavailable. The claim may have been put all the same.
+    None { perhaps_put: bool },
+    /// Nothing any more: the end of the call has been dealt with.
+    Over,
+}
+
+impl Held {
+    pub(crate) fn new(lease: Arc<Lease>, guard: Guard) -> Self {
+        Self {
+            lease,
+            guard,
+            fresh: true,
+            polling: false,
+        }
+    }
+
+    /// Polls the body, unless the lease is over.
+    pub fn poll_body<F: Future + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: Pin<&mut F>,
+    ) -> Poll<Result<F::Output, Error>> {
+        if let Some(error) = self.stopped() {
+            return Poll::Ready(Err(error));
+        }
+        self.polling = true;
+        let polled = body.poll(cx);
+        self.polling = false;
+        match polled {
+            Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+            Poll::Pending => {
+                if self.guard == Guard::Claim {
+                    self.lease.watch(cx.waker());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ends the call: completes the record, releases the key, or leaves it, as the policy says.
+    ///
+    /// Takes at most one round trip, and at most the handle's deadline; what is not settled by then
+    /// is settled without the caller.
+    ///
+    /// # Cancellation
+    ///
+    /// The outcome of the call is known, so what is left to send is sent without the caller.
+    pub fn settle(mut self, success: bool) -> impl Future<Output = ()> + Send {
+        let attended = self.end(success).map(|ending| {
+            let lease = Arc::clone(&self.lease);
+            settle::attended(lease, ending)
+        });
+        async move {
+            if let Some(attended) = attended {
+                attended.await;
+            }
+        }
+    }
+
+    /// Runs the body and settles, in a task of its own once the caller has dropped the future.
+    pub fn finish<R: Send + 'static>(
+        self,
+        body: Pin<Box<dyn Future<Output = R> + Send>>,
+        success: fn(&R) -> bool,
+    ) -> Finish<R> {
+        let idempotency = self.lease.idempotency.clone();
+        Finish::new(idempotency, self.run(body, success))
+    }
+
+    async fn run<R>(
+        mut self,
+        mut body: Pin<Box<dyn Future<Output = R> + Send>>,
+        success: fn(&R) -> bool,
+    ) -> Result<R, Error> {
+        let outcome = poll_fn(|context| self.poll_body(context, body.as_mut())).await?;
+        drop(body);
+        self.settle(success(&outcome)).await;
+        Ok(outcome)
+    }
+
+    /// Why the body must not be polled any more, if so.
+    fn stopped(&mut self) -> Option<Error> {
+        let fresh = std::mem::take(&mut self.fresh);
+        if fresh || self.guard != Guard::Claim {
+            return None;
+        }
+        let why = self.lease.lost()?;
+        if self.lease.policy.on_lease_lost == OnLeaseLost::Continue {
+            return None;
+        }
+        self.guard = Guard::Over;
+        Some(Error::LeaseLost(Failure::new(
+            self.lease.site.clone(),
+            format!(
+                "the lease was lost because {why}, so the body was stopped; \
+                 its work may be done or not"
+            ),
+            None,
+        )))
+    }
+
+    /// What is left to send with the caller waiting.
+    fn end(&mut self, success: bool) -> Option<Ending> {
+        let guard = std::mem::replace(&mut self.guard, Guard::Over);
+        let ending = match guard {
+            Guard::Claim => self.lease.begin_settling(success),
+            Guard::None { perhaps_put: true } => self.lease.ending(success),
+            Guard::None { perhaps_put: false } | Guard::Over => None,
+        };
+        match ending {
+            Some(ending) if guard == Guard::Claim => return Some(ending),
+            // The store was unavailable before the body: the caller does not wait for it again.
+            Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
+            None => drop(self.lease.end()),
+        }
+        None
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if matches!(self.guard, Guard::Over | Guard::None { perhaps_put: false }) {
+            return;
+        }
+        // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
+        let panicked = self.polling || std::thread::panicking();
+        let ending = match self.lease.policy.on_cancel {
+            OnCancel::Release if !panicked => Some(Ending::Remove),
+            _ => self.lease.as_long_as_ttl(),
+        };
+        let lost = self.lease.end();
+        if let Some(ending) = ending.filter(|_| !lost) {
+            settle::hand_over(Arc::clone(&self.lease), ending);
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.lease.site).finish()
+    }
+}
