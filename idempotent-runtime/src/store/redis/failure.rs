@@ -64,6 +64,7 @@ fn kind_of_reply(code: &str, details: &str) -> StoreErrorKind {
         "the user executing the script can't",
         "acl failure in script",
         "operation not permitted",
+        "db index is out of range",
     ];
     if misconfigured.into_iter().any(says) {
         StoreErrorKind::Misconfigured

@@ -16,8 +16,9 @@ use super::failure::kind_of;
 /// Settings of a [`RedisStore`] that is to be connected.
 ///
 /// ```no_run
-/// # async fn example() -> Result<(), idempotent_runtime::StoreError> {
-/// use idempotent_runtime::RedisStore;
+/// # use idempotent_runtime as idempotence;
+/// # async fn example() -> Result<(), idempotence::StoreError> {
+/// use idempotence::RedisStore;
 ///
 /// let store = RedisStore::options()
 ///     .allow_eviction(true)
@@ -127,6 +128,9 @@ fn tcp_settings() -> TcpSettings {
     settings
 }
 
+/// What the client reads from the query of a URL. It ignores all else, a misspelt option, too.
+const THEIR_OPTIONS: [&str; 4] = ["protocol", "db", "user", "pass"];
+
 /// Takes `allow_eviction` out of the query of `url`, which the client would not understand.
 fn without_own_option(url: &str) -> Result<(String, Option<bool>), StoreError> {
     let (rest, fragment) = url
@@ -146,7 +150,12 @@ fn without_own_option(url: &str) -> Result<(String, Option<bool>), StoreError> {
                 let message = "`allow_eviction` in the URL must be `true` or `false`";
                 return Err(StoreError::new(StoreErrorKind::Misconfigured, message));
             }
-            _ => others.push(pair),
+            (name, _) if THEIR_OPTIONS.contains(&name) => others.push(pair),
+            _ => {
+                let message = "the URL has an option that is not known: \
+                    `allow_eviction` and `protocol` are, and for sockets `db`, `user` and `pass`";
+                return Err(StoreError::new(StoreErrorKind::Misconfigured, message));
+            }
         }
     }
     let mut url = rest.to_owned();
@@ -271,6 +280,8 @@ mod tests {
             "redis://h?allow_eviction=1",
             "redis://h?allow_eviction",
             "redis://:s3cret?allow_eviction=s3cret",
+            "redis://:s3cret?allow_evction=true",
+            "redis://h?",
         ] {
             let error = without_own_option(url).expect_err(url);
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
