@@ -1,13 +1,23 @@
+// The first definition of a link counts: these lead to other pages here than on the README's own.
+//! [specification]: fingerprint
+//! [MIT]: https://spdx.org/licenses/MIT.html
+//! [Apache-2.0]: https://spdx.org/licenses/Apache-2.0.html
+//!
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// Of any number of equal calls, one runs.
+#[doc = include_str!("../docs/attribute.md")]
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
     Builder, Digest, Duplicate, DuplicateState, Error, Failure, Idempotency, KeyPart, MemoryStore,
-    Outcome, SetupError, Store, StoreError, StoreErrorKind, fingerprint, store,
+    Outcome, SetupError, Store, StoreError, StoreErrorKind, store,
 };
+
+#[doc = include_str!("../docs/fingerprint.md")]
+pub mod fingerprint {
+    pub use idempotent_runtime::fingerprint::*;
+}
 
 #[cfg(feature = "redis")]
 pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};

@@ -3,7 +3,8 @@
 //! The parts are written in a canonical encoding, in which a type tag stands before every value and
 //! a length before every string, and the digest of that is the [`Fingerprint`]. So `("a", "b:c")`
 //! and `("a:b", "c")` differ, `42` and `"42"` differ, and `5_u8` and `5_u64` agree.
-//! `docs/fingerprint.md` specifies the encoding, with test vectors, for use from other languages.
+//! The page of `idempotence::fingerprint` (`docs/fingerprint.md` in its package) specifies the
+//! encoding, with test vectors, for use from other languages.
 
 use std::fmt;
 
@@ -20,7 +21,8 @@ mod encode;
 /// The digest that turns the encoded key parts into a [`Fingerprint`].
 ///
 /// ```
-/// use idempotent_runtime::fingerprint::{Digest, Keying};
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::fingerprint::{Digest, Keying};
 ///
 /// assert_eq!(Digest::default(), Digest::Md5);
 /// let fingerprint = Keying::new(Digest::Sha256).hasher().finish();
@@ -38,13 +40,27 @@ pub enum Digest {
 
 /// A value that can be part of an idempotency key: every [`Serialize`] is one.
 ///
+/// Two values are equal if they serialize to the same. Two kinds of values need care:
+///
+/// * **Sets.** A `HashSet` serializes in any order, each in its own: two equal sets would be two
+///   different keys, and nothing is refused. Collect it into a `BTreeSet`, or a sorted `Vec`.
+///   (Maps may be of any kind: their entries are sorted for you.)
+/// * **Floats.** They are compared by their bits: `0.1 + 0.2` and `0.3` differ, and so do `42.0` and
+///   `42`. (`-0.0` is `0.0`, and every NaN is the same.) Write amounts as integers or strings.
+///
 /// ```
-/// use idempotent_runtime::fingerprint::KeyPart;
+/// # use idempotent_runtime as idempotence;
+/// use std::collections::{BTreeSet, HashSet};
+///
+/// use idempotence::fingerprint::KeyPart;
 ///
 /// fn part(_: &(impl KeyPart + ?Sized)) {}
 ///
 /// part("a string");
 /// part(&(42, Some('x'), [1.5, 2.5]));
+///
+/// let tags = HashSet::from(["new", "paid"]);
+/// part(&tags.iter().collect::<BTreeSet<_>>()); // not `&tags`
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of an idempotency key",
@@ -109,14 +125,15 @@ impl serde::ser::Error for UnencodablePart {
 /// Prepared once and kept, so that a call need not derive the key of the HMAC again.
 ///
 /// ```
-/// use idempotent_runtime::fingerprint::{Digest, Keying};
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::fingerprint::{Digest, Keying};
 ///
 /// let keying = Keying::with_secret(Digest::Sha256, b"secret");
 /// let mut hasher = keying.hasher();
 /// hasher.part(&42)?;
 /// hasher.part("9e107d9d372bb6826bd81d3542a419d6")?;
 /// assert_eq!(hasher.finish().as_bytes().len(), 32);
-/// # Ok::<(), idempotent_runtime::fingerprint::UnencodablePart>(())
+/// # Ok::<(), idempotence::fingerprint::UnencodablePart>(())
 /// ```
 #[derive(Clone)]
 pub struct Keying {
@@ -198,11 +215,12 @@ impl fmt::Debug for Hasher {
 /// The digest of the parts of a key.
 ///
 /// ```
-/// use idempotent_runtime::fingerprint::Fingerprint;
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::fingerprint::Fingerprint;
 ///
 /// let fingerprint = Fingerprint::of(&(42, "9e107d9d372bb6826bd81d3542a419d6"))?;
 /// assert_eq!(fingerprint.to_string(), "2240b97d68f753965e09dc17b7b59356");
-/// # Ok::<(), idempotent_runtime::fingerprint::UnencodablePart>(())
+/// # Ok::<(), idempotence::fingerprint::UnencodablePart>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint {

@@ -8,7 +8,8 @@ use crate::error::Error;
 /// `Result`. There is deliberately no implementation for `()` and `Option`: they would hide an outage.
 ///
 /// ```
-/// use idempotent_runtime::{Error, Outcome};
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::{Error, Outcome};
 ///
 /// struct Reply { status: u16 }
 ///

@@ -15,7 +15,7 @@ pub use self::faulty::{Fault, FaultyStore};
 #[cfg(unix)]
 pub use self::redis_server::RedisServer;
 #[doc(inline)]
-pub use crate::__conformance as conformance;
+pub use crate::conformance;
 
 /// An operation of a [`Store`](crate::Store).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -23,11 +23,11 @@ use super::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 /// no single call pays for many.
 ///
 /// ```
+/// # use idempotent_runtime as idempotence;
 /// use std::time::Duration;
 ///
-/// use bytes::Bytes;
-/// use idempotent_runtime::store::{Claim, Store};
-/// use idempotent_runtime::MemoryStore;
+/// use idempotence::MemoryStore;
+/// use idempotence::store::{Bytes, Claim, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let store = MemoryStore::new();

@@ -4,13 +4,15 @@
 //! `rt-multi-thread`) among its dependencies:
 //!
 //! ```
-//! # type MyStore = idempotent_runtime::MemoryStore;
-//! idempotent_runtime::testkit::conformance!(async { MyStore::new() });
+//! # use idempotent_runtime as idempotence;
+//! # type MyStore = idempotence::MemoryStore;
+//! idempotence::testkit::conformance!(async { MyStore::new() });
 //! ```
 //!
-//! That makes one test per case, named after the behaviour. Each case asks for a store of its own
-//! and uses keys of its own, so all of them may be stores on one server. Time is real: records of
-//! the tests live for fractions of a second, and the suite waits for them to expire.
+//! [`conformance!`](crate::testkit::conformance!) makes one test per case, named after the
+//! behaviour. Each case asks for a store of its own and uses keys of its own, so all of them may be
+//! stores on one server. Time is real: records of the tests live for fractions of a second, and the
+//! suite waits for them to expire.
 
 mod answers;
 mod bytes;
@@ -29,13 +31,33 @@ use tokio::time::timeout;
 use self::subject::{Subject, Verdict};
 use crate::store::Store;
 
-/// Makes a test of every case of the suite; the argument is a future that makes the store, and is
-/// awaited once in each test.
+/// Makes a test of every case of the [suite](mod@crate::testkit::conformance); the argument is a
+/// future that makes the store, and is awaited once in each test.
+///
+/// The crate that writes it needs `tokio` with the features `macros` and `rt-multi-thread`.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// # type MyStore = idempotence::MemoryStore;
+/// #[cfg(test)]
+/// mod my_store {
+///     # use super::*;
+///     idempotence::testkit::conformance!(async { MyStore::new() });
+/// }
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    ($make:expr $(,)?) => {
+        $crate::__conformance_cases! { @each [@tests [$make]] }
+    };
+}
+
+/// The table of the cases, and what is made of it.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __conformance {
+macro_rules! __conformance_cases {
     (@each [$($with:tt)*]) => {
-        $crate::__conformance! { $($with)*
+        $crate::__conformance_cases! { $($with)*
             answers:
                 a_free_key_is_claimed
                 a_taken_key_answers_with_what_stands_there
@@ -90,14 +112,11 @@ macro_rules! __conformance {
     (@table $($module:ident: $($case:ident)*;)*) => {
         &[$($((stringify!($case), |subject| Box::pin($module::$case(subject)))),*),*]
     };
-    ($make:expr $(,)?) => {
-        $crate::__conformance! { @each [@tests [$make]] }
-    };
 }
 
 type Case = fn(Subject) -> Pin<Box<dyn Future<Output = Verdict> + Send>>;
 
-const CASES: &[(&str, Case)] = crate::__conformance! { @each [@table] };
+const CASES: &[(&str, Case)] = crate::__conformance_cases! { @each [@table] };
 
 /// A case that the store does not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -34,12 +34,12 @@ pub enum Fault {
 /// Puts faults in the way of the store inside; a clone shares the faults.
 ///
 /// ```
+/// # use idempotent_runtime as idempotence;
 /// use std::time::Duration;
 ///
-/// use bytes::Bytes;
-/// use idempotent_runtime::store::{Claim, Store};
-/// use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
-/// use idempotent_runtime::MemoryStore;
+/// use idempotence::MemoryStore;
+/// use idempotence::store::{Bytes, Claim, Store};
+/// use idempotence::testkit::{Fault, FaultyStore, Op};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

@@ -1,0 +1,20 @@
+//! What is written in two places is written the same.
+
+const README: &str = include_str!("../README.md");
+const ATTRIBUTE: &str = include_str!("../docs/attribute.md");
+
+/// The table whose first cell is `head`.
+fn table<'a>(page: &'a str, head: &str) -> Vec<&'a str> {
+    let head = format!("| {head} |");
+    let lines = page.lines().skip_while(|line| !line.starts_with(&head));
+    lines.take_while(|line| line.starts_with('|')).collect()
+}
+
+#[test]
+fn the_tables_of_the_attribute_are_those_of_the_readme() {
+    for (head, rows) in [("option", 14), ("`release`", 3)] {
+        let in_readme = table(README, head);
+        assert_eq!(in_readme.len(), rows + 2, "the table of {head}");
+        assert_eq!(in_readme, table(ATTRIBUTE, head));
+    }
+}
