@@ -88,6 +88,49 @@ async fn main() {
 mod tests {
     use super::*;
 
+    #[tonic::async_trait]
+    trait Refunds {
+        async fn above(&self, order_no: &str) -> Result<usize, Error>;
+        async fn below(&self, order_no: &str) -> Result<usize, Error>;
+    }
+
+    #[tonic::async_trait]
+    impl Refunds for () {
+        #[tracing::instrument(skip_all)]
+        #[idempotent(key = "order_no", ttl = "24h")]
+        async fn above(&self, order_no: &str) -> Result<usize, Error> {
+            tokio::task::yield_now().await;
+            Ok(order_no.len())
+        }
+
+        #[idempotent(key = "order_no", ttl = "24h")]
+        #[tracing::instrument(skip_all)]
+        async fn below(&self, order_no: &str) -> Result<usize, Error> {
+            tokio::task::yield_now().await;
+            Ok(order_no.len())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_async_trait_method_may_be_instrumented_above_and_below() {
+        Idempotency::new(MemoryStore::new())
+            .scope(async {
+                assert_eq!(().above("42").await.expect("the first call"), 2);
+                assert!(
+                    ().above("42")
+                        .await
+                        .is_err_and(|error| error.is_duplicate())
+                );
+                assert_eq!(().below("42").await.expect("the first call"), 2);
+                assert!(
+                    ().below("42")
+                        .await
+                        .is_err_and(|error| error.is_duplicate())
+                );
+            })
+            .await;
+    }
+
     #[tokio::test]
     async fn an_order_is_charged_once() {
         let service = Service {
