@@ -9,10 +9,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Entry, Swap};
-use idempotent_runtime::{MemoryStore, OnCancel, Policy, Release, Store, StoreError};
+use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotent_runtime::{MemoryStore, OnCancel, OnStoreError, Policy, Release, Store, StoreError};
+use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-use crate::guarded::{Guarded, secs, yielding};
+use crate::guarded::{Guarded, forever, secs, yielding};
 
 const TTL: Duration = secs(90);
 const LEASE: Duration = secs(20);
@@ -134,6 +136,29 @@ async fn dropped_at_any_poll_a_duplicate_leaves_the_holder_alone() {
         if ended {
             break;
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_without_a_claim_the_record_that_may_have_been_put_is_as_the_policy_says() {
+    for (on_cancel, stays) in [(OnCancel::Keep, true), (OnCancel::Release, false)] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let policy = Policy::new(TTL)
+            .on_cancel(on_cancel)
+            .on_store_error(OnStoreError::Run);
+        let guarded = Guarded::on(store.clone(), policy);
+        store.always(Op::Claim, Fault::LoseReply);
+        let running = Notify::new();
+        let body = async {
+            running.notify_one();
+            forever().await
+        };
+        tokio::select! {
+            _ = guarded.run(1, body) => panic!("it runs for ever"),
+            () = running.notified() => store.heal(),
+        }
+        guarded.settled().await;
+        assert_eq!(guarded.stands(1).await.is_some(), stays, "{on_cancel:?}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use idempotent_runtime::private::{Call, Endpoint};
 use idempotent_runtime::store::Store as _;
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
@@ -108,6 +109,63 @@ async fn a_claim_that_is_given_up_is_removed() {
     assert!(refused.is_unavailable());
     guarded.settled().await;
     assert_eq!(guarded.stands(1).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_try_does_not_forget_an_earlier_one_that_may_have_been_applied() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.next(Op::Claim, Fault::LoseReply);
+    store.always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
+    let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
+    assert!(refused.is_unavailable());
+    guarded.settled().await;
+    assert_eq!(guarded.stands(1).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_answered_after_its_lease_runs_no_body_and_is_removed() {
+    for earlier in [None, Some(Fault::LoseReply)] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let guarded = Guarded::on(store.clone(), policy().lease(millis(100)));
+        if let Some(earlier) = earlier {
+            store.next(Op::Claim, earlier);
+        }
+        store.next(Op::Claim, Fault::Delay(millis(200)));
+        let body = async { panic!("the body runs") };
+        let refused = guarded.run::<()>(1, body).await.unwrap_err().refusal();
+        assert!(refused.is_unavailable(), "{refused}");
+        assert_eq!(store.left(), 0);
+        guarded.settled().await;
+        assert_eq!(guarded.stands(1).await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_knows_its_own_claim_in_a_store_that_is_full_by_now() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.next(Op::Claim, Fault::LoseReply);
+    store.always(Op::Claim, Fault::Fail(StoreErrorKind::Full));
+    assert_eq!(guarded.run(1, yielding(Ok(7))).await.unwrap(), 7);
+    let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
+    assert_eq!(refused.code(), "already_done");
+}
+
+#[test]
+fn outside_of_a_runtime_a_try_that_failed_is_the_last() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let run = || guarded.run(1, async { Ok(7) }).now_or_never();
+
+    store.next(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
+    let refused = run().expect("it ends").unwrap_err().refusal();
+    assert!(refused.is_unavailable(), "{refused}");
+
+    store.next(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    assert_eq!(run().expect("it ends").unwrap(), 7);
+    let refused = run().expect("it ends").unwrap_err().refusal();
+    assert_eq!(refused.code(), "in_progress");
 }
 
 #[tokio::test(start_paused = true)]

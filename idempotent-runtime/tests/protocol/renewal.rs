@@ -206,6 +206,17 @@ async fn a_claim_that_is_never_released_is_first_renewed_after_two_thirds_of_its
     guarded.run(1, body).await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_renewal_tells_the_store_the_lease_and_the_grace() {
+    let guarded = Guarded::in_memory(Policy::new(secs(60)).lease(secs(30)));
+    let body = async {
+        sleep(secs(11)).await;
+        assert_eq!(guarded.taken_for(1).await, Some(secs(30 + 3 - 1)));
+        Ok(())
+    };
+    guarded.run(1, body).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_keeper_is_made_anew_when_its_runtime_is_gone() {
     for _ in 0..3 {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Entry, Swap};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Policy, Release, Store, StoreError, StoreErrorKind};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::guarded::{Failed, Guarded, forever, millis, secs, yielding};
 
@@ -80,12 +80,12 @@ async fn a_completion_that_is_not_answered_is_never_turned_into_a_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_caller_left_is_sent_until_the_lease_ends_and_then_given_up() {
+async fn a_release_that_the_caller_left_is_sent_until_the_lease_ends_and_then_given_up() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().renew(idempotent_runtime::Renew::No));
-    store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    store.always(Op::Remove, Fault::Fail(StoreErrorKind::NotApplied));
     let begun = Instant::now();
-    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    guarded.run::<()>(1, yielding(Err(()))).await.unwrap_err();
     guarded.settled().await;
     let lasted = begun.elapsed();
     assert!(lasted >= secs(8) && lasted <= secs(11), "{lasted:?}");
@@ -124,6 +124,43 @@ async fn a_claim_that_cannot_be_completed_yet_is_renewed_meanwhile() {
             .value
             .starts_with(b"idem1 D")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_body_that_never_waited_is_renewed_while_it_is_settled() {
+    for attended in [true, false] {
+        let store = Renewing(MemoryStore::new(), Arc::new(AtomicBool::new(true)));
+        let only_renews = Arc::clone(&store.1);
+        let guarded = Guarded::on(store, Policy::new(secs(60)).lease(millis(100)));
+        let later = async {
+            sleep(if attended { millis(900) } else { secs(20) }).await;
+            let standing = guarded.stands(1).await;
+            assert!(standing.is_some_and(|entry| entry.value.starts_with(b"idem1 R")));
+            only_renews.store(false, Ordering::SeqCst);
+        };
+        let (outcome, ()) = tokio::join!(guarded.run(1, async { Ok(7) }), later);
+        assert_eq!(outcome.unwrap(), 7);
+        guarded.settled().await;
+        let standing = guarded.stands(1).await;
+        assert!(standing.is_some_and(|entry| entry.value.starts_with(b"idem1 D")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_caller_went_away_while_settling_is_renewed_until_it_is_settled() {
+    let only_renews = Arc::new(AtomicBool::new(true));
+    let store = FaultyStore::new(Renewing(MemoryStore::new(), Arc::clone(&only_renews)));
+    let guarded = Guarded::on(store.clone(), Policy::new(secs(60)).lease(secs(3)));
+    store.next(Op::Replace, Fault::Hang);
+    let call = guarded.run(1, async { Ok(()) });
+    timeout(millis(50), call).await.unwrap_err();
+    sleep(secs(20)).await;
+    let standing = guarded.stands(1).await;
+    assert!(standing.is_some_and(|entry| entry.value.starts_with(b"idem1 R")));
+    only_renews.store(false, Ordering::SeqCst);
+    guarded.settled().await;
+    let standing = guarded.stands(1).await;
+    assert!(standing.is_some_and(|entry| entry.value.starts_with(b"idem1 D")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,6 +229,24 @@ async fn a_result_that_the_store_has_no_room_for_keeps_the_key_for_the_whole_ttl
     guarded.run(1, yielding(Ok(()))).await.unwrap();
     assert_eq!(guarded.taken_for(1).await, Some(secs(60)));
     guarded.run(1, forever()).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_kept_for_want_of_room_is_kept_although_a_renewal_was_under_way() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), Policy::new(secs(3600)).lease(secs(30)));
+    store.next(Op::Replace, Fault::Delay(millis(500)));
+    store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
+    let body = async {
+        sleep(millis(10_100)).await;
+        Ok(())
+    };
+    guarded.run(1, body).await.unwrap();
+    sleep(secs(2)).await;
+    guarded.settled().await;
+    assert_eq!(store.left(), 0);
+    let taken = guarded.taken_for(1).await.unwrap();
+    assert!(taken >= secs(3600 - 3), "{taken:?}");
 }
 
 #[tokio::test(start_paused = true)]
