@@ -76,6 +76,13 @@ impl Idempotency {
     ///
     /// If no store of this build answers to the scheme, or the server cannot be reached or refuses
     /// (see `RedisStore::connect`). The text never contains the URL's password.
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(
+            clippy::unused_async,
+            reason = "the features do not change the signature"
+        )
+    )]
     pub async fn from_url(url: &str) -> Result<Self, SetupError> {
         match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
             "memory" if url == "memory:" => Ok(Self::new(MemoryStore::new())),
