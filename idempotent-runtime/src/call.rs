@@ -54,6 +54,7 @@ impl Call {
     }
 
     /// Adds a part to the key.
+    #[inline]
     pub fn part<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
         if let Ok(open) = &mut self.0
             && open.hasher.part(part).is_err()
@@ -119,10 +120,7 @@ impl Open {
             fingerprint: Some(fingerprint),
         };
         match self.policy.times() {
-            Ok(times) => {
-                let lease = Lease::new(self.idempotency, site, key, self.policy, times);
-                Ok(Arc::new(lease))
-            }
+            Ok(times) => Ok(Lease::new(self.idempotency, site, key, self.policy, times)),
             Err(why) => Err(Error::InvalidPolicy(Failure::new(site, why, None))),
         }
     }

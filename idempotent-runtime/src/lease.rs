@@ -63,9 +63,9 @@ impl Lease {
         key: String,
         policy: Policy,
         times: Times,
-    ) -> Self {
+    ) -> Arc<Self> {
         let owner = Owner::random();
-        Self {
+        Arc::new(Self {
             idempotency,
             site,
             key,
@@ -84,7 +84,7 @@ impl Lease {
                 keeper: None,
                 slot: None,
             }),
-        }
+        })
     }
 
     /// Counts the lease from `since`; returns when it ends.
