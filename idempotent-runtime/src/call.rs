@@ -88,8 +88,12 @@ impl Call {
                 let mut claiming = Claiming::new(&lease);
                 let deadline = lease.idempotency.deadline();
                 let mut first = Try::first(claiming.send(), deadline);
-                match (&mut first).await {
-                    Ok(Claim::Claimed) if claiming.begun() > first.waited().then(Instant::now) => {
+                let answer = (&mut first).await;
+                let now = first.waited().then(Instant::now);
+                // A try that timed out is over: what comes next is not to wait beside it.
+                drop(first);
+                match answer {
+                    Ok(Claim::Claimed) if claiming.begun() > now => {
                         claiming.since = None;
                         Guard::Claim
                     }
