@@ -68,12 +68,7 @@ impl Error {
 
     /// What is known of the equal call that has the key.
     pub fn duplicate(&self) -> Option<&Duplicate> {
-        match self {
-            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
-                Some(duplicate)
-            }
-            _ => None,
-        }
+        self.content().ok()
     }
 
     /// When a repeated call may fare better, counted from now; a hint. `None`: repeating does not help.
@@ -102,17 +97,9 @@ impl Error {
 
     /// The name of the endpoint that was called.
     pub fn endpoint(&self) -> &str {
-        match self {
-            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
-                duplicate.endpoint()
-            }
-            Self::Unavailable(failure)
-            | Self::Misconfigured(failure)
-            | Self::ForeignRecord(failure)
-            | Self::LeaseLost(failure)
-            | Self::InvalidKey(failure)
-            | Self::InvalidPolicy(failure)
-            | Self::NotInstalled(failure) => failure.endpoint(),
+        match self.content() {
+            Ok(duplicate) => duplicate.endpoint(),
+            Err(failure) => failure.endpoint(),
         }
     }
 
@@ -161,13 +148,12 @@ impl Error {
             other => Err(other),
         }
     }
-}
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// What the variant holds.
+    fn content(&self) -> Result<&Duplicate, &Failure> {
         match self {
             Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
-                duplicate.fmt(f)
+                Ok(duplicate)
             }
             Self::Unavailable(failure)
             | Self::Misconfigured(failure)
@@ -175,19 +161,24 @@ impl fmt::Display for Error {
             | Self::LeaseLost(failure)
             | Self::InvalidKey(failure)
             | Self::InvalidPolicy(failure)
-            | Self::NotInstalled(failure) => failure.fmt(f),
+            | Self::NotInstalled(failure) => Err(failure),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.content() {
+            Ok(duplicate) => duplicate.fmt(f),
+            Err(failure) => failure.fmt(f),
         }
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::Unavailable(failure) | Self::Misconfigured(failure) => {
-                failure.0.source.as_deref().map(|source| source as _)
-            }
-            _ => None,
-        }
+        let failure = self.content().err()?;
+        failure.0.source.as_deref().map(|source| source as _)
     }
 }
 
