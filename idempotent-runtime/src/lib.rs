@@ -1,12 +1,14 @@
 //! What runs under the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
 
+pub mod fingerprint;
 pub mod store;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 
 mod call;
 mod drain;
 mod endpoint;
 mod error;
-pub mod fingerprint;
 mod finish;
 mod held;
 mod idempotency;
@@ -15,8 +17,6 @@ mod outcome;
 mod policy;
 mod record;
 mod settle;
-#[cfg(feature = "testkit")]
-pub mod testkit;
 mod tries;
 
 #[doc(hidden)]
