@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use idempotence::{Error, Idempotency, MemoryStore, idempotent};
+use idempotence::{Idempotency, MemoryStore};
 use peer::{ClaimOutcome, IdempotencyKey, IdempotencyStore as _};
 use tokio::runtime::Runtime;
 
@@ -23,42 +23,15 @@ pub fn runtimes() -> [(&'static str, Runtime); 2] {
 pub fn laps(runtime: &Runtime) -> Vec<Lap<'_>> {
     let peer = runtime.block_on(async { peer::memory::MemoryStore::builder().try_build() });
     vec![
-        lap("attribute", runtime, 1, Attribute::default()),
+        lap(
+            "attribute",
+            runtime,
+            1,
+            Idempotency::new(MemoryStore::new()),
+        ),
         lap("by hand", runtime, 1, ByHand::default()),
         lap("idempotent 2.0", runtime, 1, Peer(peer.expect("a store"))),
     ]
-}
-
-#[derive(Clone)]
-struct Attribute(Idempotency);
-
-impl Default for Attribute {
-    fn default() -> Self {
-        Self(Idempotency::new(MemoryStore::new()))
-    }
-}
-
-impl Contender for Attribute {
-    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
-        #[idempotent(
-            key = "user_id, file_md5",
-            ttl = "30s",
-            release = true,
-            name = "bench.upload",
-            using = idempotency
-        )]
-        async fn upload(
-            idempotency: &Idempotency,
-            user_id: u64,
-            file_md5: String,
-        ) -> Result<usize, Error> {
-            Ok(file_md5.len())
-        }
-
-        upload(&self.0, user_id, file_md5)
-            .await
-            .expect("a free key")
-    }
 }
 
 /// The least that is correct: a map of owners under one lock, the owner checked at the end.

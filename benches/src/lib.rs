@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotence::{Error, Idempotency, idempotent};
 use md5::{Digest as _, Md5};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -17,6 +18,28 @@ pub mod on_redis;
 pub trait Contender: Clone + Send + Sync + 'static {
     /// Guards one run of the body: claim, body, release.
     fn upload(&self, user_id: u64, file_md5: String) -> impl Future<Output = usize> + Send;
+}
+
+/// The attribute, on whatever store the handle has.
+impl Contender for Idempotency {
+    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
+        #[idempotent(
+            key = "user_id, file_md5",
+            ttl = "30s",
+            release = true,
+            name = "bench.upload",
+            using = idempotency
+        )]
+        async fn upload(
+            idempotency: &Idempotency,
+            user_id: u64,
+            file_md5: String,
+        ) -> Result<usize, Error> {
+            Ok(file_md5.len())
+        }
+
+        upload(self, user_id, file_md5).await.expect("a free key")
+    }
 }
 
 /// The name of a contender, and a function that makes so many calls per task and says how long that took.

@@ -20,7 +20,7 @@ pub const TASKS: [u32; 3] = [1, 64, 512];
 /// A private server, and the contenders connected to it.
 pub struct OnRedis {
     runtime: Runtime,
-    attribute: Attribute,
+    attribute: Idempotency,
     by_hand: ByHand,
     peer: Peer,
     lock: Lock,
@@ -46,8 +46,8 @@ impl OnRedis {
             let peer = ValkeyStore::with_connection_manager(connection.clone()).prefix(PREFIX);
             (connection, store.expect("a store"), peer.try_build().await)
         });
-        let attribute = Attribute(Idempotency::new(store));
-        let value_len = runtime.block_on(value_len(&attribute.0, connection.clone()));
+        let attribute = Idempotency::new(store);
+        let value_len = runtime.block_on(value_len(&attribute, connection.clone()));
         Self {
             version: runtime.block_on(version(connection.clone())),
             by_hand: runtime.block_on(ByHand::new(connection, value_len)),
@@ -102,32 +102,6 @@ async fn version(mut connection: ConnectionManager) -> String {
         .lines()
         .find_map(|line| line.strip_prefix("redis_version:"));
     version.unwrap_or("unknown").to_owned()
-}
-
-#[derive(Clone)]
-struct Attribute(Idempotency);
-
-impl Contender for Attribute {
-    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
-        #[idempotent(
-            key = "user_id, file_md5",
-            ttl = "30s",
-            release = true,
-            name = "bench.upload",
-            using = idempotency
-        )]
-        async fn upload(
-            idempotency: &Idempotency,
-            user_id: u64,
-            file_md5: String,
-        ) -> Result<usize, Error> {
-            Ok(file_md5.len())
-        }
-
-        upload(&self.0, user_id, file_md5)
-            .await
-            .expect("a free key")
-    }
 }
 
 /// `SET … NX GET PX …`, and a compare-and-delete by `EVALSHA`.
