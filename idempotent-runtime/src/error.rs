@@ -38,6 +38,11 @@ pub enum Error {
     AlreadyDone(Duplicate),
     /// An equal call was made less than `ttl` ago, with `release = false`: it may be running or over.
     Taken(Duplicate),
+    /// An equal call has the key, and was made with another payload; the body did not run.
+    PayloadMismatch(Duplicate),
+    /// An equal call ended with a success, and its result cannot be given: it was too large to be kept, say, or
+    /// was written for another type. The body did not run again.
+    ResultUnavailable(Duplicate),
     /// The store could not be asked; the body did not run.
     Unavailable(Failure),
     /// The store cannot serve the call as it is set up; the body did not run.
@@ -56,9 +61,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether an equal call has the key: running, done, or taken.
+    /// Whether an equal call has the key: running, done, or taken. (With another payload it is not an equal one.)
     pub fn is_duplicate(&self) -> bool {
-        self.duplicate().is_some()
+        !matches!(self, Self::PayloadMismatch(_)) && self.duplicate().is_some()
     }
 
     /// Whether the store could not be asked, so that the same call may succeed later.
@@ -75,6 +80,7 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable(_) => Some(Duration::from_secs(1)),
+            Self::PayloadMismatch(_) => None,
             _ => self.duplicate().map(Duplicate::retry_after),
         }
     }
@@ -85,6 +91,8 @@ impl Error {
             Self::InProgress(_) => "in_progress",
             Self::AlreadyDone(_) => "already_done",
             Self::Taken(_) => "taken",
+            Self::PayloadMismatch(_) => "payload_mismatch",
+            Self::ResultUnavailable(_) => "result_unavailable",
             Self::Unavailable(_) => "store_unavailable",
             Self::Misconfigured(_) => "store_misconfigured",
             Self::ForeignRecord(_) => "foreign_record",
@@ -142,9 +150,10 @@ impl Error {
 
     pub(crate) fn into_duplicate(self) -> Result<Duplicate, Self> {
         match self {
-            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
-                Ok(duplicate)
-            }
+            Self::InProgress(duplicate)
+            | Self::AlreadyDone(duplicate)
+            | Self::Taken(duplicate)
+            | Self::ResultUnavailable(duplicate) => Ok(duplicate),
             other => Err(other),
         }
     }
@@ -152,9 +161,11 @@ impl Error {
     /// What the variant holds.
     fn content(&self) -> Result<&Duplicate, &Failure> {
         match self {
-            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
-                Ok(duplicate)
-            }
+            Self::InProgress(duplicate)
+            | Self::AlreadyDone(duplicate)
+            | Self::Taken(duplicate)
+            | Self::PayloadMismatch(duplicate)
+            | Self::ResultUnavailable(duplicate) => Ok(duplicate),
             Self::Unavailable(failure)
             | Self::Misconfigured(failure)
             | Self::ForeignRecord(failure)

@@ -66,6 +66,8 @@ pub struct Policy {
     pub(crate) on_cancel: OnCancel,
     pub(crate) on_lease_lost: OnLeaseLost,
     pub(crate) on_store_error: OnStoreError,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) replay: bool,
 }
 
 impl Policy {
@@ -79,6 +81,8 @@ impl Policy {
             on_cancel: OnCancel::Keep,
             on_lease_lost: OnLeaseLost::Stop,
             on_store_error: OnStoreError::Refuse,
+            wait: None,
+            replay: false,
         }
     }
 
@@ -121,6 +125,20 @@ impl Policy {
     #[must_use]
     pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = on_store_error;
+        self
+    }
+
+    /// Sets how long a duplicate of a running call waits for it to end.
+    #[must_use]
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Has duplicates be given the stored result; not with [`Release::Always`].
+    #[must_use]
+    pub const fn replay(mut self) -> Self {
+        self.replay = true;
         self
     }
 }

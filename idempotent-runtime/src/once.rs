@@ -1,0 +1,48 @@
+//! A result that says whether it is the first call's own.
+
+/// A value, and whether the body ran for it: the return type `Result<Once<T>, E>` of a function with `replay = true`.
+///
+/// The body returns `Ok(Once::Executed(value))`; a duplicate gets `Ok(Once::Replayed(value))`.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::Once;
+///
+/// let once = Once::from(42);
+/// assert!(!once.is_replayed());
+/// assert_eq!(once.into_inner(), 42);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Once<T> {
+    /// The body ran in this call.
+    Executed(T),
+    /// An equal call ran it; this is the result that was stored.
+    Replayed(T),
+}
+
+impl<T> Once<T> {
+    /// Whether the value is that of an earlier call.
+    pub fn is_replayed(&self) -> bool {
+        matches!(self, Self::Replayed(_))
+    }
+
+    /// The value.
+    pub fn get(&self) -> &T {
+        match self {
+            Self::Executed(value) | Self::Replayed(value) => value,
+        }
+    }
+
+    /// The value, without where it is from.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Executed(value) | Self::Replayed(value) => value,
+        }
+    }
+}
+
+impl<T> From<T> for Once<T> {
+    fn from(value: T) -> Self {
+        Self::Executed(value)
+    }
+}
