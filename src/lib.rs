@@ -10,8 +10,8 @@
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
-    Builder, Digest, Duplicate, DuplicateState, Error, Failure, Idempotency, KeyPart, MemoryStore,
-    Outcome, SetupError, Store, StoreError, StoreErrorKind, store,
+    Builder, Codec, Digest, Duplicate, DuplicateState, Error, Failure, Idempotency, KeyPart,
+    MemoryStore, Outcome, SetupError, Store, StoreError, StoreErrorKind, store,
 };
 
 #[doc = include_str!("../docs/fingerprint.md")]

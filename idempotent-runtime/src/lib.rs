@@ -6,6 +6,7 @@ pub mod store;
 pub mod testkit;
 
 mod call;
+mod codec;
 mod drain;
 mod endpoint;
 mod error;
@@ -23,6 +24,7 @@ mod tries;
 #[doc(hidden)]
 pub mod private;
 
+pub use codec::Codec;
 pub use error::{Duplicate, DuplicateState, Error, Failure, SetupError};
 pub use fingerprint::{Digest, KeyPart};
 pub use idempotency::{Builder, Idempotency};

@@ -1,0 +1,259 @@
+//! How a result that is replayed is written into its record, and read again.
+//!
+//! ```text
+//! Some(Some("paid"))   form json, 2 somes, "paid"
+//! Some(None)           form none, 1 some
+//! f64::INFINITY        form bits, 7ff0000000000000
+//! ```
+//!
+//! What a codec would lose at the top of a value is kept beside its bytes: how many `Some` stand there, and a
+//! `None` or a float that JSON has no word for. Whatever is further inside is as the codec has it.
+
+use std::io;
+
+use serde::Serialize;
+use serde::de::value::{self, F32Deserializer, F64Deserializer};
+use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer};
+
+use self::json::LevelledFormatter;
+use self::peel::{Peel, Unpeel};
+
+mod json;
+#[cfg(feature = "msgpack")]
+mod msgpack;
+mod peel;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::schema::schema;
+
+/// How the results of `replay` are written into their records.
+///
+/// A duplicate gets the first result as `serde` reads it again. What the derived implementations write comes back
+/// exactly: `()` and whatever is empty or zero, numbers of up to 128 bits, finite floats to the last bit. As the
+/// result itself so do options in options (`Some(None)` is not `None`), infinities and every NaN.
+///
+/// What is lost *inside* of a struct (also one of a single field), sequence, map, tuple or enum:
+///
+/// * `Some(None)`, `Some(())` and `None` are the same, and come back as `None`.
+/// * `Json`: all that is written as `null` is the same in an option. So `Some` of a unit struct, of a NaN or of an
+///   infinity comes back as `None`, too.
+/// * `Json`: a NaN or an infinity that is not in an option is written, but cannot be read again.
+/// * `Json`: the keys of a map are strings, characters, numbers, booleans, or enums without fields. A map with
+///   others cannot be written, nor one with a NaN or an infinity for a key.
+/// * What `serde` itself holds for a while (`#[serde(flatten)]`, and enums that are untagged or internally tagged)
+///   may be written, but cannot be read again, with an `i128` or a `u128` in it; with `Json` neither with a map
+///   whose keys are numbers or booleans.
+/// * A value of more than 127 levels of sequences, maps, structs and enums cannot be written.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::Codec;
+///
+/// assert_eq!(Codec::default(), Codec::Json);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Codec {
+    /// Readable in the store, as `redis-cli GET` shows it.
+    #[default]
+    Json,
+    /// Smaller, and keeps every float and every kind of map key. The fields of structs are written with their names.
+    #[cfg(feature = "msgpack")]
+    MessagePack,
+}
+
+/// A result as its record has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Encoded {
+    pub(crate) form: Form,
+    /// How many `Some` stood around it.
+    pub(crate) somes: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What the bytes of an [`Encoded`] are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    MessagePack,
+    /// The bits of a float that JSON has no word for, in hexadecimal digits: 8 of an `f32`, 16 of an `f64`.
+    Bits,
+    /// Nothing: there was a `None`.
+    None,
+}
+
+impl Form {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::MessagePack => "msgpack",
+            Self::Bits => "bits",
+            Self::None => "none",
+        }
+    }
+
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        [Self::Json, Self::MessagePack, Self::Bits, Self::None]
+            .into_iter()
+            .find(|form| form.name() == name)
+    }
+}
+
+/// Why a result is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotKept {
+    /// Its encoding has more bytes than the cap allows.
+    TooLarge,
+    /// The codec cannot write it, or could not read it again.
+    Unencodable,
+}
+
+/// Writes `value` in at most `most` bytes, and stops where it would be more.
+///
+/// `MessagePack` has the length of a sequence before its elements, so one that does not tell its length (flattened
+/// fields do not) is held whole before it is measured. Its levels are counted afterwards only: a value that is some
+/// thousands of them deep takes the stack, as it does when it is dropped.
+pub(crate) fn encode<T: Serialize + ?Sized>(
+    value: &T,
+    codec: Codec,
+    most: usize,
+) -> Result<Encoded, NotKept> {
+    let mut out = Capped {
+        bytes: Vec::new(),
+        most,
+        passed: false,
+    };
+    let mut encoded = Encoded {
+        form: match codec {
+            Codec::Json => Form::Json,
+            #[cfg(feature = "msgpack")]
+            Codec::MessagePack => Form::MessagePack,
+        },
+        somes: 0,
+        bytes: Vec::new(),
+    };
+    let plain = encoded.form;
+    let written = match codec {
+        Codec::Json => {
+            let formatter = LevelledFormatter::default();
+            let mut json = serde_json::Serializer::with_formatter(&mut out, formatter);
+            value.serialize(Peel::new(&mut json, &mut encoded)).is_ok()
+        }
+        #[cfg(feature = "msgpack")]
+        Codec::MessagePack => {
+            let mut msgpack = msgpack::writer(&mut out);
+            let written = value.serialize(Peel::new(&mut msgpack, &mut encoded));
+            written.is_ok() && (encoded.form != plain || msgpack::is_one_value(&out.bytes))
+        }
+    };
+    if encoded.form == plain {
+        encoded.bytes = out.bytes;
+    }
+    // Asked first: where the cap ended the writing, the codec has failed as well.
+    if out.passed || encoded.bytes.len() > most {
+        Err(NotKept::TooLarge)
+    } else if written {
+        Ok(encoded)
+    } else {
+        Err(NotKept::Unencodable)
+    }
+}
+
+/// Why a kept result cannot be given to a duplicate.
+///
+/// No more than that, on purpose: the messages of `serde` may quote the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Undecodable {
+    #[error("the stored result cannot be read as the result type of the function")]
+    Mismatch,
+    #[cfg(not(feature = "msgpack"))]
+    #[error("the stored result is MessagePack, and this build has not the feature `msgpack`")]
+    MessagePack,
+}
+
+/// Reads what [`encode`] has written.
+pub(crate) fn decode<T: DeserializeOwned>(
+    form: Form,
+    somes: u32,
+    bytes: &[u8],
+) -> Result<T, Undecodable> {
+    if somes > LEVELS {
+        return Err(Undecodable::Mismatch);
+    }
+    match form {
+        Form::Json => decode_json(somes, bytes),
+        // The codecs write a `None` as null, and a type that does not ask for an option, such as an untagged enum,
+        // expects that.
+        Form::None if bytes.is_empty() => decode_json(somes, b"null"),
+        Form::None => Err(Undecodable::Mismatch),
+        Form::Bits => decode_bits(somes, bytes),
+        #[cfg(feature = "msgpack")]
+        Form::MessagePack => decode_msgpack(somes, bytes),
+        #[cfg(not(feature = "msgpack"))]
+        Form::MessagePack => Err(Undecodable::MessagePack),
+    }
+}
+
+/// How deep a value may be nested. It is what `serde_json` reads, and takes no thread's stack.
+const LEVELS: u32 = 127;
+
+fn decode_json<T: DeserializeOwned>(somes: u32, bytes: &[u8]) -> Result<T, Undecodable> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = inside(&mut json, somes)?;
+    json.end().map_err(|_| Undecodable::Mismatch)?;
+    Ok(value)
+}
+
+#[cfg(feature = "msgpack")]
+fn decode_msgpack<T: DeserializeOwned>(somes: u32, bytes: &[u8]) -> Result<T, Undecodable> {
+    if !msgpack::is_one_value(bytes) {
+        return Err(Undecodable::Mismatch);
+    }
+    inside(&mut msgpack::reader(bytes), somes)
+}
+
+fn decode_bits<T: DeserializeOwned>(somes: u32, digits: &[u8]) -> Result<T, Undecodable> {
+    let mut bits = [0; 8];
+    let bits = base16ct::lower::decode(digits, &mut bits).map_err(|_| Undecodable::Mismatch)?;
+    if let Ok(single) = <[u8; 4]>::try_from(bits) {
+        let single: F32Deserializer<value::Error> = f32::from_be_bytes(single).into_deserializer();
+        inside(single, somes)
+    } else if let Ok(double) = <[u8; 8]>::try_from(bits) {
+        let double: F64Deserializer<value::Error> = f64::from_be_bytes(double).into_deserializer();
+        inside(double, somes)
+    } else {
+        Err(Undecodable::Mismatch)
+    }
+}
+
+fn inside<'de, T, D>(codec: D, somes: u32) -> Result<T, Undecodable>
+where
+    T: DeserializeOwned,
+    D: Deserializer<'de>,
+{
+    T::deserialize(Unpeel::new(codec, somes)).map_err(|_| Undecodable::Mismatch)
+}
+
+/// Refuses to grow past `most` bytes.
+struct Capped {
+    bytes: Vec<u8>,
+    most: usize,
+    passed: bool,
+}
+
+impl io::Write for Capped {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.most - self.bytes.len() {
+            self.passed = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! What stands at the top of a value: options, and floats that JSON has no word for.
+//!
+//! Only the top is looked at. At the first value that is neither, the codec takes over, so a type that is
+//! written and read in its own way works as it does with the plain codec.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::{Deserializer, Visitor};
+use serde::ser::{Error as _, Serializer};
+
+use super::{Encoded, Form, LEVELS};
+
+/// Notes what stands at the top of a value, and has `codec` write the rest.
+pub(super) struct Peel<'a, S> {
+    codec: S,
+    top: &'a mut Encoded,
+}
+
+impl<'a, S> Peel<'a, S> {
+    pub(super) fn new(codec: S, top: &'a mut Encoded) -> Self {
+        Self { codec, top }
+    }
+
+    fn bits(self, digits: String) {
+        self.top.form = Form::Bits;
+        self.top.bytes = digits.into_bytes();
+    }
+}
+
+macro_rules! written_by_the_codec {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $written:ty;)*) => {$(
+        fn $method(self, $($argument: $type),*) -> Result<$written, S::Error> {
+            self.codec.$method($($argument),*)
+        }
+    )*};
+}
+
+impl<S: Serializer<Ok = ()>> Serializer for Peel<'_, S> {
+    type Ok = ();
+    type Error = S::Error;
+    type SerializeSeq = S::SerializeSeq;
+    type SerializeTuple = S::SerializeTuple;
+    type SerializeTupleStruct = S::SerializeTupleStruct;
+    type SerializeTupleVariant = S::SerializeTupleVariant;
+    type SerializeMap = S::SerializeMap;
+    type SerializeStruct = S::SerializeStruct;
+    type SerializeStructVariant = S::SerializeStructVariant;
+
+    fn serialize_none(self) -> Result<(), S::Error> {
+        self.top.form = Form::None;
+        Ok(())
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), S::Error> {
+        // A list that is nothing but options within options would take the whole stack.
+        if self.top.somes == LEVELS {
+            return Err(S::Error::custom("nested too deep"));
+        }
+        self.top.somes += 1;
+        value.serialize(self)
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<(), S::Error> {
+        if value.is_finite() || self.top.form != Form::Json {
+            return self.codec.serialize_f32(value);
+        }
+        self.bits(format!("{:08x}", value.to_bits()));
+        Ok(())
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<(), S::Error> {
+        if value.is_finite() || self.top.form != Form::Json {
+            return self.codec.serialize_f64(value);
+        }
+        self.bits(format!("{:016x}", value.to_bits()));
+        Ok(())
+    }
+
+    written_by_the_codec! {
+        serialize_bool(value: bool) -> ();
+        serialize_i8(value: i8) -> ();
+        serialize_i16(value: i16) -> ();
+        serialize_i32(value: i32) -> ();
+        serialize_i64(value: i64) -> ();
+        serialize_i128(value: i128) -> ();
+        serialize_u8(value: u8) -> ();
+        serialize_u16(value: u16) -> ();
+        serialize_u32(value: u32) -> ();
+        serialize_u64(value: u64) -> ();
+        serialize_u128(value: u128) -> ();
+        serialize_char(value: char) -> ();
+        serialize_str(value: &str) -> ();
+        serialize_bytes(value: &[u8]) -> ();
+        serialize_unit() -> ();
+        serialize_unit_struct(name: &'static str) -> ();
+        serialize_unit_variant(name: &'static str, index: u32, variant: &'static str) -> ();
+        serialize_seq(len: Option<usize>) -> S::SerializeSeq;
+        serialize_tuple(len: usize) -> S::SerializeTuple;
+        serialize_tuple_struct(name: &'static str, len: usize) -> S::SerializeTupleStruct;
+        serialize_tuple_variant(name: &'static str, index: u32, variant: &'static str, len: usize)
+            -> S::SerializeTupleVariant;
+        serialize_map(len: Option<usize>) -> S::SerializeMap;
+        serialize_struct(name: &'static str, len: usize) -> S::SerializeStruct;
+        serialize_struct_variant(name: &'static str, index: u32, variant: &'static str, len: usize)
+            -> S::SerializeStructVariant;
+    }
+
+    // Not looked into: the codecs give a meaning of their own to some names.
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        value: &T,
+    ) -> Result<(), S::Error> {
+        self.codec.serialize_newtype_struct(name, value)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), S::Error> {
+        self.codec
+            .serialize_newtype_variant(name, index, variant, value)
+    }
+
+    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<(), S::Error> {
+        self.codec.collect_str(value)
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.codec.is_human_readable()
+    }
+}
+
+/// Puts the `Some`s around what `codec` reads.
+pub(super) struct Unpeel<D> {
+    codec: D,
+    somes: u32,
+}
+
+impl<D> Unpeel<D> {
+    pub(super) fn new(codec: D, somes: u32) -> Self {
+        Self { codec, somes }
+    }
+}
+
+macro_rules! read_by_the_codec {
+    ($($method:ident($($argument:ident: $type:ty),*);)*) => {$(
+        fn $method<V: Visitor<'de>>(
+            self,
+            $($argument: $type,)*
+            visitor: V,
+        ) -> Result<V::Value, D::Error> {
+            self.codec.$method($($argument,)* visitor)
+        }
+    )*};
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Unpeel<D> {
+    type Error = D::Error;
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        match self.somes.checked_sub(1) {
+            Some(somes) => visitor.visit_some(Self { somes, ..self }),
+            None => self.codec.deserialize_option(visitor),
+        }
+    }
+
+    read_by_the_codec! {
+        deserialize_any();
+        deserialize_bool();
+        deserialize_i8();
+        deserialize_i16();
+        deserialize_i32();
+        deserialize_i64();
+        deserialize_i128();
+        deserialize_u8();
+        deserialize_u16();
+        deserialize_u32();
+        deserialize_u64();
+        deserialize_u128();
+        deserialize_f32();
+        deserialize_f64();
+        deserialize_char();
+        deserialize_str();
+        deserialize_string();
+        deserialize_bytes();
+        deserialize_byte_buf();
+        deserialize_unit();
+        deserialize_unit_struct(name: &'static str);
+        deserialize_newtype_struct(name: &'static str);
+        deserialize_seq();
+        deserialize_tuple(len: usize);
+        deserialize_tuple_struct(name: &'static str, len: usize);
+        deserialize_map();
+        deserialize_struct(name: &'static str, fields: &'static [&'static str]);
+        deserialize_enum(name: &'static str, variants: &'static [&'static str]);
+        deserialize_identifier();
+        deserialize_ignored_any();
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.codec.is_human_readable()
+    }
+}

@@ -1,0 +1,112 @@
+//! Whether a stored result has the type that is asked for.
+
+use md5::{Digest, Md5};
+
+/// 32 bits of the type's name without its module paths, so that a type that moved is the same and another one is not.
+///
+/// The name is as this compiler writes it. One that writes it otherwise makes other bits, so a stored result is then
+/// taken for one of another type.
+pub(crate) fn schema<T: ?Sized>() -> u32 {
+    schema_of(std::any::type_name::<T>())
+}
+
+fn schema_of(name: &str) -> u32 {
+    let mut digest = Md5::new();
+    let mut pieces = name.split("::").peekable();
+    while let Some(piece) = pieces.next() {
+        // Before a "::" stands the name of a module, or of what else the type is in.
+        let is_path = pieces.peek().is_some();
+        digest.update(if is_path {
+            piece.trim_end_matches(is_of_a_name)
+        } else {
+            piece
+        });
+    }
+    let [a, b, c, d, ..] = digest.finalize().0;
+    u32::from_be_bytes([a, b, c, d])
+}
+
+/// Functions and closures are parts of a path as well: `shop::pay::{{closure}}::Receipt`.
+fn is_of_a_name(char: char) -> bool {
+    char.is_alphanumeric() || "_{}#".contains(char)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    mod shop {
+        pub(super) struct Receipt;
+        pub(super) struct Page<T>(T);
+        pub(super) mod old {
+            pub(in super::super) struct Receipt;
+        }
+    }
+
+    #[test]
+    fn the_bits_are_frozen() {
+        // The first four bytes of MD5("Vec<Receipt>").
+        assert_eq!(schema::<Vec<shop::Receipt>>(), 0x1640_da31);
+    }
+
+    #[test]
+    fn a_type_that_moved_is_the_same() {
+        struct Receipt;
+
+        assert_eq!(schema::<shop::Receipt>(), schema::<shop::old::Receipt>());
+        assert_eq!(schema::<shop::Receipt>(), schema::<Receipt>());
+        assert_eq!(
+            schema::<Vec<Option<shop::Page<shop::Receipt>>>>(),
+            schema::<Vec<Option<shop::Page<shop::old::Receipt>>>>()
+        );
+        let in_a_closure = || {
+            struct Receipt;
+            schema::<Receipt>()
+        };
+        assert_eq!(schema::<Receipt>(), in_a_closure());
+    }
+
+    #[test]
+    fn another_type_is_another_one() {
+        use shop::{Page, Receipt};
+
+        let schemas = [
+            schema::<Receipt>(),
+            schema::<Option<Receipt>>(),
+            schema::<Page<Receipt>>(),
+            schema::<Page<String>>(),
+            schema::<Page<(String, Receipt)>>(),
+            schema::<Page<(Receipt, String)>>(),
+            schema::<(Page<Receipt>, String)>(),
+            schema::<[Receipt; 2]>(),
+            schema::<[Receipt; 3]>(),
+            schema::<[Receipt]>(),
+            schema::<&Receipt>(),
+            schema::<()>(),
+            schema::<str>(),
+            schema::<Cow<'static, str>>(),
+            schema::<Cow<'static, [u8]>>(),
+            schema::<Box<dyn Fn(Receipt) -> String>>(),
+        ];
+        for (index, schema) in schemas.iter().enumerate() {
+            assert!(!schemas[..index].contains(schema), "{index}");
+        }
+    }
+
+    #[test]
+    fn paths_go_wherever_they_stand() {
+        for (name, without) in [
+            ("alloc::vec::Vec<shop::Receipt>", "Vec<Receipt>"),
+            ("(a::b::C, &[d::E; 2])", "(C, &[E; 2])"),
+            ("a::pay::{{closure}}::C", "C"),
+            ("a::{impl#0}::pay::C", "C"),
+            ("dyn a::Fn(b::C) -> d::E + f::G", "dyn Fn(C) -> E + G"),
+            ("größe::Maß<'_>", "Maß<'_>"),
+        ] {
+            assert_eq!(schema_of(name), schema_of(without), "{name}");
+        }
+        assert_ne!(schema_of("Vec<Receipt>"), schema_of("Vec<Order>"));
+    }
+}

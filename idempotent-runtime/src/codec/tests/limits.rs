@@ -1,0 +1,166 @@
+//! What is too large or too deep.
+
+use std::cell::Cell;
+
+use serde::ser::SerializeSeq as _;
+
+use super::*;
+
+/// As many zeros, counted as they are asked for.
+struct Zeros<'a> {
+    length: usize,
+    asked: &'a Cell<usize>,
+    length_is_known: bool,
+}
+
+impl Serialize for Zeros<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let told = self.length_is_known.then_some(self.length);
+        let mut zeros = serializer.serialize_seq(told)?;
+        for _ in 0..self.length {
+            self.asked.set(self.asked.get() + 1);
+            zeros.serialize_element(&0)?;
+        }
+        zeros.end()
+    }
+}
+
+#[test]
+fn exactly_the_cap_fits_and_one_byte_more_does_not() {
+    let mut random = StdRng::seed_from_u64(4);
+    for codec in CODECS.iter().copied() {
+        let value = Some(Sample::random(&mut random));
+        let whole = encode(&value, codec, NO_CAP).unwrap();
+        assert_eq!(encode(&value, codec, whole.bytes.len()), Ok(whole.clone()));
+        for most in 0..whole.bytes.len() {
+            assert_eq!(encode(&value, codec, most), Err(NotKept::TooLarge));
+        }
+        assert!(encode(&None::<u8>, codec, 0).is_ok());
+        assert_eq!(encode(&(), codec, 0), Err(NotKept::TooLarge));
+    }
+    assert!(encode(&f64::NAN, Codec::Json, 16).is_ok());
+    assert_eq!(encode(&f64::NAN, Codec::Json, 15), Err(NotKept::TooLarge));
+}
+
+#[test]
+fn writing_stops_at_the_cap() {
+    for codec in CODECS.iter().copied() {
+        let asked = Cell::new(0);
+        let zeros = Zeros {
+            length: 1_000_000,
+            asked: &asked,
+            length_is_known: true,
+        };
+        assert_eq!(encode(&zeros, codec, 100), Err(NotKept::TooLarge));
+        assert!(asked.get() <= 101, "{codec:?}: {}", asked.get());
+    }
+}
+
+#[cfg(feature = "msgpack")]
+#[test]
+fn message_pack_measures_a_sequence_of_unknown_length_when_it_has_it_all() {
+    let asked = Cell::new(0);
+    let zeros = Zeros {
+        length: 1000,
+        asked: &asked,
+        length_is_known: false,
+    };
+    assert_eq!(
+        encode(&zeros, Codec::MessagePack, 100),
+        Err(NotKept::TooLarge)
+    );
+    assert_eq!(asked.get(), 1000);
+}
+
+/// A type that carries on where a field could not be written.
+struct Careless;
+
+impl Serialize for Careless {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(2))?;
+        let _ = list.serialize_element("a text that is longer than the cap");
+        let _ = list.serialize_element(&0);
+        list.end()
+    }
+}
+
+#[test]
+fn what_passed_the_cap_on_its_way_is_not_kept() {
+    for codec in CODECS.iter().copied() {
+        assert_eq!(encode(&Careless, codec, 10), Err(NotKept::TooLarge));
+    }
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Nested(Vec<Nested>);
+
+impl Nested {
+    fn of(levels: u32) -> Self {
+        Self((1..levels).fold(vec![], |inner, _| vec![Self(inner)]))
+    }
+}
+
+impl Chain {
+    fn of(levels: u32) -> Self {
+        (0..levels).fold(Self::End, |chain, _| Self::Next(Box::new(chain)))
+    }
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Options(Option<Box<Options>>);
+
+impl Options {
+    fn of(levels: u32) -> Self {
+        (0..levels).fold(Self(None), |inner, _| Self(Some(Box::new(inner))))
+    }
+}
+
+#[test]
+fn what_is_nested_too_deep_to_be_read_is_not_written() {
+    comes_back(Nested::of(LEVELS));
+    comes_back(Chain::of(LEVELS));
+    comes_back(Options::of(LEVELS));
+    for codec in CODECS.iter().copied() {
+        is_not_written(&Nested::of(LEVELS + 1), codec);
+        is_not_written(&Chain::of(LEVELS + 1), codec);
+        is_not_written(&Options::of(LEVELS + 1), codec);
+    }
+}
+
+#[test]
+fn what_stands_side_by_side_is_not_nested() {
+    comes_back(vec![vec![Chain::Next(Box::new(Chain::End))]; 1000]);
+}
+
+/// A sequence in a sequence, as often as it says.
+struct Deep(u32);
+
+impl Serialize for Deep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.checked_sub(1) {
+            Some(levels) => [Self(levels)].serialize(serializer),
+            None => serializer.serialize_unit(),
+        }
+    }
+}
+
+#[test]
+fn nesting_does_not_overflow_the_stack() {
+    is_not_written(&Deep(1_000_000), Codec::Json);
+
+    let deep = "[".repeat(100_000);
+    assert!(decode::<Nested>(Form::Json, 0, deep.as_bytes()).is_err());
+    let deep = r#"{"Next":"#.repeat(100_000);
+    assert!(decode::<Chain>(Form::Json, 0, deep.as_bytes()).is_err());
+    assert!(decode::<Options>(Form::None, u32::MAX, b"").is_err());
+}
+
+#[cfg(feature = "msgpack")]
+#[test]
+fn nesting_in_message_pack_does_not_overflow_the_stack() {
+    let deep = b"\x91".repeat(100_000);
+    assert!(decode::<Nested>(Form::MessagePack, 0, &deep).is_err());
+    let deep = [b"\x81\xa4Next".repeat(100_000), b"\xa3End".to_vec()].concat();
+    assert!(decode::<Chain>(Form::MessagePack, 0, &deep).is_err());
+}
