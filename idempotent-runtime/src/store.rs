@@ -2,12 +2,14 @@
 //!
 //! A store offers four operations, each on one key, each atomic. There is no unconditional write and
 //! no look-then-put, so a race cannot be written with it. Values are opaque bytes; the store's own
-//! clock decides what has expired.
+//! clock decides what has expired. It may give hints of changes besides, which make waiting quicker.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 /// What the trait is written with: name it through here, and the versions agree.
 pub use async_trait::async_trait;
@@ -26,6 +28,13 @@ pub mod redis;
 ///
 /// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond; a store that counts in coarser units rounds up.
 /// Whatever is not known to live is absent: an expired record is never returned or compared with.
+///
+/// # Hints
+///
+/// A call that waits for a key asks for it again and again. A store that can tell it of a change
+/// implements [`replace_and_tell`](Self::replace_and_tell), [`remove_and_tell`](Self::remove_and_tell)
+/// and [`changed`](Self::changed); the others leave them out. A store that wraps another one passes
+/// all three on, or the other one's hints are lost.
 ///
 /// # A store of your own
 ///
@@ -176,6 +185,52 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`StoreError`] if there is no answer.
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError>;
+
+    /// Does what [`replace`](Self::replace) does, and tells those who listen by
+    /// [`changed`](Self::changed), in the same round trip.
+    ///
+    /// The telling is a hint: it may fail unnoticed, and never changes the answer. By default this
+    /// is [`replace`](Self::replace), and nobody is told.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`replace`](Self::replace).
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.replace(key, expected, value, ttl).await
+    }
+
+    /// Does what [`remove`](Self::remove) does, and tells those who listen by
+    /// [`changed`](Self::changed), in the same round trip.
+    ///
+    /// The telling is a hint: it may fail unnoticed, and never changes the answer. By default this
+    /// is [`remove`](Self::remove), and nobody is told.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`remove`](Self::remove).
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.remove(key, expected).await
+    }
+
+    /// Begins to listen for changes of what stands under `key`.
+    ///
+    /// When this returns, listening has begun: a change told after that is heard. `None`, which is
+    /// the default, says that the store gives no hints, or cannot now.
+    ///
+    /// [`changed`](watch::Receiver::changed) of the receiver ends with each hint, and with an error
+    /// when no more hints will come (a connection broke): then the caller has to ask by itself. No
+    /// rule depends on a hint: it may be lost, late, or about nothing, and a record that expires
+    /// gives none. Dropping the receiver ends the listening.
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        let _ = key;
+        None
+    }
 }
 
 #[async_trait]
@@ -200,6 +255,24 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         S::get(self, key).await
+    }
+
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        S::replace_and_tell(self, key, expected, value, ttl).await
+    }
+
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        S::remove_and_tell(self, key, expected).await
+    }
+
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        S::changed(self, key).await
     }
 }
 

@@ -22,9 +22,9 @@ pub use crate::conformance;
 pub enum Op {
     /// [`Store::claim`](crate::Store::claim)
     Claim,
-    /// [`Store::replace`](crate::Store::replace)
+    /// [`Store::replace`](crate::Store::replace), telling of it or not
     Replace,
-    /// [`Store::remove`](crate::Store::remove)
+    /// [`Store::remove`](crate::Store::remove), telling of it or not
     Remove,
     /// [`Store::get`](crate::Store::get)
     Get,

@@ -2,22 +2,26 @@
 
 mod connection;
 mod failure;
+mod listener;
 mod script;
 mod server;
 
 use std::any::TypeId;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
-use ::redis::{FromRedisValue, RedisError, Value, cmd, pipe};
+use ::redis::{Client, FromRedisValue, RedisError, Value, cmd, pipe};
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::watch;
 
 /// The client that the store is made for: name its types through this, and their versions agree.
 pub use ::redis;
 
 use self::failure::Failure;
+use self::listener::Listener;
 use self::script::{CLAIM, REMOVE, REPLACE, Script};
 use super::{Claim, Entry, Store, StoreError, Swap};
 
@@ -30,7 +34,10 @@ pub use self::server::RedisOptions;
 /// Works from Redis 2.6.12 on, and with Valkey. A clone shares the connection.
 ///
 /// The user of an ACL needs, on the keys of the prefix, `+set +get +pttl +pexpire +del +evalsha
-/// +eval`, and `+info` for the checks at [`connect`](Self::connect).
+/// +eval`, and `+info` for the checks at [`connect`](Self::connect). With `+publish +subscribe
+/// +unsubscribe` and the channels of the prefix, such as `&idem:*`, calls that wait for a key are
+/// woken when it is settled; without, they find out by asking again (and the server notes what it
+/// refused in its `ACL LOG`).
 ///
 /// Expiry is decided by the server's clock. Records are as durable as the server is set up to be:
 /// without an append-only file a restart forgets them, and a fail-over may forget the latest.
@@ -39,6 +46,9 @@ pub struct RedisStore<C = RedisConnection> {
     connection: C,
     native_claim: bool,
     failure: Failure,
+    /// None on a connection of the caller's own: that may be a cluster's, which is not one server to
+    /// listen to.
+    listener: Option<Arc<Listener>>,
 }
 
 impl RedisStore {
@@ -48,6 +58,10 @@ impl RedisStore {
     /// evict keys is refused, because an evicted claim lets a second call run; a cache server can
     /// be used all the same with `?allow_eviction=true`. Costs the connection's handshake and one
     /// round trip.
+    ///
+    /// The first call that waits for a key opens a second connection, to listen; it is shared, too,
+    /// and ends with the last clone of the store. To listen costs one round trip on it, and none for
+    /// a key that others listen to already.
     ///
     /// # Errors
     ///
@@ -60,6 +74,11 @@ impl RedisStore {
     /// Settings for a store that is to be connected.
     pub fn options() -> RedisOptions {
         RedisOptions::default()
+    }
+
+    fn listening_by(self, client: Client) -> Self {
+        let listener = Some(Arc::new(Listener::new(client)));
+        Self { listener, ..self }
     }
 }
 
@@ -75,6 +94,7 @@ where
     ///
     /// A cluster's client, and any that this crate does not know, may send a command twice by
     /// itself, so its refusals are passed on as [`StoreErrorKind::Unknown`](super::StoreErrorKind::Unknown).
+    /// A store made by this gives no hints: calls that wait for a key find out by asking again.
     ///
     /// # Errors
     ///
@@ -92,6 +112,7 @@ where
             connection,
             native_claim,
             failure: Failure { sends_once },
+            listener: None,
         }
     }
 
@@ -104,6 +125,41 @@ where
     /// Reads a reply of a kind that this store's commands give.
     fn read<T: FromRedisValue>(&self, reply: Value) -> Result<T, StoreError> {
         T::from_redis_value(reply).map_err(|error| self.failure.of(RedisError::from(error)))
+    }
+
+    async fn replace_telling(
+        &self,
+        channel: &str,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let ttl = millis(ttl).to_string();
+        let args = [
+            &expected[..],
+            &value[..],
+            ttl.as_bytes(),
+            channel.as_bytes(),
+        ];
+        let reply = self.run(&REPLACE, key, &args).await?;
+        self.swap(reply)
+    }
+
+    async fn remove_telling(
+        &self,
+        channel: &str,
+        key: &str,
+        expected: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let args = [&expected[..], channel.as_bytes()];
+        let reply = self.run(&REMOVE, key, &args).await?;
+        self.swap(reply)
+    }
+
+    /// The channel on which a change of `key` is told.
+    fn channel<'a>(&self, key: &'a str) -> &'a str {
+        if self.listener.is_some() { key } else { SILENT }
     }
 
     fn swap(&self, reply: Value) -> Result<Swap, StoreError> {
@@ -159,15 +215,12 @@ where
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let ttl = millis(ttl).to_string();
-        let args = [&expected[..], &value[..], ttl.as_bytes()];
-        let reply = self.run(&REPLACE, key, &args).await?;
-        self.swap(reply)
+        self.replace_telling(SILENT, key, expected, value, ttl)
+            .await
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let reply = self.run(&REMOVE, key, &[&expected[..]]).await?;
-        self.swap(reply)
+        self.remove_telling(SILENT, key, expected).await
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
@@ -184,7 +237,29 @@ where
             ttl: u64::try_from(left).ok().map(Duration::from_millis),
         }))
     }
+
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.replace_telling(self.channel(key), key, expected, value, ttl)
+            .await
+    }
+
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.remove_telling(self.channel(key), key, expected).await
+    }
+
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.listener.as_ref()?.listen(key).await
+    }
 }
+
+/// The channel on which nothing is told.
+const SILENT: &str = "";
 
 /// The longest time to live that is asked for; a server refuses one that overflows its clock.
 const THOUSAND_YEARS: u64 = 1000 * 365 * 24 * 60 * 60 * 1000;

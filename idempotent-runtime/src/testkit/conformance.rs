@@ -17,6 +17,7 @@
 mod answers;
 mod bytes;
 mod expiry;
+mod hints;
 mod races;
 mod subject;
 
@@ -92,6 +93,11 @@ macro_rules! __conformance_cases {
                 a_replacement_outlives_the_first_ttl
                 a_ttl_may_be_a_millisecond
                 a_ttl_may_be_a_century;
+            hints:
+                a_replacement_that_tells_answers_as_one_that_does_not
+                a_removal_that_tells_answers_as_one_that_does_not
+                a_refused_change_that_would_tell_changes_nothing
+                a_change_that_tells_is_heard;
             races:
                 one_of_many_claims_wins
                 one_of_many_claims_of_an_expired_key_wins

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use super::Op;
 use crate::store::{Claim, Entry, Store, StoreError, Swap};
@@ -16,7 +17,13 @@ use crate::store::{Claim, Entry, Store, StoreError, Swap};
 #[derive(Debug, Clone)]
 pub struct CountingStore<S> {
     store: S,
-    counts: Arc<[AtomicUsize; Op::ALL.len()]>,
+    sent: Arc<Sent>,
+}
+
+#[derive(Debug, Default)]
+struct Sent {
+    operations: [AtomicUsize; Op::ALL.len()],
+    changed: AtomicUsize,
 }
 
 /// How often each operation was sent.
@@ -25,18 +32,20 @@ pub struct CountingStore<S> {
 pub struct Counts {
     /// Sends of [`Store::claim`].
     pub claim: usize,
-    /// Sends of [`Store::replace`].
+    /// Sends of [`Store::replace`] and [`Store::replace_and_tell`].
     pub replace: usize,
-    /// Sends of [`Store::remove`].
+    /// Sends of [`Store::remove`] and [`Store::remove_and_tell`].
     pub remove: usize,
     /// Sends of [`Store::get`].
     pub get: usize,
+    /// Sends of [`Store::changed`].
+    pub changed: usize,
 }
 
 impl Counts {
-    /// Sends of any operation.
+    /// All sends.
     pub fn total(self) -> usize {
-        self.claim + self.replace + self.remove + self.get
+        self.claim + self.replace + self.remove + self.get + self.changed
     }
 }
 
@@ -45,7 +54,7 @@ impl<S> CountingStore<S> {
     pub fn new(store: S) -> Self {
         Self {
             store,
-            counts: Arc::default(),
+            sent: Arc::default(),
         }
     }
 
@@ -58,6 +67,7 @@ impl<S> CountingStore<S> {
             replace,
             remove,
             get,
+            changed: self.sent.changed.load(Ordering::SeqCst),
         }
     }
 
@@ -66,6 +76,7 @@ impl<S> CountingStore<S> {
         for op in Op::ALL {
             self.of(op).store(0, Ordering::SeqCst);
         }
+        self.sent.changed.store(0, Ordering::SeqCst);
     }
 
     /// The store inside, to send without counting.
@@ -74,7 +85,7 @@ impl<S> CountingStore<S> {
     }
 
     fn of(&self, op: Op) -> &AtomicUsize {
-        &self.counts[op as usize]
+        &self.sent.operations[op as usize]
     }
 
     fn count(&self, op: Op) -> &S {
@@ -106,5 +117,26 @@ impl<S: Store> Store for CountingStore<S> {
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         self.count(Op::Get).get(key).await
+    }
+
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let store = self.count(Op::Replace);
+        store.replace_and_tell(key, expected, value, ttl).await
+    }
+
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let store = self.count(Op::Remove);
+        store.remove_and_tell(key, expected).await
+    }
+
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.sent.changed.fetch_add(1, Ordering::SeqCst);
+        self.store.changed(key).await
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::Op;
@@ -206,5 +207,32 @@ impl<S: Store> Store for FaultyStore<S> {
             shared.store.get(&key).await
         })
         .await
+    }
+
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let (key, expected, value) = (key.to_owned(), expected.clone(), value.clone());
+        self.send(Op::Replace, move |shared: Arc<Shared<S>>| async move {
+            let store = &shared.store;
+            store.replace_and_tell(&key, &expected, &value, ttl).await
+        })
+        .await
+    }
+
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let (key, expected) = (key.to_owned(), expected.clone());
+        self.send(Op::Remove, move |shared: Arc<Shared<S>>| async move {
+            shared.store.remove_and_tell(&key, &expected).await
+        })
+        .await
+    }
+
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.shared.store.changed(key).await
     }
 }

@@ -3,10 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotent_runtime::store::redis::redis::cmd;
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 
-use crate::servers::{TTL, VALUE, by_script, chain, claims_natively, connection_to, kind, shared};
+use crate::servers::{
+    TTL, VALUE, by_script, chain, claims_natively, connection_to, kind, send, shared, url_of_user,
+};
 
 #[tokio::test]
 async fn a_new_server_claims_natively() {
@@ -62,6 +65,31 @@ async fn a_server_that_may_not_be_asked_is_accepted_with_a_warning() {
     let store = by_script(&server).await;
     assert_eq!(WARNINGS.load(Ordering::SeqCst), 1);
     store.claim("key", &VALUE, TTL).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_listen_is_told_of_once() {
+    static WARNINGS: AtomicUsize = AtomicUsize::new(0);
+
+    let _guard = tracing::subscriber::set_default(count_warnings::Warnings(&WARNINGS));
+    let server = RedisServer::start().unwrap();
+    let rules = [
+        "SETUSER",
+        "deaf",
+        "on",
+        ">s3cret",
+        "~*",
+        "+@all",
+        "-subscribe",
+    ];
+    send(&server, cmd("ACL").arg(&rules)).await;
+    let store = RedisStore::connect(&url_of_user(&server, "deaf"))
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        assert!(store.changed("key").await.is_none());
+    }
+    assert_eq!(WARNINGS.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod checks;
 mod connection;
+mod hints;
 mod records;
 mod refusals;
 mod servers;

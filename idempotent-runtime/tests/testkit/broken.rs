@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Entry, Swap};
 use idempotent_runtime::{MemoryStore, Store, StoreError};
+use tokio::sync::watch;
 use tokio::task::yield_now;
 
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +26,8 @@ pub(crate) enum Mistake {
     TtlInWholeSecondsRoundedDown,
     ValuesAreText,
     KeysWithoutCase,
+    TellingIgnoresExpected,
+    TellsNobody,
 }
 
 #[derive(Debug)]
@@ -32,6 +35,7 @@ pub(crate) struct Broken {
     store: MemoryStore,
     mistake: Mistake,
     ever: Mutex<HashMap<String, Bytes>>,
+    listeners: Mutex<HashMap<String, watch::Sender<()>>>,
 }
 
 impl Broken {
@@ -40,6 +44,7 @@ impl Broken {
             store: MemoryStore::new(),
             mistake,
             ever: Mutex::default(),
+            listeners: Mutex::default(),
         }
     }
 
@@ -61,6 +66,23 @@ impl Broken {
         match self.mistake {
             Mistake::KeysWithoutCase => key.to_lowercase(),
             _ => key.to_owned(),
+        }
+    }
+
+    /// What a change that tells takes for what is expected.
+    async fn expected(&self, key: &str, expected: &Bytes) -> Result<Bytes, StoreError> {
+        let standing = self.store.get(key).await?;
+        Ok(match (self.mistake, standing) {
+            (Mistake::TellingIgnoresExpected, Some(entry)) => entry.value,
+            _ => expected.clone(),
+        })
+    }
+
+    fn tell(&self, key: &str) {
+        let listeners = self.listeners.lock().unwrap();
+        match (self.mistake, listeners.get(key)) {
+            (Mistake::TellsNobody, _) | (_, None) => {}
+            (_, Some(listeners)) => listeners.send_replace(()),
         }
     }
 
@@ -147,5 +169,30 @@ impl Store for Broken {
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         self.store.get(&self.key(key)).await
+    }
+
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let expected = self.expected(key, expected).await?;
+        let swap = self.replace(key, &expected, value, ttl).await?;
+        self.tell(key);
+        Ok(swap)
+    }
+
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let expected = self.expected(key, expected).await?;
+        let swap = self.remove(key, &expected).await?;
+        self.tell(key);
+        Ok(swap)
+    }
+
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        let mut listeners = self.listeners.lock().unwrap();
+        Some(listeners.entry(key.to_owned()).or_default().subscribe())
     }
 }

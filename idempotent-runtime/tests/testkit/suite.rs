@@ -36,19 +36,24 @@ mistakes! {
     a_conflict_with_oneself_is_found: OwnValueIsTaken fails a_claim_sent_twice_is_claimed_twice;
     a_claim_of_what_expired_is_found: ClaimIgnoresExpiry fails an_expired_key_is_claimed;
     a_blind_replace_is_found: ReplaceIgnoresExpected fails
-        another_value_is_not_replaced one_of_many_replacements_wins;
+        another_value_is_not_replaced one_of_many_replacements_wins
+        a_refused_change_that_would_tell_changes_nothing;
     a_kept_ttl_is_found: ReplaceKeepsTheTtl fails
         a_renewal_sets_the_ttl a_renewed_record_outlives_its_first_ttl
         a_replacement_sets_the_ttl a_replacement_outlives_the_first_ttl a_shortened_record_is_gone;
     a_removal_of_nothing_is_found: RemoveOfNothingIsDone fails
-        nothing_is_not_removed one_of_many_removals_wins;
+        nothing_is_not_removed one_of_many_removals_wins
+        a_removal_that_tells_answers_as_one_that_does_not;
     a_replace_that_forgets_itself_is_found: RepeatedReplaceIsOther fails
-        a_replace_sent_twice_is_done_twice;
+        a_replace_sent_twice_is_done_twice a_replacement_that_tells_answers_as_one_that_does_not;
     a_renewing_claim_is_found: RepeatedClaimRenews fails a_claim_sent_twice_is_claimed_twice;
     a_ttl_rounded_down_is_found: TtlInWholeSecondsRoundedDown fails
         a_record_lives_as_long_as_its_ttl;
     values_as_text_are_found: ValuesAreText fails values_may_be_any_bytes;
     keys_without_case_are_found: KeysWithoutCase fails keys_that_look_alike_are_different;
+    a_telling_change_that_is_blind_is_found: TellingIgnoresExpected fails
+        a_refused_change_that_would_tell_changes_nothing;
+    a_change_that_nobody_hears_is_found: TellsNobody fails a_change_that_tells_is_heard;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use idempotent_runtime::store::Swap;
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use tokio::time::{advance, timeout};
+
+use crate::broken::{Broken, Mistake};
 
 const VALUE: Bytes = Bytes::from_static(b"value");
 const DONE: Bytes = Bytes::from_static(b"done");
@@ -122,4 +125,51 @@ async fn sends_are_counted_answered_or_not() {
     assert_eq!((counts.remove, counts.get, counts.total()), (1, 0, 4));
     store.reset();
     assert_eq!(shared.counts().total(), 0);
+}
+
+#[tokio::test]
+async fn operations_that_tell_are_counted_with_those_that_do_not() {
+    let store = CountingStore::new(MemoryStore::new());
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+    assert_eq!(swap.unwrap(), Swap::Done);
+    let swap = store.remove_and_tell("key", &DONE).await;
+    assert_eq!(swap.unwrap(), Swap::Done);
+    assert!(store.changed("key").await.is_none());
+    let counts = store.counts();
+    assert_eq!((counts.replace, counts.remove), (1, 1));
+    assert_eq!((counts.changed, counts.total()), (1, 4));
+    store.reset();
+    assert_eq!(store.counts().total(), 0);
+}
+
+#[tokio::test]
+async fn operations_that_tell_meet_the_faults_of_those_that_do_not() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    for op in [Op::Replace, Op::Remove] {
+        store.next(op, Fault::LoseReply);
+    }
+    let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+    assert_eq!(swap.unwrap_err().kind(), StoreErrorKind::Unknown);
+    assert_eq!(stands(&store).await, Some(DONE));
+    let swap = store.remove_and_tell("key", &DONE).await;
+    assert_eq!(swap.unwrap_err().kind(), StoreErrorKind::Unknown);
+    assert_eq!(stands(&store).await, None);
+}
+
+#[tokio::test]
+async fn wrappers_pass_hints_on() {
+    let inside: Arc<dyn Store> = Arc::new(Broken::new(Mistake::None));
+    let store = FaultyStore::new(CountingStore::new(inside));
+    let mut heard = store.changed("key").await.unwrap();
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    assert!(!heard.has_changed().unwrap());
+    let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+    assert_eq!(swap.unwrap(), Swap::Done);
+    assert!(heard.has_changed().unwrap());
+    heard.mark_unchanged();
+    let swap = store.remove_and_tell("key", &DONE).await;
+    assert_eq!(swap.unwrap(), Swap::Done);
+    assert!(heard.has_changed().unwrap());
 }

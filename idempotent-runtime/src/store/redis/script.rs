@@ -1,5 +1,9 @@
-//! The scripts: each touches one key and writes at most once, as its last act, so that a script that
-//! failed has changed nothing.
+//! The scripts: each touches one key and writes at most once, as the last act that may fail, so that a
+//! script that failed has changed nothing.
+//!
+//! The hint that follows the write cannot fail a script: `pcall` makes a value of every error, of a
+//! publish that is not allowed or not known, too, and the script does not look at it. Before the
+//! write it would tell of changes that the server then refused.
 
 use std::sync::LazyLock;
 
@@ -20,7 +24,8 @@ return current",
 
 /// `1`: done. Nil: absent. Bytes: what stands there.
 ///
-/// Renewing is a `PEXPIRE`, because a server that is out of memory refuses every `SET`.
+/// Renewing is a `PEXPIRE`, because a server that is out of memory refuses every `SET`. The last
+/// argument is the channel for the hint; empty for none.
 pub(super) static REPLACE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -29,6 +34,7 @@ if current == ARGV[1] then
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
   else
     redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+    if ARGV[4] ~= '' then redis.pcall('PUBLISH', ARGV[4], '') end
   end
   return 1
 end
@@ -38,11 +44,14 @@ return current",
 );
 
 /// `1`: done. Nil: absent. Bytes: what stands there.
+///
+/// The last argument is the channel for the hint; empty for none.
 pub(super) static REMOVE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
 if current == ARGV[1] then
   redis.call('DEL', KEYS[1])
+  if ARGV[2] ~= '' then redis.pcall('PUBLISH', ARGV[2], '') end
   return 1
 end
 return current",

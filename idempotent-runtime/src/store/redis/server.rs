@@ -58,8 +58,9 @@ impl RedisOptions {
         let client = Client::open(info.set_tcp_settings(tcp_settings()))
             .map_err(|error| failed(&format!("cannot connect to {server}"), error))?;
         let what = format!("cannot connect to {server}");
-        let checked = self.check(RedisConnection::new(client), &what);
-        in_time(checked, &server).await
+        let checked = self.check(RedisConnection::new(client.clone()), &what);
+        let store = in_time(checked, &server).await?;
+        Ok(store.listening_by(client))
     }
 
     /// Makes a store on a connection of the caller's own: see [`RedisStore::from_connection`].

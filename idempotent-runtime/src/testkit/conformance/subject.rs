@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
 
 use crate::store::{Claim, Entry, Store, StoreError, Swap};
@@ -64,6 +64,30 @@ impl Subject {
     pub(super) async fn get(&self, key: &str) -> Result<Option<Entry>, String> {
         let answer = self.store.get(key).await;
         answer.map_err(|error| failed("get", &error))
+    }
+
+    pub(super) async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, String> {
+        let answer = self.store.replace_and_tell(key, expected, value, ttl).await;
+        answer.map_err(|error| failed("replace_and_tell", &error))
+    }
+
+    pub(super) async fn remove_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+    ) -> Result<Swap, String> {
+        let answer = self.store.remove_and_tell(key, expected).await;
+        answer.map_err(|error| failed("remove_and_tell", &error))
+    }
+
+    pub(super) async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.store.changed(key).await
     }
 
     /// Puts `value` under a key that is free.

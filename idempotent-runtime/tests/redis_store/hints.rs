@@ -1,0 +1,381 @@
+//! Who is told of a change, and what it costs the server.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use idempotent_runtime::store::Swap;
+use idempotent_runtime::store::redis::redis::{Cmd, FromRedisValue, cmd};
+use idempotent_runtime::testkit::RedisServer;
+use idempotent_runtime::{RedisStore, Store};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::servers::{
+    DONE, TTL, VALUE, by_script, connection_to, key, next, send, shared, url_of_user,
+};
+
+/// Far longer than a hint takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn heard(listener: &mut watch::Receiver<()>) {
+    let changed = timeout(PATIENCE, listener.changed()).await;
+    changed.expect("not heard").unwrap();
+}
+
+async fn ended(listener: &mut watch::Receiver<()>) {
+    let over = async { while listener.changed().await.is_ok() {} };
+    timeout(PATIENCE, over).await.expect("goes on");
+}
+
+/// Asks the server until it answers `expected`.
+async fn becomes<T>(server: &RedisServer, question: &Cmd, expected: T)
+where
+    T: FromRedisValue + PartialEq + std::fmt::Debug,
+{
+    let mut connection = connection_to(server).await;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer: T = question.query_async(&mut connection).await.unwrap();
+        if answer == expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{answer:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How many connections listen to `key`.
+fn listening_to(key: &str) -> Cmd {
+    cmd("PUBSUB").arg("NUMSUB").arg(key).clone()
+}
+
+fn channels() -> Cmd {
+    cmd("PUBSUB").arg("CHANNELS").clone()
+}
+
+fn listening_connections() -> Cmd {
+    cmd("CLIENT").arg(&["LIST", "TYPE", "pubsub"]).clone()
+}
+
+#[tokio::test]
+async fn a_change_that_tells_is_heard_by_another_store_within_a_second() {
+    let (waiting, settling, key) = (shared().await, shared().await, key());
+    let mut listener = waiting.changed(&key).await.unwrap();
+    let mut latencies = Vec::new();
+    for _ in 0..50 {
+        settling.claim(&key, &VALUE, TTL).await.unwrap();
+        let begun = Instant::now();
+        let swap = settling.replace_and_tell(&key, &VALUE, &DONE, TTL).await;
+        assert_eq!(swap.unwrap(), Swap::Done);
+        heard(&mut listener).await;
+        latencies.push(begun.elapsed());
+        let begun = Instant::now();
+        let swap = settling.remove_and_tell(&key, &DONE).await;
+        assert_eq!(swap.unwrap(), Swap::Done);
+        heard(&mut listener).await;
+        latencies.push(begun.elapsed());
+    }
+    latencies.sort();
+    let median = latencies[latencies.len() / 2];
+    let (least, most) = (latencies[0], latencies[latencies.len() - 1]);
+    eprintln!("from the settle to the hint: {least:?} to {most:?}, median {median:?}");
+    assert!(median < Duration::from_secs(1), "{median:?}");
+}
+
+#[tokio::test]
+async fn a_hint_is_heard_by_either_protocol() {
+    let server = RedisServer::shared().unwrap();
+    let settling = shared().await;
+    for version in [2, 3] {
+        let (url, key) = (format!("{}?protocol={version}", server.url()), key());
+        let waiting = RedisStore::connect(&url).await.unwrap();
+        let mut listener = waiting.changed(&key).await.unwrap();
+        settling.claim(&key, &VALUE, TTL).await.unwrap();
+        settling.remove_and_tell(&key, &VALUE).await.unwrap();
+        heard(&mut listener).await;
+    }
+}
+
+#[tokio::test]
+async fn only_a_change_that_tells_is_published() {
+    let (store, key) = (shared().await, key());
+    let server = RedisServer::shared().unwrap();
+    let silent = RedisStore::from_connection(connection_to(server).await)
+        .await
+        .unwrap();
+    assert!(silent.changed(&key).await.is_none());
+    let mut listener = store.changed(&key).await.unwrap();
+
+    store.claim(&key, &VALUE, TTL).await.unwrap();
+    store.replace(&key, &VALUE, &DONE, TTL).await.unwrap();
+    store.remove(&key, &DONE).await.unwrap();
+    store.claim(&key, &VALUE, TTL).await.unwrap();
+    let renewal = store.replace_and_tell(&key, &VALUE, &VALUE, TTL).await;
+    assert_eq!(renewal.unwrap(), Swap::Done);
+    let refused = store.replace_and_tell(&key, &DONE, &DONE, TTL).await;
+    assert_eq!(refused.unwrap(), Swap::Other(VALUE));
+    let refused = store.remove_and_tell(&key, &DONE).await;
+    assert_eq!(refused.unwrap(), Swap::Other(VALUE));
+    let done = silent.replace_and_tell(&key, &VALUE, &DONE, TTL).await;
+    assert_eq!(done.unwrap(), Swap::Done);
+    let done = silent.remove_and_tell(&key, &DONE).await;
+    assert_eq!(done.unwrap(), Swap::Done);
+    let absent = store.remove_and_tell(&key, &DONE).await;
+    assert_eq!(absent.unwrap(), Swap::Absent);
+
+    // What is published after all of them is heard after them: a key of its own is the mark.
+    let mark = format!("{key}:mark");
+    let mut marked = store.changed(&mark).await.unwrap();
+    store.claim(&mark, &VALUE, TTL).await.unwrap();
+    store.remove_and_tell(&mark, &VALUE).await.unwrap();
+    heard(&mut marked).await;
+    assert!(!listener.has_changed().unwrap());
+
+    store.claim(&key, &VALUE, TTL).await.unwrap();
+    store.remove_and_tell(&key, &VALUE).await.unwrap();
+    heard(&mut listener).await;
+}
+
+#[tokio::test]
+async fn listeners_of_one_key_share_a_subscription_until_the_last_one_leaves() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let clone = store.clone();
+    let listeners = join_all((0..20).map(|number| {
+        let store = if number % 2 == 0 { &store } else { &clone };
+        store.changed("key")
+    }));
+    let mut listeners: Vec<_> = listeners.await.into_iter().map(Option::unwrap).collect();
+    becomes(&server, &listening_to("key"), ("key".to_owned(), 1)).await;
+    let mut connection = connection_to(&server).await;
+    let list: String = listening_connections()
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(list.lines().count(), 1, "{list}");
+
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    store
+        .replace_and_tell("key", &VALUE, &DONE, TTL)
+        .await
+        .unwrap();
+    for listener in &mut listeners {
+        heard(listener).await;
+    }
+    listeners.truncate(1);
+    store.remove_and_tell("key", &DONE).await.unwrap();
+    heard(&mut listeners[0]).await;
+    listeners.clear();
+    becomes(&server, &channels(), Vec::<String>::new()).await;
+
+    let mut back = store.changed("key").await.unwrap();
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    store.remove_and_tell("key", &VALUE).await.unwrap();
+    heard(&mut back).await;
+}
+
+#[tokio::test]
+async fn a_thousand_keys_leave_no_subscription_behind() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let keys: Vec<_> = (0..1000).map(|number| format!("key:{number}")).collect();
+    let stays = store.changed("stays").await.unwrap();
+    let listeners = join_all(keys.iter().map(|key| store.changed(key))).await;
+    assert!(listeners.iter().all(Option::is_some));
+    let mut connection = connection_to(&server).await;
+    let subscribed: Vec<String> = channels().query_async(&mut connection).await.unwrap();
+    assert_eq!(subscribed.len(), 1001);
+    drop(listeners);
+    becomes(&server, &channels(), vec!["stays".to_owned()]).await;
+    // One after the other, and some that nobody waits for the confirmation of.
+    for key in &keys {
+        drop(store.changed(key).await.unwrap());
+        let _ = timeout(Duration::ZERO, store.changed(&format!("{key}:dropped"))).await;
+    }
+    becomes(&server, &channels(), vec!["stays".to_owned()]).await;
+    assert!(!stays.has_changed().unwrap());
+}
+
+#[tokio::test]
+async fn listening_ends_with_the_store() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let mut listener = store.changed("key").await.unwrap();
+    let clone = store.clone();
+    drop(store);
+    clone.claim("key", &VALUE, TTL).await.unwrap();
+    clone.remove_and_tell("key", &VALUE).await.unwrap();
+    heard(&mut listener).await;
+    drop(clone);
+    ended(&mut listener).await;
+    becomes(&server, &listening_connections(), String::new()).await;
+}
+
+#[tokio::test]
+async fn listening_ends_with_the_connection_and_begins_anew() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let mut listener = store.changed("key").await.unwrap();
+    server.kill().unwrap();
+    ended(&mut listener).await;
+    assert!(store.changed("key").await.is_none());
+    server.restart().unwrap();
+    let mut listener = store.changed("key").await.unwrap();
+    let settling = RedisStore::connect(&server.url()).await.unwrap();
+    settling.claim("key", &VALUE, TTL).await.unwrap();
+    settling.remove_and_tell("key", &VALUE).await.unwrap();
+    heard(&mut listener).await;
+
+    let kill = cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub"]).clone();
+    send(&server, &kill).await;
+    ended(&mut listener).await;
+    store.changed("key").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_gives_no_hints_within_seconds() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let mut listener = store.changed("key").await.unwrap();
+    server.pause().unwrap();
+    // On the connection that there is, then on a new one.
+    for _ in 0..2 {
+        let begun = Instant::now();
+        assert!(store.changed("other").await.is_none());
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+    // Nobody knows what was missed.
+    ended(&mut listener).await;
+    server.resume().unwrap();
+    store.changed("key").await.unwrap();
+}
+
+#[test]
+fn listening_goes_on_when_the_runtime_that_it_began_on_has_ended() {
+    let server = RedisServer::shared().unwrap();
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    let first = runtime();
+    let (store, mut orphan) = first.block_on(async {
+        let store = RedisStore::connect(&server.url()).await.unwrap();
+        let orphan = store.changed("orphan").await.unwrap();
+        (store, orphan)
+    });
+    drop(first);
+    let key = key();
+    let hears = async || {
+        let mut listener = store.changed(&key).await.unwrap();
+        let settling = shared().await;
+        settling.claim(&key, &VALUE, TTL).await.unwrap();
+        settling.remove_and_tell(&key, &VALUE).await.unwrap();
+        heard(&mut listener).await;
+    };
+    let second = runtime();
+    second.block_on(async {
+        ended(&mut orphan).await;
+        hears().await;
+    });
+    // The second one is there still, but nothing runs on it.
+    runtime().block_on(async {
+        assert!(store.changed(&key).await.is_none());
+        hears().await;
+    });
+    drop(second);
+}
+
+#[tokio::test]
+async fn a_publish_that_is_not_allowed_changes_no_answer() {
+    let server = RedisServer::start().unwrap();
+    let listening = RedisStore::connect(&server.url()).await.unwrap();
+    for rules in [
+        ["~*", "+@all", "-publish", "&*"],
+        ["~*", "+@all", "resetchannels", "&elsewhere:*"],
+    ] {
+        let mut listener = listening.changed("key").await.unwrap();
+        let mut set = cmd("ACL");
+        set.arg(&["SETUSER", "mute", "reset", "on", ">s3cret"]);
+        send(&server, set.arg(&rules)).await;
+        let store = RedisStore::connect(&url_of_user(&server, "mute"))
+            .await
+            .unwrap();
+        // By their source first, because the server does not know them; then by their hash.
+        send(&server, cmd("SCRIPT").arg("FLUSH")).await;
+        for _ in 0..2 {
+            store.claim("key", &VALUE, TTL).await.unwrap();
+            let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+            assert_eq!(swap.unwrap(), Swap::Done, "{rules:?}");
+            assert_eq!(store.get("key").await.unwrap().unwrap().value, DONE);
+            let swap = store.remove_and_tell("key", &DONE).await;
+            assert_eq!(swap.unwrap(), Swap::Done, "{rules:?}");
+            assert_eq!(store.get("key").await.unwrap(), None);
+        }
+        listening.claim("key", &VALUE, TTL).await.unwrap();
+        assert!(!listener.has_changed().unwrap());
+        listening.remove_and_tell("key", &VALUE).await.unwrap();
+        heard(&mut listener).await;
+    }
+}
+
+#[tokio::test]
+async fn a_publish_that_the_server_does_not_know_changes_no_answer() {
+    let server = RedisServer::start_with(["--rename-command", "PUBLISH", ""]).unwrap();
+    let store = by_script(&server).await;
+    for _ in 0..2 {
+        store.claim("key", &VALUE, TTL).await.unwrap();
+        let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+        assert_eq!(swap.unwrap(), Swap::Done);
+        let swap = store.remove_and_tell("key", &DONE).await;
+        assert_eq!(swap.unwrap(), Swap::Done);
+    }
+}
+
+#[tokio::test]
+async fn a_channel_that_is_not_allowed_gives_no_hints_and_spoils_no_other() {
+    let server = RedisServer::shared().unwrap();
+    let user = format!("listener{}", next());
+    let rules = ["on", ">s3cret", "~*", "+@all", "resetchannels", "&mine:*"];
+    send(server, cmd("ACL").arg("SETUSER").arg(&user).arg(&rules)).await;
+    let store = RedisStore::connect(&url_of_user(server, &user))
+        .await
+        .unwrap();
+    let (mine, theirs) = (format!("mine:{}", key()), key());
+    let together = [&*theirs, &mine, &theirs].map(|key| store.changed(key));
+    let [forbidden, mut allowed, again] = join_all(together).await.try_into().unwrap();
+    assert!(forbidden.is_none() && again.is_none());
+    assert!(store.changed(&theirs).await.is_none());
+    store.claim(&mine, &VALUE, TTL).await.unwrap();
+    store.remove_and_tell(&mine, &VALUE).await.unwrap();
+    heard(allowed.as_mut().unwrap()).await;
+}
+
+#[tokio::test]
+async fn the_documented_permissions_are_enough_for_hints() {
+    let server = RedisServer::shared().unwrap();
+    let user = format!("least{}", next());
+    let rules = "on >s3cret ~least:* +set +get +pttl +pexpire +del +evalsha +eval +info \
+         resetchannels +publish +subscribe +unsubscribe &least:*";
+    let rules: Vec<_> = rules.split(' ').collect();
+    send(server, cmd("ACL").arg("SETUSER").arg(&user).arg(&rules)).await;
+    let store = RedisStore::connect(&url_of_user(server, &user))
+        .await
+        .unwrap();
+    let key = format!("least:{}", key());
+    let mut listener = store.changed(&key).await.unwrap();
+    store.claim(&key, &VALUE, TTL).await.unwrap();
+    store
+        .replace_and_tell(&key, &VALUE, &DONE, TTL)
+        .await
+        .unwrap();
+    heard(&mut listener).await;
+    store.remove_and_tell(&key, &DONE).await.unwrap();
+    heard(&mut listener).await;
+    drop(listener);
+    becomes(server, &listening_to(&key), (key.clone(), 0)).await;
+    store.changed(&key).await.unwrap();
+}
