@@ -2,18 +2,20 @@
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features axum --bin axum_upload
-//! curl -i localhost:3000/uploads --json '{"user_id": 7, "file_md5": "9f86d081", "text": "a\nb"}'
+//! curl -i localhost:3000/uploads -H 'Authorization: Bearer ada' -H 'Idempotency-Key: "8e03978e"' \
+//!     --json '{"file_md5": "9f86d081", "text": "a\nb"}'
 //! ```
 #![allow(clippy::print_stdout)]
 
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::routing::post;
 use axum::{Json, Router};
-use idempotence::{Error, Idempotency, idempotent};
+use idempotence::axum::IdempotencyKey;
+use idempotence::{Idempotency, idempotent};
 use serde::{Deserialize, Serialize};
 
 #[tokio::main]
@@ -48,22 +50,41 @@ fn app(app: App) -> Router {
         .with_state(app)
 }
 
+/// The user whom the bearer token stands for.
+struct User {
+    id: u64,
+}
+
+impl FromRequestParts<App> for User {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, StatusCode> {
+        let header = parts.headers.get(header::AUTHORIZATION);
+        match header.and_then(|value| value.to_str().ok()) {
+            Some("Bearer ada") => Ok(Self { id: 7 }),
+            Some("Bearer bob") => Ok(Self { id: 8 }),
+            _ => Err(StatusCode::UNAUTHORIZED),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Upload {
-    user_id: u64,
     file_md5: String,
     text: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Report {
+    file_md5: String,
     rows: usize,
 }
 
-/// A client that closes the connection does not stop the import.
+/// Clients choose the `Idempotency-Key`, so the key names the user beside it. A client that closes the connection
+/// does not stop the import.
 #[idempotent(
     name = "uploads.create",
-    key = "upload.user_id, upload.file_md5",
+    key = "user.id, idempotency_key",
     ttl = "10m",
     using = app.idempotency,
     on_cancel = "finish"
@@ -71,65 +92,63 @@ struct Report {
 #[tracing::instrument(skip_all)]
 async fn upload(
     State(app): State<App>,
+    user: User,
+    idempotency_key: IdempotencyKey,
     Json(upload): Json<Upload>,
-) -> Result<Json<Report>, Problem> {
+) -> axum::response::Result<Json<Report>> {
     tokio::time::sleep(Duration::from_millis(200)).await;
     if upload.text.is_empty() {
-        return Err(Problem::Empty);
+        return Err((StatusCode::BAD_REQUEST, "the file is empty").into());
     }
-    let rows = upload.text.lines().count();
-    Ok(Json(Report { rows }))
-}
-
-enum Problem {
-    Empty,
-    Refused(Error),
-}
-
-impl From<Error> for Problem {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let error = match self {
-            Self::Empty => return (StatusCode::BAD_REQUEST, "the file is empty").into_response(),
-            Self::Refused(error) => error,
-        };
-        let status = match &error {
-            error if error.is_duplicate() => StatusCode::CONFLICT,
-            error if error.is_unavailable() => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        let mut response = (status, error.code()).into_response();
-        if let Some(after) = error.retry_after() {
-            let seconds = HeaderValue::from(after.as_secs().max(1));
-            response.headers_mut().insert(header::RETRY_AFTER, seconds);
-        }
-        response
-    }
+    Ok(Json(Report {
+        rows: upload.text.lines().count(),
+        file_md5: upload.file_md5,
+    }))
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
-    use axum::http::Request;
-    use idempotence::MemoryStore;
+    use axum::body::{Body, to_bytes};
+    use axum::http::request::Builder;
+    use axum::http::{HeaderMap, Request};
+    use axum::response::IntoResponse;
+    use idempotence::{Error, MemoryStore};
     use tower::ServiceExt as _;
 
     use super::*;
 
-    async fn status(app: Router, text: &str) -> StatusCode {
-        let body = format!(r#"{{"user_id": 7, "file_md5": "9f86", "text": {text:?}}}"#);
-        let request = Request::post("/uploads")
+    struct Answer {
+        status: StatusCode,
+        headers: HeaderMap,
+        body: String,
+    }
+
+    async fn send(app: &Router, request: Builder, text: &str) -> Answer {
+        let body = format!(r#"{{"file_md5": "9f86", "text": {text:?}}}"#);
+        let request = request
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body));
-        app.oneshot(request.expect("a request"))
-            .await
-            .expect("an answer")
-            .status()
+        let request = request.expect("a request");
+        let response = app.clone().oneshot(request).await.expect("an answer");
+        let (head, body) = response.into_parts();
+        let body = to_bytes(body, 10_000).await.expect("a short body");
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            body: String::from_utf8(body.to_vec()).expect("a text"),
+        }
+    }
+
+    fn by(user: &str) -> Builder {
+        Request::post("/uploads").header(header::AUTHORIZATION, format!("Bearer {user}"))
+    }
+
+    fn keyed() -> Builder {
+        by("ada").header("idempotency-key", "8e03978e")
+    }
+
+    async fn status(app: &Router, request: Builder, text: &str) -> StatusCode {
+        send(app, request, text).await.status
     }
 
     fn router() -> Router {
@@ -138,18 +157,55 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_click_is_a_conflict_while_the_first_runs_and_after_it() {
+    async fn a_second_click_is_told_to_wait_while_the_first_runs_and_to_stop_after_it() {
         let app = router();
-        let (first, second) = tokio::join!(status(app.clone(), "a"), status(app.clone(), "a"));
-        assert_eq!((first, second), (StatusCode::OK, StatusCode::CONFLICT));
-        assert_eq!(status(app, "a").await, StatusCode::CONFLICT);
+        let (first, second) = tokio::join!(send(&app, keyed(), "a"), send(&app, keyed(), "a"));
+        assert_eq!(first.status, StatusCode::OK);
+        assert_eq!(second.status, StatusCode::CONFLICT);
+        assert_eq!(
+            second.headers[header::CONTENT_TYPE],
+            "application/problem+json"
+        );
+        assert!(second.headers.contains_key(header::RETRY_AFTER));
+        let told = &second.body;
+        assert!(
+            told.contains(r#""type":"urn:idempotence:in_progress""#),
+            "{told}"
+        );
+        assert!(told.contains(r#""client_action":"wait""#), "{told}");
+
+        let third = send(&app, keyed(), "a").await;
+        assert_eq!(third.status, StatusCode::CONFLICT);
+        assert!(!third.headers.contains_key(header::RETRY_AFTER));
+        let told = &third.body;
+        assert!(told.contains(r#""code":"already_done""#), "{told}");
+        assert!(told.contains(r#""client_action":"ignore""#), "{told}");
+    }
+
+    #[tokio::test]
+    async fn the_key_of_one_user_is_not_that_of_another() {
+        let app = router();
+        let bob = by("bob").header("idempotency-key", "8e03978e");
+        assert_eq!(status(&app, keyed(), "a").await, StatusCode::OK);
+        assert_eq!(status(&app, bob, "a").await, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_key_is_told_what_to_send() {
+        let answer = send(&router(), by("ada"), "a").await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+        let told = &answer.body;
+        assert!(
+            told.contains(r#""code":"idempotency_key_missing""#),
+            "{told}"
+        );
     }
 
     #[tokio::test]
     async fn a_failed_upload_may_be_repeated() {
         let app = router();
-        assert_eq!(status(app.clone(), "").await, StatusCode::BAD_REQUEST);
-        assert_eq!(status(app, "a").await, StatusCode::OK);
+        assert_eq!(status(&app, keyed(), "").await, StatusCode::BAD_REQUEST);
+        assert_eq!(status(&app, keyed(), "a").await, StatusCode::OK);
     }
 
     #[tokio::test]
@@ -158,10 +214,10 @@ mod tests {
         let router = app(App {
             idempotency: idempotency.clone(),
         });
-        let gone = tokio::time::timeout(Duration::from_millis(50), status(router.clone(), "a"));
+        let gone = tokio::time::timeout(Duration::from_millis(50), status(&router, keyed(), "a"));
         gone.await.expect_err("it takes longer");
         assert_eq!(idempotency.drain(Duration::from_secs(10)).await, Ok(()));
-        assert_eq!(status(router, "a").await, StatusCode::CONFLICT);
+        assert_eq!(status(&router, keyed(), "a").await, StatusCode::CONFLICT);
     }
 
     /// Not called: that these compile is the test.
@@ -169,22 +225,20 @@ mod tests {
         use super::*;
 
         #[axum::debug_handler]
-        #[idempotent(key = "upload.user_id", ttl = "1m")]
-        pub(super) async fn debugged_above(Json(upload): Json<Upload>) -> Result<String, Problem> {
+        #[idempotent(key = "upload.file_md5", ttl = "1m")]
+        pub(super) async fn debugged_above(Json(upload): Json<Upload>) -> Result<String, Error> {
             Ok(upload.text)
         }
 
-        #[idempotent(key = "upload.user_id", ttl = "1m")]
+        #[idempotent(key = "upload.file_md5", ttl = "1m")]
         #[axum::debug_handler]
-        pub(super) async fn debugged_below(Json(upload): Json<Upload>) -> Result<String, Problem> {
+        pub(super) async fn debugged_below(Json(upload): Json<Upload>) -> Result<String, Error> {
             Ok(upload.text)
         }
 
         #[tracing::instrument(skip_all)]
-        #[idempotent(key = "upload.user_id", ttl = "1m")]
-        pub(super) async fn opaque(
-            Json(upload): Json<Upload>,
-        ) -> Result<impl IntoResponse, Problem> {
+        #[idempotent(key = "upload.file_md5", ttl = "1m")]
+        pub(super) async fn opaque(Json(upload): Json<Upload>) -> Result<impl IntoResponse, Error> {
             Ok(upload.text)
         }
     }

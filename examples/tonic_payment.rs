@@ -10,8 +10,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use idempotence::{Error, Idempotency, MemoryStore, idempotent};
-use tonic::{Code, Request, Response, Status};
+use idempotence::{Idempotency, MemoryStore, idempotent};
+use tonic::{Request, Response, Status};
 
 #[derive(Clone)]
 struct PayRequest {
@@ -36,13 +36,12 @@ struct Service {
 
 #[tonic::async_trait]
 impl Payments for Service {
-    /// `Status` is tonic's, so it cannot implement `From<idempotence::Error>`: the option `error` says how.
+    /// With the feature `tonic` of `idempotence`, a refused call is a `Status`.
     #[idempotent(
         name = "payments.pay",
         key = (request.get_ref().order_no),
         ttl = "24h",
-        using = self.idempotency,
-        error = refused
+        using = self.idempotency
     )]
     #[tracing::instrument(skip_all)]
     async fn pay(&self, request: Request<PayRequest>) -> Result<Response<PayReply>, Status> {
@@ -51,16 +50,6 @@ impl Payments for Service {
         let receipt = self.charged.fetch_add(cents, Ordering::SeqCst) + cents;
         Ok(Response::new(PayReply { receipt }))
     }
-}
-
-#[allow(clippy::needless_pass_by_value)] // the option `error` hands the error over
-fn refused(error: Error) -> Status {
-    let code = match &error {
-        error if error.is_duplicate() => Code::AlreadyExists,
-        error if error.is_unavailable() => Code::Unavailable,
-        _ => Code::Internal,
-    };
-    Status::new(code, error.to_string())
 }
 
 #[tokio::main]
@@ -86,6 +75,10 @@ async fn main() {
 
 #[cfg(test)]
 mod tests {
+    use idempotence::Error;
+    use idempotence::tonic::{ACTION, CODE, RETRY_AFTER_MS};
+    use tonic::Code;
+
     use super::*;
 
     #[tonic::async_trait]
@@ -143,8 +136,24 @@ mod tests {
         };
         let (first, second, other) = tokio::join!(pay("1"), pay("1"), pay("2"));
         assert!(first.is_ok() && other.is_ok());
-        let status = second.expect_err("it is the same order");
-        assert_eq!(status.code(), Code::AlreadyExists);
+        let again = pay("1").await;
         assert_eq!(service.charged.load(Ordering::SeqCst), 10);
+
+        let running = second.expect_err("it is the same order");
+        assert_eq!(running.code(), Code::Aborted);
+        assert_eq!(told(&running, CODE), Some("in_progress"));
+        assert_eq!(told(&running, ACTION), Some("wait"));
+        let wait = told(&running, RETRY_AFTER_MS).expect("a hint");
+        assert!(wait.parse::<u64>().is_ok_and(|wait| wait > 0), "{wait}");
+
+        let done = again.expect_err("it is charged");
+        assert_eq!(done.code(), Code::AlreadyExists);
+        assert_eq!(told(&done, CODE), Some("already_done"));
+        assert_eq!(told(&done, ACTION), Some("ignore"));
+        assert_eq!(told(&done, RETRY_AFTER_MS), None);
+    }
+
+    fn told<'a>(status: &'a Status, key: &str) -> Option<&'a str> {
+        status.metadata().get(key)?.to_str().ok()
     }
 }

@@ -10,8 +10,8 @@
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
-    Builder, Codec, Digest, Duplicate, DuplicateState, Error, Failure, Idempotency, KeyPart,
-    MemoryStore, Outcome, SetupError, Store, StoreError, StoreErrorKind, store,
+    Builder, ClientAction, Codec, Digest, Duplicate, DuplicateState, Error, Failure, Idempotency,
+    KeyPart, Lang, MemoryStore, Outcome, SetupError, Store, StoreError, StoreErrorKind, store,
 };
 
 #[doc = include_str!("../docs/fingerprint.md")]
@@ -19,11 +19,17 @@ pub mod fingerprint {
     pub use idempotent_runtime::fingerprint::*;
 }
 
+#[cfg(feature = "axum")]
+pub use idempotent_runtime::axum;
+
 #[cfg(feature = "redis")]
 pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 
 #[cfg(feature = "testkit")]
 pub use idempotent_runtime::testkit;
+
+#[cfg(feature = "tonic")]
+pub use idempotent_runtime::tonic;
 
 #[doc(hidden)]
 pub use idempotent_runtime::private as __private;

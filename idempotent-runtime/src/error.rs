@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use crate::endpoint::Endpoint;
 use crate::fingerprint::Fingerprint;
 use crate::record::{Record, State};
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// Why a guarded call did not run its body, or was stopped in it.
 ///
@@ -133,9 +133,8 @@ impl Error {
     }
 
     pub(crate) fn store(site: Site, source: StoreError) -> Self {
-        use crate::store::StoreErrorKind::Misconfigured;
         match source.kind() {
-            Misconfigured => Self::Misconfigured(Failure::new(
+            StoreErrorKind::Misconfigured => Self::Misconfigured(Failure::new(
                 site,
                 "the store cannot serve it as it is set up",
                 Some(source.into()),
@@ -357,5 +356,43 @@ impl fmt::Display for SetupError {
 impl StdError for SetupError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+impl Error {
+    /// One of each variant.
+    pub(crate) fn samples() -> [Self; 12] {
+        let site = || Site {
+            endpoint: Endpoint::named("orders.pay"),
+            fingerprint: Fingerprint::of(&("A-1",)).ok(),
+        };
+        let duplicate = |state| {
+            Duplicate(Box::new(Known {
+                site: site(),
+                state,
+                holder: "web-3:4242".to_owned(),
+                age: Duration::from_secs(5),
+                retry_after: Duration::from_millis(28_500),
+            }))
+        };
+        let failure = || {
+            let source = StoreError::new(StoreErrorKind::Unknown, "10.0.0.7:6379 said nothing");
+            Failure::new(site(), "it failed", Some(source.into()))
+        };
+        [
+            Self::InProgress(duplicate(DuplicateState::Running)),
+            Self::AlreadyDone(duplicate(DuplicateState::Done)),
+            Self::Taken(duplicate(DuplicateState::Unknown)),
+            Self::PayloadMismatch(duplicate(DuplicateState::Done)),
+            Self::ResultUnavailable(duplicate(DuplicateState::Done)),
+            Self::Unavailable(failure()),
+            Self::Misconfigured(failure()),
+            Self::ForeignRecord(failure()),
+            Self::LeaseLost(failure()),
+            Self::InvalidKey(failure()),
+            Self::InvalidPolicy(failure()),
+            Self::NotInstalled(failure()),
+        ]
     }
 }

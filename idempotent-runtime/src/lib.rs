@@ -1,11 +1,16 @@
 //! What runs under the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
 
+#[cfg(feature = "axum")]
+pub mod axum;
 pub mod fingerprint;
 pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+#[cfg(feature = "tonic")]
+pub mod tonic;
 
 mod call;
+mod client;
 mod codec;
 mod drain;
 mod endpoint;
@@ -19,11 +24,13 @@ mod outcome;
 mod policy;
 mod record;
 mod settle;
+mod text;
 mod tries;
 
 #[doc(hidden)]
 pub mod private;
 
+pub use client::ClientAction;
 pub use codec::Codec;
 pub use error::{Duplicate, DuplicateState, Error, Failure, SetupError};
 pub use fingerprint::{Digest, KeyPart};
@@ -35,3 +42,4 @@ pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{RedisConnection, RedisOptions, RedisStore};
 pub use store::{Store, StoreError, StoreErrorKind};
+pub use text::Lang;

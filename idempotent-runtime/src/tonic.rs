@@ -1,0 +1,137 @@
+//! Refused calls as statuses of tonic.
+//!
+//! [`Status`] is made from an [`Error`], so a guarded method may return `Result<_, Status>` as it is.
+//!
+//! | error | code |
+//! | --- | --- |
+//! | `InProgress` | `ABORTED` |
+//! | `AlreadyDone`, `Taken`, `ResultUnavailable` | `ALREADY_EXISTS` |
+//! | `PayloadMismatch` | `FAILED_PRECONDITION` |
+//! | `Unavailable` | `UNAVAILABLE` |
+//! | `LeaseLost` | `UNKNOWN` |
+//! | the others | `INTERNAL` |
+//!
+//! A mismatch is no `INVALID_ARGUMENT`, which gRPC keeps for arguments that are wrong whatever the state of the server:
+//! these would be right under another key.
+//!
+//! The message is the English [`Error::text`], and the metadata says the rest: [`CODE`], [`ACTION`], [`RETRY_AFTER_MS`].
+//! Neither names the endpoint, the key, the process that holds it or what the store said. The whole error is the
+//! status' source, which is not sent.
+
+use std::sync::Arc;
+
+use ::tonic::metadata::{AsciiMetadataValue, MetadataMap};
+use ::tonic::{Code, Status};
+
+use crate::error::Error;
+use crate::text::Lang;
+
+/// The metadata key of [`Error::code`].
+pub const CODE: &str = "idempotence-code";
+
+/// The metadata key of [`Error::client_action`].
+pub const ACTION: &str = "idempotence-action";
+
+/// The metadata key of [`Error::retry_after`] in milliseconds; there if the action is `wait`.
+pub const RETRY_AFTER_MS: &str = "retry-after-ms";
+
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::Error;
+/// use tonic::Status;
+///
+/// fn refused(error: Error) -> Status {
+///     Status::from(error)
+/// }
+/// ```
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        let mut metadata = MetadataMap::new();
+        metadata.insert(CODE, AsciiMetadataValue::from_static(error.code()));
+        let action = error.client_action().as_str();
+        metadata.insert(ACTION, AsciiMetadataValue::from_static(action));
+        if let Some(wait) = error.advised_wait() {
+            let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            metadata.insert(RETRY_AFTER_MS, AsciiMetadataValue::from(millis));
+        }
+        let mut status = Self::with_metadata(code(&error), error.text(Lang::En), metadata);
+        status.set_source(Arc::new(error));
+        status
+    }
+}
+
+fn code(error: &Error) -> Code {
+    match error {
+        Error::InProgress(_) => Code::Aborted,
+        Error::AlreadyDone(_) | Error::Taken(_) | Error::ResultUnavailable(_) => {
+            Code::AlreadyExists
+        }
+        Error::PayloadMismatch(_) => Code::FailedPrecondition,
+        Error::Unavailable(_) => Code::Unavailable,
+        Error::LeaseLost(_) => Code::Unknown,
+        Error::Misconfigured(_)
+        | Error::ForeignRecord(_)
+        | Error::InvalidKey(_)
+        | Error::InvalidPolicy(_)
+        | Error::NotInstalled(_) => Code::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn the_code_tells_what_a_client_may_repeat() {
+        for error in Error::samples() {
+            let expected = match error.code() {
+                "in_progress" => Code::Aborted,
+                "already_done" | "taken" | "result_unavailable" => Code::AlreadyExists,
+                "payload_mismatch" => Code::FailedPrecondition,
+                "store_unavailable" => Code::Unavailable,
+                "lease_lost" => Code::Unknown,
+                _ => Code::Internal,
+            };
+            let name = error.code();
+            assert_eq!(Status::from(error).code(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_metadata_says_what_to_do_and_when() {
+        for error in Error::samples() {
+            let (code, action) = (error.code(), error.client_action().as_str());
+            let wait = match code {
+                "in_progress" => Some("28500"),
+                "store_unavailable" => Some("1000"),
+                _ => None,
+            };
+            let status = Status::from(error);
+            let metadata = status.metadata();
+            assert_eq!(metadata.get(CODE).unwrap(), code);
+            assert_eq!(metadata.get(ACTION).unwrap(), action);
+            let told = metadata
+                .get(RETRY_AFTER_MS)
+                .map(|value| value.to_str().unwrap());
+            assert_eq!(told, wait, "{code}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_is_for_users_and_the_source_is_for_the_log() {
+        for error in Error::samples() {
+            let (text, whole) = (error.text(Lang::En), error.to_string());
+            let status = Status::from(error);
+            assert_eq!(status.message(), text);
+            let source = status.source().expect("the error");
+            assert_eq!(source.to_string(), whole);
+            let sent = status.into_http::<()>();
+            let seen = format!("{:?}", sent.headers());
+            for secret in ["orders.pay", "web-3", "10.0.0.7"] {
+                assert!(!seen.contains(secret), "{secret} in {seen}");
+            }
+        }
+    }
+}
