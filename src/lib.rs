@@ -10,8 +10,9 @@
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
-    Builder, ClientAction, Codec, Digest, Duplicate, DuplicateState, Error, Failure, Idempotency,
-    KeyPart, Lang, MemoryStore, Outcome, SetupError, Store, StoreError, StoreErrorKind, store,
+    Builder, ClientAction, Codec, Digest, Duplicate, DuplicateState, Error, Event, EventKind,
+    Failure, Idempotency, KeyPart, Lang, MemoryStore, Observer, Outcome, SetupError, Store,
+    StoreError, StoreErrorKind, store,
 };
 
 #[doc = include_str!("../docs/fingerprint.md")]

@@ -25,6 +25,12 @@ impl Endpoint {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Without copying the text if it is a part of the program.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn name(&self) -> Cow<'static, str> {
+        self.0.clone()
+    }
 }
 
 impl fmt::Display for Endpoint {

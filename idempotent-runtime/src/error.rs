@@ -157,6 +157,13 @@ impl Error {
         }
     }
 
+    pub(crate) fn site(&self) -> &Site {
+        match self.content() {
+            Ok(duplicate) => &duplicate.0.site,
+            Err(failure) => &failure.0.site,
+        }
+    }
+
     /// What the variant holds.
     fn content(&self) -> Result<&Duplicate, &Failure> {
         match self {

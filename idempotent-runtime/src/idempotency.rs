@@ -9,6 +9,7 @@ use crate::drain::Unattended;
 use crate::endpoint::Endpoint;
 use crate::error::SetupError;
 use crate::fingerprint::{Digest, Fingerprint, Keying};
+use crate::observe::{Observer, Observers};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
@@ -34,6 +35,7 @@ struct Settings {
     prefix: String,
     keying: Keying,
     deadline: Duration,
+    observers: Observers,
     unattended: Arc<Unattended>,
 }
 
@@ -175,6 +177,10 @@ impl Idempotency {
         self.0.deadline
     }
 
+    pub(crate) fn observers(&self) -> &Observers {
+        &self.0.observers
+    }
+
     pub(crate) fn unattended(&self) -> &Arc<Unattended> {
         &self.0.unattended
     }
@@ -217,6 +223,7 @@ pub struct Builder {
     digest: Digest,
     secret: Option<Secret>,
     deadline: Duration,
+    observers: Observers,
 }
 
 struct Secret(Vec<u8>);
@@ -235,6 +242,7 @@ impl Builder {
             digest: Digest::default(),
             secret: None,
             deadline: Duration::from_secs(1),
+            observers: Observers::default(),
         }
     }
 
@@ -261,6 +269,15 @@ impl Builder {
     /// included. Default: 1 s.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Has `observer` told what happens to the calls of the handle. Several are told in the order in
+    /// which they were added.
+    ///
+    /// A closure is one if it names the type of what it takes: `|event: &Event<'_>| …`.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.add(observer);
         self
     }
 
@@ -303,6 +320,7 @@ impl Builder {
                 None => Keying::new(self.digest),
             },
             deadline: self.deadline,
+            observers: self.observers,
             unattended: Arc::default(),
         }))
     }

@@ -1,0 +1,382 @@
+//! What happens to calls.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::{Error, Site};
+
+/// One thing that happened to a call.
+///
+/// It has no argument of the call and not the whole key. As text it is a sentence with the endpoint,
+/// the key's first digits and the reason.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Event<'a> {
+    pub(super) site: &'a Site,
+    kind: EventKind,
+    took: Option<Duration>,
+    error: Option<&'a (dyn StdError + 'static)>,
+    because: Option<&'a str>,
+}
+
+impl<'a> Event<'a> {
+    /// What happened.
+    pub fn kind(&self) -> EventKind {
+        self.kind
+    }
+
+    /// The name of the endpoint.
+    pub fn endpoint(&self) -> &'a str {
+        self.site.endpoint.as_str()
+    }
+
+    /// The first 8 hexadecimal digits of the key's fingerprint, enough to tell keys apart in a log.
+    /// `None` if the call has no key, as when a part of it could not be encoded.
+    pub fn key(&self) -> Option<impl fmt::Display + fmt::Debug + Copy + use<>> {
+        digits(self.site)
+    }
+
+    /// How long the call took, if this ended it; how long it waited, if it [`Waited`](EventKind::Waited).
+    pub fn took(&self) -> Option<Duration> {
+        self.took
+    }
+
+    /// The error that the call was refused with, or that the store gave.
+    pub fn error(&self) -> Option<&'a (dyn StdError + 'static)> {
+        self.error
+    }
+
+    /// Why, in words for people, where the kind does not say it.
+    pub fn reason(&self) -> Option<&'a str> {
+        self.because
+    }
+
+    pub(crate) fn new(site: &'a Site, kind: EventKind) -> Self {
+        Self {
+            site,
+            kind,
+            took: None,
+            error: None,
+            because: None,
+        }
+    }
+
+    /// The end of the call that gets this error.
+    pub(crate) fn refused(error: &'a Error) -> Self {
+        Self::new(error.site(), EventKind::of(error)).caused_by(error)
+    }
+
+    pub(crate) fn lasted(mut self, took: Option<Duration>) -> Self {
+        self.took = took;
+        self
+    }
+
+    pub(crate) fn caused_by(mut self, error: &'a (dyn StdError + 'static)) -> Self {
+        self.error = Some(error);
+        self
+    }
+
+    pub(crate) fn because(mut self, why: &'a str) -> Self {
+        self.because = Some(why);
+        self
+    }
+
+    /// The sentence without the endpoint and the key.
+    pub(super) fn sentence(&self) -> impl fmt::Display + use<'a> {
+        Sentence(self.kind, self.because)
+    }
+}
+
+impl fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.site, self.sentence())
+    }
+}
+
+/// As much of a key as may be seen.
+pub(super) fn digits(site: &Site) -> Option<impl fmt::Display + fmt::Debug + Copy + use<>> {
+    let fingerprint = site.fingerprint.as_ref()?;
+    Some(Digits(fingerprint.short()))
+}
+
+#[derive(Clone, Copy)]
+struct Digits([u8; 4]);
+
+impl fmt::Display for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", u32::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+struct Sentence<'a>(EventKind, Option<&'a str>);
+
+impl fmt::Display for Sentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.what())?;
+        match self.1 {
+            Some(why) => write!(f, ": {why}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What happened to a call.
+///
+/// Each call ends with exactly one of the first, `Executed` to `Panicked`, and any number of the others
+/// may come before or, when a record is settled without the caller, after it. As text it is the label
+/// of the metrics, such as `in_progress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// The body ran; its outcome is a success. DEBUG.
+    Executed,
+    /// The body ran; its outcome is not a success. DEBUG.
+    Failed,
+    /// The call got the result of an equal one. DEBUG.
+    Replayed,
+    /// An equal call is running. DEBUG.
+    InProgress,
+    /// An equal call ended with a success. DEBUG.
+    Done,
+    /// An equal call was made, with `release = false`. DEBUG.
+    Taken,
+    /// The key is that of a call with another payload. INFO.
+    Mismatch,
+    /// An equal call ended with a success, and its result cannot be given. INFO.
+    ResultUnavailable,
+    /// The store could not be asked, is not set up for the call, or has a foreign record. WARN.
+    StoreError,
+    /// The call has no key, no policy that makes sense, or no handle. WARN.
+    Invalid,
+    /// The body was stopped, because its lease was lost: its work may be done or not. WARN.
+    LeaseLost,
+    /// The caller dropped the call before its end, in the body or while claiming. DEBUG.
+    Cancelled,
+    /// The body panicked. WARN.
+    Panicked,
+
+    /// A duplicate waited for an equal call to end. DEBUG.
+    Waited,
+    /// The lease was lost while the body ran, so that an equal call may run beside it. ERROR.
+    Overrun,
+    /// The claim could not be renewed; it is tried again until its lease ends. WARN, once for each row of failures.
+    RenewalFailed,
+    /// The store is unavailable and the body runs without a claim (`on_store_error = "run"`). ERROR.
+    Unguarded,
+    /// The end of the call is not recorded, so that an equal one may run again too early, or be
+    /// refused for too long. ERROR.
+    Unrecorded,
+    /// The result is not kept, because it is too large, say; the claim stays for the whole `ttl` instead. WARN.
+    NotKept,
+    /// A claim whose answer never came could not be taken back: it may hold the key until its lease ends. WARN.
+    NotWithdrawn,
+    /// The claim was gone from the store before the call came to take it away. DEBUG.
+    AlreadyGone,
+}
+
+impl EventKind {
+    /// The label of the metrics and the field of tracing, such as `in_progress`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Executed => "executed",
+            Self::Failed => "failed",
+            Self::Replayed => "replayed",
+            Self::InProgress => "in_progress",
+            Self::Done => "done",
+            Self::Taken => "taken",
+            Self::Mismatch => "mismatch",
+            Self::ResultUnavailable => "result_unavailable",
+            Self::StoreError => "store_error",
+            Self::Invalid => "invalid",
+            Self::LeaseLost => "lease_lost",
+            Self::Cancelled => "cancelled",
+            Self::Panicked => "panicked",
+            Self::Waited => "waited",
+            Self::Overrun => "overrun",
+            Self::RenewalFailed => "renewal_failed",
+            Self::Unguarded => "unguarded",
+            Self::Unrecorded => "unrecorded",
+            Self::NotKept => "not_kept",
+            Self::NotWithdrawn => "not_withdrawn",
+            Self::AlreadyGone => "already_gone",
+        }
+    }
+
+    /// Whether it ends a call. Each call has exactly one such event.
+    pub const fn is_end(self) -> bool {
+        !matches!(
+            self,
+            Self::Waited
+                | Self::Overrun
+                | Self::RenewalFailed
+                | Self::Unguarded
+                | Self::Unrecorded
+                | Self::NotKept
+                | Self::NotWithdrawn
+                | Self::AlreadyGone
+        )
+    }
+
+    const fn of(error: &Error) -> Self {
+        match error {
+            Error::InProgress(_) => Self::InProgress,
+            Error::AlreadyDone(_) => Self::Done,
+            Error::Taken(_) => Self::Taken,
+            Error::PayloadMismatch(_) => Self::Mismatch,
+            Error::ResultUnavailable(_) => Self::ResultUnavailable,
+            Error::Unavailable(_) | Error::Misconfigured(_) | Error::ForeignRecord(_) => {
+                Self::StoreError
+            }
+            Error::LeaseLost(_) => Self::LeaseLost,
+            Error::InvalidKey(_) | Error::InvalidPolicy(_) | Error::NotInstalled(_) => {
+                Self::Invalid
+            }
+        }
+    }
+
+    const fn what(self) -> &'static str {
+        match self {
+            Self::Executed => "the body ran, with success",
+            Self::Failed => "the body ran, without success",
+            Self::Replayed => "an equal call is done and its result was given",
+            Self::InProgress => "an equal call is running",
+            Self::Done => "an equal call is done",
+            Self::Taken => "an equal call was made",
+            Self::Mismatch => "the key is that of a call with another payload",
+            Self::ResultUnavailable => "an equal call is done and its result cannot be given",
+            Self::StoreError => "the store cannot serve the call",
+            Self::Invalid => "the call is not set up right",
+            Self::LeaseLost => "the body was stopped because its lease was lost",
+            Self::Cancelled => "the caller dropped the call",
+            Self::Panicked => "the body panicked",
+            Self::Waited => "it waited for an equal call to end",
+            Self::Overrun => "lease lost; an equal call may run beside this one",
+            Self::RenewalFailed => {
+                "a claim could not be renewed; it is tried again until its lease ends"
+            }
+            Self::Unguarded => "the store is unavailable; the body runs unguarded",
+            Self::Unrecorded => "the end of a call is not recorded",
+            Self::NotKept => "the result is not kept; the claim stays for the whole ttl",
+            Self::NotWithdrawn => {
+                "a claim that was never answered may hold its key until its lease ends"
+            }
+            Self::AlreadyGone => "the claim is not there any more",
+        }
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+pub(super) use tests::every_kind;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Failure;
+    use crate::fingerprint::{Digest, Keying};
+
+    /// A kind that is missing here does not compile.
+    pub(in super::super) fn every_kind() -> impl Iterator<Item = EventKind> {
+        macro_rules! every {
+            ($($kind:ident)*) => {{
+                let _ = |kind| match kind { $(EventKind::$kind => ()),* };
+                [$(EventKind::$kind),*]
+            }};
+        }
+        every! {
+            Executed Failed Replayed InProgress Done Taken Mismatch ResultUnavailable StoreError
+            Invalid LeaseLost Cancelled Panicked
+            Waited Overrun RenewalFailed Unguarded Unrecorded NotKept NotWithdrawn AlreadyGone
+        }
+        .into_iter()
+    }
+
+    impl Site {
+        pub(in super::super) fn example() -> Self {
+            let mut hasher = Keying::new(Digest::Sha256).hasher();
+            hasher.part(&42).unwrap();
+            Self {
+                endpoint: crate::endpoint::Endpoint::named("orders.pay"),
+                fingerprint: Some(hasher.finish()),
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_has_its_own_label() {
+        let labels: Vec<_> = every_kind().map(EventKind::as_str).collect();
+        let known = "executed failed replayed in_progress done taken mismatch result_unavailable \
+                     store_error invalid lease_lost cancelled panicked waited overrun \
+                     renewal_failed unguarded unrecorded not_kept not_withdrawn already_gone";
+        assert_eq!(labels.join(" "), known);
+    }
+
+    #[test]
+    fn a_call_ends_in_one_of_the_first_thirteen_ways() {
+        let ends = every_kind().map(EventKind::is_end);
+        let first_thirteen = (0..21).map(|at| at < 13);
+        assert!(ends.eq(first_thirteen));
+    }
+
+    #[test]
+    fn no_event_prints_more_than_eight_digits_of_a_key() {
+        let site = Site::example();
+        let whole = site.fingerprint.unwrap().to_string();
+        for kind in every_kind() {
+            let event = Event::new(&site, kind).because("it is so");
+            let key = event.key().unwrap();
+            assert_eq!(key.to_string(), whole[..8]);
+            for text in [event.to_string(), format!("{event:?}"), format!("{key:?}")] {
+                assert!(text.contains(&whole[..8]), "{text}");
+                assert!(!text.contains(&whole[..9]), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_is_a_sentence_with_its_reason() {
+        let site = Site {
+            fingerprint: None,
+            ..Site::example()
+        };
+        let event =
+            Event::new(&site, EventKind::Unrecorded).because("nothing stands under its key");
+        assert!(event.key().is_none());
+        assert_eq!(
+            event.to_string(),
+            "call of `orders.pay`: the end of a call is not recorded: nothing stands under its key"
+        );
+    }
+
+    #[test]
+    fn a_refused_call_ends_as_its_error_says() {
+        let failure = || Failure::new(Site::example(), "as a test", None);
+        for (error, kind) in [
+            (Error::Unavailable(failure()), EventKind::StoreError),
+            (Error::Misconfigured(failure()), EventKind::StoreError),
+            (Error::ForeignRecord(failure()), EventKind::StoreError),
+            (Error::LeaseLost(failure()), EventKind::LeaseLost),
+            (Error::InvalidKey(failure()), EventKind::Invalid),
+            (Error::InvalidPolicy(failure()), EventKind::Invalid),
+            (Error::NotInstalled(failure()), EventKind::Invalid),
+        ] {
+            let event = Event::refused(&error);
+            assert_eq!(event.kind(), kind, "{error:?}");
+            assert!(event.kind().is_end());
+            assert_eq!(event.endpoint(), "orders.pay");
+            assert_eq!(event.error().unwrap().to_string(), error.to_string());
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What the recorder of the `metrics` facade is told.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use metrics::{
+    Label, Recorder, Unit, counter, describe_counter, describe_histogram, histogram, with_recorder,
+};
+
+use super::{Event, guarded};
+
+const CALLS: &str = "idempotence_calls_total";
+const CALL_DURATION: &str = "idempotence_call_duration_seconds";
+const EVENTS: &str = "idempotence_events_total";
+const WAIT_DURATION: &str = "idempotence_wait_duration_seconds";
+
+const ENDPOINT: &str = "endpoint";
+const OUTCOME: &str = "outcome";
+
+#[cfg(test)]
+pub(super) const NAMES: [&str; 4] = [CALLS, CALL_DURATION, EVENTS, WAIT_DURATION];
+#[cfg(test)]
+pub(super) const LABELS: [&str; 2] = [ENDPOINT, OUTCOME];
+
+pub(super) fn record(event: &Event<'_>) {
+    static PANICKED: AtomicBool = AtomicBool::new(false);
+
+    guarded("the recorder of metrics", &PANICKED, || {
+        describe();
+        let labels = || {
+            vec![
+                Label::new(ENDPOINT, event.site.endpoint.name()),
+                Label::new(OUTCOME, event.kind().as_str()),
+            ]
+        };
+        let (total, duration) = if event.kind().is_end() {
+            (CALLS, CALL_DURATION)
+        } else {
+            (EVENTS, WAIT_DURATION)
+        };
+        counter!(total, labels()).increment(1);
+        if let Some(took) = event.took() {
+            histogram!(duration, labels()).record(took);
+        }
+    });
+}
+
+/// Describes the metrics once to the recorder, which may have been installed after the first calls.
+fn describe() {
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+
+    let recorder = with_recorder(|recorder| ptr::from_ref::<dyn Recorder>(recorder).addr());
+    if KNOWN.load(Ordering::Relaxed) == recorder {
+        return;
+    }
+    KNOWN.store(recorder, Ordering::Relaxed);
+    describe_counter!(CALLS, Unit::Count, "Calls that ended");
+    describe_histogram!(CALL_DURATION, Unit::Seconds, "How long calls took");
+    describe_counter!(EVENTS, Unit::Count, "What else happened to calls");
+    describe_histogram!(WAIT_DURATION, Unit::Seconds, "How long duplicates waited");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use metrics::{
+        Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, with_local_recorder,
+    };
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+    use super::*;
+    use crate::error::Site;
+    use crate::observe::EventKind;
+    use crate::observe::event::every_kind;
+
+    /// What the recorder is told of events, as `name{label=value,…} unit value`, sorted.
+    fn recorded(events: &[Event<'_>]) -> Vec<String> {
+        // Leaked, so that none stands where an earlier one was described to.
+        let recorder = Box::leak(Box::new(DebuggingRecorder::new()));
+        with_local_recorder(recorder, || events.iter().for_each(record));
+        let mut metrics: Vec<_> = recorder
+            .snapshotter()
+            .snapshot()
+            .into_vec()
+            .into_iter()
+            .map(|(key, unit, description, value)| {
+                assert!(description.is_some(), "{key:?}");
+                let (_, key) = key.into_parts();
+                let labels: Vec<_> = key
+                    .labels()
+                    .map(|label| format!("{}={}", label.key(), label.value()))
+                    .collect();
+                let unit = unit.unwrap().as_str();
+                let value = match value {
+                    DebugValue::Counter(count) => count.to_string(),
+                    other => format!("{other:?}"),
+                };
+                format!("{}{{{}}} {unit} {value}", key.name(), labels.join(","))
+            })
+            .collect();
+        metrics.sort();
+        metrics
+    }
+
+    #[test]
+    fn calls_are_counted_and_timed_by_endpoint_and_outcome() {
+        let site = Site::example();
+        let executed = Event::new(&site, EventKind::Executed);
+        let took = executed.lasted(Some(Duration::from_millis(250)));
+        assert_eq!(
+            recorded(&[executed, took, Event::new(&site, EventKind::Failed)]),
+            [
+                "idempotence_call_duration_seconds{endpoint=orders.pay,outcome=executed} seconds Histogram([0.25])",
+                "idempotence_calls_total{endpoint=orders.pay,outcome=executed} count 2",
+                "idempotence_calls_total{endpoint=orders.pay,outcome=failed} count 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_ends_no_call_is_counted_apart() {
+        let site = Site::example();
+        let waited = Event::new(&site, EventKind::Waited).lasted(Some(Duration::from_secs(2)));
+        assert_eq!(
+            recorded(&[waited, Event::new(&site, EventKind::Overrun)]),
+            [
+                "idempotence_events_total{endpoint=orders.pay,outcome=overrun} count 1",
+                "idempotence_events_total{endpoint=orders.pay,outcome=waited} count 1",
+                "idempotence_wait_duration_seconds{endpoint=orders.pay,outcome=waited} seconds Histogram([2.0])",
+            ]
+        );
+    }
+
+    #[test]
+    fn no_label_has_a_digit_of_a_key() {
+        let site = Site::example();
+        let digits = &site.fingerprint.unwrap().to_string()[..8];
+        let events: Vec<_> = every_kind().map(|kind| Event::new(&site, kind)).collect();
+        let recorded = recorded(&events);
+        assert_eq!(recorded.len(), events.len());
+        assert!(recorded.iter().all(|metric| !metric.contains(digits)));
+    }
+
+    #[test]
+    fn a_recorder_that_is_installed_late_gets_descriptions_too() {
+        let site = Site::example();
+        let event = Event::new(&site, EventKind::Executed);
+        record(&event);
+        assert_eq!(recorded(&[event]).len(), 1);
+    }
+
+    #[test]
+    fn a_recorder_that_panics_changes_nothing() {
+        struct Broken;
+
+        impl Recorder for Broken {
+            fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+                panic!("on purpose");
+            }
+            fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+                Gauge::noop()
+            }
+            fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+                Histogram::noop()
+            }
+        }
+
+        let site = Site::example();
+        let event = Event::new(&site, EventKind::Executed);
+        with_local_recorder(&Broken, || {
+            record(&event);
+            record(&event);
+        });
+    }
+}
