@@ -10,9 +10,9 @@
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
-    Builder, ClientAction, Codec, Digest, Duplicate, DuplicateState, Error, Event, EventKind,
-    Failure, Idempotency, KeyPart, Lang, MemoryStore, Observer, Outcome, SetupError, Store,
-    StoreError, StoreErrorKind, store,
+    Builder, ClientAction, Codec, Digest, Duplicate, DuplicateState, EndpointInfo, Error, Event,
+    EventKind, Failure, Idempotency, KeyPart, Lang, MemoryStore, Observer, OnStoreError, Origin,
+    Outcome, Setting, Settings, SetupError, Store, StoreError, StoreErrorKind, endpoints, store,
 };
 
 #[doc = include_str!("../docs/fingerprint.md")]

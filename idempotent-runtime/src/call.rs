@@ -117,14 +117,16 @@ impl fmt::Debug for Call {
 
 impl Open {
     fn lease(self) -> Result<Arc<Lease>, Error> {
+        let known = self.idempotency.known();
+        let policy = known.effective(&self.endpoint, self.policy);
         let fingerprint = self.hasher.finish();
         let key = self.idempotency.key(&self.endpoint, &fingerprint);
         let site = Site {
             endpoint: self.endpoint,
             fingerprint: Some(fingerprint),
         };
-        match self.policy.times() {
-            Ok(times) => Ok(Lease::new(self.idempotency, site, key, self.policy, times)),
+        match policy.times() {
+            Ok(times) => Ok(Lease::new(self.idempotency, site, key, policy, times)),
             Err(why) => Err(Error::InvalidPolicy(Failure::new(site, why, None))),
         }
     }
@@ -200,7 +202,7 @@ impl<'a> Claiming<'a> {
             earlier = self.since;
             answer = tries.once(self.send()).await;
         };
-        match lease.policy.on_store_error {
+        match lease.policy.on_store_error.unwrap_or_default() {
             OnStoreError::Refuse => Err(Error::store(lease.site.clone(), trouble)),
             OnStoreError::Run => Ok(self.unguarded(&trouble)),
         }

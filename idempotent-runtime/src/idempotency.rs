@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use crate::drain::Unattended;
 use crate::endpoint::Endpoint;
+use crate::endpoints::KnownEndpoints;
 use crate::error::SetupError;
 use crate::fingerprint::{Digest, Fingerprint, Keying};
 use crate::observe::{Observer, Observers};
+use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
@@ -28,21 +30,22 @@ use crate::store::memory::MemoryStore;
 /// # Ok::<(), idempotence::SetupError>(())
 /// ```
 #[derive(Clone)]
-pub struct Idempotency(Arc<Settings>);
+pub struct Idempotency(Arc<Inner>);
 
-struct Settings {
+struct Inner {
     store: Arc<dyn Store>,
     prefix: String,
     keying: Keying,
     deadline: Duration,
     observers: Observers,
     unattended: Arc<Unattended>,
+    known: KnownEndpoints,
 }
 
 impl Idempotency {
     /// A handle on `store` with every setting at its default.
     pub fn new(store: impl Store) -> Self {
-        Builder::new(Arc::new(store)).finish()
+        Builder::new(Arc::new(store)).finish(KnownEndpoints::default())
     }
 
     /// Starts a handle on `store` with settings of your own.
@@ -185,6 +188,10 @@ impl Idempotency {
         &self.0.unattended
     }
 
+    pub(crate) fn known(&self) -> &KnownEndpoints {
+        &self.0.known
+    }
+
     pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
         let (prefix, endpoint) = (&*self.0.prefix, endpoint.as_str());
         let mut key = String::with_capacity(prefix.len() + endpoint.len() + 66);
@@ -224,6 +231,7 @@ pub struct Builder {
     secret: Option<Secret>,
     deadline: Duration,
     observers: Observers,
+    settings: Option<Settings>,
 }
 
 struct Secret(Vec<u8>);
@@ -243,6 +251,7 @@ impl Builder {
             secret: None,
             deadline: Duration::from_secs(1),
             observers: Observers::default(),
+            settings: None,
         }
     }
 
@@ -281,13 +290,20 @@ impl Builder {
         self
     }
 
+    /// Sets where settings of endpoints are read from, now and at each [`reload`](Idempotency::reload). Default: nowhere,
+    /// so that only the attributes count.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = Some(settings);
+        self
+    }
+
     /// Makes the handle.
     ///
     /// # Errors
     ///
-    /// If the prefix is not 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, the secret is empty, or the
-    /// deadline is not between 1 ms and 1 h.
-    pub fn build(self) -> Result<Idempotency, SetupError> {
+    /// If the prefix is not 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, the secret is empty, the
+    /// deadline is not between 1 ms and 1 h, or anything is wrong with the [`Settings`].
+    pub fn build(mut self) -> Result<Idempotency, SetupError> {
         let plain = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
         if !(1..=64).contains(&self.prefix.len()) || !self.prefix.chars().all(plain) {
             return Err(SetupError::new(format!(
@@ -308,11 +324,12 @@ impl Builder {
                 self.deadline
             )));
         }
-        Ok(self.finish())
+        let known = KnownEndpoints::new(self.settings.take())?;
+        Ok(self.finish(known))
     }
 
-    fn finish(self) -> Idempotency {
-        Idempotency(Arc::new(Settings {
+    fn finish(self, known: KnownEndpoints) -> Idempotency {
+        Idempotency(Arc::new(Inner {
             store: self.store,
             prefix: self.prefix,
             keying: match &self.secret {
@@ -322,6 +339,7 @@ impl Builder {
             deadline: self.deadline,
             observers: self.observers,
             unattended: Arc::default(),
+            known,
         }))
     }
 }

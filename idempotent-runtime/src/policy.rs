@@ -65,7 +65,7 @@ pub struct Policy {
     pub(crate) renew: Renew,
     pub(crate) on_cancel: OnCancel,
     pub(crate) on_lease_lost: OnLeaseLost,
-    pub(crate) on_store_error: OnStoreError,
+    pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) wait: Option<Duration>,
     pub(crate) replay: bool,
 }
@@ -80,7 +80,7 @@ impl Policy {
             renew: Renew::Yes,
             on_cancel: OnCancel::Keep,
             on_lease_lost: OnLeaseLost::Stop,
-            on_store_error: OnStoreError::Refuse,
+            on_store_error: None,
             wait: None,
             replay: false,
         }
@@ -124,7 +124,7 @@ impl Policy {
     /// Sets what an unavailable store does to the call.
     #[must_use]
     pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
-        self.on_store_error = on_store_error;
+        self.on_store_error = Some(on_store_error);
         self
     }
 

@@ -8,8 +8,12 @@ use std::sync::Arc;
 use crate::error::{Duplicate, Error};
 use crate::idempotency::Idempotency;
 
+pub use inventory;
+
+pub use crate::__idempotence_register as register;
 pub use crate::call::Call;
 pub use crate::endpoint::Endpoint;
+pub use crate::endpoints::Registered;
 pub use crate::fingerprint::KeyPart;
 pub use crate::held::Held;
 pub use crate::outcome::{Fallible, FromError, Outcome};

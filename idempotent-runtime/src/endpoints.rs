@@ -1,0 +1,180 @@
+//! The guarded functions of a program, for operators: their names, and the settings in force.
+
+mod known;
+mod registered;
+
+use std::fmt;
+use std::time::Duration;
+
+pub(crate) use known::KnownEndpoints;
+pub use registered::Registered;
+
+use crate::error::SetupError;
+use crate::idempotency::Idempotency;
+use crate::policy::{OnStoreError, Policy};
+use crate::settings::{Applied, LeftOut, Origin, Overrides, Resolved, Setting};
+
+/// The guarded functions that are known, by name, as the [current](Idempotency::current) handle runs them; without
+/// one, as their attributes say.
+///
+/// Functions with the option `name` are known from the start, others from their first call on the handle.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// for endpoint in idempotence::endpoints() {
+///     println!("{endpoint}"); // orders.pay: ttl = 10m (idempotence.toml:5), lease = 30s (default), …
+/// }
+/// ```
+pub fn endpoints() -> Vec<EndpointInfo> {
+    match Idempotency::current() {
+        Some(idempotency) => idempotency.endpoints(),
+        None => KnownEndpoints::default().list(),
+    }
+}
+
+impl Idempotency {
+    /// The guarded functions that are known, by name, as this handle runs them; see [`endpoints`].
+    pub fn endpoints(&self) -> Vec<EndpointInfo> {
+        self.known().list()
+    }
+
+    /// Reads the [`Settings`](crate::Settings) again. Calls that begin from now on follow them; the file is read in
+    /// place, so the thread waits for it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them, a line for each mistake, or that the handle has none. Nothing changes then.
+    pub fn reload(&self) -> Result<(), SetupError> {
+        self.known().reload()
+    }
+
+    /// What the [`Settings`](crate::Settings) set in vain, a line each: endpoints that are not known by now, and
+    /// values that do not fit an endpoint. The log has said it before.
+    pub fn settings_problems(&self) -> Vec<String> {
+        self.known().problems()
+    }
+}
+
+/// A guarded function and the settings in force for it. Prints as one line.
+///
+/// Functions that share a name are one endpoint, with the attribute of the one called last.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EndpointInfo {
+    name: String,
+    attribute_known: bool,
+    shown: Overrides,
+    left_out: Vec<LeftOut>,
+}
+
+impl EndpointInfo {
+    pub(crate) fn new(name: &str, attribute: Option<Policy>, resolved: &Resolved) -> Self {
+        let Some(attribute) = attribute else {
+            return Self::of(name, false, resolved.of_unknown(), Vec::new());
+        };
+        let Applied {
+            policy,
+            overrides,
+            left_out,
+        } = resolved.apply(attribute);
+        let by_attribute = |value| Setting {
+            value,
+            origin: Origin::Attribute,
+        };
+        let lowest = Overrides {
+            ttl: Some(by_attribute(attribute.ttl)),
+            lease: Some(match attribute.lease {
+                Some(lease) => by_attribute(lease),
+                None => Setting {
+                    value: policy.times().map_or(policy.ttl, |times| times.lease),
+                    origin: Origin::Default,
+                },
+            }),
+            wait: attribute.wait.map(by_attribute),
+            on_store_error: Some(Setting {
+                value: attribute.on_store_error.unwrap_or_default(),
+                origin: match attribute.on_store_error {
+                    Some(_) => Origin::Attribute,
+                    None => Origin::Default,
+                },
+            }),
+        };
+        Self::of(name, true, overrides.over(lowest), left_out)
+    }
+
+    fn of(name: &str, attribute_known: bool, shown: Overrides, left_out: Vec<LeftOut>) -> Self {
+        Self {
+            name: name.to_owned(),
+            attribute_known,
+            shown,
+            left_out,
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How long a key stays taken. `None`: an expression that no call has evaluated yet.
+    pub fn ttl(&self) -> Option<&Setting<Duration>> {
+        self.shown.ttl.as_ref()
+    }
+
+    /// How long an unfinished claim outlives a silent holder. `None`: not known before the first call.
+    pub fn lease(&self) -> Option<&Setting<Duration>> {
+        self.shown.lease.as_ref()
+    }
+
+    /// How long a duplicate of a running call waits. `None`: it does not, or that is not known before the first call.
+    pub fn wait(&self) -> Option<&Setting<Duration>> {
+        self.shown.wait.as_ref()
+    }
+
+    /// What happens when the store is unavailable. `None`: not known before the first call.
+    pub fn on_store_error(&self) -> Option<&Setting<OnStoreError>> {
+        self.shown.on_store_error.as_ref()
+    }
+
+    /// What is set for it but does not fit its attribute, and is left out: a line each.
+    pub fn left_out(&self) -> Vec<String> {
+        let line = |left_out: &LeftOut| left_out.of(&self.name);
+        self.left_out.iter().map(line).collect()
+    }
+}
+
+impl fmt::Display for EndpointInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.name)?;
+        let mut joint = "";
+        for (name, setting) in [
+            ("ttl", &self.shown.ttl),
+            ("lease", &self.shown.lease),
+            ("wait", &self.shown.wait),
+        ] {
+            if let Some(setting) = setting {
+                write!(f, "{joint}{name} = {setting}")?;
+                joint = ", ";
+            }
+        }
+        if let Some(setting) = &self.shown.on_store_error {
+            write!(f, "{joint}on_store_error = {setting}")?;
+            joint = ", ";
+        }
+        if !self.attribute_known {
+            let rest = if joint.is_empty() { "" } else { "the rest " };
+            write!(
+                f,
+                "{joint}{rest}by expressions in its attribute, known with its first call"
+            )?;
+        }
+        for left_out in &self.left_out {
+            write!(
+                f,
+                "; left out: {} = {}, as {}",
+                left_out.setting, left_out.value, left_out.why
+            )?;
+        }
+        Ok(())
+    }
+}

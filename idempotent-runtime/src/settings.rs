@@ -1,0 +1,198 @@
+//! What operators set for endpoints without compiling: where it stands, and how it is read.
+
+mod closest;
+mod duration;
+mod env;
+#[cfg(feature = "toml")]
+mod file;
+mod overrides;
+mod table;
+
+use std::fmt;
+use std::path::Path;
+#[cfg(feature = "toml")]
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use overrides::{Applied, LeftOut, Overrides, Resolved};
+pub(crate) use table::Table;
+
+use crate::policy::OnStoreError;
+
+/// Where the settings of endpoints are read from: the environment, or a file and the environment.
+///
+/// They change `ttl`, `lease`, `wait` and `on_store_error` of guarded functions without compiling: when the handle
+/// is built, and again at each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::{Idempotency, MemoryStore, Settings};
+///
+/// let idempotency = Idempotency::builder(MemoryStore::new())
+///     .settings(Settings::env())
+///     .build()?;
+/// # Ok::<(), idempotence::SetupError>(())
+/// ```
+///
+/// # The file
+///
+/// TOML, with the feature `toml`. `[all]` is for every endpoint, `[endpoints."…"]` for the one of that name:
+///
+/// ```toml
+/// [all]
+/// on_store_error = "refuse"
+///
+/// [endpoints."orders.pay"]
+/// ttl = "10m"
+/// wait = "2s"
+/// ```
+///
+/// Durations are written as in the attribute: whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`.
+///
+/// # The environment
+///
+/// | variable | is for |
+/// | --- | --- |
+/// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_WAIT`, `…_ON_STORE_ERROR` | every endpoint |
+/// | `IDEMPOTENCE__ORDERS_PAY__TTL`, … | the endpoint `orders.pay`: its name in capitals, with an underscore for every character but `A-Z 0-9` |
+///
+/// Endpoints whose names become equal that way all get it. `IDEMPOTENCE_URL`, `IDEMPOTENCE_PREFIX`,
+/// `IDEMPOTENCE_SECRET`, `IDEMPOTENCE_DEADLINE` and `IDEMPOTENCE_SETTINGS` are left to the program, which may build its
+/// handle by them; so are those that Kubernetes sets for a service of such a name. Any other variable that begins with `IDEMPOTENCE_` is an error.
+///
+/// # Which one counts
+///
+/// From the strongest: the endpoint's variable, the endpoint in the file, the variable for all, `[all]` in the file,
+/// the attribute, the default.
+///
+/// A `lease` for all counts only where `release = "on_error"`: elsewhere the lease is the ttl.
+///
+/// # What is checked
+///
+/// An unknown table, setting or variable, a value that cannot be read, and a `ttl` or `lease` that does not fit the
+/// attribute of an endpoint (a `lease` with `release = true`, a `renew` shorter than the lease) are errors of
+/// [`build`](crate::Builder::build) and [`reload`](crate::Idempotency::reload), all of them at once.
+///
+/// An endpoint is known from the start if its function has the option `name` and only literals as durations, else from
+/// its first call on. If a `ttl` or `lease` turns out then not to fit, it is left out, with an error in the log.
+///
+/// An endpoint that nobody knows is a warning in the log, not an error, so that two versions of a program can share a
+/// file; see also [`settings_problems`](crate::Idempotency::settings_problems).
+#[derive(Debug, Clone)]
+pub struct Settings {
+    #[cfg(feature = "toml")]
+    file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The environment alone.
+    pub fn env() -> Self {
+        Self {
+            #[cfg(feature = "toml")]
+            file: None,
+        }
+    }
+
+    /// The TOML file at `path`, and above it the environment.
+    ///
+    /// Change the file by renaming another one to its name, or a reload may see half of it.
+    #[cfg(feature = "toml")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "toml")))]
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self {
+            file: Some(path.into()),
+        }
+    }
+
+    /// Reads and checks; an error is one line for each mistake.
+    pub(crate) fn read(&self) -> Result<Table, Vec<String>> {
+        let mut problems = Vec::new();
+        #[cfg(feature = "toml")]
+        let file = match &self.file {
+            Some(path) => file::read(path, &mut problems),
+            None => table::Layer::default(),
+        };
+        #[cfg(not(feature = "toml"))]
+        let (Self {}, file) = (self, table::Layer::default());
+        let env = env::read(env::of_the_process(), &mut problems);
+        if problems.is_empty() {
+            Ok(Table::new(file, env))
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+/// The value of one setting of an endpoint, and where it is from. Prints as `10m (idempotence.toml:5)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+impl<T> Setting<T> {
+    /// The value.
+    pub fn value(&self) -> T
+    where
+        T: Copy,
+    {
+        self.value
+    }
+
+    /// Where it is from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+impl fmt::Display for Setting<Duration> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", duration::Written(self.value), self.origin)
+    }
+}
+
+impl fmt::Display for Setting<OnStoreError> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = match self.value {
+            OnStoreError::Refuse => "refuse",
+            OnStoreError::Run => "run",
+        };
+        write!(f, "{value} ({})", self.origin)
+    }
+}
+
+/// Where the value of a setting is from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The attribute.
+    Attribute,
+    /// The file. Prints as `idempotence.toml:5`.
+    #[non_exhaustive]
+    File {
+        /// The file, as [`Settings`] names it.
+        path: Arc<Path>,
+        /// The line, counted from 1.
+        line: usize,
+    },
+    /// A variable of the environment. Prints as its name.
+    #[non_exhaustive]
+    Env {
+        /// The name of the variable.
+        name: Arc<str>,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Attribute => f.write_str("attribute"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Env { name } => f.write_str(name),
+        }
+    }
+}

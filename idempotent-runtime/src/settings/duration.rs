@@ -1,0 +1,131 @@
+//! Durations as text: the grammar of the attribute, which `idempotent-macro` has for itself.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Reads `1h30m`, or says what is wrong with it.
+pub(super) fn read(text: &str) -> Result<Duration, String> {
+    let written = text.escape_debug();
+    match millis(text) {
+        Some(millis) if millis <= LONGEST => Ok(Duration::from_millis(millis)),
+        Some(_) => Err(format!(
+            "`{written}` is too long: write at most 100 years, `36500d`"
+        )),
+        None if is_zero(text) => Err(format!(
+            "`{written}` is no time at all: write a duration longer than zero"
+        )),
+        None if millis(&format!("{text}s")).is_some() => {
+            Err(format!("a duration needs a unit: write `{written}s`"))
+        }
+        None => Err(format!(
+            "`{written}` is not a duration: write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, \
+             the larger unit first, as in `30s` or `1h30m`"
+        )),
+    }
+}
+
+/// Prints a duration as [`read`] reads it.
+pub(super) struct Written(pub(super) Duration);
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ok(mut rest) = u64::try_from(self.0.as_millis()) else {
+            return write!(f, "{:?}", self.0);
+        };
+        // An expression may give any duration, also one that cannot be written.
+        if rest == 0 || Duration::from_millis(rest) != self.0 {
+            return write!(f, "{:?}", self.0);
+        }
+        for (unit, millis) in UNITS {
+            if rest >= millis {
+                write!(f, "{}{unit}", rest / millis)?;
+                rest %= millis;
+            }
+        }
+        Ok(())
+    }
+}
+
+const UNITS: [(&str, u64); 5] = [
+    ("d", 24 * 60 * 60 * 1000),
+    ("h", 60 * 60 * 1000),
+    ("m", 60 * 1000),
+    ("s", 1000),
+    ("ms", 1),
+];
+const LONGEST: u64 = 36_500 * UNITS[0].1;
+
+/// Whether all that is wrong with `written` is its zeros.
+fn is_zero(written: &str) -> bool {
+    !written.contains(|c| ('1'..='9').contains(&c)) && millis(&written.replace('0', "1")).is_some()
+}
+
+/// Whole numbers with a unit each, the larger unit first; more than zero in all.
+fn millis(text: &str) -> Option<u64> {
+    let mut units = UNITS.as_slice();
+    let mut rest = text;
+    let mut sum = 0u64;
+    while !rest.is_empty() {
+        let (number, after) = split(rest, |c| c.is_ascii_digit());
+        let (unit, after) = split(after, |c| !c.is_ascii_digit());
+        let at = units.iter().position(|(name, _)| *name == unit)?;
+        // A number too large for `u64` is too long in any unit, which is another mistake than a typing error.
+        let number = match number {
+            "" => return None,
+            digits => digits.parse().unwrap_or(u64::MAX),
+        };
+        sum = sum.saturating_add(units[at].1.saturating_mul(number));
+        units = &units[at + 1..];
+        rest = after;
+    }
+    (sum > 0).then_some(sum)
+}
+
+fn split(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_the_attribute_reads_them() {
+        for line in include_str!("../../../idempotent-macro/tests/durations.txt").lines() {
+            let (text, expected) = line.rsplit_once(' ').unwrap();
+            let (text, expected) = (text.trim_matches('"'), expected.parse().ok());
+            assert_eq!(millis(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_mistake_has_its_own_words() {
+        for (text, what) in [
+            ("30", "a duration needs a unit: write `30s`"),
+            (
+                "0s",
+                "`0s` is no time at all: write a duration longer than zero",
+            ),
+            (
+                "36501d",
+                "`36501d` is too long: write at most 100 years, `36500d`",
+            ),
+            (
+                "1.5h\n",
+                "`1.5h\\n` is not a duration: write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, \
+                 the larger unit first, as in `30s` or `1h30m`",
+            ),
+        ] {
+            assert_eq!(read(text).unwrap_err(), what);
+        }
+    }
+
+    #[test]
+    fn a_duration_is_printed_as_it_is_written() {
+        for text in ["500ms", "30s", "1h30m", "1d2h3m4s5ms", "36500d"] {
+            assert_eq!(Written(read(text).unwrap()).to_string(), text);
+        }
+        assert_eq!(Written(Duration::from_micros(1500)).to_string(), "1.5ms");
+        assert_eq!(Written(Duration::ZERO).to_string(), "0ns");
+    }
+}

@@ -1,0 +1,341 @@
+//! Settings from a TOML file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Origin;
+use super::closest::closest;
+use super::overrides::{LIST, NAMES, Overrides, is_for_the_attribute};
+use super::table::{Layer, Named};
+
+pub(super) fn read(path: &Path, problems: &mut Vec<String>) -> Layer {
+    match fs::read_to_string(path) {
+        Ok(text) => parse(path, &text, problems),
+        Err(error) => {
+            problems.push(format!("{}: cannot be read: {error}", path.display()));
+            Layer::default()
+        }
+    }
+}
+
+pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Layer {
+    let mut reader = Reader {
+        path: path.into(),
+        text,
+        mistakes: BTreeSet::new(),
+    };
+    let (root, errors) = DeTable::parse_recoverable(text);
+    let layer = reader.root(root.get_ref());
+
+    // What the parser made up for a line that is no TOML is not worth a second complaint.
+    let at = |error: &toml::de::Error| line(text, error.span().map_or(0, |span| span.start));
+    let broken: BTreeSet<usize> = errors.iter().map(at).collect();
+    let mut mistakes = reader.mistakes;
+    mistakes.retain(|(line, _)| !broken.contains(line));
+    for error in &errors {
+        let what = format!("this is not TOML: {}", error.message().escape_debug());
+        mistakes.insert((at(error), what));
+    }
+    for (line, what) in mistakes {
+        problems.push(format!("{}:{line}: {what}", path.display()));
+    }
+    layer
+}
+
+struct Reader<'a> {
+    path: Arc<Path>,
+    text: &'a str,
+    /// By line, as the parser sorts by name.
+    mistakes: BTreeSet<(usize, String)>,
+}
+
+type Key<'a> = Spanned<toml::de::DeString<'a>>;
+
+impl Reader<'_> {
+    fn root(&mut self, root: &DeTable<'_>) -> Layer {
+        let mut layer = Layer::default();
+        for (key, value) in root {
+            let name = &**key.get_ref();
+            match (name, value.get_ref()) {
+                ("all", DeValue::Table(table)) => self.settings(table, "", &mut layer.all),
+                ("endpoints", DeValue::Table(table)) => self.endpoints(table, &mut layer),
+                ("all" | "endpoints", _) => {
+                    self.mistake(key, format!("`{name}` is a table: write `[{name}]`"));
+                }
+                (name, _) if NAMES.contains(&name) => {
+                    let help = "write it below `[all]` or `[endpoints.\"…\"]`";
+                    self.mistake(key, format!("`{name}` stands in no table: {help}"));
+                }
+                (name, _) => {
+                    let what = match closest(name, ["all", "endpoints"]) {
+                        Some(guess) => format!("did you mean `{guess}`?"),
+                        None => "the tables are `[all]` and `[endpoints.\"…\"]`".to_owned(),
+                    };
+                    self.mistake(key, format!("unknown table `{}`: {what}", shown(name)));
+                }
+            }
+        }
+        layer
+    }
+
+    fn endpoints(&mut self, table: &DeTable<'_>, layer: &mut Layer) {
+        for (key, value) in table {
+            let name = &**key.get_ref();
+            let DeValue::Table(settings) = value.get_ref() else {
+                let help = "write a table for each endpoint, as in `[endpoints.\"orders.pay\"]`";
+                self.mistake(key, format!("`{}` is no endpoint: {help}", shown(name)));
+                continue;
+            };
+            if let Err(why) = check_name(name) {
+                let name = shown(name);
+                self.mistake(key, format!("`{name}` cannot be an endpoint: {why}"));
+                continue;
+            }
+            let mut named = Named {
+                origin: self.origin(key),
+                overrides: Overrides::default(),
+            };
+            self.settings(settings, name, &mut named.overrides);
+            layer.endpoints.insert(name.to_owned(), named);
+        }
+    }
+
+    /// The settings of one endpoint, or with an empty name those of all.
+    fn settings(&mut self, table: &DeTable<'_>, endpoint: &str, overrides: &mut Overrides) {
+        for (key, value) in table {
+            let name = &**key.get_ref();
+            let result = match value.get_ref() {
+                DeValue::Table(inner) if !endpoint.is_empty() => {
+                    Err(unquoted(endpoint, name, inner))
+                }
+                _ if !NAMES.contains(&name) => Err(unknown_setting(name)),
+                DeValue::String(text) => overrides
+                    .set(name, text, self.origin(key))
+                    .map_err(|what| format!("`{name}`: {what}")),
+                other => Err(wrong_type(name, other)),
+            };
+            if let Err(what) = result {
+                self.mistake(key, what);
+            }
+        }
+    }
+
+    fn origin(&self, key: &Key<'_>) -> Origin {
+        Origin::File {
+            path: Arc::clone(&self.path),
+            line: line(self.text, key.span().start),
+        }
+    }
+
+    fn mistake(&mut self, key: &Key<'_>, what: String) {
+        let line = line(self.text, key.span().start);
+        self.mistakes.insert((line, what));
+    }
+}
+
+/// The line of a byte, counted from 1.
+fn line(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+/// What was read, on one line.
+fn shown(name: &str) -> std::str::EscapeDebug<'_> {
+    name.escape_debug()
+}
+
+fn unknown_setting(name: &str) -> String {
+    if is_for_the_attribute(name) {
+        return format!("`{name}` is set in the attribute only: the settings are {LIST}");
+    }
+    let what = match closest(name, NAMES) {
+        Some(guess) => format!("did you mean `{guess}`?"),
+        None => format!("the settings are {LIST}"),
+    };
+    format!("unknown setting `{}`: {what}", shown(name))
+}
+
+fn wrong_type(name: &str, value: &DeValue<'_>) -> String {
+    match value {
+        _ if name == "on_store_error" => {
+            format!("`{name}` is a word in quotes: write `\"refuse\"` or `\"run\"`")
+        }
+        DeValue::Integer(number) if number.radix() == 10 && !number.as_str().starts_with('-') => {
+            format!("`{name}`: a duration needs a unit: write `\"{number}s\"`")
+        }
+        _ => format!("`{name}` is a duration in quotes, as in `\"30s\"` or `\"1h30m\"`"),
+    }
+}
+
+// Input:  [endpoints.shop.orders.pay]
+// Output: write `[endpoints."shop.orders.pay"]`
+fn unquoted(endpoint: &str, name: &str, mut inner: &DeTable<'_>) -> String {
+    let mut path = format!("{endpoint}.{name}");
+    while let Some((name, value)) = inner.iter().next()
+        && let DeValue::Table(deeper) = value.get_ref()
+    {
+        path.push('.');
+        path.push_str(name.get_ref());
+        inner = deeper;
+    }
+    let path = shown(&path);
+    format!("the name of an endpoint stands in quotes: write `[endpoints.\"{path}\"]`")
+}
+
+/// Names of the option `name` and names of functions' paths; longer ones than these there are not.
+fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if name.len() > LONGEST_NAME {
+        return Err(format!("it is longer than {LONGEST_NAME} bytes"));
+    }
+    if name.contains("::") {
+        let dots = name.replace("::", ".");
+        return Err(format!("write dots for `::`, as in `{}`", shown(&dots)));
+    }
+    let odd = |c: &char| c.is_control() || ['{', '}'].contains(c);
+    match name.chars().find(odd) {
+        Some(c) => Err(format!("{c:?} is in no endpoint's name")),
+        None => Ok(()),
+    }
+}
+
+const LONGEST_NAME: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn parsed(text: &str) -> (Layer, Vec<String>) {
+        let mut problems = Vec::new();
+        let layer = parse(Path::new("a.toml"), text, &mut problems);
+        (layer, problems)
+    }
+
+    #[test]
+    fn settings_are_read_with_their_lines() {
+        let (layer, problems) = parsed(
+            "[all]\nttl = \"5m\"\n\n[endpoints.\"orders.pay\"]\nlease = \"10s\"\non_store_error = \"run\"\n",
+        );
+        assert_eq!(problems, [""; 0]);
+        let ttl = layer.all.ttl.unwrap();
+        assert_eq!(ttl.value, Duration::from_mins(5));
+        assert_eq!(ttl.origin.to_string(), "a.toml:2");
+        let pay = &layer.endpoints["orders.pay"];
+        assert_eq!(pay.origin.to_string(), "a.toml:4");
+        let lease = pay.overrides.lease.as_ref().unwrap();
+        assert_eq!(lease.to_string(), "10s (a.toml:5)");
+        let on_store_error = pay.overrides.on_store_error.as_ref().unwrap();
+        assert_eq!(on_store_error.to_string(), "run (a.toml:6)");
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_line_and_what_to_write() {
+        for (text, problem) in [
+            (
+                "[endpoint.\"a\"]",
+                "1: unknown table `endpoint`: did you mean `endpoints`?",
+            ),
+            (
+                "\n[queue]",
+                "2: unknown table `queue`: the tables are `[all]` and `[endpoints.\"…\"]`",
+            ),
+            (
+                "ttl = \"1m\"",
+                "1: `ttl` stands in no table: write it below `[all]` or `[endpoints.\"…\"]`",
+            ),
+            ("all = 1", "1: `all` is a table: write `[all]`"),
+            ("[[all]]", "1: `all` is a table: write `[all]`"),
+            (
+                "[all]\ntll = \"1m\"",
+                "2: unknown setting `tll`: did you mean `ttl`?",
+            ),
+            (
+                "[all]\nrelease = true",
+                "2: `release` is set in the attribute only: the settings are `ttl`, `lease`, `wait` and `on_store_error`",
+            ),
+            (
+                "[all]\nttl = 30",
+                "2: `ttl`: a duration needs a unit: write `\"30s\"`",
+            ),
+            (
+                "[all]\nttl = -30",
+                "2: `ttl` is a duration in quotes, as in `\"30s\"` or `\"1h30m\"`",
+            ),
+            (
+                "[all]\nwait = true",
+                "2: `wait` is a duration in quotes, as in `\"30s\"` or `\"1h30m\"`",
+            ),
+            (
+                "[all]\nttl = \"30\"",
+                "2: `ttl`: a duration needs a unit: write `30s`",
+            ),
+            (
+                "[all]\nlease = \"0s\"",
+                "2: `lease`: `0s` is no time at all: write a duration longer than zero",
+            ),
+            (
+                "[all]\nttl = \"101d1000000h\"",
+                "2: `ttl`: `101d1000000h` is too long: write at most 100 years, `36500d`",
+            ),
+            (
+                "[all]\ncolour = true",
+                "2: unknown setting `colour`: the settings are `ttl`, `lease`, `wait` and `on_store_error`",
+            ),
+            (
+                "[all]\non_store_error = \"rum\"",
+                "2: `on_store_error`: `rum` is neither `refuse` nor `run`: did you mean `run`?",
+            ),
+            (
+                "[all]\non_store_error = false",
+                "2: `on_store_error` is a word in quotes: write `\"refuse\"` or `\"run\"`",
+            ),
+            (
+                "[endpoints.shop.orders.pay]\nttl = \"1m\"",
+                "1: the name of an endpoint stands in quotes: write `[endpoints.\"shop.orders.pay\"]`",
+            ),
+            (
+                "[endpoints]\nttl = \"1m\"",
+                "2: `ttl` is no endpoint: write a table for each endpoint, as in `[endpoints.\"orders.pay\"]`",
+            ),
+            (
+                "[endpoints.\"shop::pay\"]",
+                "1: `shop::pay` cannot be an endpoint: write dots for `::`, as in `shop.pay`",
+            ),
+            (
+                "[endpoints.\"\"]",
+                "1: `` cannot be an endpoint: it is empty",
+            ),
+            (
+                "[endpoints.\"a\\nb\"]",
+                "1: `a\\nb` cannot be an endpoint: '\\n' is in no endpoint's name",
+            ),
+        ] {
+            let (_, problems) = parsed(text);
+            assert_eq!(problems, [format!("a.toml:{problem}")]);
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
+        let text =
+            "[endpoints.\"b\"]\nwiat = \"1s\"\nttl = ten\n[endpoints.\"a\"]\nlease = 5\n[all\n";
+        let (_, problems) = parsed(text);
+        assert_eq!(
+            problems,
+            [
+                "a.toml:2: unknown setting `wiat`: did you mean `wait`?",
+                "a.toml:3: this is not TOML: invalid boolean, expected `true`",
+                "a.toml:5: `lease`: a duration needs a unit: write `\"5s\"`",
+                "a.toml:6: this is not TOML: unclosed table, expected `]`",
+            ]
+        );
+    }
+}

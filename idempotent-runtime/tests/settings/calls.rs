@@ -1,0 +1,85 @@
+//! What is set is what calls do.
+
+use idempotent_runtime::private::Release;
+use idempotent_runtime::{MemoryStore, Policy};
+use tokio::time::advance;
+
+use crate::heard::Heard;
+use crate::{File, call, call_with, listed, secs, taken_for};
+
+#[tokio::test(start_paused = true)]
+async fn a_call_keeps_its_key_for_the_ttl_of_the_file() {
+    let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"");
+    let store = MemoryStore::new();
+    let handle = file.handle_on(store.clone()).unwrap();
+    let policy = Policy::new(secs(30));
+    call(&handle, "orders.pay", policy, 1).await.unwrap();
+    call(&handle, "files.upload", policy, 1).await.unwrap();
+    assert_eq!(taken_for(&store, "orders.pay", 1).await, secs(600));
+    assert_eq!(taken_for(&store, "files.upload", 1).await, secs(30));
+
+    advance(secs(599)).await;
+    let again = call(&handle, "orders.pay", policy, 1).await.unwrap_err();
+    assert_eq!(again.code(), "already_done");
+    advance(secs(1)).await;
+    call(&handle, "orders.pay", policy, 1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_has_the_lease_of_the_file() {
+    let file = File::new("[all]\nlease = \"4s\"");
+    let store = MemoryStore::new();
+    let handle = file.handle_on(store.clone()).unwrap();
+    let policy = Policy::new(secs(600));
+    let body = async {
+        let grace = std::time::Duration::from_millis(400);
+        assert_eq!(taken_for(&store, "orders.pay", 1).await, secs(4) + grace);
+    };
+    call_with(&handle, "orders.pay", policy, 1, body)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setting_that_does_not_fit_a_new_endpoint_is_left_out_and_told_once() {
+    let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"\nlease = \"5s\"");
+    let store = MemoryStore::new();
+    let handle = file.handle_on(store.clone()).unwrap();
+    let heard = Heard::from_now_on();
+    for id in 0..3 {
+        // As if the attribute had an expression for its ttl.
+        let policy = Policy::new(secs(30 + id)).release(Release::Never);
+        call(&handle, "orders.pay", policy, id).await.unwrap();
+    }
+    assert_eq!(taken_for(&store, "orders.pay", 0).await, secs(605));
+
+    let why = "its lease is its ttl unless `release` is \"on_error\"";
+    let line = format!(
+        "{}: `lease` does not fit the endpoint `orders.pay`: {why}",
+        file.at(3)
+    );
+    assert_eq!(heard.events(), [format!("ERROR {line}; it is left out")]);
+    assert_eq!(handle.settings_problems(), std::slice::from_ref(&line));
+    assert_eq!(handle.reload().unwrap_err().to_string(), line);
+    assert_eq!(
+        listed(&handle, "orders.pay").unwrap(),
+        format!(
+            "orders.pay: ttl = 10m ({}), lease = 10m (default), on_store_error = refuse (default); \
+             left out: lease = 5s ({}), as {why}",
+            file.at(2),
+            file.at(3)
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attribute_with_an_expression_has_its_own_value_in_each_call() {
+    let file = File::new("[all]\nwait = \"1s\"");
+    let store = MemoryStore::new();
+    let handle = file.handle_on(store.clone()).unwrap();
+    for ttl in [10, 20, 10] {
+        let policy = Policy::new(secs(ttl));
+        call(&handle, "orders.pay", policy, ttl).await.ok();
+        assert_eq!(taken_for(&store, "orders.pay", ttl).await, secs(ttl));
+    }
+}

@@ -1,0 +1,101 @@
+//! Settings that are read again.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use idempotent_runtime::{Idempotency, MemoryStore, Policy};
+
+use crate::{File, call, listed, secs, taken_for};
+
+#[tokio::test(start_paused = true)]
+async fn calls_after_a_reload_follow_the_new_file() {
+    let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"");
+    let store = MemoryStore::new();
+    let handle = file.handle_on(store.clone()).unwrap();
+    let policy = Policy::new(secs(30));
+    call(&handle, "orders.pay", policy, 1).await.unwrap();
+
+    file.write("[all]\nttl = \"20m\"");
+    call(&handle, "orders.pay", policy, 2).await.unwrap();
+    handle.reload().unwrap();
+    call(&handle, "orders.pay", policy, 3).await.unwrap();
+    call(&handle, "files.upload", policy, 3).await.unwrap();
+    assert_eq!(taken_for(&store, "orders.pay", 2).await, secs(600));
+    assert_eq!(taken_for(&store, "orders.pay", 3).await, secs(1200));
+    assert_eq!(taken_for(&store, "files.upload", 3).await, secs(1200));
+
+    file.write("");
+    handle.reload().unwrap();
+    call(&handle, "orders.pay", policy, 4).await.unwrap();
+    assert_eq!(taken_for(&store, "orders.pay", 4).await, secs(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_with_mistakes_tells_them_and_changes_nothing() {
+    let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"");
+    let store = MemoryStore::new();
+    let handle = file.handle_on(store.clone()).unwrap();
+    file.write("[endpoints.\"orders.pay\"]\nttl = \"20m\"\nlease = \"20\"\nwiat = \"1s\"");
+    assert_eq!(
+        handle.reload().unwrap_err().to_string(),
+        format!(
+            "{}: `lease`: a duration needs a unit: write `20s`\n\
+             {}: unknown setting `wiat`: did you mean `wait`?",
+            file.at(3),
+            file.at(4)
+        )
+    );
+    std::fs::remove_file(file.path()).unwrap();
+    handle.reload().unwrap_err();
+
+    call(&handle, "orders.pay", Policy::new(secs(30)), 1)
+        .await
+        .unwrap();
+    assert_eq!(taken_for(&store, "orders.pay", 1).await, secs(600));
+}
+
+#[test]
+fn a_handle_without_settings_has_nothing_to_reload() {
+    let handle = Idempotency::new(MemoryStore::new());
+    assert!(handle.reload().is_err());
+}
+
+#[test]
+fn what_is_seen_during_reloads_is_of_one_file() {
+    let text = |time: &str| {
+        format!("[all]\nwait = \"{time}\"\n[endpoints.\"reload.race\"]\nttl = \"{time}\"")
+    };
+    let file = File::new(&text("1m"));
+    let handle = file.handle().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().build().unwrap();
+    let policy = Policy::new(secs(30));
+    runtime
+        .block_on(call(&handle, "reload.race", policy, 1))
+        .unwrap();
+
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for time in ["2m", "1m"].into_iter().cycle() {
+                file.write(&text(time));
+                handle.reload().unwrap();
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let mut seen = BTreeSet::new();
+        for round in 0.. {
+            let line = listed(&handle, "reload.race").unwrap();
+            let times = ["1m", "2m"].map(|time| line.matches(&format!("= {time} ")).count());
+            seen.insert(times);
+            if seen.len() > 1 && round > 1000 {
+                break;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(seen, [[0, 2], [2, 0]].into());
+    });
+}
