@@ -11,8 +11,9 @@ pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
     Builder, ClientAction, Codec, Digest, Duplicate, DuplicateState, EndpointInfo, Error, Event,
-    EventKind, Failure, Idempotency, KeyPart, Lang, MemoryStore, Observer, OnStoreError, Origin,
-    Outcome, Setting, Settings, SetupError, Store, StoreError, StoreErrorKind, endpoints, store,
+    EventKind, Failure, Idempotency, KeyPart, Lang, MemoryStore, Observer, OnCancel, OnLeaseLost,
+    OnStoreError, Once, Origin, Outcome, Release, Renew, Replay, Setting, Settings, SetupError,
+    Store, StoreError, StoreErrorKind, endpoints, store,
 };
 
 #[doc = include_str!("../docs/fingerprint.md")]

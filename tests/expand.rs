@@ -30,3 +30,6 @@ mod generic;
 #[rustfmt::skip]
 #[path = "expand/method.expanded.rs"]
 mod method;
+#[rustfmt::skip]
+#[path = "expand/replay.expanded.rs"]
+mod replay;

@@ -6,16 +6,15 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 
 use crate::expand::{Expansion, hidden, mixed};
-use crate::key::Key;
 use crate::value::{OnCancel, Renew};
 
 impl Expansion<'_> {
-    // Output: Call::new(<endpoint>, <policy>, None).part(&id)
+    // Output: Call::new(<endpoint>, <policy>, None).part(&id).payload(&amount)
     //
     // It only looks at the arguments and keeps none of them, so that the body can still have them.
     pub fn call(&self) -> TokenStream {
         let private = self.private(Span::mixed_site());
-        let (endpoint, policy) = (self.endpoint(), self.policy());
+        let (endpoint, policy) = (self.endpoint(), self.registered());
         let using = match &self.options.using {
             None => mixed!(::core::option::Option::None),
             Some(using) => {
@@ -25,8 +24,10 @@ impl Expansion<'_> {
                 mixed!(::core::option::Option::Some(#using))
             }
         };
-        let parts = self.options.key.as_ref().map(Key::parts);
-        mixed!(#private::Call::new(#endpoint, #policy, #using) #parts)
+        let (key, payload) = (&self.options.key, &self.options.payload);
+        let parts = key.as_ref().map(|key| key.added_by("part"));
+        let payload = payload.as_ref().map(|key| key.added_by("payload"));
+        mixed!(#private::Call::new(#endpoint, #policy, #using) #parts #payload)
     }
 
     // Output: Endpoint::named("orders.pay")
@@ -40,6 +41,41 @@ impl Expansion<'_> {
             return mixed!(#private::Endpoint::named(#name));
         }
         mixed!(#private::Endpoint::at(#private::path_of(|| {})))
+    }
+
+    // Output: { const POLICY: Policy = <policy>; register! { "orders.pay", Some(|| POLICY) } POLICY }
+    //         { register! { "orders.pay", None } <policy> }
+    //
+    // Spans do not hide an item as they hide a local: in these braces it is out of the body's sight.
+    fn registered(&self) -> TokenStream {
+        let (private, policy) = (self.private(Span::mixed_site()), self.policy());
+        match &self.options.name {
+            None => policy,
+            Some(name) if self.is_fixed() => mixed!({
+                const POLICY: #private::Policy = #policy;
+                #private::register! { #name, ::core::option::Option::Some(|| POLICY) }
+                POLICY
+            }),
+            Some(name) => mixed!({
+                #private::register! { #name, ::core::option::Option::None }
+                #policy
+            }),
+        }
+    }
+
+    /// Whether the policy is known before the function is called.
+    fn is_fixed(&self) -> bool {
+        let options = self.options;
+        let cap = match &options.renew {
+            Some(Renew::Cap(_, cap)) => Some(cap),
+            _ => None,
+        };
+        let lease = options.lease.as_ref().map(|(_, lease)| lease);
+        let times = [options.ttl.as_ref(), lease, cap, options.wait.as_ref()];
+        times
+            .into_iter()
+            .flatten()
+            .all(|time| time.literal().is_some())
     }
 
     // Output: Policy::new(Duration::from_millis(30000u64)).release(Release::Always)
@@ -71,6 +107,12 @@ impl Expansion<'_> {
         }
         if let Some(on_store_error) = options.on_store_error.map(variant) {
             policy.extend(mixed!(.on_store_error(#private::OnStoreError::#on_store_error)));
+        }
+        if let Some(wait) = &options.wait {
+            policy.extend(mixed!(.wait(#wait)));
+        }
+        if options.replay.is_some() {
+            policy.extend(mixed!(.replay()));
         }
         policy
     }

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display};
 
 use proc_macro2::{Span, TokenStream};
+use strsim::osa_distance;
 
 /// An error of one clause, and a second line that says what to write.
 pub fn error(span: Span, message: impl Display, help: impl Display) -> syn::Error {
@@ -57,34 +58,8 @@ pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
     candidates
         .iter()
-        .map(|candidate| (distance(word, candidate), *candidate))
+        .map(|candidate| (osa_distance(word, candidate), *candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein's distance, where swapped neighbours count as one mistake.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            rows[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-                let swap = if swapped {
-                    rows[i - 2][j - 2] + 1
-                } else {
-                    usize::MAX
-                };
-                change
-                    .min(swap)
-                    .min(rows[i - 1][j] + 1)
-                    .min(rows[i][j - 1] + 1)
-            };
-        }
-    }
-    rows[a.len()][b.len()]
 }

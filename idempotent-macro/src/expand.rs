@@ -32,12 +32,12 @@ pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
 //
 // The function stays, so that its callers compile; rust-analyzer completes the names of an unfinished key.
 fn unguarded(options: &Options, function: &Function) -> TokenStream {
-    let key = options.key.as_ref().map(|key| {
+    let keys = options.key.iter().chain(&options.payload).map(|key| {
         let parts = key.borrowed();
         quote!(#[cfg(rust_analyzer)] { _ = (#(#parts,)*); })
     });
     let statements = function.statements();
-    let function = function.with_body(&quote!(#key #statements));
+    let function = function.with_body(&quote!(#(#keys)* #statements));
     quote!(#[allow(unused, unexpected_cfgs)] #function)
 }
 
@@ -113,9 +113,9 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    // Output: returns::<R>().success(|outcome| …)
+    // Output: replaying::<R, _, _>(returns::<R>().success(|outcome| …)).replay_err(|error| …)
     //
-    // The only bound on the return type stands here, or rustc would report a return type that does not fit
+    // The only bounds on the return type stand here, or rustc would report a return type that does not fit
     // more than once.
     fn returns(&self) -> TokenStream {
         let ty = &self.function.output.ty;
@@ -125,18 +125,26 @@ impl<'a> Expansion<'a> {
             .as_ref()
             .map_or_else(|| hidden(ty), hidden);
         let private = self.private(span);
-        let returns = match &self.options.error {
+        let mut returns = match &self.options.error {
             None => quote_spanned!(span=> #private::returns::<#ty>()),
             Some(error) => quote_spanned!(span=> #private::returns_with::<#ty, _>(#error)),
         };
-        match &self.options.success {
-            None => returns,
-            Some(success) => quote_spanned!(hidden(success)=> #returns.success(#success)),
+        if let Some(success) = &self.options.success {
+            returns.extend(quote_spanned!(hidden(success)=> .success(#success)));
         }
+        if self.options.replay.is_some() {
+            let span = hidden(ty);
+            let private = self.private(span);
+            returns = quote_spanned!(span=> #private::replaying::<#ty, _, _>(#returns));
+        }
+        if let Some((_, replay_err)) = &self.options.replay_err {
+            returns.extend(quote_spanned!(hidden(replay_err)=> .replay_err(#replay_err)));
+        }
+        returns
     }
 
     // Output: let outcome = { let body = <body>; let mut body = pin!(body); poll_fn(|context| …).await };
-    //         match outcome { Ok(outcome) => { held.settle(…).await; outcome } Err(error) => … }
+    //         match outcome { Ok(outcome) => { returns.settle(held, &outcome).await; outcome } Err(error) => … }
     //
     // The body is dropped before the claim, so that the key is never free while the body holds anything.
     fn poll(&self) -> TokenStream {
@@ -150,7 +158,7 @@ impl<'a> Expansion<'a> {
             };
             match outcome {
                 ::core::result::Result::Ok(#outcome) => {
-                    held.settle(returns.succeeded(&#outcome)).await;
+                    returns.settle(held, &#outcome).await;
                     #outcome
                 }
                 ::core::result::Result::Err(error) => returns.refused(error),
@@ -159,12 +167,12 @@ impl<'a> Expansion<'a> {
     }
 
     // Output: let body = Box::pin(<body>);
-    //         match held.finish(body, returns.success_fn()).await { Ok(outcome) => outcome, Err(error) => … }
+    //         match returns.finish(held, body).await { Ok(outcome) => outcome, Err(error) => … }
     fn finish(&self) -> TokenStream {
         let body = self.body();
         mixed! {
             let body = ::std::boxed::Box::pin(#body);
-            match held.finish(body, returns.success_fn()).await {
+            match returns.finish(held, body).await {
                 ::core::result::Result::Ok(outcome) => outcome,
                 ::core::result::Result::Err(error) => returns.refused(error),
             }

@@ -73,7 +73,7 @@ impl Function {
         &self.body
     }
 
-    /// The names that the key may use: arguments, what their patterns bind, const parameters.
+    /// The names that the key and the payload may use: arguments, what their patterns bind, const parameters.
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for input in &self.sig.inputs {

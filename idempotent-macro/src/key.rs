@@ -1,4 +1,4 @@
-//! The key: its parts, written as a string or as tokens, and the arguments that they name.
+//! The key and the payload: their parts, written as a string or as tokens, and the arguments that they name.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -9,37 +9,41 @@ use crate::error::{List, closest, error};
 use crate::expand::hidden;
 use crate::function::Function;
 
-/// The parts of the key, in the order in which they are written.
-pub struct Key(Vec<Expr>);
+/// The parts of the option `key` or `payload`, in the order in which they are written.
+pub struct Key {
+    option: &'static str,
+    parts: Vec<Expr>,
+}
 
 impl Key {
-    pub fn new(value: Expr) -> syn::Result<Self> {
-        Ok(Self(match value {
-            Expr::Group(group) => return Self::new(*group.expr),
+    pub fn new(option: &'static str, value: Expr) -> syn::Result<Self> {
+        let parts = match value {
+            Expr::Group(group) => return Self::new(option, *group.expr),
             Expr::Lit(ExprLit {
                 lit: Lit::Str(text),
                 ..
-            }) => parse(&text)?,
+            }) => parse(option, &text)?,
             Expr::Tuple(tuple) => tuple.elems.into_iter().collect(),
             Expr::Paren(paren) => vec![*paren.expr],
             part => vec![part],
-        }))
+        };
+        Ok(Self { option, parts })
     }
 
     /// Looks for parts that name no argument of `function`; what cannot be judged is left to rustc.
     pub fn check(&self, function: &Function) -> impl Iterator<Item = syn::Error> {
         let names = function.names();
-        self.0.iter().filter_map(move |part| {
+        self.parts.iter().filter_map(move |part| {
             let root = root(part)?;
             let name = root.to_string();
             let known = names.contains(&name) || name.starts_with(char::is_uppercase);
-            (!known).then(|| unknown(root, &name, function, &names))
+            (!known).then(|| unknown(self.option, root, &name, function, &names))
         })
     }
 
     // Output: &tenant, &self.id
     pub fn borrowed(&self) -> impl Iterator<Item = TokenStream> {
-        self.0.iter().map(|part| {
+        self.parts.iter().map(|part| {
             let part = Expr::Reference(syn::ExprReference {
                 attrs: Vec::new(),
                 and_token: Token![&](hidden(part)),
@@ -51,30 +55,36 @@ impl Key {
     }
 
     // Output: .part(&tenant).part(&self.id)
-    pub fn parts(&self) -> TokenStream {
+    pub fn added_by(&self, method: &str) -> TokenStream {
         self.borrowed()
-            .map(|part| quote_spanned!(hidden(&part)=> .part(#part)))
+            .map(|part| {
+                let span = hidden(&part);
+                let method = Ident::new(method, span);
+                quote_spanned!(span=> .#method(#part))
+            })
             .collect()
     }
 }
 
-fn parse(text: &LitStr) -> syn::Result<Vec<Expr>> {
+fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
     if text.value().trim().is_empty() {
-        let help = "for one key shared by every call write `key = ()`";
-        return Err(error(text.span(), "`key` names no argument", help));
+        let message = format_args!("`{option}` names no argument");
+        return Err(error(text.span(), message, without_parts(option)));
     }
     let mut parts = text
         .parse_with(Punctuated::<Expr, Token![,]>::parse_terminated)
         .map_err(|cause| {
-            let message = format_args!("`key` does not parse: {cause}");
-            let help = "a key is a list of arguments and their fields, as in `key = \"user_id, request.id\"`";
+            let message = format_args!("`{option}` does not parse: {cause}");
+            let help = format_args!("a {option} is a list of arguments and their fields, as in `{option} = \"user_id, request.id\"`");
             error(text.span(), message, help)
         })?;
     for part in &mut parts {
         if !is_path(part) {
             let written = part.to_token_stream();
             let message = format_args!("`{written}` is neither an argument nor a field of one");
-            let help = "write expressions without quotes, as in `key = (user_id, request.id())`";
+            let help = format_args!(
+                "write expressions without quotes, as in `{option} = (user_id, request.id())`"
+            );
             return Err(error(text.span(), message, help));
         }
         unhook(part);
@@ -117,7 +127,13 @@ fn root(part: &Expr) -> Option<&Ident> {
     }
 }
 
-fn unknown(root: &Ident, name: &str, function: &Function, names: &[String]) -> syn::Error {
+fn unknown(
+    option: &str,
+    root: &Ident,
+    name: &str,
+    function: &Function,
+    names: &[String],
+) -> syn::Error {
     let upload = &function.sig.ident;
     if function.hides(name) {
         let message = format_args!(
@@ -134,12 +150,19 @@ fn unknown(root: &Ident, name: &str, function: &Function, names: &[String]) -> s
         None if names.is_empty() => error(
             root.span(),
             message,
-            "it takes none; for one key shared by every call write `key = ()`",
+            format_args!("it takes none; {}", without_parts(option)),
         ),
         None => error(
             root.span(),
             message,
             format_args!("it takes {}", List(&names, " and ")),
         ),
+    }
+}
+
+fn without_parts(option: &str) -> &'static str {
+    match option {
+        "key" => "for one key shared by every call write `key = ()`",
+        _ => "leave `payload` out",
     }
 }

@@ -17,6 +17,11 @@ pub struct Options {
     pub ttl: Option<Time>,
     pub release: Option<Release>,
     pub name: Option<LitStr>,
+    pub payload: Option<Key>,
+    /// Where `replay = true` is written.
+    pub replay: Option<Span>,
+    pub replay_err: Option<(Span, Expr)>,
+    pub wait: Option<Time>,
     pub lease: Option<(Span, Time)>,
     pub renew: Option<Renew>,
     pub on_cancel: Option<(Span, OnCancel)>,
@@ -29,11 +34,15 @@ pub struct Options {
     pub krate: Option<Path>,
 }
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 18] = [
     "key",
     "ttl",
     "release",
     "name",
+    "payload",
+    "replay",
+    "replay_err",
+    "wait",
     "lease",
     "renew",
     "on_cancel",
@@ -47,19 +56,12 @@ const NAMES: [&str; 14] = [
 ];
 
 /// Options of a later version, and what to do until then.
-const RESERVED: [(&str, &str); 6] = [
-    ("replay", "answer a duplicate yourself with `on_duplicate`"),
-    ("wait", "call again after `error.retry_after()`"),
-    ("payload", "compare what else must be equal in the function"),
+const RESERVED: [(&str, &str); 2] = [
     (
         "tx",
         "write the row that makes the call unique in the function",
     ),
     ("token", "name the token in `key`"),
-    (
-        "replay_err",
-        "hold the key after a failure with `release = false`",
-    ),
 ];
 
 impl Options {
@@ -110,10 +112,14 @@ impl Options {
 
     fn set(&mut self, name: &Ident, value: Expr) -> syn::Result<()> {
         match name.to_string().as_str() {
-            "key" => self.key = Some(Key::new(value)?),
+            "key" => self.key = Some(Key::new("key", value)?),
             "ttl" => self.ttl = Some(Time::new(value)?),
             "release" => self.release = Some(Release::new(&value)?),
             "name" => self.name = Some(value::endpoint(&value)?),
+            "payload" => self.payload = Some(Key::new("payload", value)?),
+            "replay" => self.replay = value::replay(&value)?.then(|| name.span()),
+            "replay_err" => self.replay_err = Some((name.span(), value)),
+            "wait" => self.wait = Some(Time::new(value)?),
             "lease" => self.lease = Some((name.span(), Time::new(value)?)),
             "renew" => self.renew = Some(Renew::new(value)?),
             "on_cancel" => self.on_cancel = Some((value::span(&value), OnCancel::new(&value)?)),

@@ -6,11 +6,56 @@ use crate::function::Function;
 use crate::options::Options;
 use crate::value::{OnCancel, Release, Renew};
 
+/// Reports what the options say against each other.
+pub fn check_options(options: &Options, errors: &mut Errors) {
+    check_replay(options, errors);
+    check_lease(options, errors);
+}
+
+/// Reports what the options ask of a function that is not so.
+pub fn check_function(options: &Options, function: &Function, errors: &mut Errors) {
+    for key in options.key.iter().chain(&options.payload) {
+        key.check(function).for_each(|error| errors.push(error));
+    }
+    if let Some((span, OnCancel::Finish)) = options.on_cancel
+        && let Some(argument) = function.borrowed()
+    {
+        let name = &function.sig.ident;
+        let help = match argument.as_str() {
+            "self" => "take `self: Arc<Self>`, or `self` by value".to_owned(),
+            argument => format!("take `{argument}` by value, or an `Arc` of it"),
+        };
+        errors.push(error(
+            span,
+            format_args!(
+                "`on_cancel = \"finish\"` lets the body outlive the call, and `{name}` borrows `{argument}`"
+            ),
+            help,
+        ));
+    }
+}
+
+fn check_replay(options: &Options, errors: &mut Errors) {
+    match (options.replay, &options.replay_err) {
+        (Some(span), _) if options.release == Some(Release::Always) => errors.push(error(
+            span,
+            "`replay` does not go with `release = true`, which frees the key at once",
+            "leave `release` out, or write `replay = false`",
+        )),
+        // A `replay` with a mistake in it is not there either.
+        (None, Some((span, _))) if errors.is_empty() => errors.push(error(
+            *span,
+            "`replay_err` needs `replay = true`",
+            "write `replay = true` as well, or leave `replay_err` out",
+        )),
+        _ => {}
+    }
+}
+
 /// The lease of a call that names none, unless its `ttl` is shorter.
 const LEASE: (u64, &str) = (30_000, "30s");
 
-/// Reports what the options say against each other.
-pub fn check_options(options: &Options, errors: &mut Errors) {
+fn check_lease(options: &Options, errors: &mut Errors) {
     let release = options.release.unwrap_or(Release::OnError);
     let ttl = options.ttl.as_ref().and_then(Time::literal);
     let lease = match &options.lease {
@@ -35,29 +80,6 @@ pub fn check_options(options: &Options, errors: &mut Errors) {
             *span,
             format_args!("`renew` is shorter than the lease, which is `{lease}`"),
             "write a longer time, or `renew = false`",
-        ));
-    }
-}
-
-/// Reports what the options ask of a function that is not so.
-pub fn check_function(options: &Options, function: &Function, errors: &mut Errors) {
-    if let Some(key) = &options.key {
-        key.check(function).for_each(|error| errors.push(error));
-    }
-    if let Some((span, OnCancel::Finish)) = options.on_cancel
-        && let Some(argument) = function.borrowed()
-    {
-        let name = &function.sig.ident;
-        let help = match argument.as_str() {
-            "self" => "take `self: Arc<Self>`, or `self` by value".to_owned(),
-            argument => format!("take `{argument}` by value, or an `Arc` of it"),
-        };
-        errors.push(error(
-            span,
-            format_args!(
-                "`on_cancel = \"finish\"` lets the body outlive the call, and `{name}` borrows `{argument}`"
-            ),
-            help,
         ));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::parse::Parse;
-use syn::{Attribute, File, ImplItem, Item, TraitItem};
+use syn::{Attribute, File, ImplItem, Item, LitStr, TraitItem};
 
 use crate::duration::millis;
 use crate::error::{List, closest};
@@ -73,12 +73,153 @@ fn every_mistake_of_an_attribute_is_reported_once() {
         count(quote!(
             key = "id",
             ttl = "30s",
-            wait = "1s",
+            tx = tx,
             on_duplicate = |a, b| c
         )),
         1
     );
     assert_eq!(count(quote!(key = "id", ttl = "30s",)), 0);
+}
+
+#[test]
+fn a_mistake_reads_as_what_is_wrong_and_what_to_write() {
+    let function = quote!(
+        async fn pay(user_id: u64, amount: u64) -> R {
+            body
+        }
+    );
+    let table = [
+        (
+            quote!(payload = ""),
+            "`payload` names no argument\nhelp: leave `payload` out",
+        ),
+        (
+            quote!(payload = "amount user_id"),
+            "`payload` does not parse: expected `,`\nhelp: a payload is a list of arguments and their fields, as in `payload = \"user_id, request.id\"`",
+        ),
+        (
+            quote!(payload = "amount.abs()"),
+            "`amount . abs ()` is neither an argument nor a field of one\nhelp: write expressions without quotes, as in `payload = (user_id, request.id())`",
+        ),
+        (
+            quote!(payload = "amuont"),
+            "`pay` has no argument named `amuont`\nhelp: did you mean `amount`?",
+        ),
+        (
+            quote!(payload = (user_id, currency)),
+            "`pay` has no argument named `currency`\nhelp: it takes `user_id` and `amount`",
+        ),
+        (
+            quote!(replay = "true"),
+            "expected `true` or `false`\nhelp: write `true` and `false` without quotes",
+        ),
+        (
+            quote!(replay = REPLAY),
+            "expected `true` or `false`\nhelp: it says whether the result is stored, and must be known when this is compiled",
+        ),
+        (
+            quote!(replay = true, release = true),
+            "`replay` does not go with `release = true`, which frees the key at once\nhelp: leave `release` out, or write `replay = false`",
+        ),
+        (
+            quote!(replay_err = is_final),
+            "`replay_err` needs `replay = true`\nhelp: write `replay = true` as well, or leave `replay_err` out",
+        ),
+        (
+            quote!(replay = false, replay_err = |error| error.is_final()),
+            "`replay_err` needs `replay = true`\nhelp: write `replay = true` as well, or leave `replay_err` out",
+        ),
+        (
+            quote!(replay = 1, replay_err = is_final),
+            "expected `true` or `false`\nhelp: it says whether the result is stored, and must be known when this is compiled",
+        ),
+        (
+            quote!(wait = "0s"),
+            "`0s` is no time at all\nhelp: write a duration longer than zero, as in `ttl = \"30s\"`",
+        ),
+        (
+            quote!(wait = 2),
+            "a duration needs a unit\nhelp: write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, as in `ttl = \"30s\"` or `ttl = \"1h30m\"`",
+        ),
+        (
+            quote!(replai = true),
+            "unknown option `replai`\nhelp: did you mean `replay`?",
+        ),
+    ];
+    for (options, text) in table {
+        let mistakes = mistakes(quote!(key = "user_id", ttl = "1d", #options), &function);
+        assert_eq!(mistakes, [text], "{options}");
+    }
+}
+
+#[test]
+fn a_payload_of_a_function_without_arguments_is_to_be_left_out() {
+    let function = quote!(
+        async fn sweep() -> R {
+            body
+        }
+    );
+    assert_eq!(
+        mistakes(quote!(key = (), ttl = "1d", payload = id), &function),
+        ["`sweep` has no argument named `id`\nhelp: it takes none; leave `payload` out"]
+    );
+}
+
+#[test]
+fn an_unfinished_payload_is_shown_to_rust_analyzer() {
+    let function = quote!(
+        async fn pay(user_id: u64, amount: u64) -> R {
+            body
+        }
+    );
+    let options = quote!(key = user_id, ttl = "1d", payload = amo);
+    let expanded = expand(options, &function).to_string();
+    assert!(expanded.contains("_ = (& amo ,)"), "{expanded}");
+}
+
+#[test]
+fn replay_goes_with_every_release_that_keeps_the_key() {
+    let function = quote!(
+        async fn pay(id: u64) -> R {
+            body
+        }
+    );
+    for options in [
+        quote!(replay = true),
+        quote!(replay = true, release = false),
+        quote!(replay = true, release = "on_error"),
+        quote!(replay = false, release = true),
+        quote!(replay_err = |error| error.is_final(), replay = true),
+    ] {
+        let none = mistakes(quote!(key = id, ttl = "1d", #options), &function);
+        assert!(none.is_empty(), "{none:?}");
+    }
+}
+
+#[test]
+fn the_policy_of_a_named_endpoint_is_registered_if_it_is_known() {
+    let function = quote!(
+        async fn pay(id: u64) -> R {
+            body
+        }
+    );
+    let table = [
+        (quote!(lease = "10s", renew = "1h", wait = "2s"), "Some"),
+        (quote!(renew = false), "Some"),
+        (quote!(lease = lease()), "None"),
+        (quote!(renew = cap()), "None"),
+        (quote!(wait = patience()), "None"),
+    ];
+    for (options, policy) in table {
+        let expanded = |name: TokenStream| {
+            expand(quote!(key = id, ttl = "1d", #options #name), &function).to_string()
+        };
+        let register =
+            format!("register ! {{ \"orders.pay\" , :: core :: option :: Option :: {policy}");
+        let named = expanded(quote!(, name = "orders.pay"));
+        assert_eq!(named.matches(&register).count(), 1, "{named}");
+        assert_eq!(expanded(quote!()).matches("register").count(), 0);
+    }
 }
 
 #[test]
@@ -134,6 +275,16 @@ fn expansions_are_as_recorded() {
             recorded.display()
         );
     }
+}
+
+/// The texts of the mistakes that are reported.
+fn mistakes(options: TokenStream, function: &TokenStream) -> Vec<String> {
+    let expanded: File = syn::parse2(expand(options, function)).unwrap();
+    let texts = expanded.items.iter().filter_map(|item| match item {
+        Item::Macro(item) => Some(item.mac.parse_body::<LitStr>().unwrap().value()),
+        _ => None,
+    });
+    texts.collect()
 }
 
 fn expand_file(mut file: File) -> File {

@@ -108,6 +108,16 @@ impl Renew {
     }
 }
 
+/// Whether the result is stored.
+pub fn replay(value: &Expr) -> syn::Result<bool> {
+    let help = match literal(value) {
+        Some(Lit::Bool(replay)) => return Ok(replay.value),
+        Some(Lit::Str(_)) => "write `true` and `false` without quotes",
+        _ => "it says whether the result is stored, and must be known when this is compiled",
+    };
+    Err(error(span(value), "expected `true` or `false`", help))
+}
+
 const LONGEST_NAME: usize = 128;
 
 /// The name of an endpoint, fit for a key of any store.

@@ -1,23 +1,24 @@
 //! The protocol: claim, body, settle. What happens before the body is here.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use crate::claiming::Claiming;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
-use crate::fingerprint::{Hasher, KeyPart};
-use crate::held::{Guard, Held};
+use crate::fingerprint::{Fingerprint, Hasher, KeyPart};
+use crate::flight::Flight;
+use crate::held::Held;
 use crate::idempotency::Idempotency;
 use crate::lease::Lease;
-use crate::policy::{OnStoreError, Policy, Release};
-use crate::record::Record;
-use crate::settle::{self, Ending};
-use crate::store::{Claim, StoreError, StoreErrorKind};
-use crate::tries::{Sending, Tries, Try};
+use crate::observe::{Event, NOBODY, Observers};
+use crate::policy::Policy;
+use crate::store::Claim;
+use crate::tries::Try;
+use crate::wait;
 
 /// A call whose key is being put together.
 #[must_use = "a call does nothing until it is claimed"]
@@ -27,7 +28,9 @@ struct Open {
     idempotency: Idempotency,
     endpoint: Endpoint,
     policy: Policy,
+    /// Of the key, or of the payload once there is one.
     hasher: Hasher,
+    key: Option<Fingerprint>,
 }
 
 impl Call {
@@ -39,18 +42,35 @@ impl Call {
                 idempotency,
                 endpoint,
                 policy,
+                key: None,
             }),
-            None => Err(Error::NotInstalled(Failure::new(
-                Site {
-                    endpoint,
-                    fingerprint: None,
-                },
-                "there is no `Idempotency`: call `Idempotency::install` once at the start, wrap the \
-                 future in `Idempotency::scope`, or name one with `using = …`; \
-                 a spawned task is outside of its spawner's scope",
-                None,
-            ))),
+            None => Err(refused(
+                &NOBODY,
+                Error::NotInstalled(Failure::new(
+                    Site {
+                        endpoint,
+                        fingerprint: None,
+                    },
+                    "there is no `Idempotency`: call `Idempotency::install` once at the start, wrap the \
+                     future in `Idempotency::scope`, or name one with `using = …`; \
+                     a spawned task is outside of its spawner's scope",
+                    None,
+                )),
+            )),
         })
+    }
+
+    /// A call that cannot be made.
+    pub(crate) fn refused(error: Error) -> Self {
+        Self(Err(error))
+    }
+
+    /// Goes on with another policy.
+    pub(crate) fn with(mut self, policy: Policy) -> Self {
+        if let Ok(open) = &mut self.0 {
+            open.policy = policy;
+        }
+        self
     }
 
     /// Adds a part to the key.
@@ -59,19 +79,23 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.hasher.part(part).is_err()
         {
-            self.0 = Err(Error::InvalidKey(Failure::new(
-                Site {
-                    endpoint: open.endpoint.clone(),
-                    fingerprint: None,
-                },
-                "a part of the key could not be serialized, so the body did not run",
-                None,
-            )));
+            self.0 = Err(open.invalid("a part of the key"));
         }
         self
     }
 
-    /// Claims the key: 1 round trip, or as many tries as fit into the handle's deadline.
+    /// Adds a part to the payload, after all parts of the key.
+    pub fn payload<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
+        if let Ok(open) = &mut self.0
+            && open.payload_hasher().part(part).is_err()
+        {
+            self.0 = Err(open.invalid("a part of the payload"));
+        }
+        self
+    }
+
+    /// Claims the key: 1 round trip, or as many tries as fit into the handle's deadline. A duplicate of a call that
+    /// runs in this process costs none, and one that waits as many as its patience allows.
     ///
     /// # Errors
     ///
@@ -84,6 +108,9 @@ impl Call {
         let lease = self.0.and_then(Open::lease);
         async move {
             let lease = lease?;
+            if let Some(other) = lease.enter() {
+                return Box::pin(wait::behind(lease, other)).await;
+            }
             let guard = {
                 let mut claiming = Claiming::new(&lease);
                 let deadline = lease.idempotency.deadline();
@@ -93,12 +120,13 @@ impl Call {
                 // A try that timed out is over: what comes next is not to wait beside it.
                 drop(first);
                 match answer {
-                    Ok(Claim::Claimed) if claiming.begun() > now => {
-                        claiming.since = None;
-                        Guard::Claim
-                    }
+                    Ok(Claim::Claimed) if claiming.begun() > now => claiming.won(),
                     // Seldom needed, so its state is not part of every caller's.
-                    answer => Box::pin(claiming.go_on(answer)).await?,
+                    answer => {
+                        let since = claiming.hand_on();
+                        drop(claiming);
+                        return Box::pin(wait::after(lease, since, answer)).await;
+                    }
                 }
             };
             Ok(Held::new(lease, guard))
@@ -116,130 +144,53 @@ impl fmt::Debug for Call {
 }
 
 impl Open {
+    /// Ends the key with the first part of the payload.
+    fn payload_hasher(&mut self) -> &mut Hasher {
+        if self.key.is_none() {
+            let next = self.idempotency.keying().hasher();
+            let key = std::mem::replace(&mut self.hasher, next).finish();
+            // With the key before it, equal payloads of two keys cannot be told to be equal. A string can be encoded.
+            let _ = self.hasher.part(&key.to_string());
+            self.key = Some(key);
+        }
+        &mut self.hasher
+    }
+
+    fn invalid(&self, what: &str) -> Error {
+        let site = Site {
+            endpoint: self.endpoint.clone(),
+            fingerprint: None,
+        };
+        let what = format!("{what} could not be serialized, so the body did not run");
+        let error = Error::InvalidKey(Failure::new(site, what, None));
+        refused(self.idempotency.observers(), error)
+    }
+
     fn lease(self) -> Result<Arc<Lease>, Error> {
         let known = self.idempotency.known();
         let policy = known.effective(&self.endpoint, self.policy);
-        let fingerprint = self.hasher.finish();
+        let (fingerprint, payload) = match self.key {
+            Some(key) => (key, Some(self.hasher.finish())),
+            None => (self.hasher.finish(), None),
+        };
         let key = self.idempotency.key(&self.endpoint, &fingerprint);
+        let flight = Flight::new(key, payload);
         let site = Site {
             endpoint: self.endpoint,
             fingerprint: Some(fingerprint),
         };
         match policy.times() {
-            Ok(times) => Ok(Lease::new(self.idempotency, site, key, policy, times)),
-            Err(why) => Err(Error::InvalidPolicy(Failure::new(site, why, None))),
-        }
-    }
-}
-
-/// A claim that was sent.
-struct Claiming<'a> {
-    lease: &'a Arc<Lease>,
-    /// The first send that may have been applied, unless its answer is conclusive.
-    since: Option<Instant>,
-}
-
-impl<'a> Claiming<'a> {
-    fn new(lease: &'a Arc<Lease>) -> Self {
-        Self { lease, since: None }
-    }
-
-    fn send(&mut self) -> Sending<'a, Claim> {
-        self.since.get_or_insert_with(Instant::now);
-        let lease = self.lease;
-        let store = lease.idempotency.store();
-        store.claim(&lease.key, &lease.record, lease.times.expiry)
-    }
-
-    /// Begins the lease; returns when it ends, which must leave time for a body.
-    fn begun(&self) -> Option<Instant> {
-        self.since.map(|since| self.lease.begin(since))
-    }
-
-    /// Deals with any first answer but a plain yes.
-    async fn go_on(mut self, mut answer: Result<Claim, StoreError>) -> Result<Guard, Error> {
-        let lease = self.lease;
-        let mut tries = Tries::after_the_first(lease.idempotency.deadline());
-        let mut earlier = None;
-        let trouble = loop {
-            let error = match answer {
-                Ok(Claim::Claimed) if self.begun() > Some(Instant::now()) => {
-                    self.since = None;
-                    return Ok(Guard::Claim);
-                }
-                Ok(Claim::Claimed) => {
-                    let late = "the claim was answered only after its lease had ended";
-                    break StoreError::new(StoreErrorKind::Unknown, late);
-                }
-                Ok(Claim::Taken(other)) => {
-                    self.since = None;
-                    return Err(taken(lease, &other));
-                }
-                Err(error) => error,
-            };
-            if error.kind() != StoreErrorKind::Unknown {
-                self.since = earlier;
+            Ok(times) => Ok(Lease::new(self.idempotency, site, flight, policy, times)),
+            Err(why) => {
+                let error = Error::InvalidPolicy(Failure::new(site, why, None));
+                Err(refused(self.idempotency.observers(), error))
             }
-            match error.kind() {
-                StoreErrorKind::Misconfigured => {
-                    return Err(Error::store(lease.site.clone(), error));
-                }
-                StoreErrorKind::Full => {
-                    // A full store still reads: a duplicate gets its own answer.
-                    let standing = lease.idempotency.store().get(&lease.key);
-                    match tries.once(standing).await {
-                        Ok(Some(entry)) if entry.value == lease.record => {
-                            answer = Ok(Claim::Claimed);
-                            continue;
-                        }
-                        Ok(Some(entry)) => return Err(taken(lease, &entry.value)),
-                        Ok(None) | Err(_) => break error,
-                    }
-                }
-                _ if !tries.again().await => break error,
-                _ => {}
-            }
-            earlier = self.since;
-            answer = tries.once(self.send()).await;
-        };
-        match lease.policy.on_store_error.unwrap_or_default() {
-            OnStoreError::Refuse => Err(Error::store(lease.site.clone(), trouble)),
-            OnStoreError::Run => Ok(self.unguarded(&trouble)),
-        }
-    }
-
-    fn unguarded(mut self, trouble: &StoreError) -> Guard {
-        tracing::error!(
-            target: "idempotence",
-            endpoint = %self.lease.site.endpoint,
-            key = ?self.lease.site.fingerprint,
-            error = trouble as &dyn StdError,
-            "the store is unavailable; the body runs unguarded"
-        );
-        self.begun();
-        let perhaps_put = self.since.take().is_some();
-        Guard::None { perhaps_put }
-    }
-}
-
-impl Drop for Claiming<'_> {
-    fn drop(&mut self) {
-        // Its lease is begun, so that it is withdrawn for as long as it may stand in the way.
-        if self.begun().is_some() {
-            settle::hand_over(Arc::clone(self.lease), Ending::Withdraw);
         }
     }
 }
 
-fn taken(lease: &Lease, bytes: &[u8]) -> Error {
-    let site = lease.site.clone();
-    match Record::read(bytes) {
-        Some(record) => Error::taken(site, &record, lease.policy.release != Release::Never),
-        None => Error::ForeignRecord(Failure::new(
-            site,
-            "something stands under the key that this version did not write, so the body did not run; \
-             choose another prefix, or remove the key",
-            None,
-        )),
-    }
+/// Tells of a call that ended before it had a lease.
+fn refused(observers: &Observers, error: Error) -> Error {
+    observers.tell(&Event::refused(&error));
+    error
 }

@@ -164,13 +164,21 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
 /// Why a kept result cannot be given to a duplicate.
 ///
 /// No more than that, on purpose: the messages of `serde` may quote the value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undecodable {
-    #[error("the stored result cannot be read as the result type of the function")]
     Mismatch,
     #[cfg(not(feature = "msgpack"))]
-    #[error("the stored result is MessagePack, and this build has not the feature `msgpack`")]
     MessagePack,
+}
+
+impl Undecodable {
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Self::Mismatch => "it cannot be read as the type that the function returns",
+            #[cfg(not(feature = "msgpack"))]
+            Self::MessagePack => "it is MessagePack, and this build has not the feature `msgpack`",
+        }
+    }
 }
 
 /// Reads what [`encode`] has written.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
+use crate::error::{Error, Failure, Site};
 use crate::fingerprint::{Digest, Keying};
 
 /// One guarded function. Equal names join on purpose.
@@ -20,6 +21,27 @@ impl Endpoint {
     /// The endpoint of a function without one, from the type name of a closure in it.
     pub fn at(path: &'static str) -> Self {
         Self(Cow::Borrowed(derived(path)))
+    }
+
+    /// The endpoint of a name that is data; it must be one that the option `name` could have.
+    pub(crate) fn named_at_run_time(name: Cow<'static, str>) -> Result<Self, Error> {
+        let fits = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
+        if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
+            return Ok(Self(name));
+        }
+        let shown: String = name.chars().take(LONGEST_NAME).collect();
+        Err(unfit(format!(
+            "`{}` cannot name an endpoint: use 1 to {LONGEST_NAME} of `A-Z a-z 0-9 . _ -`",
+            shown.escape_debug()
+        )))
+    }
+
+    /// The endpoint that calls have gone by, with the option `name` or without.
+    pub(crate) fn called(name: &str) -> Result<Self, Error> {
+        if (1..=LONGEST).contains(&name.len()) && !name.contains(char::is_control) {
+            return Ok(Self(Cow::Owned(name.to_owned())));
+        }
+        Err(unfit("no endpoint has such a name".to_owned()))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -43,6 +65,14 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&*self.0, f)
     }
+}
+
+fn unfit(why: String) -> Error {
+    let site = Site {
+        endpoint: Endpoint::named("?"),
+        fingerprint: None,
+    };
+    Error::InvalidKey(Failure::new(site, why, None))
 }
 
 /// The name for a path, made once and kept for the life of the process: there are as many as there
@@ -110,6 +140,9 @@ fn without_arguments(function: &str) -> &str {
     }
     function
 }
+
+/// As long as the attribute's option `name` may be.
+const LONGEST_NAME: usize = 128;
 
 /// Leaves room for the prefix and the digest in a key of 512 bytes.
 const LONGEST: usize = 200;

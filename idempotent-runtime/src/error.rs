@@ -3,11 +3,15 @@
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::endpoint::Endpoint;
 use crate::fingerprint::Fingerprint;
-use crate::record::{Record, State};
+use crate::lease::Lease;
+use crate::observe::EventKind;
+use crate::policy::Release;
+use crate::record::{Kept, Record, State, Stored};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Why a guarded call did not run its body, or was stopped in it.
@@ -111,25 +115,90 @@ impl Error {
         }
     }
 
-    pub(crate) fn taken(site: Site, record: &Record<'_>, marks_the_end: bool) -> Self {
+    /// What a call is told whose key has this record; `running` says that the call which put it runs for certain.
+    pub(crate) fn taken(lease: &Arc<Lease>, record: &Record<'_>, running: bool) -> Self {
         let state = match record.state {
             State::Done => DuplicateState::Done,
-            State::Running if marks_the_end => DuplicateState::Running,
+            State::Running if running || lease.policy.release != Release::Never => {
+                DuplicateState::Running
+            }
             State::Running => DuplicateState::Unknown,
         };
         let now = SystemTime::now();
-        let duplicate = Duplicate(Box::new(Known {
-            site,
+        let mut known = Box::new(Known {
+            site: lease.site.clone(),
             state,
             holder: record.holder.to_owned(),
             age: record.age(now),
             retry_after: record.left(now),
-        }));
-        match state {
-            DuplicateState::Running => Self::InProgress(duplicate),
-            DuplicateState::Done => Self::AlreadyDone(duplicate),
-            DuplicateState::Unknown => Self::Taken(duplicate),
+            result: FirstResult::NotAsked,
+        });
+        if record.differs_from(lease.flight.payload.as_ref()) {
+            return Self::PayloadMismatch(Duplicate(known));
         }
+        match state {
+            DuplicateState::Running => Self::InProgress(Duplicate(known)),
+            DuplicateState::Unknown => Self::Taken(Duplicate(known)),
+            DuplicateState::Done if !lease.policy.replay => Self::AlreadyDone(Duplicate(known)),
+            DuplicateState::Done => {
+                known.result = match record.kept() {
+                    Kept::Nothing => FirstResult::NotAsked,
+                    Kept::Result(stored) => FirstResult::Stored(stored, Asking(Arc::clone(lease))),
+                    Kept::TooLarge => FirstResult::Unavailable("it was too large to be kept"),
+                    Kept::Unencodable => FirstResult::Unavailable("it could not be written"),
+                    Kept::Unreadable => {
+                        FirstResult::Unavailable("it was stored by a later version")
+                    }
+                };
+                match known.result {
+                    FirstResult::Unavailable(_) => Self::ResultUnavailable(Duplicate(known)),
+                    _ => Self::AlreadyDone(Duplicate(known)),
+                }
+            }
+        }
+    }
+
+    /// Whether it is told of as ended only when its result was looked at.
+    pub(crate) fn has_result(&self) -> bool {
+        self.duplicate()
+            .is_some_and(|duplicate| duplicate.stored().is_some())
+    }
+
+    /// The outcome that `answer` makes of the first call's result; if there is none, this as it is told then.
+    pub(crate) fn replayed<R>(
+        self,
+        answer: impl FnOnce(&Duplicate) -> Option<Result<R, &'static str>>,
+    ) -> Result<R, Self> {
+        let lease = match self.duplicate().map(|duplicate| &duplicate.0.result) {
+            Some(FirstResult::Stored(_, Asking(lease))) => Arc::clone(lease),
+            _ => return Err(self),
+        };
+        let error = match (self.duplicate().and_then(answer), self.into_duplicate()) {
+            (Some(Ok(outcome)), _) => {
+                lease.ended(EventKind::Replayed);
+                return Ok(outcome);
+            }
+            (Some(Err(why)), Ok(mut duplicate)) => {
+                duplicate.0.result = FirstResult::Unavailable(why);
+                Self::ResultUnavailable(duplicate)
+            }
+            (_, Ok(mut duplicate)) => {
+                duplicate.0.result = FirstResult::NotAsked;
+                Self::AlreadyDone(duplicate)
+            }
+            (_, Err(error)) => error,
+        };
+        lease.refused(&error);
+        Err(error)
+    }
+
+    pub(crate) fn foreign(site: Site) -> Self {
+        Self::ForeignRecord(Failure::new(
+            site,
+            "something stands under the key that this version did not write, so the body did not run; \
+             choose another prefix, or remove the key",
+            None,
+        ))
     }
 
     pub(crate) fn store(site: Site, source: StoreError) -> Self {
@@ -186,6 +255,14 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.content() {
+            Ok(duplicate) if matches!(self, Self::PayloadMismatch(_)) => write!(
+                f,
+                "{} was made with another payload (by {}, {:.1?} ago); \
+                 a new request needs a key of its own",
+                duplicate.0.site,
+                duplicate.holder(),
+                duplicate.age(),
+            ),
             Ok(duplicate) => duplicate.fmt(f),
             Err(failure) => failure.fmt(f),
         }
@@ -210,6 +287,25 @@ struct Known {
     holder: String,
     age: Duration,
     retry_after: Duration,
+    result: FirstResult,
+}
+
+/// What there is of the result of the call that has the key.
+#[derive(Debug, Clone)]
+enum FirstResult {
+    NotAsked,
+    Unavailable(&'static str),
+    Stored(Stored, Asking),
+}
+
+/// The call that asks for a result, and is told of as ended once it is known whether it can be given.
+#[derive(Clone)]
+struct Asking(Arc<Lease>);
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 /// How far the equal call has come.
@@ -249,6 +345,13 @@ impl Duplicate {
     pub fn retry_after(&self) -> Duration {
         self.0.retry_after
     }
+
+    pub(crate) fn stored(&self) -> Option<&Stored> {
+        match &self.0.result {
+            FirstResult::Stored(stored, _) => Some(stored),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Duplicate {
@@ -259,7 +362,14 @@ impl fmt::Display for Duplicate {
             holder,
             age,
             retry_after,
+            result,
         } = &*self.0;
+        if let FirstResult::Unavailable(why) = result {
+            return write!(
+                f,
+                "{site} is already done (by {holder}, {age:.1?} ago), but its result cannot be given: {why}"
+            );
+        }
         match state {
             DuplicateState::Running => write!(
                 f,
@@ -381,6 +491,7 @@ impl Error {
                 holder: "web-3:4242".to_owned(),
                 age: Duration::from_secs(5),
                 retry_after: Duration::from_millis(28_500),
+                result: FirstResult::NotAsked,
             }))
         };
         let failure = || {

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::error::{Error, Failure};
-use crate::finish::Finish;
+use crate::idempotency::Idempotency;
 use crate::lease::Lease;
+use crate::observe::EventKind;
 use crate::policy::{OnCancel, OnLeaseLost};
+use crate::record::Kept;
+use crate::replay::Keeping;
 use crate::settle::{self, Ending};
 
 /// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`).
@@ -24,6 +27,26 @@ pub struct Held {
     /// The claim was won a moment ago, so its lease needs no look at the clock.
     fresh: bool,
     polling: bool,
+}
+
+/// How a body ended.
+#[derive(Debug)]
+pub struct End {
+    success: bool,
+    kept: Kept,
+}
+
+impl End {
+    pub(crate) fn new(success: bool, kept: Kept) -> Self {
+        Self { success, kept }
+    }
+}
+
+impl From<bool> for End {
+    /// With a success or not, and nothing kept of it.
+    fn from(success: bool) -> Self {
+        Self::new(success, Kept::Nothing)
+    }
 }
 
 /// What protects a body.
@@ -57,7 +80,7 @@ impl Held {
             return Poll::Ready(Err(error));
         }
         self.polling = true;
-        let polled = body.poll(cx);
+        let polled = self.lease.span.in_scope(|| body.poll(cx));
         self.polling = false;
         match polled {
             Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
@@ -78,8 +101,8 @@ impl Held {
     /// # Cancellation
     ///
     /// The outcome of the call is known, so what is left to send is sent without the caller.
-    pub fn settle(mut self, success: bool) -> impl Future<Output = ()> + Send {
-        let attended = self.end(success).map(|ending| {
+    pub fn settle(mut self, end: impl Into<End>) -> impl Future<Output = ()> + Send {
+        let attended = self.end(&end.into()).map(|ending| {
             let lease = Arc::clone(&self.lease);
             settle::attended(lease, ending)
         });
@@ -90,25 +113,22 @@ impl Held {
         }
     }
 
-    /// Runs the body and settles, in a task of its own once the caller has dropped the future.
-    pub fn finish<R: Send + 'static>(
-        self,
-        body: Pin<Box<dyn Future<Output = R> + Send>>,
-        success: fn(&R) -> bool,
-    ) -> Finish<R> {
-        let idempotency = self.lease.idempotency.clone();
-        Finish::new(idempotency, self.run(body, success))
+    /// Polls the body to its end, unless the lease is over before.
+    pub(crate) async fn run<F: Future + ?Sized>(
+        mut self,
+        mut body: Pin<Box<F>>,
+    ) -> Result<(Self, F::Output), Error> {
+        let outcome = poll_fn(|context| self.poll_body(context, body.as_mut())).await?;
+        Ok((self, outcome))
     }
 
-    async fn run<R>(
-        mut self,
-        mut body: Pin<Box<dyn Future<Output = R> + Send>>,
-        success: fn(&R) -> bool,
-    ) -> Result<R, Error> {
-        let outcome = poll_fn(|context| self.poll_body(context, body.as_mut())).await?;
-        drop(body);
-        self.settle(success(&outcome)).await;
-        Ok(outcome)
+    /// How a result is to be kept, if it is.
+    pub(crate) fn keeping(&self) -> Keeping {
+        self.lease.idempotency.keeping()
+    }
+
+    pub(crate) fn idempotency(&self) -> &Idempotency {
+        &self.lease.idempotency
     }
 
     /// Why the body must not be polled any more, if so.
@@ -122,48 +142,75 @@ impl Held {
             return None;
         }
         self.guard = Guard::Over;
-        Some(Error::LeaseLost(Failure::new(
+        let error = Error::LeaseLost(Failure::new(
             self.lease.site.clone(),
             format!(
                 "the lease was lost because {why}, so the body was stopped; \
                  its work may be done or not"
             ),
             None,
-        )))
+        ));
+        self.lease.refused(&error);
+        Some(error)
     }
 
     /// What is left to send with the caller waiting.
-    fn end(&mut self, success: bool) -> Option<Ending> {
+    fn end(&mut self, end: &End) -> Option<Ending> {
+        self.lease.ended(if end.success {
+            EventKind::Executed
+        } else {
+            EventKind::Failed
+        });
+        if let Some(why) = end.kept.why_not() {
+            self.lease
+                .tell(EventKind::NotKept, |event| event.because(why));
+        }
         let guard = std::mem::replace(&mut self.guard, Guard::Over);
         let ending = match guard {
-            Guard::Claim => self.lease.begin_settling(success),
-            Guard::None { perhaps_put: true } => self.lease.ending(success),
+            Guard::Claim => self.lease.begin_settling(end.success, &end.kept),
+            Guard::None { perhaps_put: true } => self.lease.ending(end.success, &end.kept),
             Guard::None { perhaps_put: false } | Guard::Over => None,
         };
         match ending {
             Some(ending) if guard == Guard::Claim => return Some(ending),
             // The store was unavailable before the body: the caller does not wait for it again.
             Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
-            None => drop(self.lease.end()),
+            None => self.over(),
         }
         None
+    }
+
+    /// Nothing is sent any more.
+    fn over(&self) {
+        self.lease.end();
+        self.lease.leave(None);
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if matches!(self.guard, Guard::Over | Guard::None { perhaps_put: false }) {
-            return;
-        }
         // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
         let panicked = self.polling || std::thread::panicking();
+        if self.guard != Guard::Over {
+            self.lease.ended(if panicked {
+                EventKind::Panicked
+            } else {
+                EventKind::Cancelled
+            });
+        }
+        match self.guard {
+            Guard::Over => return,
+            Guard::None { perhaps_put: false } => return self.over(),
+            Guard::Claim | Guard::None { perhaps_put: true } => {}
+        }
         let ending = match self.lease.policy.on_cancel {
             OnCancel::Release if !panicked => Some(Ending::Remove),
             _ => self.lease.as_long_as_ttl(),
         };
         let lost = self.lease.end();
-        if let Some(ending) = ending.filter(|_| !lost) {
-            settle::hand_over(Arc::clone(&self.lease), ending);
+        match ending.filter(|_| !lost) {
+            Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
+            None => self.lease.leave(None),
         }
     }
 }

@@ -5,12 +5,15 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::codec::Codec;
 use crate::drain::Unattended;
 use crate::endpoint::Endpoint;
 use crate::endpoints::KnownEndpoints;
 use crate::error::SetupError;
 use crate::fingerprint::{Digest, Fingerprint, Keying};
+use crate::flight::Flights;
 use crate::observe::{Observer, Observers};
+use crate::replay::Keeping;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -37,6 +40,8 @@ struct Inner {
     prefix: String,
     keying: Keying,
     deadline: Duration,
+    keeping: Keeping,
+    flights: Flights,
     observers: Observers,
     unattended: Arc<Unattended>,
     known: KnownEndpoints,
@@ -180,6 +185,14 @@ impl Idempotency {
         self.0.deadline
     }
 
+    pub(crate) fn keeping(&self) -> Keeping {
+        self.0.keeping
+    }
+
+    pub(crate) fn flights(&self) -> &Flights {
+        &self.0.flights
+    }
+
     pub(crate) fn observers(&self) -> &Observers {
         &self.0.observers
     }
@@ -211,6 +224,7 @@ impl fmt::Debug for Idempotency {
             .field("prefix", &self.0.prefix)
             .field("keying", &self.0.keying)
             .field("deadline", &self.0.deadline)
+            .field("keeping", &self.0.keeping)
             .finish_non_exhaustive()
     }
 }
@@ -230,6 +244,7 @@ pub struct Builder {
     digest: Digest,
     secret: Option<Secret>,
     deadline: Duration,
+    keeping: Keeping,
     observers: Observers,
     settings: Option<Settings>,
 }
@@ -250,6 +265,7 @@ impl Builder {
             digest: Digest::default(),
             secret: None,
             deadline: Duration::from_secs(1),
+            keeping: Keeping::default(),
             observers: Observers::default(),
             settings: None,
         }
@@ -278,6 +294,21 @@ impl Builder {
     /// included. Default: 1 s.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Sets how the results of `replay` are written from now on. Those of any codec are read. Default: JSON.
+    pub fn codec(mut self, codec: Codec) -> Self {
+        self.keeping.codec = codec;
+        self
+    }
+
+    /// Sets how large a result of `replay` may be to be kept, in bytes as it is written. Default: 1 MiB.
+    ///
+    /// The call of a larger one succeeds; its duplicates are refused with
+    /// [`Error::ResultUnavailable`](crate::Error::ResultUnavailable), and the body is not run again.
+    pub fn largest_result(mut self, bytes: usize) -> Self {
+        self.keeping.most = bytes;
         self
     }
 
@@ -337,6 +368,8 @@ impl Builder {
                 None => Keying::new(self.digest),
             },
             deadline: self.deadline,
+            keeping: self.keeping,
+            flights: Flights::default(),
             observers: self.observers,
             unattended: Arc::default(),
             known,

@@ -9,13 +9,16 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
+use tracing::Span;
 
 pub(crate) mod keeper;
 
-use crate::error::Site;
+use crate::error::{Error, Site};
+use crate::flight::Flight;
 use crate::idempotency::Idempotency;
+use crate::observe::{self, Event, EventKind};
 use crate::policy::{OnLeaseLost, Policy, Release, Times};
-use crate::record::{Owner, State, line};
+use crate::record::{self, Kept, Owner};
 use crate::settle::{self, Ending};
 use crate::store::{StoreError, StoreErrorKind, Swap};
 use crate::tries::Try;
@@ -24,10 +27,13 @@ use keeper::{Keeper, Slot};
 pub(crate) struct Lease {
     pub(crate) idempotency: Idempotency,
     pub(crate) site: Site,
-    pub(crate) key: String,
+    pub(crate) flight: Arc<Flight>,
     pub(crate) record: Bytes,
     pub(crate) policy: Policy,
     pub(crate) times: Times,
+    pub(crate) span: Span,
+    /// When the call was made, if anybody wants to know how long it takes.
+    made: Option<Instant>,
     owner: Owner,
     standing: Mutex<Standing>,
 }
@@ -60,16 +66,33 @@ impl Lease {
     pub(crate) fn new(
         idempotency: Idempotency,
         site: Site,
-        key: String,
+        flight: Arc<Flight>,
         policy: Policy,
         times: Times,
     ) -> Arc<Self> {
+        let span = observe::span(&site);
+        let made = idempotency.observers().timed().then(Instant::now);
+        Self::with(idempotency, site, flight, policy, times, span, made)
+    }
+
+    fn with(
+        idempotency: Idempotency,
+        site: Site,
+        flight: Arc<Flight>,
+        policy: Policy,
+        times: Times,
+        span: Span,
+        made: Option<Instant>,
+    ) -> Arc<Self> {
         let owner = Owner::random();
+        let payload = flight.payload.as_ref();
         Arc::new(Self {
             idempotency,
             site,
-            key,
-            record: line(State::Running, owner, SystemTime::now(), times.expiry),
+            span,
+            made,
+            record: record::running(owner, payload, SystemTime::now(), times.expiry),
+            flight,
             policy,
             times,
             owner,
@@ -85,6 +108,55 @@ impl Lease {
                 slot: None,
             }),
         })
+    }
+
+    /// The same call with an owner made anew: what a call claims with that was told that its key is taken.
+    pub(crate) fn again(&self) -> Arc<Self> {
+        Self::with(
+            self.idempotency.clone(),
+            self.site.clone(),
+            Arc::clone(&self.flight),
+            self.policy,
+            self.times,
+            self.span.clone(),
+            self.made,
+        )
+    }
+
+    /// Tells what happened beside the end of the call.
+    pub(crate) fn tell<'a>(&'a self, kind: EventKind, more: impl FnOnce(Event<'a>) -> Event<'a>) {
+        let event = Event::new(&self.site, kind);
+        self.idempotency.observers().tell(&more(event));
+    }
+
+    /// Tells how the call ended.
+    pub(crate) fn ended(&self, kind: EventKind) {
+        self.ended_by(Event::new(&self.site, kind));
+    }
+
+    /// Tells that the call ended with this error.
+    pub(crate) fn refused(&self, error: &Error) {
+        self.ended_by(Event::refused(error));
+    }
+
+    fn ended_by(&self, event: Event<'_>) {
+        self.span.record("outcome", event.kind().as_str());
+        let took = self.made.map(|made| made.elapsed());
+        self.idempotency.observers().tell(&event.lasted(took));
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.flight.key
+    }
+
+    /// Enters the calls that are under way in this process; if an equal one is, answers with that.
+    pub(crate) fn enter(&self) -> Option<Arc<Flight>> {
+        self.idempotency.flights().enter(&self.flight)
+    }
+
+    /// Tells those who follow this call that it is over, and what stands in the store, if that is known.
+    pub(crate) fn leave(&self, found: Option<Bytes>) {
+        self.idempotency.flights().leave(&self.flight, found);
     }
 
     /// Counts the lease from `since`; returns when it ends.
@@ -180,7 +252,7 @@ impl Lease {
             .deadline()
             .min(good_until.duration_since(sent));
         let store = self.idempotency.store();
-        let renewal = store.replace(&self.key, &self.record, &self.record, self.times.expiry);
+        let renewal = store.replace(self.key(), &self.record, &self.record, self.times.expiry);
         // A store is somebody else's code: its panic must not end the keeper of all other claims.
         let answer = AssertUnwindSafe(Try::new(renewal, limit));
         let answer = answer.catch_unwind().await.unwrap_or_else(|_| {
@@ -228,18 +300,12 @@ impl Lease {
         self.schedule(&mut standing, due);
         drop(standing);
         if first {
-            tracing::warn!(
-                target: "idempotence",
-                endpoint = %self.site.endpoint,
-                key = ?self.site.fingerprint,
-                error = &failed as &dyn std::error::Error,
-                "a claim could not be renewed; it is tried again until its lease ends"
-            );
+            self.tell(EventKind::RenewalFailed, |event| event.caused_by(&failed));
         }
     }
 
     /// What a settled call sends, from here on; `None` if nothing.
-    pub(crate) fn begin_settling(&self, success: bool) -> Option<Ending> {
+    pub(crate) fn begin_settling(&self, success: bool, kept: &Kept) -> Option<Ending> {
         let mut standing = self.standing();
         let lost = matches!(standing.phase, Phase::Lost(_));
         if !lost {
@@ -247,7 +313,7 @@ impl Lease {
         }
         standing.waker = None;
         drop(standing);
-        match self.ending(success) {
+        match self.ending(success, kept) {
             // Its work is done all the same: recording it cannot harm, another's record stays.
             Some(complete @ Ending::Complete(_)) if lost => Some(complete),
             _ if lost => None,
@@ -255,20 +321,20 @@ impl Lease {
         }
     }
 
-    /// The end of a call by the table of `release`.
-    pub(crate) fn ending(&self, success: bool) -> Option<Ending> {
-        match (self.policy.release, success) {
-            (Release::Always, _) | (Release::OnError, false) => Some(Ending::Remove),
-            (Release::OnError, true) => Some(Ending::Complete(line(
-                State::Done,
-                self.owner,
-                SystemTime::now(),
-                self.times.ttl,
-            ))),
-            (Release::Never, _) => {
-                let over = Instant::now() >= self.standing().since + self.times.ttl;
-                if over {
+    /// The end of a call by the table of `release`. A failure of which something is kept stays as a success does.
+    pub(crate) fn ending(&self, success: bool, kept: &Kept) -> Option<Ending> {
+        let stays = success || matches!(kept, Kept::Result(_));
+        match self.policy.release {
+            Release::Always => Some(Ending::Remove),
+            Release::OnError if !stays => Some(Ending::Remove),
+            Release::OnError => Some(self.complete(self.times.ttl, kept)),
+            Release::Never => {
+                let taken_until = self.taken_until();
+                let left = taken_until.duration_since(Instant::now());
+                if Instant::now() >= self.standing().since + self.times.ttl {
                     Some(Ending::Remove)
+                } else if stays && self.policy.replay {
+                    Some(self.complete(left, kept))
                 } else {
                     self.as_long_as_ttl()
                 }
@@ -276,11 +342,35 @@ impl Lease {
         }
     }
 
+    fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
+        let payload = self.flight.payload.as_ref();
+        let now = SystemTime::now();
+        Ending::Complete(record::done(self.owner, payload, now, lasts, kept))
+    }
+
+    /// How long the record of a call that is done stands from now on.
+    pub(crate) fn done_for(&self) -> Duration {
+        match self.policy.release {
+            Release::Never => {
+                let left = self.taken_until().duration_since(Instant::now());
+                left.max(SHORTEST)
+            }
+            _ => self.times.ttl,
+        }
+    }
+
+    /// When the key is free at the latest, with `release = false`.
+    fn taken_until(&self) -> Instant {
+        self.standing().since + self.times.expiry
+    }
+
     /// With `release = false`, a renewed claim is taken back to `ttl` after the claim.
     pub(crate) fn as_long_as_ttl(&self) -> Option<Ending> {
         let standing = self.standing();
         let renewed = self.policy.release == Release::Never && standing.renewed;
-        renewed.then(|| Ending::Hold(standing.since + self.times.expiry))
+        let since = standing.since;
+        drop(standing);
+        renewed.then(|| Ending::Hold(since + self.times.expiry))
     }
 
     /// Notes when the record of a call that is over is to end.
@@ -308,13 +398,8 @@ impl Lease {
         standing.phase = Phase::Lost(why);
         let waker = standing.waker.take();
         drop(standing);
-        tracing::error!(
-            target: "idempotence",
-            endpoint = %self.site.endpoint,
-            key = ?self.site.fingerprint,
-            on_lease_lost = ?self.policy.on_lease_lost,
-            "lease lost because {why}; an equal call may run beside this one"
-        );
+        self.leave(None);
+        self.tell(EventKind::Overrun, |event| event.because(why));
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -338,6 +423,9 @@ const NOT_IN_TIME: &str = "it was not renewed in time";
 
 /// An instant in the past, for a lease that has no beginning yet. Looking it up once is cheaper than a clock.
 static NOT_BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The shortest time to live that a store takes.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The longest pause between two tries to renew one claim.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ pub mod testkit;
 pub mod tonic;
 
 mod call;
+mod claiming;
 mod client;
 mod codec;
 mod drain;
@@ -17,6 +18,7 @@ mod endpoint;
 mod endpoints;
 mod error;
 mod finish;
+mod flight;
 mod held;
 mod idempotency;
 mod lease;
@@ -25,10 +27,12 @@ mod once;
 mod outcome;
 mod policy;
 mod record;
+mod replay;
 mod settings;
 mod settle;
 mod text;
 mod tries;
+mod wait;
 
 #[doc(hidden)]
 pub mod private;
@@ -43,6 +47,7 @@ pub use observe::{Event, EventKind, Observer};
 pub use once::Once;
 pub use outcome::Outcome;
 pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+pub use replay::Replay;
 pub use settings::{Origin, Setting, Settings};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

@@ -64,15 +64,18 @@ impl<E: From<Error>> FromError for E {
     }
 }
 
-/// A `Result`, whatever its error type: what the option `error` needs.
+/// A `Result`, whatever its error type: what the options `error` and `replay_err` need.
 #[diagnostic::on_unimplemented(
-    message = "the option `error` of `#[idempotent]` needs a function that returns a `Result`, not `{Self}`",
+    message = "this option of `#[idempotent]` needs a function that returns a `Result`, not `{Self}`",
     label = "not a `Result`",
     note = "implement `idempotence::Outcome` for this type instead, and drop the option"
 )]
 pub trait Fallible<E>: Sized {
     /// Wraps the error.
     fn failed(error: E) -> Self;
+
+    /// The error, if this is one.
+    fn failure(&self) -> Option<&E>;
 
     /// Whether this is `Ok`.
     fn is_success(&self) -> bool;
@@ -81,6 +84,10 @@ pub trait Fallible<E>: Sized {
 impl<T, E> Fallible<E> for Result<T, E> {
     fn failed(error: E) -> Self {
         Err(error)
+    }
+
+    fn failure(&self) -> Option<&E> {
+        self.as_ref().err()
     }
 
     fn is_success(&self) -> bool {

@@ -164,6 +164,12 @@ impl Policy {
             (None, _) => self.ttl,
             (Some(_), _) => return Err("its lease is its ttl unless `release` is \"on_error\""),
         };
+        if self.replay && self.release == Release::Always {
+            return Err("`replay` does not go with `release = true`, which frees the key at once");
+        }
+        if self.ttl.is_zero() {
+            return Err("it has no ttl");
+        }
         if self.ttl < SHORTEST || lease < SHORTEST {
             return Err("a ttl or lease is shorter than a millisecond");
         }
@@ -183,6 +189,20 @@ impl Policy {
             expiry: lease + grace,
             renew_for,
         })
+    }
+}
+
+impl Policy {
+    /// How long a duplicate waits for the end of a running call.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.wait
+            .filter(|wait| !wait.is_zero())
+            .map(|wait| wait.min(LONGEST))
+    }
+
+    /// Whether the record of a call says when it is over.
+    pub(crate) fn marks_the_end(&self) -> bool {
+        self.release != Release::Never || self.replay
     }
 }
 
@@ -273,6 +293,7 @@ mod tests {
             Policy::new(secs(10)).lease(Duration::ZERO),
             Policy::new(secs(10)).lease(secs(5)).release(Release::Never),
             Policy::new(secs(10)).renew(Renew::Cap(secs(9))),
+            Policy::new(secs(10)).replay().release(Release::Always),
         ] {
             assert!(policy.times().is_err(), "{policy:?}");
         }

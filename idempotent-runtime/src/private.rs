@@ -3,10 +3,14 @@
 use std::any;
 use std::convert;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::error::{Duplicate, Error};
+use crate::finish::Finish;
 use crate::idempotency::Idempotency;
+use crate::replay::{Nothing, Storable, Values, ValuesAnd};
 
 pub use inventory;
 
@@ -18,12 +22,14 @@ pub use crate::fingerprint::KeyPart;
 pub use crate::held::Held;
 pub use crate::outcome::{Fallible, FromError, Outcome};
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+pub use crate::replay::{Keep, Replay};
 
-/// How a function of return type `R` says no, and what it calls a success.
-pub struct Returns<R, E> {
+/// How a function of return type `R` says no, what it calls a success, and what of it is kept for duplicates.
+pub struct Returns<R, E, K = Nothing> {
     convert: fn(Error) -> E,
     wrap: fn(E) -> R,
     success: fn(&R) -> bool,
+    keep: K,
 }
 
 /// The one place that asks for [`Outcome`], so that rustc complains once.
@@ -32,6 +38,7 @@ pub fn returns<R: Outcome>() -> Returns<R, Error> {
         convert: convert::identity,
         wrap: R::refused,
         success: R::is_success,
+        keep: Nothing,
     }
 }
 
@@ -41,10 +48,29 @@ pub fn returns_with<R: Fallible<E>, E>(error: fn(Error) -> E) -> Returns<R, E> {
         convert: error,
         wrap: R::failed,
         success: R::is_success,
+        keep: Nothing,
     }
 }
 
-impl<R, E> Returns<R, E> {
+/// Keeps the results for duplicates, for the option `replay`: the one place that asks for [`Replay`].
+pub fn replaying<R: Replay<Via>, E, Via>(returns: Returns<R, E>) -> Returns<R, E, Values<R>> {
+    returns.keeping(Values::new())
+}
+
+impl<R, E> Returns<R, E, Values<R>> {
+    /// Keeps chosen errors, too, for the option `replay_err`.
+    #[must_use]
+    pub fn replay_err<X>(self, chosen: fn(&X) -> bool) -> Returns<R, E, ValuesAnd<R, X>>
+    where
+        R: Fallible<X>,
+        X: Storable,
+    {
+        let values = self.keep;
+        self.keeping(values.and(chosen))
+    }
+}
+
+impl<R, E, K> Returns<R, E, K> {
     /// Replaces what counts as a success, for the option `success`.
     #[must_use]
     pub fn success(mut self, success: fn(&R) -> bool) -> Self {
@@ -52,31 +78,78 @@ impl<R, E> Returns<R, E> {
         self
     }
 
-    /// What a refused call returns.
-    pub fn refused(&self, error: Error) -> R {
-        (self.wrap)((self.convert)(error))
-    }
-
-    /// What a refused call returns, with a closure for duplicates: the option `on_duplicate`.
-    pub fn answered(&self, error: Error, answer: impl FnOnce(Duplicate) -> R) -> R {
-        match error.into_duplicate() {
-            Ok(duplicate) => answer(duplicate),
-            Err(error) => self.refused(error),
+    fn keeping<L>(self, keep: L) -> Returns<R, E, L> {
+        Returns {
+            convert: self.convert,
+            wrap: self.wrap,
+            success: self.success,
+            keep,
         }
-    }
-
-    /// Whether the body did its work.
-    pub fn succeeded(&self, outcome: &R) -> bool {
-        (self.success)(outcome)
-    }
-
-    /// The same as a plain function, for a body that may outlive its caller.
-    pub fn success_fn(&self) -> fn(&R) -> bool {
-        self.success
     }
 }
 
-impl<R, E> fmt::Debug for Returns<R, E> {
+impl<R, E, K: Keep<R>> Returns<R, E, K> {
+    /// What a call returns whose body did not run: the first call's result, or an error.
+    pub fn refused(&self, error: Error) -> R {
+        match self.replayed(error) {
+            Ok(outcome) => outcome,
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// The same, with a closure for duplicates: the option `on_duplicate`.
+    pub fn answered(&self, error: Error, answer: impl FnOnce(Duplicate) -> R) -> R {
+        match self.replayed(error).map_err(Error::into_duplicate) {
+            Ok(outcome) => outcome,
+            Err(Ok(duplicate)) => answer(duplicate),
+            Err(Err(error)) => self.failed(error),
+        }
+    }
+
+    fn replayed(&self, error: Error) -> Result<R, Error> {
+        error.replayed(|duplicate| self.keep.answer(duplicate))
+    }
+
+    fn failed(&self, error: Error) -> R {
+        (self.wrap)((self.convert)(error))
+    }
+
+    /// Ends a call whose body ended with `outcome`, which is looked at before anything is awaited.
+    pub fn settle(
+        &self,
+        held: Held,
+        outcome: &R,
+    ) -> impl Future<Output = ()> + Send + use<R, E, K> {
+        let success = (self.success)(outcome);
+        let end = self.keep.end(outcome, success, held.keeping());
+        held.settle(end)
+    }
+
+    /// Runs the body and settles, in a task of its own once the caller has dropped the future.
+    pub fn finish(self, held: Held, body: Pin<Box<dyn Future<Output = R> + Send>>) -> Finish<R>
+    where
+        R: Send + 'static,
+        E: 'static,
+        K: Send + Sync + 'static,
+    {
+        let idempotency = held.idempotency().clone();
+        Finish::new(idempotency, async move {
+            let (held, outcome) = held.run(body).await?;
+            self.settle(held, &outcome).await;
+            Ok(outcome)
+        })
+    }
+}
+
+impl<R, E, K: Copy> Clone for Returns<R, E, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, E, K: Copy> Copy for Returns<R, E, K> {}
+
+impl<R, E, K> fmt::Debug for Returns<R, E, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Returns").finish_non_exhaustive()
     }

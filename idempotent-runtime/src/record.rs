@@ -4,7 +4,9 @@
 //! idem1 R owner=0f1e… payload=- since=2026-11-21T09:30:00.250Z for=33000ms by=web-3:4242 codec=-
 //! ```
 //!
-//! The line of a running claim is written once and never changes, so it is its own compare value.
+//! The line of a running claim is written once and never changes, so it is its own compare value. Of a done call
+//! the codec says what follows: nothing (`-`, `too-large`, `unencodable`), or a result
+//! (`json:ok:0:9f86d081`: its form, whether it was an `Ok`, how many `Some` stand around it, and the tag of its type).
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -12,6 +14,9 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+
+use crate::codec::Form;
+use crate::fingerprint::Fingerprint;
 
 /// 128 random bits that one call made for itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,9 +35,77 @@ pub(crate) enum State {
     Done,
 }
 
-/// Writes the line of a record; `lasts` is the time to live that it is put with.
-pub(crate) fn line(state: State, owner: Owner, since: SystemTime, lasts: Duration) -> Bytes {
-    let mut line = String::with_capacity(160);
+/// What a record keeps of its call's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Nothing: the call is not over, or was not asked to.
+    Nothing,
+    /// Nothing, because it was larger than the handle allows.
+    TooLarge,
+    /// Nothing, because the codec cannot write it.
+    Unencodable,
+    /// Something that this version cannot read.
+    Unreadable,
+    /// The result.
+    Result(Stored),
+}
+
+impl Kept {
+    /// Why a result is not kept that was to be.
+    pub(crate) fn why_not(&self) -> Option<&'static str> {
+        match self {
+            Self::TooLarge => Some("it is larger than the handle allows"),
+            Self::Unencodable => Some("the codec cannot write it"),
+            Self::Nothing | Self::Unreadable | Self::Result(_) => None,
+        }
+    }
+}
+
+/// A result as it stands in a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// It is the error of a `Result`.
+    pub(crate) failure: bool,
+    pub(crate) schema: u32,
+    pub(crate) form: Form,
+    pub(crate) somes: u32,
+    pub(crate) bytes: Bytes,
+}
+
+/// Writes the record of a running call; `lasts` is the time to live that it is put with.
+pub(crate) fn running(
+    owner: Owner,
+    payload: Option<&Fingerprint>,
+    since: SystemTime,
+    lasts: Duration,
+) -> Bytes {
+    write(State::Running, owner, payload, since, lasts, &Kept::Nothing)
+}
+
+/// Writes the record of a call that is done, with what is kept of its result.
+pub(crate) fn done(
+    owner: Owner,
+    payload: Option<&Fingerprint>,
+    since: SystemTime,
+    lasts: Duration,
+    kept: &Kept,
+) -> Bytes {
+    write(State::Done, owner, payload, since, lasts, kept)
+}
+
+fn write(
+    state: State,
+    owner: Owner,
+    payload: Option<&Fingerprint>,
+    since: SystemTime,
+    lasts: Duration,
+    kept: &Kept,
+) -> Bytes {
+    let result: &[u8] = match kept {
+        Kept::Result(stored) => &stored.bytes,
+        _ => &[],
+    };
+    let mut line = String::with_capacity(224);
     line.push_str(VERSION);
     line.push_str(match state {
         State::Running => " R owner=",
@@ -42,15 +115,43 @@ pub(crate) fn line(state: State, owner: Owner, since: SystemTime, lasts: Duratio
     line.push_str(
         base16ct::lower::encode_str(&owner.0.to_be_bytes(), &mut hex).unwrap_or_default(),
     );
-    line.push_str(" payload=- since=");
+    line.push_str(" payload=");
+    match payload {
+        Some(payload) => payload.push_hex(&mut line),
+        None => line.push('-'),
+    }
+    line.push_str(" since=");
     push_time(&mut line, since);
     line.push_str(" for=");
     let lasts = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
     line.push_str(itoa::Buffer::new().format(lasts));
     line.push_str("ms by=");
     line.push_str(&HOLDER);
-    line.push_str(" codec=-\n");
-    Bytes::from(line)
+    line.push_str(" codec=");
+    push_kept(&mut line, kept);
+    line.push('\n');
+    let mut record = line.into_bytes();
+    record.extend_from_slice(result);
+    Bytes::from(record)
+}
+
+fn push_kept(line: &mut String, kept: &Kept) {
+    match kept {
+        Kept::Nothing => line.push('-'),
+        Kept::TooLarge => line.push_str("too-large"),
+        Kept::Unencodable | Kept::Unreadable => line.push_str("unencodable"),
+        Kept::Result(stored) => {
+            let side = if stored.failure { "err" } else { "ok" };
+            // Writing to a string cannot fail.
+            let _ = write!(
+                line,
+                "{}:{side}:{}:{:08x}",
+                stored.form.name(),
+                stored.somes,
+                stored.schema
+            );
+        }
+    }
 }
 
 /// Writes `2026-11-21T09:30:00.250Z`. The calendar is worked out once a second: done for every call, it
@@ -82,13 +183,17 @@ fn push_time(line: &mut String, time: SystemTime) {
 pub(crate) struct Record<'a> {
     pub(crate) state: State,
     pub(crate) holder: &'a str,
-    since: SystemTime,
+    pub(crate) since: SystemTime,
+    payload: Option<&'a str>,
     lasts: Duration,
+    codec: &'a str,
+    result: usize,
+    bytes: &'a Bytes,
 }
 
 impl<'a> Record<'a> {
     /// Reads a record; `None` if it is of another version or another program.
-    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn read(bytes: &'a Bytes) -> Option<Self> {
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let line = str::from_utf8(&bytes[..end]).ok()?;
         let mut fields = line.split(' ');
@@ -102,17 +207,62 @@ impl<'a> Record<'a> {
         };
         let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
         let owner = field("owner")?;
-        field("payload")?;
+        let payload = Some(field("payload")?).filter(|payload| *payload != "-");
         let since = humantime::parse_rfc3339(field("since")?).ok()?;
         let lasts = field("for")?.strip_suffix("ms")?.parse().ok()?;
         let holder = field("by")?;
-        field("codec")?;
+        let codec = field("codec")?;
         let whole = owner.len() == 32 && fields.next().is_none();
         whole.then_some(Self {
             state,
             holder,
             since,
+            payload,
             lasts: Duration::from_millis(lasts),
+            codec,
+            result: end + 1,
+            bytes,
+        })
+    }
+
+    /// Whether it was made with another payload. A call that names none, or that named none, agrees with all.
+    pub(crate) fn differs_from(&self, payload: Option<&Fingerprint>) -> bool {
+        match (self.payload, payload) {
+            (Some(one), Some(other)) => {
+                let mut hex = String::with_capacity(64);
+                other.push_hex(&mut hex);
+                one != hex
+            }
+            _ => false,
+        }
+    }
+
+    /// What is kept of the result.
+    pub(crate) fn kept(&self) -> Kept {
+        match self.codec {
+            "-" => Kept::Nothing,
+            "too-large" => Kept::TooLarge,
+            "unencodable" => Kept::Unencodable,
+            _ => self.stored().map_or(Kept::Unreadable, Kept::Result),
+        }
+    }
+
+    fn stored(&self) -> Option<Stored> {
+        let mut words = self.codec.split(':');
+        let form = Form::of(words.next()?)?;
+        let failure = match words.next()? {
+            "ok" => false,
+            "err" => true,
+            _ => return None,
+        };
+        let somes = words.next()?.parse().ok()?;
+        let schema = u32::from_str_radix(words.next()?, 16).ok()?;
+        words.next().is_none().then(|| Stored {
+            failure,
+            schema,
+            form,
+            somes,
+            bytes: self.bytes.slice(self.result..),
         })
     }
 
@@ -157,9 +307,9 @@ mod tests {
 
     #[test]
     fn the_line_is_frozen() {
-        let line = line(
-            State::Running,
+        let line = running(
             Owner(0x0f1e_2d3c),
+            None,
             at(1_795_253_400_250),
             Duration::from_secs(33),
         );
@@ -175,14 +325,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let line = line(
-            State::Done,
-            Owner::random(),
-            at(5000),
-            Duration::from_mins(1),
-        );
+        let minute = Duration::from_mins(1);
+        let line = done(Owner::random(), None, at(5000), minute, &Kept::Nothing);
         let record = Record::read(&line).unwrap();
         assert_eq!(record.state, State::Done);
+        assert_eq!(record.kept(), Kept::Nothing);
         assert_eq!(record.holder, *HOLDER);
         assert_eq!(record.age(at(7000)), Duration::from_secs(2));
         assert_eq!(record.left(at(7000)), Duration::from_secs(58));
@@ -198,19 +345,14 @@ mod tests {
             at(253_402_300_799_999),
             at(999_999_999_999_999),
         ] {
-            let line = line(State::Running, Owner::random(), since, Duration::MAX);
+            let line = running(Owner::random(), None, since, Duration::MAX);
             assert!(Record::read(&line).is_some(), "{line:?}");
         }
     }
 
     #[test]
     fn foreign_bytes_are_not_a_record() {
-        let good = line(
-            State::Running,
-            Owner::random(),
-            at(5000),
-            Duration::from_mins(1),
-        );
+        let good = running(Owner::random(), None, at(5000), Duration::from_mins(1));
         let good = str::from_utf8(&good).unwrap();
         for foreign in [
             "",
@@ -222,8 +364,94 @@ mod tests {
             &good.replace("codec=-", "codec=- more=1"),
             good.trim_end(),
         ] {
-            assert_eq!(Record::read(foreign.as_bytes()), None, "{foreign:?}");
+            let foreign = Bytes::copy_from_slice(foreign.as_bytes());
+            assert_eq!(Record::read(&foreign), None, "{foreign:?}");
         }
-        assert_eq!(Record::read(&[0xff, b'\n']), None);
+        assert_eq!(Record::read(&Bytes::from_static(&[0xff, b'\n'])), None);
+    }
+
+    fn result(bytes: &'static [u8]) -> Kept {
+        Kept::Result(Stored {
+            failure: true,
+            schema: 0x9f_86d0,
+            form: Form::Json,
+            somes: 2,
+            bytes: Bytes::from_static(bytes),
+        })
+    }
+
+    #[test]
+    fn the_line_before_a_result_is_frozen() {
+        let payload = Fingerprint::of(&(42,)).unwrap();
+        let minute = Duration::from_mins(1);
+        let kept = result(b"[1,\n2]");
+        let record = done(Owner(1), Some(&payload), at(250), minute, &kept);
+        let expected = format!(
+            "idem1 D owner=00000000000000000000000000000001 payload={payload} \
+             since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=json:err:2:009f86d0\n[1,\n2]",
+            *HOLDER
+        );
+        assert_eq!(record, expected);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_result_is_read() {
+        for kept in [
+            Kept::Nothing,
+            Kept::TooLarge,
+            Kept::Unencodable,
+            result(b""),
+            result(b"{\"text\":\"a b\\n\"}"),
+            result(&[0xff, b'\n', b' ']),
+        ] {
+            let minute = Duration::from_mins(1);
+            let record = done(Owner::random(), None, at(5000), minute, &kept);
+            assert_eq!(Record::read(&record).unwrap().kept(), kept);
+        }
+    }
+
+    #[test]
+    fn a_result_in_a_form_of_a_later_version_is_there_and_unreadable() {
+        let record = done(
+            Owner::random(),
+            None,
+            at(5000),
+            Duration::from_mins(1),
+            &result(b"1"),
+        );
+        let record = str::from_utf8(&record).unwrap();
+        for codec in [
+            "cbor:err:2:009f86d0",
+            "json:err:2",
+            "json:err:2:x",
+            "json:ok:0:1:1",
+            "gone",
+        ] {
+            let later = Bytes::from(record.replace("json:err:2:009f86d0", codec));
+            assert_eq!(
+                Record::read(&later).unwrap().kept(),
+                Kept::Unreadable,
+                "{codec}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_two_payloads_can_differ() {
+        let (one, other) = (
+            Fingerprint::of(&(1,)).unwrap(),
+            Fingerprint::of(&(2,)).unwrap(),
+        );
+        for (written, asked, differ) in [
+            (Some(&one), Some(&other), true),
+            (Some(&one), Some(&one), false),
+            (None, Some(&one), false),
+            (Some(&one), None, false),
+            (None, None, false),
+        ] {
+            let line = running(Owner::random(), written, at(5000), Duration::from_mins(1));
+            let record = Record::read(&line).unwrap();
+            assert_eq!(record.differs_from(asked), differ, "{written:?} {asked:?}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::drain::Piece;
 use crate::lease::Lease;
+use crate::observe::EventKind;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::tries::{Sending, Tries, Try};
 
@@ -33,7 +34,7 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
             Some((lease, ending)) => {
                 let deadline = lease.idempotency.deadline();
                 match Try::first(ending.send(lease), deadline).await {
-                    Ok(Swap::Done) => true,
+                    Ok(Swap::Done) => Settled::Stands,
                     // Seldom needed, so its state is not part of every caller's.
                     answer => {
                         lease.keep_until_settled();
@@ -42,12 +43,26 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
                     }
                 }
             }
-            None => true,
+            None => Settled::Stands,
         };
-        if settled && let Some((lease, _)) = left.0.take() {
+        if settled != Settled::NotYet
+            && let Some((lease, ending)) = left.0.take()
+        {
             lease.end();
+            lease.leave(ending.found(settled));
         }
     }
+}
+
+/// Whether the end of a call is in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    /// It stands there.
+    Stands,
+    /// It never will, or something else took its place.
+    Otherwise,
+    /// It may yet be.
+    NotYet,
 }
 
 /// Settles without a caller.
@@ -74,6 +89,7 @@ impl Drop for HandOver {
         };
         let unattended = lease.idempotency.unattended();
         if matches!(ending, Ending::Withdraw) && unattended.count() >= MOST_WITHDRAWN {
+            lease.leave(None);
             return unsettled(&lease, &ending, "too many others are waiting for the store");
         }
         let left = Left {
@@ -102,8 +118,16 @@ impl Left {
         loop {
             let tries = Tries::until(until, limit);
             let answer = tries.once(self.ending.send(&self.lease)).await;
-            if settled(&self.lease, &self.ending, tries, answer).await {
-                break;
+            if answer.is_err() {
+                // Who follows is not to wait for a store that is away: it can ask that itself.
+                self.lease.leave(None);
+            }
+            match settled(&self.lease, &self.ending, tries, answer).await {
+                Settled::NotYet => {}
+                settled => {
+                    self.lease.leave(self.ending.found(settled));
+                    break;
+                }
             }
             let renewed = self.lease.good_until();
             if renewed <= until {
@@ -133,6 +157,7 @@ impl Left {
 impl Drop for Left {
     fn drop(&mut self) {
         self.lease.end();
+        self.lease.leave(None);
         if self.piece.is_some() {
             unsettled(
                 &self.lease,
@@ -146,10 +171,16 @@ impl Drop for Left {
 impl Ending {
     fn send<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
         let store = lease.idempotency.store();
-        let (key, claim) = (&lease.key, &lease.record);
+        let (key, claim) = (lease.key(), &lease.record);
+        // Only where calls wait is there anybody to be told.
+        let tell = lease.policy.patience().is_some();
         match self {
+            Self::Remove | Self::Withdraw if tell => store.remove_and_tell(key, claim),
             Self::Remove | Self::Withdraw => store.remove(key, claim),
-            Self::Complete(done) => store.replace(key, claim, done, lease.times.ttl),
+            Self::Complete(done) if tell => {
+                store.replace_and_tell(key, claim, done, lease.done_for())
+            }
+            Self::Complete(done) => store.replace(key, claim, done, lease.done_for()),
             Self::Hold(until) => {
                 let left = until.duration_since(Instant::now());
                 if left.is_zero() {
@@ -160,47 +191,61 @@ impl Ending {
             }
         }
     }
+
+    /// The record that is in the store now, if that is known.
+    fn found(&self, settled: Settled) -> Option<Bytes> {
+        match self {
+            Self::Complete(done) if settled == Settled::Stands => Some(done.clone()),
+            _ => None,
+        }
+    }
 }
 
-/// Tries until an answer is conclusive. Whether the end stands in the store, or never will.
+/// Tries until an answer is conclusive.
 async fn settled(
     lease: &Lease,
     ending: &Ending,
     mut tries: Tries,
     mut answer: Result<Swap, StoreError>,
-) -> bool {
+) -> Settled {
     loop {
         if let Ending::Complete(done) = ending {
-            answer = complete_otherwise(lease, done, &tries, answer).await;
+            match complete_otherwise(lease, done, &tries, answer).await {
+                Otherwise::Answer(other) => answer = other,
+                Otherwise::Held => return Settled::Otherwise,
+            }
         }
         match (answer, ending) {
-            (Ok(Swap::Done), _) => return true,
+            (Ok(Swap::Done), _) => return Settled::Stands,
             (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::Hold(_))
             | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::Hold(_)) => {
-                tracing::debug!(
-                    target: "idempotence",
-                    endpoint = %lease.site.endpoint,
-                    key = ?lease.site.fingerprint,
-                    "the claim is not there any more"
-                );
-                return true;
+                lease.tell(EventKind::AlreadyGone, |event| event);
+                return Settled::Otherwise;
             }
             (Ok(Swap::Absent), _) => {
                 unsettled(lease, ending, "nothing stands under its key");
-                return true;
+                return Settled::Otherwise;
             }
             (Ok(Swap::Other(_)), _) => {
                 unsettled(lease, ending, "another record stands under its key");
-                return true;
+                return Settled::Otherwise;
             }
             (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured => {
                 unsettled(lease, ending, "the store is not set up for it");
-                return true;
+                return Settled::Otherwise;
             }
-            (Err(_), _) if !tries.again().await => return false,
+            (Err(_), _) if !tries.again().await => return Settled::NotYet,
             (Err(_), _) => answer = tries.once(ending.send(lease)).await,
         }
     }
+}
+
+/// What came of the other ways to record a success.
+enum Otherwise {
+    /// An answer as to the done record.
+    Answer(Result<Swap, StoreError>),
+    /// The claim holds the key for as long as the result would have.
+    Held,
 }
 
 /// What is left when the done record could not take the place of the claim.
@@ -209,48 +254,36 @@ async fn complete_otherwise(
     done: &Bytes,
     tries: &Tries,
     answer: Result<Swap, StoreError>,
-) -> Result<Swap, StoreError> {
+) -> Otherwise {
     let store = lease.idempotency.store();
-    let (key, claim, ttl) = (&lease.key, &lease.record, lease.times.ttl);
-    match answer {
-        Ok(Swap::Absent) => match tries.once(store.claim(key, done, ttl)).await? {
-            Claim::Claimed => Ok(Swap::Done),
-            Claim::Taken(other) => Ok(Swap::Other(other)),
+    let (key, claim, lasts) = (lease.key(), &lease.record, lease.done_for());
+    Otherwise::Answer(match answer {
+        Ok(Swap::Absent) => match tries.once(store.claim(key, done, lasts)).await {
+            Ok(Claim::Claimed) => Ok(Swap::Done),
+            Ok(Claim::Taken(other)) => Ok(Swap::Other(other)),
+            Err(error) => Err(error),
         },
-        // The claim itself can still hold the key for as long as the result would have.
         Err(error) if error.kind() == StoreErrorKind::Full => {
-            lease.hold_until(Instant::now() + ttl);
-            let held = tries.once(store.replace(key, claim, claim, ttl)).await?;
-            if held == Swap::Done {
-                tracing::warn!(
-                    target: "idempotence",
-                    endpoint = %lease.site.endpoint,
-                    key = ?lease.site.fingerprint,
-                    "the store has no room for the done record; its claim stays for the whole ttl"
-                );
+            lease.hold_until(Instant::now() + lasts);
+            match tries.once(store.replace(key, claim, claim, lasts)).await {
+                Ok(Swap::Done) => {
+                    let why = "the store has no room for it, so the claim stays for the whole ttl";
+                    lease.tell(EventKind::NotKept, |event| event.because(why));
+                    return Otherwise::Held;
+                }
+                held => held,
             }
-            Ok(held)
         }
         answer => answer,
-    }
+    })
 }
 
 fn unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
-    if matches!(ending, Ending::Withdraw) {
-        tracing::warn!(
-            target: "idempotence",
-            endpoint = %lease.site.endpoint,
-            key = ?lease.site.fingerprint,
-            "a claim that was never answered may hold its key until its lease ends: {why}"
-        );
-    } else {
-        tracing::error!(
-            target: "idempotence",
-            endpoint = %lease.site.endpoint,
-            key = ?lease.site.fingerprint,
-            "the end of a call is not recorded: {why}"
-        );
-    }
+    let kind = match ending {
+        Ending::Withdraw => EventKind::NotWithdrawn,
+        _ => EventKind::Unrecorded,
+    };
+    lease.tell(kind, |event| event.because(why));
 }
 
 /// How many claims wait to be withdrawn before no more are taken: a store that is away for long

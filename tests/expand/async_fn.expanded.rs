@@ -42,7 +42,7 @@ pub async fn upload(
     };
     match outcome {
         ::core::result::Result::Ok(outcome) => {
-            held.settle(returns.succeeded(&outcome)).await;
+            returns.settle(held, &outcome).await;
             outcome
         }
         ::core::result::Result::Err(error) => returns.refused(error),

@@ -16,22 +16,29 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
     >(status)
         .success(|outcome| !matches!(outcome, Err(Status(500..))));
     let call = ::idempotence::__private::Call::new(
-            ::idempotence::__private::Endpoint::at(
-                ::idempotence::__private::path_of(|| {}),
-            ),
-            ::idempotence::__private::Policy::new({
-                    let time: ::core::time::Duration = order.patience;
-                    time
-                })
-                .renew(
-                    ::idempotence::__private::Renew::Cap({
-                        let time: ::core::time::Duration = order.patience * 10;
+            ::idempotence::__private::Endpoint::named("orders.create"),
+            {
+                ::idempotence::__private::register! {
+                    "orders.create", ::core::option::Option::None
+                }
+                ::idempotence::__private::Policy::new({
+                        let time: ::core::time::Duration = order.patience;
                         time
-                    }),
-                )
-                .on_cancel(::idempotence::__private::OnCancel::Release)
-                .on_lease_lost(::idempotence::__private::OnLeaseLost::Continue)
-                .on_store_error(::idempotence::__private::OnStoreError::Run),
+                    })
+                    .renew(
+                        ::idempotence::__private::Renew::Cap({
+                            let time: ::core::time::Duration = order.patience * 10;
+                            time
+                        }),
+                    )
+                    .on_cancel(::idempotence::__private::OnCancel::Release)
+                    .on_lease_lost(::idempotence::__private::OnLeaseLost::Continue)
+                    .on_store_error(::idempotence::__private::OnStoreError::Run)
+                    .wait({
+                        let time: ::core::time::Duration = order.patience;
+                        time
+                    })
+            },
             ::core::option::Option::Some(
                 ::idempotence::__private::Using::idempotency(&idempotency),
             ),
@@ -64,7 +71,7 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
     };
     match outcome {
         ::core::result::Result::Ok(outcome) => {
-            held.settle(returns.succeeded(&outcome)).await;
+            returns.settle(held, &outcome).await;
             outcome
         }
         ::core::result::Result::Err(error) => returns.refused(error),

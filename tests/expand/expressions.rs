@@ -17,6 +17,8 @@ fn status(error: Error) -> Status {
 #[idempotent(
     key = order.id,
     ttl = order.patience,
+    name = "orders.create",
+    wait = order.patience,
     renew = order.patience * 10,
     on_cancel = "release",
     on_lease_lost = "continue",

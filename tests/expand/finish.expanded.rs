@@ -32,7 +32,7 @@ impl Service {
             let _ = &self;
             { Ok(id) }
         });
-        match held.finish(body, returns.success_fn()).await {
+        match returns.finish(held, body).await {
             ::core::result::Result::Ok(outcome) => outcome,
             ::core::result::Result::Err(error) => returns.refused(error),
         }
@@ -58,10 +58,44 @@ pub fn pay(id: u64) -> impl Future<Output = Result<u64, Error>> + Send {
         let body = ::std::boxed::Box::pin(async move {
             (move || { async move { Ok(id) } })().await
         });
-        match held.finish(body, returns.success_fn()).await {
+        match returns.finish(held, body).await {
             ::core::result::Result::Ok(outcome) => outcome,
             ::core::result::Result::Err(error) => returns.refused(error),
         }
     };
     future
+}
+pub async fn replayed(id: u64) -> Result<u64, Error> {
+    let returns = ::idempotence::__private::replaying::<
+        Result<u64, Error>,
+        _,
+        _,
+    >(::idempotence::__private::returns::<Result<u64, Error>>());
+    let call = ::idempotence::__private::Call::new(
+            ::idempotence::__private::Endpoint::at(
+                ::idempotence::__private::path_of(|| {}),
+            ),
+            ::idempotence::__private::Policy::new(
+                    ::core::time::Duration::from_millis(30000u64),
+                )
+                .replay(),
+            ::core::option::Option::None,
+        )
+        .part(&id);
+    let held = match call.claim().await {
+        ::core::result::Result::Ok(held) => held,
+        ::core::result::Result::Err(error) => return returns.refused(error),
+    };
+    let body = ::std::boxed::Box::pin(async move {
+        if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
+            Result<u64, Error>,
+        > {
+            return outcome;
+        }
+        { Ok(id) }
+    });
+    match returns.finish(held, body).await {
+        ::core::result::Result::Ok(outcome) => outcome,
+        ::core::result::Result::Err(error) => returns.refused(error),
+    }
 }

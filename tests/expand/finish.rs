@@ -18,3 +18,8 @@ impl Service {
 pub fn pay(id: u64) -> impl Future<Output = Result<u64, Error>> + Send {
     async move { Ok(id) }
 }
+
+#[idempotent(key = "id", ttl = "30s", replay = true, on_cancel = "finish")]
+pub async fn replayed(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}

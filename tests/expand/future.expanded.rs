@@ -34,7 +34,7 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
         };
         match outcome {
             ::core::result::Result::Ok(outcome) => {
-                held.settle(returns.succeeded(&outcome)).await;
+                returns.settle(held, &outcome).await;
                 outcome
             }
             ::core::result::Result::Err(error) => returns.refused(error),
@@ -72,7 +72,7 @@ pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
         };
         match outcome {
             ::core::result::Result::Ok(outcome) => {
-                held.settle(returns.succeeded(&outcome)).await;
+                returns.settle(held, &outcome).await;
                 outcome
             }
             ::core::result::Result::Err(error) => returns.refused(error),

@@ -40,7 +40,7 @@ where
     };
     match outcome {
         ::core::result::Result::Ok(outcome) => {
-            held.settle(returns.succeeded(&outcome)).await;
+            returns.settle(held, &outcome).await;
             outcome
         }
         ::core::result::Result::Err(error) => returns.refused(error),

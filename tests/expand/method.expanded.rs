@@ -35,7 +35,7 @@ impl Service {
         };
         match outcome {
             ::core::result::Result::Ok(outcome) => {
-                held.settle(returns.succeeded(&outcome)).await;
+                returns.settle(held, &outcome).await;
                 outcome
             }
             ::core::result::Result::Err(error) => returns.refused(error),
@@ -73,7 +73,7 @@ impl Service {
         };
         match outcome {
             ::core::result::Result::Ok(outcome) => {
-                held.settle(returns.succeeded(&outcome)).await;
+                returns.settle(held, &outcome).await;
                 outcome
             }
             ::core::result::Result::Err(error) => returns.refused(error),
@@ -83,15 +83,21 @@ impl Service {
         let returns = ::idempotence::__private::returns::<Result<(), Error>>();
         let call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::named("service.sweep"),
-            ::idempotence::__private::Policy::new(
-                    ::core::time::Duration::from_millis(60000u64),
-                )
-                .lease(::core::time::Duration::from_millis(5000u64))
-                .renew(
-                    ::idempotence::__private::Renew::Cap(
-                        ::core::time::Duration::from_millis(600000u64),
-                    ),
-                ),
+            {
+                const POLICY: ::idempotence::__private::Policy = ::idempotence::__private::Policy::new(
+                        ::core::time::Duration::from_millis(60000u64),
+                    )
+                    .lease(::core::time::Duration::from_millis(5000u64))
+                    .renew(
+                        ::idempotence::__private::Renew::Cap(
+                            ::core::time::Duration::from_millis(600000u64),
+                        ),
+                    );
+                ::idempotence::__private::register! {
+                    "service.sweep", ::core::option::Option::Some(|| POLICY)
+                }
+                POLICY
+            },
             ::core::option::Option::None,
         );
         let mut held = match call.claim().await {
@@ -113,7 +119,7 @@ impl Service {
         };
         match outcome {
             ::core::result::Result::Ok(outcome) => {
-                held.settle(returns.succeeded(&outcome)).await;
+                returns.settle(held, &outcome).await;
                 outcome
             }
             ::core::result::Result::Err(error) => returns.refused(error),

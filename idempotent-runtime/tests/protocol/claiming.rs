@@ -21,9 +21,11 @@ fn policy() -> Policy {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_equal_calls_at_once_one_runs() {
     for round in 0..200 {
-        let guarded = Guarded::in_memory(policy());
+        let here = Guarded::in_memory(policy());
+        let elsewhere = here.elsewhere();
         let (ran, start) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(16)));
-        let calls = (0..16).map(|_| {
+        let calls = (0..16).map(|caller| {
+            let guarded = if caller % 2 == 0 { &here } else { &elsewhere };
             let (guarded, ran, start) = (guarded.clone(), Arc::clone(&ran), Arc::clone(&start));
             tokio::spawn(async move {
                 start.wait().await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotent_runtime::private::returns;
 use idempotent_runtime::{Error, Idempotency, Policy};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -18,7 +19,9 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let held = guarded.call(1).claim().await?;
-    held.finish(Box::pin(body), |_| true).await
+    let body = async move { Ok::<_, Error>(body.await) };
+    let returns = returns::<Result<F::Output, Error>>();
+    returns.finish(held, Box::pin(body)).await?
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::private::{Call, Endpoint};
+use idempotent_runtime::private::{Call, Endpoint, Keep, Replay, Returns, replaying, returns};
 use idempotent_runtime::store::Entry;
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Store};
 use tokio::task::yield_now;
@@ -50,6 +50,14 @@ impl Guarded {
         Self::on(MemoryStore::new(), policy)
     }
 
+    /// The same endpoint on the same store in another process, as far as the store can tell.
+    pub(crate) fn elsewhere(&self) -> Self {
+        Self {
+            idempotency: Idempotency::new(Arc::clone(&self.store)),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn call(&self, id: u64) -> Call {
         Call::new(
             Endpoint::named(self.endpoint),
@@ -74,6 +82,23 @@ impl Guarded {
         outcome.map_err(|()| Failed::Body)
     }
 
+    /// A call with `replay = true`.
+    pub(crate) async fn replaying<T, Via>(
+        &self,
+        id: u64,
+        body: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error>
+    where
+        Result<T, Error>: Replay<Via>,
+    {
+        let guarded = Self {
+            policy: self.policy.replay(),
+            ..self.clone()
+        };
+        let returns = replaying(returns::<Result<T, Error>>());
+        answered(returns, guarded.call(id), body).await
+    }
+
     pub(crate) fn key(&self, id: u64) -> String {
         format!(
             "idem:{}:{}",
@@ -95,6 +120,29 @@ impl Guarded {
     pub(crate) async fn settled(&self) {
         let drained = self.idempotency.drain(secs(60)).await;
         assert_eq!(drained, Ok(()));
+    }
+}
+
+/// What the attribute writes.
+pub(crate) async fn answered<R, E, K: Keep<R>>(
+    returns: Returns<R, E, K>,
+    call: Call,
+    body: impl Future<Output = R>,
+) -> R {
+    let mut held = match call.claim().await {
+        Ok(held) => held,
+        Err(error) => return returns.refused(error),
+    };
+    let outcome = {
+        let mut body = pin!(body);
+        poll_fn(|context| held.poll_body(context, body.as_mut())).await
+    };
+    match outcome {
+        Ok(outcome) => {
+            returns.settle(held, &outcome).await;
+            outcome
+        }
+        Err(error) => returns.refused(error),
     }
 }
 

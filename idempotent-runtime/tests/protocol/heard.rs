@@ -1,11 +1,11 @@
 //! What the runtime says aloud.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
-use tracing::subscriber::{DefaultGuard, set_default};
-use tracing::{Event, Level, Metadata, Subscriber, span};
+use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
 
 /// The errors that were told on this thread while it lives.
 pub(crate) struct Heard {
@@ -15,6 +15,10 @@ pub(crate) struct Heard {
 
 impl Heard {
     pub(crate) fn from_now_on() -> Self {
+        // With one subscriber in the process, what it asks to hear is remembered for all threads.
+        static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+        LazyLock::force(&SECOND);
+
         let errors = Arc::default();
         Self {
             _listening: set_default(Ear(Arc::clone(&errors))),

@@ -38,7 +38,7 @@ async fn the_error_says_that_another_record_stands_there() {
     let guarded = Guarded::in_memory(policy());
     let body = async {
         remove(&guarded).await;
-        let other = guarded.call(1).claim().await.unwrap();
+        let other = guarded.elsewhere().call(1).claim().await.unwrap();
         let outcome = forever().await;
         other.settle(false).await;
         outcome

@@ -189,10 +189,7 @@ async fn a_completion_that_finds_nothing_puts_its_record() {
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_finds_another_holder_leaves_it_alone() {
     let guarded = Guarded::in_memory(policy());
-    let other = Guarded {
-        policy: policy(),
-        ..guarded.clone()
-    };
+    let other = guarded.elsewhere();
     let body = async {
         let entry = guarded.stands(1).await.unwrap();
         guarded

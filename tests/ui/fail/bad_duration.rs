@@ -32,4 +32,19 @@ async fn expression(id: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "id", ttl = "30s", wait = "0s")]
+async fn zero_wait(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "30s", wait = 2)]
+async fn number_wait(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "30s", name = "orders.pay", wait = id)]
+async fn argument_wait(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 fn main() {}

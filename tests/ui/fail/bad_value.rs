@@ -15,4 +15,14 @@ async fn no_words(id: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "id", ttl = "30s", replay = "true")]
+async fn quoted_replay(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "30s", replay = REPLAY, replay_err = |error| error.is_duplicate())]
+async fn replay_not_bool(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 fn main() {}

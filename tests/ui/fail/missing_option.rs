@@ -35,4 +35,19 @@ async fn call_in_a_string(id: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "id", ttl = "30s", payload = "")]
+async fn empty_payload(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "30s", payload = "id name")]
+async fn malformed_payload(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = (), ttl = "30s", payload = "id.get()")]
+async fn payload_call_in_a_string(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 fn main() {}

@@ -14,4 +14,9 @@ async fn tokens(request: Upload) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = (), ttl = "30s", payload = "request.fil_md5")]
+async fn payload(request: Upload) -> Result<(), Error> {
+    Ok(())
+}
+
 fn main() {}

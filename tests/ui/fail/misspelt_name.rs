@@ -25,4 +25,14 @@ async fn no_arguments() -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "user_id", ttl = "30s", payload = "amuont, currency")]
+async fn payload(user_id: u64, amount: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = (), ttl = "30s", payload = amount)]
+async fn payload_without_arguments() -> Result<(), Error> {
+    Ok(())
+}
+
 fn main() {}

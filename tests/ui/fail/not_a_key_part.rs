@@ -15,4 +15,10 @@ async fn generic<T>(id: T) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = (), ttl = "30s", payload = "upload")]
+async fn payload(upload: Upload) -> Result<(), Error> {
+    drop(upload.file);
+    Ok(())
+}
+
 fn main() {}

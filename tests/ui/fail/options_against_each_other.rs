@@ -25,4 +25,19 @@ async fn renew_shorter_than_the_default(id: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "id", ttl = "30s", release = true, replay = true)]
+async fn replay_with_release(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "30s", replay_err = |error| error.is_duplicate())]
+async fn replay_err_without_replay(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "30s", replay = false, replay_err = Error::is_duplicate)]
+async fn replay_err_and_false(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 fn main() {}

@@ -1,0 +1,163 @@
+//! A claim on its way: what its answers mean, and what happens to it when nobody waits for them any more.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::flight::Stage;
+use crate::held::Guard;
+use crate::lease::Lease;
+use crate::observe::EventKind;
+use crate::policy::OnStoreError;
+use crate::settle::{self, Ending};
+use crate::store::{Claim, StoreError, StoreErrorKind};
+use crate::tries::{Sending, Tries};
+
+/// A claim that was sent, or is about to be. Dropped, it is withdrawn, and those who follow are told.
+pub(crate) struct Claiming<'a> {
+    lease: &'a Arc<Lease>,
+    /// The first send that may have been applied, unless its answer is conclusive.
+    since: Option<Instant>,
+    /// Somebody else sees to what those who follow are told.
+    handed_on: bool,
+    /// Nobody else tells that the call was dropped.
+    alone: bool,
+}
+
+/// Why a claim did not win the key.
+pub(crate) enum NotWon {
+    /// This stands under the key.
+    Taken(Bytes),
+    /// The store cannot be asked.
+    Refused(Error),
+}
+
+impl<'a> Claiming<'a> {
+    pub(crate) fn new(lease: &'a Arc<Lease>) -> Self {
+        Self {
+            lease,
+            since: None,
+            handed_on: false,
+            alone: true,
+        }
+    }
+
+    /// A claim that may have been sent before, of a call that tells by itself how it ends.
+    pub(crate) fn since(lease: &'a Arc<Lease>, since: Option<Instant>) -> Self {
+        Self {
+            lease,
+            since,
+            handed_on: false,
+            alone: false,
+        }
+    }
+
+    pub(crate) fn send(&mut self) -> Sending<'a, Claim> {
+        self.since.get_or_insert_with(Instant::now);
+        let lease = self.lease;
+        let store = lease.idempotency.store();
+        store.claim(lease.key(), &lease.record, lease.times.expiry)
+    }
+
+    /// Begins the lease; returns when it ends, which must leave time for a body.
+    pub(crate) fn begun(&self) -> Option<Instant> {
+        self.since.map(|since| self.lease.begin(since))
+    }
+
+    /// The key is this call's.
+    pub(crate) fn won(&mut self) -> Guard {
+        self.since = None;
+        self.hold();
+        Guard::Claim
+    }
+
+    /// Leaves it to another to go on with this call. Returns since when its claim may stand.
+    pub(crate) fn hand_on(&mut self) -> Option<Instant> {
+        self.handed_on = true;
+        self.since.take()
+    }
+
+    /// Goes on until the answer is conclusive or the time is up.
+    pub(crate) async fn conclude(
+        &mut self,
+        mut answer: Result<Claim, StoreError>,
+        mut tries: Tries,
+    ) -> Result<Guard, NotWon> {
+        let lease = self.lease;
+        let mut earlier = None;
+        let trouble = loop {
+            let error = match answer {
+                Ok(Claim::Claimed) if self.begun() > Some(Instant::now()) => return Ok(self.won()),
+                Ok(Claim::Claimed) => {
+                    let late = "the claim was answered only after its lease had ended";
+                    break StoreError::new(StoreErrorKind::Unknown, late);
+                }
+                Ok(Claim::Taken(other)) => {
+                    self.since = None;
+                    return Err(NotWon::Taken(other));
+                }
+                Err(error) => error,
+            };
+            if error.kind() != StoreErrorKind::Unknown {
+                self.since = earlier;
+            }
+            match error.kind() {
+                StoreErrorKind::Misconfigured => {
+                    return Err(NotWon::Refused(Error::store(lease.site.clone(), error)));
+                }
+                StoreErrorKind::Full => {
+                    // A full store still reads: a duplicate gets its own answer.
+                    let standing = lease.idempotency.store().get(lease.key());
+                    match tries.once(standing).await {
+                        Ok(Some(entry)) if entry.value == lease.record => {
+                            answer = Ok(Claim::Claimed);
+                            continue;
+                        }
+                        Ok(Some(entry)) => return Err(NotWon::Taken(entry.value)),
+                        Ok(None) | Err(_) => break error,
+                    }
+                }
+                _ if !tries.again().await => break error,
+                _ => {}
+            }
+            earlier = self.since;
+            answer = tries.once(self.send()).await;
+        };
+        match lease.policy.on_store_error.unwrap_or_default() {
+            OnStoreError::Refuse => Err(NotWon::Refused(Error::store(lease.site.clone(), trouble))),
+            OnStoreError::Run => Ok(self.unguarded(&trouble)),
+        }
+    }
+
+    fn unguarded(&mut self, trouble: &StoreError) -> Guard {
+        self.lease
+            .tell(EventKind::Unguarded, |event| event.caused_by(trouble));
+        self.begun();
+        let perhaps_put = self.since.take().is_some();
+        self.hold();
+        Guard::None { perhaps_put }
+    }
+
+    /// From here on a [`Held`](crate::held::Held) sees to the rest.
+    fn hold(&mut self) {
+        self.handed_on = true;
+        let record = self.lease.record.clone();
+        self.lease.flight.reach(Stage::Held(record));
+    }
+}
+
+impl Drop for Claiming<'_> {
+    fn drop(&mut self) {
+        if self.alone && !self.handed_on {
+            self.lease.ended(EventKind::Cancelled);
+        }
+        // Its lease is begun, so that it is withdrawn for as long as it may stand in the way.
+        if self.begun().is_some() {
+            settle::hand_over(Arc::clone(self.lease), Ending::Withdraw);
+        } else if !self.handed_on {
+            self.lease.leave(None);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Calls with one key and another payload.
+
+use idempotent_runtime::private::Call;
+use idempotent_runtime::testkit::CountingStore;
+use idempotent_runtime::{Error, MemoryStore, Policy, Release};
+
+use crate::guarded::{Guarded, millis, secs, yielding};
+
+fn policy() -> Policy {
+    Policy::new(secs(60)).lease(secs(10))
+}
+
+fn call(guarded: &Guarded, amount: u64) -> Call {
+    guarded.call(1).payload(&amount).payload("EUR")
+}
+
+async fn run(guarded: &Guarded, amount: u64) -> Result<(), Error> {
+    let held = call(guarded, amount).claim().await?;
+    yielding(()).await;
+    held.settle(true).await;
+    Ok(())
+}
+
+fn is_mismatch(error: &Error) -> bool {
+    error.code() == "payload_mismatch" && !error.is_duplicate() && error.retry_after().is_none()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_payload_does_not_name_the_call() {
+    let guarded = Guarded::in_memory(policy());
+    run(&guarded, 5).await.unwrap();
+    assert_eq!(run(&guarded, 5).await.unwrap_err().code(), "already_done");
+    assert!(
+        guarded.stands(1).await.is_some(),
+        "it is the key without it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_is_told_of_a_call_that_is_done() {
+    for release in [Release::OnError, Release::Never] {
+        let guarded = Guarded::in_memory(Policy::new(secs(60)).release(release));
+        run(&guarded, 5).await.unwrap();
+        let refused = run(&guarded, 6).await.unwrap_err();
+        assert!(is_mismatch(&refused), "{refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_is_told_of_a_call_that_runs_here_or_elsewhere_before_that_it_runs() {
+    let guarded = Guarded::in_memory(policy());
+    let _held = call(&guarded, 5).claim().await.unwrap();
+    for guarded in [&guarded, &guarded.elsewhere()] {
+        let refused = call(guarded, 6).claim().await.unwrap_err();
+        assert!(is_mismatch(&refused), "{refused}");
+        let refused = call(guarded, 5).claim().await.unwrap_err();
+        assert_eq!(refused.code(), "in_progress");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_does_not_wait() {
+    let guarded = Guarded::in_memory(policy().wait(secs(5)));
+    let _held = call(&guarded, 5).claim().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    for guarded in [&guarded, &guarded.elsewhere()] {
+        let refused = call(guarded, 6).claim().await.unwrap_err();
+        assert!(is_mismatch(&refused), "{refused}");
+    }
+    assert!(begun.elapsed() < millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_is_never_given_the_result() {
+    let guarded = Guarded::in_memory(policy().replay());
+    run(&guarded, 5).await.unwrap();
+    assert!(is_mismatch(&run(&guarded, 6).await.unwrap_err()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payload_here_costs_no_command() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let _held = call(&guarded, 5).claim().await.unwrap();
+    store.reset();
+    call(&guarded, 6).claim().await.unwrap_err();
+    assert_eq!(store.counts().total(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_payload_agrees_with_any() {
+    let guarded = Guarded::in_memory(policy());
+    let body = async {
+        let refused = call(&guarded, 6).claim().await.unwrap_err();
+        assert_eq!(refused.code(), "in_progress");
+        Ok::<_, ()>(())
+    };
+    guarded.run(1, body).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_payloads_of_two_keys_do_not_look_equal() {
+    let guarded = Guarded::in_memory(policy());
+    let payload = async |id: u64| {
+        let call = guarded.call(id).payload(&5_u64);
+        let _held = call.claim().await.unwrap();
+        let line = guarded.stands(id).await.unwrap().value;
+        let line = String::from_utf8(line.to_vec()).unwrap();
+        let (_, payload) = line.split_once(" payload=").unwrap();
+        payload[..32].to_owned()
+    };
+    assert_ne!(payload(1).await, payload(2).await);
+}

@@ -1,0 +1,183 @@
+//! Many equal calls at once in one process: the store is asked for one of them.
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{Error, MemoryStore, OnLeaseLost, Policy, Release, Renew, StoreErrorKind};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+use crate::guarded::{Guarded, forever, millis, secs, yielding};
+
+fn policy() -> Policy {
+    Policy::new(secs(60)).lease(secs(10))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_cost_the_store_the_same_as_one() {
+    for (release, wait) in [
+        (Release::OnError, None),
+        (Release::OnError, Some(secs(5))),
+        (Release::Never, None),
+        (Release::Always, None),
+    ] {
+        let store = CountingStore::new(MemoryStore::new());
+        let mut policy = Policy::new(secs(60)).release(release);
+        policy = wait.map_or(policy, |wait| policy.wait(wait));
+        let guarded = Guarded::on(store.clone(), policy);
+        let body = || async {
+            sleep(millis(100)).await;
+            Ok(())
+        };
+        let ends = join_all((0..1000).map(|_| guarded.run(1, body()))).await;
+        assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 1);
+        let sent = if release == Release::Never { 1 } else { 2 };
+        assert_eq!(store.counts().total(), sent, "{release:?} {wait:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_that_wait_share_one_result() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
+    let body = || async {
+        sleep(millis(100)).await;
+        Ok::<_, Error>("receipt".to_owned())
+    };
+    let ends = join_all((0..1000).map(|_| guarded.replaying(1, body()))).await;
+    assert!(
+        ends.iter()
+            .all(|end| end.as_ref().is_ok_and(|text| text == "receipt"))
+    );
+    assert_eq!(store.counts().total(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_shared_only_after_the_store_has_it() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
+    let first = async {
+        store.always(Op::Replace, Fault::Hang);
+        Ok::<_, Error>(7)
+    };
+    let begun = Instant::now();
+    let heals = async {
+        sleep(secs(2)).await;
+        store.heal();
+    };
+    let second = guarded.replaying(1, async { Ok(8) });
+    let (first, second, ()) = tokio::join!(guarded.replaying(1, first), second, heals);
+    assert_eq!((first.unwrap(), second.unwrap()), (7, 7));
+    assert!(begun.elapsed() >= secs(2), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_while_the_claim_is_on_its_way_is_told_what_the_store_says() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.next(Op::Claim, Fault::Delay(millis(100)));
+    let mut first = Box::pin(guarded.call(1).claim());
+    assert!(first.as_mut().now_or_never().is_none());
+    let mut second = Box::pin(guarded.call(1).claim());
+    assert!(
+        second.as_mut().now_or_never().is_none(),
+        "nothing is known yet"
+    );
+    let _held = first.await.unwrap();
+    assert_eq!(second.await.unwrap_err().code(), "in_progress");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_claim_lets_the_next_one_try() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.next(Op::Claim, Fault::Fail(StoreErrorKind::Misconfigured));
+    let calls = (0..3).map(|_| guarded.run(1, yielding(Ok(()))));
+    let ends = join_all(calls).await;
+    assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_nobody_polls_any_more_does_not_hold_up_the_others() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.next(Op::Claim, Fault::Delay(millis(10)));
+    let mut first = Box::pin(guarded.call(1).claim());
+    assert!(first.as_mut().now_or_never().is_none());
+    let begun = Instant::now();
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_claim_that_was_dropped_the_next_call_runs() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.next(Op::Claim, Fault::LoseReply);
+    let mut first = Box::pin(guarded.call(1).claim());
+    assert!(first.as_mut().now_or_never().is_none());
+    let second = guarded.run(1, yielding(Ok(())));
+    let third = async {
+        drop(first);
+        guarded.settled().await;
+    };
+    let (second, ()) = tokio::join!(second, third);
+    second.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_hands_over_although_its_body_runs_on() {
+    let policy = Policy::new(secs(60))
+        .lease(secs(10))
+        .renew(Renew::No)
+        .on_lease_lost(OnLeaseLost::Continue);
+    let guarded = Guarded::in_memory(policy);
+    let (go, gone) = oneshot::channel::<()>();
+    let first = async {
+        let _ = gone.await;
+        Ok(())
+    };
+    let second = async {
+        sleep(secs(12)).await;
+        guarded.run(1, yielding(Ok(()))).await.unwrap();
+        go.send(()).unwrap();
+    };
+    let (first, ()) = tokio::join!(guarded.run(1, first), second);
+    first.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_body_leaves_the_answer_to_the_store() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let mut first = Box::pin(guarded.run(1, forever()));
+    assert!(first.as_mut().now_or_never().is_none());
+    drop(first);
+    store.reset();
+    let refused = guarded.call(1).claim().await.unwrap_err();
+    assert_eq!(refused.code(), "in_progress");
+    assert_eq!(store.counts().claim, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_share_nothing_but_the_store() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let _held = guarded.call(1).claim().await.unwrap();
+    store.reset();
+    guarded.call(1).claim().await.unwrap_err();
+    assert_eq!(store.counts().claim, 0, "a clone of the handle");
+    guarded.elsewhere().call(1).claim().await.unwrap_err();
+    assert_eq!(store.counts().claim, 1, "another handle");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_here_is_told_also_when_the_store_is_away() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let _held = guarded.call(1).claim().await.unwrap();
+    store.always(Op::Claim, Fault::Hang);
+    let begun = Instant::now();
+    let refused = guarded.call(1).claim().await.unwrap_err();
+    assert_eq!((refused.code(), begun.elapsed()), ("in_progress", secs(0)));
+}

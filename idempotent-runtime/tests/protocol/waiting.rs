@@ -1,0 +1,276 @@
+//! Duplicates that wait for the end of the call that has the key.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{Error, MemoryStore, Policy, Release};
+use tokio::time::{Instant, advance, sleep, timeout};
+
+use crate::guarded::{Guarded, forever, millis, secs};
+
+fn policy() -> Policy {
+    Policy::new(secs(60)).lease(secs(10)).wait(secs(5))
+}
+
+async fn after(millis_: u64) -> Result<u64, Error> {
+    sleep(millis(millis_)).await;
+    Ok(millis_)
+}
+
+async fn never() -> Result<u64, Error> {
+    panic!("the body of a duplicate ran")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_gets_the_result_when_the_first_call_ends_here() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let begun = Instant::now();
+    let (first, second) = tokio::join!(
+        guarded.replaying(1, after(2000)),
+        guarded.replaying(1, never())
+    );
+    assert_eq!((first.unwrap(), second.unwrap()), (2000, 2000));
+    assert_eq!(begun.elapsed().as_millis(), 2000, "it is woken");
+    assert_eq!(store.counts().claim, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_gets_the_result_when_the_first_call_ends_elsewhere() {
+    let guarded = Guarded::in_memory(policy());
+    let elsewhere = guarded.elsewhere();
+    let begun = Instant::now();
+    let (first, second) = tokio::join!(
+        guarded.replaying(1, after(2000)),
+        elsewhere.replaying(1, never())
+    );
+    assert_eq!((first.unwrap(), second.unwrap()), (2000, 2000));
+    assert!(begun.elapsed() < millis(2751), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_refused_when_its_time_is_up_and_the_record_is_untouched() {
+    let guarded = Guarded::in_memory(policy().renew(idempotent_runtime::Renew::No));
+    let _held = guarded.call(1).claim().await.unwrap();
+    let standing = guarded.stands(1).await.unwrap().value;
+    for guarded in [&guarded, &guarded.elsewhere()] {
+        let begun = Instant::now();
+        let refused = guarded.call(1).claim().await.unwrap_err();
+        assert_eq!(refused.code(), "in_progress");
+        assert_eq!(begun.elapsed().as_secs(), 5);
+        assert_eq!(guarded.stands(1).await.unwrap().value, standing);
+        if begun.elapsed() < secs(6) {
+            continue;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_holder_fails_exactly_one_of_those_who_wait_takes_over() {
+    for elsewhere in [false, true] {
+        let first = Guarded::in_memory(policy());
+        let others = if elsewhere {
+            first.elsewhere()
+        } else {
+            first.clone()
+        };
+        let ran = Cell::new(0);
+        let failing = async {
+            sleep(secs(1)).await;
+            Err::<(), _>(())
+        };
+        let waiting = join_all((0..20).map(|_| {
+            let body = async {
+                ran.set(ran.get() + 1);
+                sleep(secs(1)).await;
+                Ok(())
+            };
+            others.run(1, body)
+        }));
+        let (failed, ended) = tokio::join!(first.run(1, failing), waiting);
+        assert!(failed.is_err());
+        assert_eq!(ran.get(), 1);
+        let won = ended.iter().filter(|end| end.is_ok()).count();
+        assert_eq!(won, 1);
+        for refused in ended.into_iter().filter_map(Result::err) {
+            assert_eq!(refused.refusal().code(), "already_done");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_freed_goes_from_one_to_the_next() {
+    let guarded = Guarded::in_memory(
+        Policy::new(secs(10))
+            .release(Release::Always)
+            .wait(secs(30)),
+    );
+    let elsewhere = guarded.elsewhere();
+    let running = Cell::new(0);
+    let body = || async {
+        assert_eq!(running.replace(1), 0, "two bodies at once");
+        sleep(secs(1)).await;
+        running.set(0);
+        Ok(())
+    };
+    let calls = (0..10).map(|call| {
+        let guarded = if call % 2 == 0 { &guarded } else { &elsewhere };
+        guarded.run(1, body())
+    });
+    for ended in join_all(calls).await {
+        ended.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_was_dropped_keeps_the_key_until_its_lease_ends() {
+    let guarded = Guarded::in_memory(policy().wait(secs(30)));
+    let begun = Instant::now();
+    let (dropped, next) = tokio::join!(
+        timeout(secs(1), guarded.run(1, forever())),
+        guarded.run(1, async { Ok(()) })
+    );
+    assert!(dropped.is_err());
+    next.unwrap();
+    let took = begun.elapsed();
+    assert!((secs(11)..secs(12)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_another_process_sends_at_most_ten_commands_a_second() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let _held = guarded.call(1).claim().await.unwrap();
+    let elsewhere = guarded.elsewhere();
+    store.reset();
+    let mut waiting = std::pin::pin!(elsewhere.call(1).claim());
+    for second in 1..5 {
+        assert!(waiting.as_mut().now_or_never().is_none());
+        for _ in 0..100 {
+            advance(millis(10)).await;
+            assert!(waiting.as_mut().now_or_never().is_none());
+        }
+        assert!(
+            store.counts().total() <= 10 * second,
+            "{:?}",
+            store.counts()
+        );
+    }
+    assert!(store.counts().claim >= 8, "{:?}", store.counts());
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_in_one_process_ask_the_store_as_one() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let _held = guarded.call(1).claim().await.unwrap();
+    let elsewhere = guarded.elsewhere();
+    store.reset();
+    let waiting = (0..100).map(|_| async { elsewhere.call(1).claim().await.unwrap_err() });
+    for refused in join_all(waiting).await {
+        assert_eq!(refused.code(), "in_progress");
+    }
+    assert!(store.counts().total() <= 55, "{:?}", store.counts());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_wait_is_not_held_up_by_one_that_does() {
+    let guarded = Guarded::in_memory(policy());
+    let _held = guarded.call(1).claim().await.unwrap();
+    let patient = guarded.elsewhere();
+    let mut hasty = patient.clone();
+    hasty.policy = Policy::new(secs(60)).lease(secs(10));
+    let mut waiting = std::pin::pin!(patient.call(1).claim());
+    assert!(waiting.as_mut().now_or_never().is_none());
+    let begun = Instant::now();
+    assert_eq!(
+        hasty.call(1).claim().await.unwrap_err().code(),
+        "in_progress"
+    );
+    assert_eq!(begun.elapsed(), secs(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_nothing_to_mark_its_end_a_call_elsewhere_is_not_waited_for() {
+    let guarded = Guarded::in_memory(Policy::new(secs(60)).release(Release::Never).wait(secs(5)));
+    let _held = guarded.call(1).claim().await.unwrap();
+    let begun = Instant::now();
+    let refused = guarded.elsewhere().call(1).claim().await.unwrap_err();
+    assert_eq!((refused.code(), begun.elapsed()), ("taken", secs(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_goes_away_while_a_call_waits_is_told() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let _held = guarded.call(1).claim().await.unwrap();
+    let elsewhere = guarded.elsewhere();
+    let begun = Instant::now();
+    let away = async {
+        sleep(millis(50)).await;
+        store.always(Op::Claim, Fault::Hang);
+    };
+    let (refused, ()) = tokio::join!(elsewhere.call(1).claim(), away);
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), "store_unavailable");
+    assert!(begun.elapsed() < secs(2), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_one_that_waits_and_is_dropped_does_not_stay() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let held = guarded.call(1).claim().await.unwrap();
+    let elsewhere = guarded.elsewhere();
+    let waiting = async {
+        // Its next claim is applied, and the answer does not come.
+        store.always(Op::Claim, Fault::LoseReply);
+        held.settle(false).await;
+        sleep(millis(300)).await;
+    };
+    {
+        let mut call = std::pin::pin!(elsewhere.call(1).claim());
+        assert!(call.as_mut().now_or_never().is_none());
+        tokio::select! {
+            _ = call => panic!("it is not answered"),
+            () = waiting => {}
+        }
+    }
+    store.heal();
+    elsewhere.settled().await;
+    assert_eq!(guarded.stands(1).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn among_threads_and_processes_bodies_never_overlap_and_all_get_their_turn() {
+    let policy = Policy::new(secs(60))
+        .release(Release::Always)
+        .wait(secs(60));
+    let here = Guarded::in_memory(policy);
+    let elsewhere = here.elsewhere();
+    let running = Arc::new(AtomicUsize::new(0));
+    let calls = (0..40).map(|call| {
+        let guarded = if call % 2 == 0 {
+            here.clone()
+        } else {
+            elsewhere.clone()
+        };
+        let running = Arc::clone(&running);
+        tokio::spawn(async move {
+            let body = async {
+                assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0);
+                tokio::task::yield_now().await;
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            };
+            guarded.run(1, body).await.unwrap();
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+}
