@@ -11,6 +11,7 @@ mod lost;
 mod never_released;
 mod outage;
 mod payload;
+mod peek;
 mod release_table;
 mod renewal;
 mod replay;

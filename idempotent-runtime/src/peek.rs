@@ -1,0 +1,145 @@
+//! Looking at what stands under a key, and removing it: for operators and their tools.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use crate::endpoint::Endpoint;
+use crate::error::{DuplicateState, Error, Failure, Site};
+use crate::fingerprint::Parts;
+use crate::idempotency::Idempotency;
+use crate::record::{Record, State};
+use crate::store::Swap;
+use crate::tries::Try;
+
+/// What stood under a key when it was looked at.
+#[derive(Clone)]
+pub struct Peek {
+    site: Site,
+    key: String,
+    record: Bytes,
+    state: DuplicateState,
+    holder: String,
+    since: SystemTime,
+    left: Option<Duration>,
+}
+
+impl Idempotency {
+    /// Looks at what stands under the key that a call of `endpoint` with these key parts has; `None` if it is free.
+    ///
+    /// The parts are those of the option `key`, as a tuple in the same order. Costs one round trip, and changes
+    /// nothing.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idempotence::Error> {
+    /// use idempotence::{Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// if let Some(stuck) = idempotency.peek("orders.pay", &(7, "2026-11-21/42")).await? {
+    ///     println!("{} holds it since {:?}", stuck.holder(), stuck.since());
+    ///     idempotency.forget(&stuck).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the store gives no answer, something foreign stands there, or a part cannot be encoded.
+    pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
+        let endpoint = Endpoint::called(endpoint)?;
+        let mut hasher = self.keying().hasher();
+        if parts.add_to(&mut hasher).is_err() {
+            let site = Site {
+                endpoint,
+                fingerprint: None,
+            };
+            let what = "a part of the key could not be serialized";
+            return Err(Error::InvalidKey(Failure::new(site, what, None)));
+        }
+        let fingerprint = hasher.finish();
+        let key = self.key(&endpoint, &fingerprint);
+        let site = Site {
+            endpoint,
+            fingerprint: Some(fingerprint),
+        };
+        let entry = match Try::new(self.store().get(&key), self.deadline()).await {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(Error::store(site, error)),
+        };
+        let Some(record) = Record::read(&entry.value) else {
+            return Err(Error::foreign(site));
+        };
+        Ok(Some(Peek {
+            state: match record.state {
+                State::Running => DuplicateState::Running,
+                State::Done => DuplicateState::Done,
+            },
+            holder: record.holder.to_owned(),
+            since: record.since,
+            left: entry.ttl,
+            record: entry.value.clone(),
+            site,
+            key,
+        }))
+    }
+
+    /// Frees the key, if what was looked at still stands there. Whether it did.
+    ///
+    /// A body that still runs under it loses its lease at its next renewal, and an equal call may run beside it
+    /// until then. Costs one round trip.
+    ///
+    /// # Errors
+    ///
+    /// If the store gives no answer.
+    pub async fn forget(&self, peek: &Peek) -> Result<bool, Error> {
+        let removal = self.store().remove(&peek.key, &peek.record);
+        match Try::new(removal, self.deadline()).await {
+            Ok(Swap::Done) => {
+                self.flights().ground(&peek.key);
+                Ok(true)
+            }
+            Ok(Swap::Absent | Swap::Other(_)) => Ok(false),
+            Err(error) => Err(Error::store(peek.site.clone(), error)),
+        }
+    }
+}
+
+impl Peek {
+    /// Whether the call is running or done. One with `release = false` may be over although it says running.
+    pub fn state(&self) -> DuplicateState {
+        self.state
+    }
+
+    /// The process that made the call, as `host:pid`.
+    pub fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    /// When the call was made, or ended if it is done, by its own machine's clock.
+    pub fn since(&self) -> SystemTime {
+        self.since
+    }
+
+    /// How long the record stands if nothing else happens: for a running call its lease, with the grace.
+    /// `None` if it never expires.
+    pub fn left(&self) -> Option<Duration> {
+        self.left
+    }
+}
+
+impl fmt::Debug for Peek {
+    /// Shows no part of a stored result.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peek")
+            .field("site", &self.site)
+            .field("state", &self.state)
+            .field("holder", &self.holder)
+            .field("since", &self.since)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}

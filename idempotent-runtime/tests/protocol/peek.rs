@@ -1,0 +1,129 @@
+//! Looking at a key, and freeing it.
+
+use idempotent_runtime::store::{Bytes, Store as _};
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{DuplicateState, MemoryStore, Policy, Release};
+
+use crate::guarded::{Guarded, forever, millis, secs, yielding};
+
+fn policy() -> Policy {
+    Policy::new(secs(60)).lease(secs(10))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_under_a_key_is_seen_for_one_command() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let peek = async |id: u64| guarded.idempotency.peek("test.pay", &(id,)).await.unwrap();
+    assert!(peek(1).await.is_none());
+    let held = guarded.call(1).claim().await.unwrap();
+    let running = peek(1).await.unwrap();
+    assert_eq!(running.state(), DuplicateState::Running);
+    assert_eq!(running.left(), Some(secs(11)));
+    assert!(
+        running
+            .holder()
+            .ends_with(&format!(":{}", std::process::id()))
+    );
+    assert!(running.since().elapsed().unwrap() < secs(60));
+    held.settle(true).await;
+    store.reset();
+    let done = peek(1).await.unwrap();
+    assert_eq!(store.counts().total(), 1);
+    assert_eq!(done.state(), DuplicateState::Done);
+    assert_eq!(done.left(), Some(secs(60)));
+    assert!(peek(2).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_key_is_free() {
+    let guarded = Guarded::in_memory(policy());
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    let done = guarded
+        .idempotency
+        .peek("test.pay", &(1_u64,))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(guarded.idempotency.forget(&done).await.unwrap());
+    assert!(
+        !guarded.idempotency.forget(&done).await.unwrap(),
+        "it is gone"
+    );
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_was_looked_at_is_forgotten() {
+    let guarded = Guarded::in_memory(policy().release(Release::Always));
+    let guarded = Guarded {
+        policy: Policy::new(secs(60)).release(Release::Always),
+        ..guarded
+    };
+    let held = guarded.call(1).claim().await.unwrap();
+    let first = guarded
+        .idempotency
+        .peek("test.pay", &(1_u64,))
+        .await
+        .unwrap()
+        .unwrap();
+    held.settle(true).await;
+    let _next = guarded.call(1).claim().await.unwrap();
+    assert!(!guarded.idempotency.forget(&first).await.unwrap());
+    assert!(guarded.stands(1).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_forgotten_loses_its_lease_and_the_next_one_runs() {
+    let guarded = Guarded::in_memory(policy());
+    let operator = async {
+        let stuck = guarded
+            .idempotency
+            .peek("test.pay", &(1_u64,))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(guarded.idempotency.forget(&stuck).await.unwrap());
+        guarded.run(1, yielding(Ok(()))).await.unwrap();
+    };
+    let (stuck, ()) = tokio::join!(guarded.run(1, forever()), operator);
+    assert_eq!(stuck.unwrap_err().refusal().code(), "lease_lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_of_a_result_is_shown() {
+    let guarded = Guarded::in_memory(policy());
+    let secret = "4111 1111 1111 1111".to_owned();
+    guarded.replaying(1, async { Ok(secret) }).await.unwrap();
+    let done = guarded
+        .idempotency
+        .peek("test.pay", &(1_u64,))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(!format!("{done:?}").contains("4111"), "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_looked_at_is_an_error() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let key = guarded.key(1);
+    let foreign = Bytes::from("foreign");
+    store.claim(&key, &foreign, secs(60)).await.unwrap();
+    let peek = async |name: &str| {
+        guarded
+            .idempotency
+            .peek(name, &(1_u64,))
+            .await
+            .unwrap_err()
+            .code()
+    };
+    assert_eq!(peek("test.pay").await, "foreign_record");
+    assert_eq!(peek("").await, "invalid_key");
+    assert_eq!(peek("a\nb").await, "invalid_key");
+    store.always(Op::Get, Fault::Hang);
+    let begun = tokio::time::Instant::now();
+    assert_eq!(peek("test.pay").await, "store_unavailable");
+    assert!(begun.elapsed() <= secs(1) + millis(1));
+}
