@@ -18,3 +18,4 @@ mod replay;
 mod settling;
 mod together;
 mod waiting;
+mod without_the_macro;

@@ -1,0 +1,360 @@
+//! Guarded calls without the attribute: for closures, message consumers, and endpoints whose names are data.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::time::Duration;
+
+use crate::call::Call;
+use crate::endpoint::Endpoint;
+use crate::error::{Duplicate, Error};
+use crate::fingerprint::KeyPart;
+use crate::finish::Finish;
+use crate::idempotency::Idempotency;
+use crate::outcome::{Fallible, Outcome};
+use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+use crate::replay::{Keep, Nothing, Replay, Storable, Values, ValuesAnd};
+
+/// A call in the making that does what the attribute does: its methods are the attribute's options.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), idempotence::Error> {
+/// use std::time::Duration;
+/// use idempotence::{Error, Idempotency, MemoryStore};
+///
+/// let idempotency = Idempotency::new(MemoryStore::new());
+/// for delivery in 0..2 {
+///     let receipt = idempotency
+///         .call("orders.pay")
+///         .key("2026-11-21/42")
+///         .ttl(Duration::from_hours(24))
+///         .replay()
+///         .run(async { Ok::<_, Error>(format!("paid by delivery {delivery}")) })
+///         .await?;
+///     assert_eq!(receipt, "paid by delivery 0");
+/// }
+/// # Ok(()) }
+/// ```
+#[must_use = "a call does nothing until it is run"]
+pub struct GuardedCall<A = Plainly, K = Nothing> {
+    call: Call,
+    policy: Policy,
+    answers: A,
+    keep: K,
+}
+
+impl Idempotency {
+    /// Begins a call of the endpoint with this name: at most 128 of `A-Z a-z 0-9 . _ -`.
+    ///
+    /// Name its key and its `ttl`, then [`run`](GuardedCall::run) a body. Without a key part all calls are equal.
+    pub fn call(&self, endpoint: impl Into<Cow<'static, str>>) -> GuardedCall {
+        let policy = Policy::new(Duration::ZERO);
+        GuardedCall {
+            call: match Endpoint::named_at_run_time(endpoint.into()) {
+                Ok(endpoint) => Call::new(endpoint, policy, Some(self)),
+                Err(error) => Call::refused(error),
+            },
+            policy,
+            answers: Plainly,
+            keep: Nothing,
+        }
+    }
+}
+
+impl<A, K> GuardedCall<A, K> {
+    /// Adds a part to the key, after those that it has.
+    pub fn key<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
+        self.call = self.call.part(part);
+        self
+    }
+
+    /// Adds a part to the payload: what must be equal among calls with one key. Name the key first.
+    pub fn payload<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
+        self.call = self.call.payload(part);
+        self
+    }
+
+    /// Sets how long the key stays taken after the call that ended it. There is no default.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.policy.ttl = ttl;
+        self
+    }
+
+    /// Sets when the key becomes free. Default: [`Release::OnError`].
+    pub fn release(mut self, release: Release) -> Self {
+        self.policy = self.policy.release(release);
+        self
+    }
+
+    /// Sets how long an unfinished claim outlives a silent holder; only with [`Release::OnError`].
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.policy = self.policy.lease(lease);
+        self
+    }
+
+    /// Sets how long the lease is kept alive. Default: [`Renew::Yes`].
+    pub fn renew(mut self, renew: Renew) -> Self {
+        self.policy = self.policy.renew(renew);
+        self
+    }
+
+    /// Sets how long a duplicate of a running call waits for it to end. Default: it does not.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.policy = self.policy.wait(wait);
+        self
+    }
+
+    /// Sets what a dropped future does to the key. Default: [`OnCancel::Keep`]. For the attribute's `"finish"` see
+    /// [`run_to_end`](Self::run_to_end).
+    pub fn on_cancel(mut self, on_cancel: OnCancel) -> Self {
+        self.policy = self.policy.on_cancel(on_cancel);
+        self
+    }
+
+    /// Sets what a lost lease does to the body. Default: [`OnLeaseLost::Stop`].
+    pub fn on_lease_lost(mut self, on_lease_lost: OnLeaseLost) -> Self {
+        self.policy = self.policy.on_lease_lost(on_lease_lost);
+        self
+    }
+
+    /// Sets what an unavailable store does to the call. Default: [`OnStoreError::Refuse`].
+    pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.policy = self.policy.on_store_error(on_store_error);
+        self
+    }
+
+    /// Makes the caller's error of ours, for error types that cannot implement `From<Error>`.
+    pub fn error<E>(self, error: fn(Error) -> E) -> GuardedCall<Converted<E>, K> {
+        self.answering(|_| Converted(error))
+    }
+
+    /// Sets what counts as a success. Default: `Ok`.
+    pub fn success<R, F>(self, success: F) -> GuardedCall<Judged<A, F>, K>
+    where
+        F: Fn(&R) -> bool,
+    {
+        self.answering(|answers| Judged { answers, success })
+    }
+
+    /// Answers a duplicate of a running or done call, for which no result is kept.
+    pub fn on_duplicate<R, F>(self, answer: F) -> GuardedCall<Answered<A, F>, K>
+    where
+        F: FnOnce(Duplicate) -> R,
+    {
+        self.answering(|answers| Answered { answers, answer })
+    }
+
+    fn answering<B>(self, answers: impl FnOnce(A) -> B) -> GuardedCall<B, K> {
+        GuardedCall {
+            call: self.call,
+            policy: self.policy,
+            answers: answers(self.answers),
+            keep: self.keep,
+        }
+    }
+
+    fn keeping<L>(self, keep: impl FnOnce(K) -> L) -> GuardedCall<A, L> {
+        GuardedCall {
+            call: self.call,
+            policy: self.policy.replay(),
+            answers: self.answers,
+            keep: keep(self.keep),
+        }
+    }
+}
+
+impl<A> GuardedCall<A> {
+    /// Stores the value of a success, and answers duplicates with it; not with [`Release::Always`].
+    pub fn replay<R, Via>(self) -> GuardedCall<A, Values<R>>
+    where
+        R: Replay<Via>,
+    {
+        self.keeping(|Nothing| Values::new())
+    }
+}
+
+impl<A, R> GuardedCall<A, Values<R>> {
+    /// Stores chosen errors, too, and answers duplicates with them.
+    pub fn replay_err<X>(self, chosen: fn(&X) -> bool) -> GuardedCall<A, ValuesAnd<R, X>>
+    where
+        R: Fallible<X>,
+        X: Storable,
+    {
+        self.keeping(|values| values.and(chosen))
+    }
+}
+
+impl<A, K> GuardedCall<A, K> {
+    /// Runs `body` if no equal call has the key, and settles.
+    ///
+    /// # Errors
+    ///
+    /// What the return type makes of an [`Error`]: the reasons are those of the attribute.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped, the key is left as [`on_cancel`](Self::on_cancel) says.
+    pub async fn run<R>(self, body: impl Future<Output = R>) -> R
+    where
+        A: Answers<R>,
+        K: Keep<R>,
+    {
+        let Self {
+            call,
+            policy,
+            answers,
+            keep,
+        } = self;
+        let mut held = match call.with(policy).claim().await {
+            Ok(held) => held,
+            Err(error) => return refused(answers, keep, error),
+        };
+        let outcome = {
+            let mut body = pin!(body);
+            poll_fn(|context| held.poll_body(context, body.as_mut())).await
+        };
+        match outcome {
+            Ok(outcome) => {
+                let success = answers.is_success(&outcome);
+                let end = keep.end(&outcome, success, held.keeping());
+                held.settle(end).await;
+                outcome
+            }
+            Err(error) => refused(answers, keep, error),
+        }
+    }
+
+    /// As [`run`](Self::run), with a body that runs to its end, also when the caller drops the future: then in a task
+    /// of its own, inside the caller's scope and span.
+    pub async fn run_to_end<R>(self, body: impl Future<Output = R> + Send + 'static) -> R
+    where
+        A: Answers<R> + Clone + Send + 'static,
+        K: Keep<R> + Send + 'static,
+        R: Send + 'static,
+    {
+        let Self {
+            call,
+            policy,
+            answers,
+            keep,
+        } = self;
+        let held = match call.with(policy).claim().await {
+            Ok(held) => held,
+            Err(error) => return refused(answers, keep, error),
+        };
+        let idempotency = held.idempotency().clone();
+        let judge = answers.clone();
+        let finish = Finish::new(idempotency, async move {
+            let (held, outcome) = held.run(Box::pin(body)).await?;
+            let success = judge.is_success(&outcome);
+            let end = keep.end(&outcome, success, held.keeping());
+            held.settle(end).await;
+            Ok(outcome)
+        });
+        match finish.await {
+            Ok(outcome) => outcome,
+            Err(error) => refused(answers, keep, error),
+        }
+    }
+}
+
+fn refused<R, A: Answers<R>, K: Keep<R>>(answers: A, keep: K, error: Error) -> R {
+    match error.replayed(|duplicate| keep.answer(duplicate)) {
+        Ok(outcome) => outcome,
+        Err(error) => answers.refused(error),
+    }
+}
+
+impl<A, K> fmt::Debug for GuardedCall<A, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardedCall")
+            .field("call", &self.call)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a call of return type `R` says no, and what it calls a success.
+pub trait Answers<R> {
+    /// What a call returns whose body did not run.
+    fn refused(self, error: Error) -> R;
+
+    /// Whether the body did its work.
+    fn is_success(&self, outcome: &R) -> bool;
+}
+
+/// As the return type says, by [`Outcome`].
+#[derive(Debug, Clone, Copy)]
+pub struct Plainly;
+
+/// With an error that was made of ours.
+#[derive(Debug)]
+pub struct Converted<E>(fn(Error) -> E);
+
+/// With a success that the caller defines.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<A, F> {
+    answers: A,
+    success: F,
+}
+
+/// With an answer of the caller's to a duplicate.
+#[derive(Debug, Clone, Copy)]
+pub struct Answered<A, F> {
+    answers: A,
+    answer: F,
+}
+
+impl<R: Outcome> Answers<R> for Plainly {
+    fn refused(self, error: Error) -> R {
+        R::refused(error)
+    }
+
+    fn is_success(&self, outcome: &R) -> bool {
+        outcome.is_success()
+    }
+}
+
+impl<R: Fallible<E>, E> Answers<R> for Converted<E> {
+    fn refused(self, error: Error) -> R {
+        R::failed((self.0)(error))
+    }
+
+    fn is_success(&self, outcome: &R) -> bool {
+        outcome.is_success()
+    }
+}
+
+impl<R, A: Answers<R>, F: Fn(&R) -> bool> Answers<R> for Judged<A, F> {
+    fn refused(self, error: Error) -> R {
+        self.answers.refused(error)
+    }
+
+    fn is_success(&self, outcome: &R) -> bool {
+        (self.success)(outcome)
+    }
+}
+
+impl<R, A: Answers<R>, F: FnOnce(Duplicate) -> R> Answers<R> for Answered<A, F> {
+    fn refused(self, error: Error) -> R {
+        match error.into_duplicate() {
+            Ok(duplicate) => (self.answer)(duplicate),
+            Err(error) => self.answers.refused(error),
+        }
+    }
+
+    fn is_success(&self, outcome: &R) -> bool {
+        self.answers.is_success(outcome)
+    }
+}
+
+impl<E> Clone for Converted<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Converted<E> {}

@@ -1,0 +1,230 @@
+//! Guarded calls by the builder: what the attribute does, option by option.
+
+use std::time::Duration;
+
+use idempotent_runtime::fingerprint::Fingerprint;
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{
+    Error, GuardedCall, Idempotency, MemoryStore, OnCancel, OnLeaseLost, OnStoreError, Once,
+    Release, Renew, Store,
+};
+use serde::{Deserialize, Serialize};
+use tokio::time::{sleep, timeout};
+
+use crate::guarded::{forever, secs};
+
+fn on(store: &MemoryStore) -> Idempotency {
+    Idempotency::new(store.clone())
+}
+
+fn pay(idempotency: &Idempotency) -> GuardedCall {
+    idempotency
+        .call("orders.pay")
+        .key(&1_u64)
+        .key("a")
+        .ttl(secs(60))
+        .lease(secs(10))
+}
+
+async fn never<T>() -> Result<T, Error> {
+    panic!("the body ran")
+}
+
+async fn stands(store: &impl Store) -> Option<Duration> {
+    let key = format!(
+        "idem:orders.pay:{}",
+        Fingerprint::of(&(1_u64, "a")).unwrap()
+    );
+    store
+        .get(&key)
+        .await
+        .unwrap()
+        .map(|entry| entry.ttl.unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_has_the_key_that_the_attribute_makes_and_runs_once() {
+    let store = MemoryStore::new();
+    let idempotency = on(&store);
+    let first = pay(&idempotency).run(async { Ok::<_, Error>(1) }).await;
+    assert_eq!(first.unwrap(), 1);
+    assert_eq!(stands(&store).await, Some(secs(60)));
+    let again = pay(&idempotency).run(never::<i32>()).await;
+    let refused: Error = again.unwrap_err();
+    assert_eq!(refused.code(), "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_always_frees_and_never_keeps() {
+    for (release, outcome, left) in [
+        (Release::Always, Ok(()), None),
+        (Release::Never, Err(()), Some(secs(65))),
+        (Release::OnError, Err(()), None),
+    ] {
+        let store = MemoryStore::new();
+        let idempotency = on(&store);
+        let call = idempotency
+            .call("orders.pay")
+            .key(&1_u64)
+            .key("a")
+            .ttl(secs(60));
+        let call = call.release(release).error(|_| ());
+        assert_eq!(call.run(async { outcome }).await, outcome);
+        assert_eq!(stands(&store).await, left, "{release:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_replayed_and_the_caller_can_tell() {
+    let store = MemoryStore::new();
+    let idempotency = on(&store);
+    let run = |value: i32| {
+        pay(&idempotency)
+            .replay()
+            .run(async move { Ok::<_, Error>(Once::from(value)) })
+    };
+    assert_eq!(run(1).await.unwrap(), Once::Executed(1));
+    assert_eq!(run(2).await.unwrap(), Once::Replayed(1));
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Declined(u8);
+
+#[tokio::test(start_paused = true)]
+async fn chosen_errors_are_replayed() {
+    let store = MemoryStore::new();
+    let idempotency = on(&store);
+    let run = |declined: u8| {
+        pay(&idempotency)
+            .error(|_| Declined(0))
+            .replay()
+            .replay_err(|error: &Declined| error.0 > 1)
+            .run(async move { Err::<i32, _>(Declined(declined)) })
+    };
+    assert_eq!(run(1).await, Err(Declined(1)), "not chosen");
+    assert_eq!(run(2).await, Err(Declined(2)), "chosen");
+    assert_eq!(run(3).await, Err(Declined(2)), "replayed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_is_refused() {
+    let store = MemoryStore::new();
+    let idempotency = on(&store);
+    let run = |amount: u64| {
+        pay(&idempotency)
+            .payload(&amount)
+            .run(async { Ok::<_, Error>(()) })
+    };
+    run(1).await.unwrap();
+    assert_eq!(run(2).await.unwrap_err().code(), "payload_mismatch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_waits() {
+    let store = MemoryStore::new();
+    let idempotency = on(&store);
+    let run = |millis: u64| {
+        let body = async move {
+            sleep(Duration::from_millis(millis)).await;
+            Ok::<_, Error>(millis)
+        };
+        pay(&idempotency).wait(secs(5)).replay().run(body)
+    };
+    let (first, second) = tokio::join!(run(1000), run(1));
+    assert_eq!((first.unwrap(), second.unwrap()), (1000, 1000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn success_and_the_answer_to_a_duplicate_are_the_callers() {
+    let store = MemoryStore::new();
+    let idempotency = on(&store);
+    let run = |status: u16| {
+        pay(&idempotency)
+            .success(|reply: &Result<u16, Error>| matches!(reply, Ok(200)))
+            .on_duplicate(|duplicate| {
+                assert!(duplicate.endpoint() == "orders.pay");
+                Ok(208)
+            })
+            .run(async move { Ok(status) })
+    };
+    assert_eq!(run(503).await.unwrap(), 503);
+    assert_eq!(run(200).await.unwrap(), 200);
+    assert_eq!(run(201).await.unwrap(), 208);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_future_frees_keeps_or_finishes() {
+    let store = MemoryStore::new();
+    let idempotency = on(&store);
+    let call = || pay(&idempotency).error(|_| ());
+    timeout(secs(1), call().on_cancel(OnCancel::Release).run(forever()))
+        .await
+        .unwrap_err();
+    idempotency.drain(secs(5)).await.unwrap();
+    assert_eq!(stands(&store).await, None);
+
+    let body = async {
+        sleep(secs(5)).await;
+        Ok::<_, Error>(7)
+    };
+    let finishing = pay(&idempotency).replay().run_to_end(body);
+    timeout(secs(1), finishing).await.unwrap_err();
+    idempotency.drain(secs(30)).await.unwrap();
+    let replayed = pay(&idempotency).replay().run(async { Ok::<_, Error>(8) });
+    assert_eq!(replayed.await.unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_stops_the_body_or_not() {
+    for (on_lease_lost, expected) in [
+        (OnLeaseLost::Stop, "lease_lost"),
+        (OnLeaseLost::Continue, "ok"),
+    ] {
+        let store = MemoryStore::new();
+        let idempotency = on(&store);
+        let call = pay(&idempotency)
+            .renew(Renew::No)
+            .on_lease_lost(on_lease_lost);
+        let body = async {
+            sleep(secs(20)).await;
+            Ok::<_, Error>(())
+        };
+        let code = call
+            .run(body)
+            .await
+            .map_or_else(|error| error.code(), |()| "ok");
+        assert_eq!(code, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_store_it_is_refused_or_runs() {
+    for (on_store_error, expected) in [
+        (OnStoreError::Refuse, "store_unavailable"),
+        (OnStoreError::Run, "ok"),
+    ] {
+        let store = FaultyStore::new(MemoryStore::new());
+        store.always(Op::Claim, Fault::Hang);
+        let idempotency = Idempotency::new(store);
+        let call = pay(&idempotency).on_store_error(on_store_error);
+        let end = call.run(async { Ok::<_, Error>(()) }).await;
+        assert_eq!(end.map_or_else(|error| error.code(), |()| "ok"), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_a_call_is_an_error_and_sends_nothing() {
+    let store = CountingStore::new(MemoryStore::new());
+    let idempotency = Idempotency::new(store.clone());
+    let code = async |call: GuardedCall| {
+        let end = call.run(never::<()>()).await;
+        end.unwrap_err().code()
+    };
+    let long = "x".repeat(129);
+    for name in ["", "a b", "a:b", "{a}", "支付", &long] {
+        let call = idempotency.call(name.to_owned()).ttl(secs(1));
+        assert_eq!(code(call).await, "invalid_key", "{name}");
+    }
+    assert_eq!(code(idempotency.call("x").key(&1)).await, "invalid_policy");
+    assert_eq!(store.counts().total(), 0);
+}
