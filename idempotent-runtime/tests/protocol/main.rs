@@ -3,6 +3,7 @@
 
 mod cancellation;
 mod claiming;
+mod events;
 mod finish;
 mod guarded;
 mod heard;
