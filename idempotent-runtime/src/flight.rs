@@ -5,8 +5,7 @@
 //! the store in its turn.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,44 +71,44 @@ pub(crate) struct Flights {
 
 /// Has a cache line of its own, so that threads in different shards do not slow each other.
 #[repr(align(128))]
-struct Shard(Mutex<HashMap<ByKey, (), RandomState>>);
+struct Shard(Mutex<HashSet<ByKey, RandomState>>);
 
 struct ByKey(Arc<Flight>);
 
 impl Flights {
     /// Lets `flight` take off; if another with its key is under way, answers with that.
     pub(crate) fn enter(&self, flight: &Arc<Flight>) -> Option<Arc<Flight>> {
-        match self.shard(&flight.key).entry(ByKey(Arc::clone(flight))) {
-            Entry::Occupied(other) => Some(Arc::clone(&other.key().0)),
-            Entry::Vacant(free) => {
-                free.insert(());
-                None
-            }
+        let mut shard = self.shard(&flight.key);
+        if let Some(ByKey(other)) = shard.get(&*flight.key) {
+            return Some(Arc::clone(other));
         }
+        shard.insert(ByKey(Arc::clone(flight)));
+        None
     }
 
     /// Ends `flight`, unless it has ended or never began; `found` is what stands in the store, if that is known.
     pub(crate) fn leave(&self, flight: &Flight, found: Option<Bytes>) {
         let mut shard = self.shard(&flight.key);
-        let entered = shard.get_key_value(&*flight.key);
-        if !entered.is_some_and(|(ByKey(other), ())| std::ptr::eq(&raw const **other, flight)) {
+        let Some(ByKey(other)) = shard.take(&*flight.key) else {
+            return;
+        };
+        if !std::ptr::eq(&raw const *other, flight) {
+            shard.insert(ByKey(other));
             return;
         }
-        let left = shard.remove_entry(&*flight.key);
         drop(shard);
-        drop(left);
         flight.reach(Stage::Over(found));
     }
 
     /// Ends whatever flies with this key: an operator has changed what stands under it.
     pub(crate) fn ground(&self, key: &str) {
-        let grounded = self.shard(key).remove_entry(key);
-        if let Some((ByKey(flight), ())) = grounded {
+        let grounded = self.shard(key).take(key);
+        if let Some(ByKey(flight)) = grounded {
             flight.reach(Stage::Over(None));
         }
     }
 
-    fn shard(&self, key: &str) -> MutexGuard<'_, HashMap<ByKey, (), RandomState>> {
+    fn shard(&self, key: &str) -> MutexGuard<'_, HashSet<ByKey, RandomState>> {
         // From the middle: the map inside the shard uses both ends.
         let [.., middle, _, _, _] = self.seed.hash_one(key).to_le_bytes();
         let shard = &self.shards[usize::from(middle) % SHARDS];
@@ -121,7 +120,7 @@ impl Default for Flights {
     fn default() -> Self {
         let seed = RandomState::default();
         Self {
-            shards: std::array::from_fn(|_| Shard(Mutex::new(HashMap::with_hasher(seed.clone())))),
+            shards: std::array::from_fn(|_| Shard(Mutex::new(HashSet::with_hasher(seed.clone())))),
             seed,
         }
     }

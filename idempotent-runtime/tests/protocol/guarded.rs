@@ -165,3 +165,9 @@ pub(crate) async fn yielding<R>(outcome: R) -> R {
 pub(crate) async fn forever() -> Result<(), ()> {
     std::future::pending().await
 }
+
+/// The body of a call that is not to run.
+#[expect(clippy::unused_async, reason = "it stands for a body")]
+pub(crate) async fn never<T>() -> Result<T, Error> {
+    panic!("the body of a duplicate ran")
+}

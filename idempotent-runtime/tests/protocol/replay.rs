@@ -12,14 +12,10 @@ use idempotent_runtime::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::guarded::{Guarded, answered, secs, yielding};
+use crate::guarded::{Guarded, answered, never, secs, yielding};
 
 fn policy() -> Policy {
     Policy::new(secs(60)).lease(secs(10))
-}
-
-async fn never<T>() -> Result<T, Error> {
-    panic!("the body of a duplicate ran")
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use idempotent_runtime::{
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
 
-use crate::guarded::{forever, secs};
+use crate::guarded::{forever, never, secs};
 
 fn on(store: &MemoryStore) -> Idempotency {
     Idempotency::new(store.clone())
@@ -24,10 +24,6 @@ fn pay(idempotency: &Idempotency) -> GuardedCall {
         .key("a")
         .ttl(secs(60))
         .lease(secs(10))
-}
-
-async fn never<T>() -> Result<T, Error> {
-    panic!("the body ran")
 }
 
 async fn stands(store: &impl Store) -> Option<Duration> {
