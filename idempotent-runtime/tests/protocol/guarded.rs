@@ -167,7 +167,6 @@ pub(crate) async fn forever() -> Result<(), ()> {
 }
 
 /// The body of a call that is not to run.
-#[expect(clippy::unused_async, reason = "it stands for a body")]
 pub(crate) async fn never<T>() -> Result<T, Error> {
     panic!("the body of a duplicate ran")
 }
