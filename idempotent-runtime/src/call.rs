@@ -10,7 +10,6 @@ use crate::claiming::Claiming;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
 use crate::fingerprint::{Fingerprint, Hasher, KeyPart};
-use crate::flight::Flight;
 use crate::held::Held;
 use crate::idempotency::Idempotency;
 use crate::lease::Lease;
@@ -174,7 +173,7 @@ impl Open {
             None => (self.hasher.finish(), None),
         };
         let key = self.idempotency.key(&self.endpoint, &fingerprint);
-        let flight = Flight::new(key, payload);
+        let flight = self.idempotency.flights().flight(key, payload);
         let site = Site {
             endpoint: self.endpoint,
             fingerprint: Some(fingerprint),

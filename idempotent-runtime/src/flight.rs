@@ -4,10 +4,9 @@
 //! be said of it here. Nothing is decided here: who follows a flight is told what the store has told it, or asks
 //! the store in its turn.
 
-use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::fmt;
-use std::hash::{BuildHasher as _, Hash, Hasher};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -20,9 +19,16 @@ use crate::fingerprint::Fingerprint;
 pub(crate) struct Flight {
     pub(crate) key: String,
     pub(crate) payload: Option<Fingerprint>,
-    stage: Mutex<Stage>,
+    hash: u64,
+    progress: Mutex<Progress>,
     /// Tells those who follow that there is another stage.
     pub(crate) moved: Notify,
+}
+
+struct Progress {
+    stage: Stage,
+    /// Somebody has looked, and may wait for the next stage.
+    followed: bool,
 }
 
 /// How far it has come.
@@ -39,27 +45,28 @@ pub(crate) enum Stage {
 }
 
 impl Flight {
-    pub(crate) fn new(key: String, payload: Option<Fingerprint>) -> Arc<Self> {
-        Arc::new(Self {
-            key,
-            payload,
-            stage: Mutex::new(Stage::Asking),
-            moved: Notify::new(),
-        })
-    }
-
+    /// The stage for one who follows: who waits for the next has registered with `moved` before.
     pub(crate) fn stage(&self) -> Stage {
-        self.locked().clone()
+        let mut progress = self.locked();
+        progress.followed = true;
+        progress.stage.clone()
     }
 
     /// Notes a stage before the last.
     pub(crate) fn reach(&self, stage: Stage) {
-        *self.locked() = stage;
-        self.moved.notify_waiters();
+        let mut progress = self.locked();
+        let before = std::mem::replace(&mut progress.stage, stage);
+        let followed = progress.followed;
+        drop(progress);
+        drop(before);
+        if followed {
+            self.moved.notify_waiters();
+        }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Progress> {
+        let progress = self.progress.lock();
+        progress.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,46 +78,65 @@ pub(crate) struct Flights {
 
 /// Has a cache line of its own, so that threads in different shards do not slow each other.
 #[repr(align(128))]
-struct Shard(Mutex<HashSet<ByKey, RandomState>>);
+struct Shard(Mutex<HashSet<ByKey, BuildHasherDefault<AsWritten>>>);
 
 struct ByKey(Arc<Flight>);
 
 impl Flights {
+    /// A flight that has not taken off.
+    pub(crate) fn flight(&self, key: String, payload: Option<Fingerprint>) -> Arc<Flight> {
+        Arc::new(Flight {
+            hash: self.seed.hash_one(&key),
+            key,
+            payload,
+            progress: Mutex::new(Progress {
+                stage: Stage::Asking,
+                followed: false,
+            }),
+            moved: Notify::new(),
+        })
+    }
+
     /// Lets `flight` take off; if another with its key is under way, answers with that.
     pub(crate) fn enter(&self, flight: &Arc<Flight>) -> Option<Arc<Flight>> {
-        let mut shard = self.shard(&flight.key);
-        if let Some(ByKey(other)) = shard.get(&*flight.key) {
+        let mut shard = self.shard(flight);
+        let entering = ByKey(Arc::clone(flight));
+        if let Some(ByKey(other)) = shard.get(&entering) {
             return Some(Arc::clone(other));
         }
-        shard.insert(ByKey(Arc::clone(flight)));
+        shard.insert(entering);
         None
     }
 
     /// Ends `flight`, unless it has ended or never began; `found` is what stands in the store, if that is known.
-    pub(crate) fn leave(&self, flight: &Flight, found: Option<Bytes>) {
-        let mut shard = self.shard(&flight.key);
-        let Some(ByKey(other)) = shard.take(&*flight.key) else {
-            return;
-        };
-        if !std::ptr::eq(&raw const *other, flight) {
-            shard.insert(ByKey(other));
-            return;
+    pub(crate) fn leave(&self, flight: &Arc<Flight>, found: Option<Bytes>) {
+        let leaving = ByKey(Arc::clone(flight));
+        let mut shard = self.shard(flight);
+        match shard.take(&leaving) {
+            Some(ByKey(other)) if Arc::ptr_eq(&other, flight) => {
+                drop(shard);
+                flight.reach(Stage::Over(found));
+            }
+            Some(other) => drop(shard.insert(other)),
+            None => {}
         }
-        drop(shard);
-        flight.reach(Stage::Over(found));
     }
 
     /// Ends whatever flies with this key: an operator has changed what stands under it.
     pub(crate) fn ground(&self, key: &str) {
-        let grounded = self.shard(key).take(key);
+        let any = self.flight(key.to_owned(), None);
+        let grounded = self.shard(&any).take(&ByKey(Arc::clone(&any)));
         if let Some(ByKey(flight)) = grounded {
             flight.reach(Stage::Over(None));
         }
     }
 
-    fn shard(&self, key: &str) -> MutexGuard<'_, HashSet<ByKey, RandomState>> {
-        // From the middle: the map inside the shard uses both ends.
-        let [.., middle, _, _, _] = self.seed.hash_one(key).to_le_bytes();
+    fn shard(
+        &self,
+        flight: &Flight,
+    ) -> MutexGuard<'_, HashSet<ByKey, BuildHasherDefault<AsWritten>>> {
+        // From the middle: the set inside the shard uses both ends.
+        let [.., middle, _, _, _] = flight.hash.to_le_bytes();
         let shard = &self.shards[usize::from(middle) % SHARDS];
         shard.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,10 +144,9 @@ impl Flights {
 
 impl Default for Flights {
     fn default() -> Self {
-        let seed = RandomState::default();
         Self {
-            shards: std::array::from_fn(|_| Shard(Mutex::new(HashSet::with_hasher(seed.clone())))),
-            seed,
+            seed: RandomState::default(),
+            shards: std::array::from_fn(|_| Shard(Mutex::default())),
         }
     }
 }
@@ -132,15 +157,29 @@ impl fmt::Debug for Flights {
     }
 }
 
-impl Borrow<str> for ByKey {
-    fn borrow(&self) -> &str {
-        &self.0.key
+impl Hash for ByKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
     }
 }
 
-impl Hash for ByKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.key.hash(state);
+/// Takes a hash that was made before: a key is hashed once in each call.
+#[derive(Default)]
+struct AsWritten(u64);
+
+impl Hasher for AsWritten {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
     }
 }
 
@@ -158,10 +197,6 @@ const SHARDS: usize = 16;
 mod tests {
     use super::*;
 
-    fn flight(key: &str) -> Arc<Flight> {
-        Flight::new(key.to_owned(), None)
-    }
-
     fn is_over(flight: &Flight) -> bool {
         matches!(flight.stage(), Stage::Over(_))
     }
@@ -169,6 +204,7 @@ mod tests {
     #[test]
     fn the_second_with_a_key_is_shown_the_first() {
         let flights = Flights::default();
+        let flight = |key: &str| flights.flight(key.to_owned(), None);
         let (first, second, other) = (flight("k"), flight("k"), flight("l"));
         assert!(flights.enter(&first).is_none());
         let found = flights.enter(&second).expect("the first flies");
@@ -179,7 +215,8 @@ mod tests {
     #[test]
     fn who_never_entered_ends_nothing() {
         let flights = Flights::default();
-        let (first, second) = (flight("k"), flight("k"));
+        let flight = || flights.flight("k".to_owned(), None);
+        let (first, second) = (flight(), flight());
         assert!(flights.enter(&first).is_none());
         flights.leave(&second, None);
         assert!(!is_over(&first) && !is_over(&second));
@@ -189,7 +226,8 @@ mod tests {
     #[test]
     fn what_was_found_is_told_once() {
         let flights = Flights::default();
-        let (first, second) = (flight("k"), flight("k"));
+        let flight = || flights.flight("k".to_owned(), None);
+        let (first, second) = (flight(), flight());
         flights.enter(&first);
         flights.leave(&first, Some(Bytes::from("record")));
         flights.leave(&first, None);
@@ -203,19 +241,23 @@ mod tests {
     #[test]
     fn what_an_operator_removed_flies_no_more() {
         let flights = Flights::default();
-        let first = flight("k");
+        let first = flights.flight("k".to_owned(), None);
         flights.enter(&first);
         flights.ground("k");
         assert!(is_over(&first));
         flights.ground("k");
-        assert!(flights.enter(&flight("k")).is_none());
+        assert!(
+            flights
+                .enter(&flights.flight("k".to_owned(), None))
+                .is_none()
+        );
     }
 
     #[test]
     fn nothing_is_kept_of_those_that_have_left() {
         let flights = Flights::default();
         for round in 0..1000 {
-            let flight = flight(&round.to_string());
+            let flight = flights.flight(round.to_string(), None);
             flights.enter(&flight);
             flights.leave(&flight, None);
         }
