@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::Instrument as _;
 
 use crate::claiming::{Claiming, NotWon};
@@ -135,8 +135,8 @@ impl Turn {
             moved.as_mut().enable();
             let stage = other.stage();
             let until = match &stage {
-                // Half of the time is left for the store, should the other not be polled any more.
-                Stage::Asking => Some(self.deadline - self.lease.idempotency.deadline() / 2),
+                // Some time is left for the store, should the other not be polled any more.
+                Stage::Asking => Some(self.deadline - self.lease.idempotency.deadline() / 4),
                 Stage::Held(record) if differ(&self.lease.flight, other) => {
                     return Err(told(&self.lease, record, true));
                 }
@@ -247,7 +247,7 @@ struct Pauses {
     asked: bool,
     changes: Option<watch::Receiver<()>>,
     pause: Duration,
-    /// How far ahead of its measure of one operation in [`MEASURE`] this call is.
+    /// How far this call is ahead of one operation in each [`MEASURE`].
     spent: Option<Instant>,
 }
 
@@ -265,8 +265,8 @@ impl Pauses {
     async fn pause(&mut self, lease: &Lease, until: Instant) {
         if !std::mem::replace(&mut self.asked, true) {
             let listening = lease.idempotency.store().changed(lease.key());
-            let listening = timeout(lease.idempotency.deadline() / 4, listening).await;
-            self.changes = listening.ok().flatten();
+            let limit = until.min(Instant::now() + lease.idempotency.deadline() / 4);
+            self.changes = timeout_at(limit, listening).await.ok().flatten();
             if self.changes.is_some() {
                 // What changed before is not heard of, so the store is asked once more.
                 return;
@@ -282,7 +282,8 @@ impl Pauses {
                     let spent = self.spent.map_or(now, |spent| spent.max(now)) + MEASURE;
                     self.spent = Some(spent);
                     // A key that changes all the time is not asked for all the time.
-                    sleep_until(until.min(spent - BURST)).await;
+                    let ahead = spent.duration_since(now).saturating_sub(BURST);
+                    sleep_until(until.min(now + ahead)).await;
                     return;
                 }
                 Ok(Err(_)) => {
