@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::claiming::Claiming;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
-use crate::fingerprint::{Fingerprint, Hasher, KeyPart};
+use crate::fingerprint::{Hasher, KeyPart};
 use crate::held::Held;
 use crate::idempotency::Idempotency;
 use crate::lease::Lease;
@@ -27,9 +27,8 @@ struct Open {
     idempotency: Idempotency,
     endpoint: Endpoint,
     policy: Policy,
-    /// Of the key, or of the payload once there is one.
-    hasher: Hasher,
-    key: Option<Fingerprint>,
+    key: Hasher,
+    payload: Option<Hasher>,
 }
 
 impl Call {
@@ -37,11 +36,11 @@ impl Call {
     pub fn new(endpoint: Endpoint, policy: Policy, using: Option<&Idempotency>) -> Self {
         Self(match using.cloned().or_else(Idempotency::current) {
             Some(idempotency) => Ok(Open {
-                hasher: idempotency.keying().hasher(),
+                key: idempotency.keying().hasher(),
+                payload: None,
                 idempotency,
                 endpoint,
                 policy,
-                key: None,
             }),
             None => Err(refused(
                 &NOBODY,
@@ -76,14 +75,14 @@ impl Call {
     #[inline]
     pub fn part<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
         if let Ok(open) = &mut self.0
-            && open.hasher.part(part).is_err()
+            && open.key.part(part).is_err()
         {
             self.0 = Err(open.invalid("a part of the key"));
         }
         self
     }
 
-    /// Adds a part to the payload, after all parts of the key.
+    /// Adds a part to the payload.
     pub fn payload<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
         if let Ok(open) = &mut self.0
             && open.payload_hasher().part(part).is_err()
@@ -143,16 +142,9 @@ impl fmt::Debug for Call {
 }
 
 impl Open {
-    /// Ends the key with the first part of the payload.
     fn payload_hasher(&mut self) -> &mut Hasher {
-        if self.key.is_none() {
-            let next = self.idempotency.keying().hasher();
-            let key = std::mem::replace(&mut self.hasher, next).finish();
-            // With the key before it, equal payloads of two keys cannot be told to be equal. A string can be encoded.
-            let _ = self.hasher.part(&key.to_string());
-            self.key = Some(key);
-        }
-        &mut self.hasher
+        let keying = self.idempotency.keying();
+        self.payload.get_or_insert_with(|| keying.hasher())
     }
 
     fn invalid(&self, what: &str) -> Error {
@@ -168,10 +160,14 @@ impl Open {
     fn lease(self) -> Result<Arc<Lease>, Error> {
         let known = self.idempotency.known();
         let policy = known.effective(&self.endpoint, self.policy);
-        let (fingerprint, payload) = match self.key {
-            Some(key) => (key, Some(self.hasher.finish())),
-            None => (self.hasher.finish(), None),
-        };
+        let fingerprint = self.key.finish();
+        let payload = self.payload.map(|payload| {
+            // With the key before it, equal payloads of two keys cannot be told to be equal. Strings can be encoded.
+            let mut hasher = self.idempotency.keying().hasher();
+            let _ = hasher.part(&fingerprint.to_string());
+            let _ = hasher.part(&payload.finish().to_string());
+            hasher.finish()
+        });
         let key = self.idempotency.key(&self.endpoint, &fingerprint);
         let flight = self.idempotency.flights().flight(key, payload);
         let site = Site {

@@ -30,7 +30,9 @@ pub(crate) struct Claiming<'a> {
 pub(crate) enum NotWon {
     /// This stands under the key.
     Taken(Bytes),
-    /// The store cannot be asked.
+    /// The store gave no answer in time.
+    Trouble(StoreError),
+    /// The store cannot serve the call.
     Refused(Error),
 }
 
@@ -59,6 +61,14 @@ impl<'a> Claiming<'a> {
         let lease = self.lease;
         let store = lease.idempotency.store();
         store.claim(lease.key(), &lease.record, lease.times.expiry)
+    }
+
+    /// Sends, and tells those who follow until when there will be an answer.
+    pub(crate) async fn ask(&mut self, tries: &Tries) -> Result<Claim, StoreError> {
+        let sending = tries.once(self.send());
+        let answered = Instant::now() + sending.limit();
+        self.lease.flight.reach(Stage::Asking(Some(answered)));
+        sending.await
     }
 
     /// Begins the lease; returns when it ends, which must leave time for a body.
@@ -123,10 +133,15 @@ impl<'a> Claiming<'a> {
                 _ => {}
             }
             earlier = self.since;
-            answer = tries.once(self.send()).await;
+            answer = self.ask(&tries).await;
         };
-        match lease.policy.on_store_error.unwrap_or_default() {
-            OnStoreError::Refuse => Err(NotWon::Refused(Error::store(lease.site.clone(), trouble))),
+        Err(NotWon::Trouble(trouble))
+    }
+
+    /// What becomes of a call that knows of no other with its key while the store is away.
+    pub(crate) fn without_the_store(&mut self, trouble: StoreError) -> Result<Guard, Error> {
+        match self.lease.policy.on_store_error.unwrap_or_default() {
+            OnStoreError::Refuse => Err(Error::store(self.lease.site.clone(), trouble)),
             OnStoreError::Run => Ok(self.unguarded(&trouble)),
         }
     }
@@ -134,7 +149,7 @@ impl<'a> Claiming<'a> {
     fn unguarded(&mut self, trouble: &StoreError) -> Guard {
         self.lease
             .tell(EventKind::Unguarded, |event| event.caused_by(trouble));
-        self.begun();
+        self.lease.begin(self.since.unwrap_or_else(Instant::now));
         let perhaps_put = self.since.take().is_some();
         self.hold();
         Guard::None { perhaps_put }
@@ -143,15 +158,15 @@ impl<'a> Claiming<'a> {
     /// From here on a [`Held`](crate::held::Held) sees to the rest.
     fn hold(&mut self) {
         self.handed_on = true;
-        let record = self.lease.record.clone();
-        self.lease.flight.reach(Stage::Held(record));
+        let lease = Arc::downgrade(self.lease);
+        self.lease.flight.reach(Stage::Held(lease));
     }
 }
 
 impl Drop for Claiming<'_> {
     fn drop(&mut self) {
         if self.alone && !self.handed_on {
-            self.lease.ended(EventKind::Cancelled);
+            self.lease.ended(EventKind::of_a_dropped_call());
         }
         // Its lease is begun, so that it is withdrawn for as long as it may stand in the way.
         if self.begun().is_some() {

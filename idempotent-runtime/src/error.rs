@@ -173,7 +173,10 @@ impl Error {
             Some(FirstResult::Stored(_, Asking(lease))) => Arc::clone(lease),
             _ => return Err(self),
         };
-        let error = match (self.duplicate().and_then(answer), self.into_duplicate()) {
+        let reading = Reading(Some(&lease));
+        let answer = self.duplicate().and_then(answer);
+        reading.done();
+        let error = match (answer, self.into_duplicate()) {
             (Some(Ok(outcome)), _) => {
                 lease.ended(EventKind::Replayed);
                 return Ok(outcome);
@@ -301,6 +304,23 @@ enum FirstResult {
 /// The call that asks for a result, and is told of as ended once it is known whether it can be given.
 #[derive(Clone)]
 struct Asking(Arc<Lease>);
+
+/// A result that is being read, which is somebody else's code.
+struct Reading<'a>(Option<&'a Lease>);
+
+impl Reading<'_> {
+    fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if let Some(lease) = self.0 {
+            lease.ended(EventKind::Panicked);
+        }
+    }
+}
 
 impl fmt::Debug for Asking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

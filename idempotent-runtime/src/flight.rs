@@ -7,13 +7,15 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::fingerprint::Fingerprint;
+use crate::lease::Lease;
 
 /// One call that is under way, or is about to be.
 pub(crate) struct Flight {
@@ -34,12 +36,12 @@ struct Progress {
 /// How far it has come.
 #[derive(Clone)]
 pub(crate) enum Stage {
-    /// The store has not answered yet.
-    Asking,
+    /// The store has not answered yet. It will have by then, or be asked again, if the call is still polled.
+    Asking(Option<Instant>),
     /// It waits for the end of another call, made elsewhere, whose record this is.
     Waiting(Bytes),
-    /// It has the key, by this record: its body runs, or its end is on its way to the store.
-    Held(Bytes),
+    /// It has the key: its body runs, or its end is on its way to the store.
+    Held(Weak<Lease>),
     /// It is over. The record is what stands in the store, if that is known.
     Over(Option<Bytes>),
 }
@@ -52,9 +54,12 @@ impl Flight {
         progress.stage.clone()
     }
 
-    /// Notes a stage before the last.
+    /// Notes a stage, unless it was over.
     pub(crate) fn reach(&self, stage: Stage) {
         let mut progress = self.locked();
+        if matches!(progress.stage, Stage::Over(_)) {
+            return;
+        }
         let before = std::mem::replace(&mut progress.stage, stage);
         let followed = progress.followed;
         drop(progress);
@@ -90,7 +95,7 @@ impl Flights {
             key,
             payload,
             progress: Mutex::new(Progress {
-                stage: Stage::Asking,
+                stage: Stage::Asking(None),
                 followed: false,
             }),
             moved: Notify::new(),
@@ -106,6 +111,13 @@ impl Flights {
         }
         shard.insert(entering);
         None
+    }
+
+    /// The one that flies with the key of `flight`, if that is another.
+    pub(crate) fn beside(&self, flight: &Arc<Flight>) -> Option<Arc<Flight>> {
+        let shard = self.shard(flight);
+        let ByKey(other) = shard.get(&ByKey(Arc::clone(flight)))?;
+        (!Arc::ptr_eq(other, flight)).then(|| Arc::clone(other))
     }
 
     /// Ends `flight`, unless it has ended or never began; `found` is what stands in the store, if that is known.

@@ -71,7 +71,7 @@ impl<A, K> GuardedCall<A, K> {
         self
     }
 
-    /// Adds a part to the payload: what must be equal among calls with one key. Name the key first.
+    /// Adds a part to the payload: what must be equal among calls with one key.
     pub fn payload<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
         self.call = self.call.payload(part);
         self
@@ -127,8 +127,11 @@ impl<A, K> GuardedCall<A, K> {
     }
 
     /// Makes the caller's error of ours, for error types that cannot implement `From<Error>`.
-    pub fn error<E>(self, error: fn(Error) -> E) -> GuardedCall<Converted<E>, K> {
-        self.answering(|_| Converted(error))
+    pub fn error<E>(self, error: fn(Error) -> E) -> GuardedCall<A::On<Converted<E>>, K>
+    where
+        A: Based,
+    {
+        self.answering(|answers| answers.on(Converted(error)))
     }
 
     /// Sets what counts as a success. Default: `Ok`.
@@ -306,6 +309,53 @@ pub struct Judged<A, F> {
 pub struct Answered<A, F> {
     answers: A,
     answer: F,
+}
+
+/// Answers on some basis, which says how an error of ours becomes the caller's.
+pub trait Based {
+    /// The same on another basis.
+    type On<B>;
+
+    /// Replaces the basis.
+    fn on<B>(self, basis: B) -> Self::On<B>;
+}
+
+impl Based for Plainly {
+    type On<B> = B;
+
+    fn on<B>(self, basis: B) -> B {
+        basis
+    }
+}
+
+impl<E> Based for Converted<E> {
+    type On<B> = B;
+
+    fn on<B>(self, basis: B) -> B {
+        basis
+    }
+}
+
+impl<A: Based, F> Based for Judged<A, F> {
+    type On<B> = Judged<A::On<B>, F>;
+
+    fn on<B>(self, basis: B) -> Self::On<B> {
+        Judged {
+            answers: self.answers.on(basis),
+            success: self.success,
+        }
+    }
+}
+
+impl<A: Based, F> Based for Answered<A, F> {
+    type On<B> = Answered<A::On<B>, F>;
+
+    fn on<B>(self, basis: B) -> Self::On<B> {
+        Answered {
+            answers: self.answers.on(basis),
+            answer: self.answer,
+        }
+    }
 }
 
 impl<R: Outcome> Answers<R> for Plainly {

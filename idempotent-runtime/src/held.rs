@@ -192,11 +192,7 @@ impl Drop for Held {
         // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
         let panicked = self.polling || std::thread::panicking();
         if self.guard != Guard::Over {
-            self.lease.ended(if panicked {
-                EventKind::Panicked
-            } else {
-                EventKind::Cancelled
-            });
+            self.lease.ended(EventKind::of_a_dropped_call());
         }
         match self.guard {
             Guard::Over => return,

@@ -154,6 +154,11 @@ impl Lease {
         self.idempotency.flights().enter(&self.flight)
     }
 
+    /// The call of this process that has the key by now, if another does.
+    pub(crate) fn beside(&self) -> Option<Arc<Flight>> {
+        self.idempotency.flights().beside(&self.flight)
+    }
+
     /// Tells those who follow this call that it is over, and what stands in the store, if that is known.
     pub(crate) fn leave(&self, found: Option<Bytes>) {
         self.idempotency.flights().leave(&self.flight, found);

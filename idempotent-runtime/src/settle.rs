@@ -45,11 +45,15 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
             }
             None => Settled::Stands,
         };
-        if settled != Settled::NotYet
-            && let Some((lease, ending)) = left.0.take()
-        {
-            lease.end();
-            lease.leave(ending.found(settled));
+        match (settled, &left.0) {
+            // Its caller has an answer now: who asks from here on is for the store to answer.
+            (Settled::NotYet, Some((lease, _))) => lease.leave(None),
+            _ => {
+                if let Some((lease, ending)) = left.0.take() {
+                    lease.end();
+                    lease.leave(ending.found(settled));
+                }
+            }
         }
     }
 }
@@ -119,7 +123,8 @@ impl Left {
             let tries = Tries::until(until, limit);
             let answer = tries.once(self.ending.send(&self.lease)).await;
             if answer.is_err() {
-                // Who follows is not to wait for a store that is away: it can ask that itself.
+                // Until the first answer the store would tell those who follow of a claim that is about to go;
+                // but they are not to wait for a store that is away.
                 self.lease.leave(None);
             }
             match settled(&self.lease, &self.ending, tries, answer).await {

@@ -40,6 +40,10 @@ impl<'a, T> Try<'a, T> {
         Self::new(sending, deadline / 4)
     }
 
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// Whether any time may have passed: the answer was not there at once.
     pub(crate) fn waited(&self) -> bool {
         self.alarm.is_some()

@@ -11,13 +11,14 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::Instrument as _;
 
 use crate::claiming::{Claiming, NotWon};
-use crate::error::Error;
+use crate::error::{DuplicateState, Error};
 use crate::flight::{Flight, Stage};
-use crate::held::Held;
+use crate::held::{Guard, Held};
 use crate::lease::Lease;
 use crate::observe::EventKind;
-use crate::record::{Record, State};
-use crate::store::{Claim, StoreError};
+use crate::policy::OnStoreError;
+use crate::record::Record;
+use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::tries::Tries;
 
 /// Claims for a call that is behind an equal one in this process.
@@ -55,6 +56,14 @@ enum Known {
     Answer(Result<Claim, StoreError>),
     /// The record that stood under the key a moment ago.
     Record(Bytes),
+}
+
+/// What became of a call that was followed.
+enum Landed {
+    /// It is over, and this stands in the store, if that is known.
+    Over(Option<Bytes>),
+    /// There is nothing to learn from it, so who follows asks the store beside it.
+    Silent,
 }
 
 /// A call that is not known to be the first with its key.
@@ -104,61 +113,84 @@ impl Turn {
         let mut answers = 0;
         loop {
             let known = match self.landed(&other, &mut answers).await? {
-                // There is nothing to learn from the other, so this call asks the store beside it.
-                Stage::Asking | Stage::Waiting(_) => {
-                    return Ok((self.lease.again(), Known::Nothing));
-                }
-                Stage::Held(record) => return Err(told(&self.lease, &record, true)),
-                Stage::Over(Some(record)) if answers > 1 || is_done(&record) => {
+                Landed::Over(None) => Known::Nothing,
+                Landed::Over(Some(record)) => {
                     let error = told(&self.lease, &record, false);
-                    if self.waits_for(&error).is_none() {
+                    if answers > 1 && self.waits_for(&error).is_some() {
+                        Known::Record(record)
+                    } else if answers > 1 || stays_true(&error) {
                         return Err(error);
+                    } else {
+                        Known::Nothing
                     }
-                    Known::Record(record)
                 }
-                Stage::Over(_) => Known::Nothing,
+                Landed::Silent => return Ok((self.lease.again(), Known::Nothing)),
             };
             answers = answers.max(1);
-            let lease = self.lease.again();
-            match lease.enter() {
+            match self.lease.enter() {
                 Some(next) => other = next,
-                None => return Ok((lease, known)),
+                None => return Ok((self.lease.again(), known)),
             }
         }
     }
 
-    /// Waits until `other` is over, or this call does not wait for it any more; answers with its stage then.
-    async fn landed(&mut self, other: &Flight, answers: &mut u32) -> Result<Stage, Error> {
+    /// Waits until `other` is over, or has nothing to say any more.
+    async fn landed(&mut self, other: &Flight, answers: &mut u32) -> Result<Landed, Error> {
+        let deadline = self.lease.idempotency.deadline();
+        let followed_since = Instant::now();
         loop {
             let mut moved = pin!(other.moved.notified());
             // Registered before the look, or the other could move on in between unseen.
             moved.as_mut().enable();
+            let now = Instant::now();
+            let patience = self.patience.filter(|until| *until > now);
             let stage = other.stage();
-            let until = match &stage {
-                // Some time is left for the store, should the other not be polled any more.
-                Stage::Asking => Some(self.deadline - self.lease.idempotency.deadline() / 4),
-                Stage::Held(record) if differ(&self.lease.flight, other) => {
-                    return Err(told(&self.lease, record, true));
+            let asks = matches!(stage, Stage::Asking(_));
+            let until = match stage {
+                Stage::Over(found) => return Ok(Landed::Over(found)),
+                Stage::Asking(answered) => {
+                    // If it does not move on by then, nobody polls it any more.
+                    let answered =
+                        answered.unwrap_or(followed_since + deadline / 4) + deadline / 20;
+                    let until = answered.min(self.patience.unwrap_or(self.deadline));
+                    if until <= now && answered > now && self.refuses_without_the_store() {
+                        return Err(unanswered(&self.lease));
+                    }
+                    until
                 }
-                Stage::Waiting(record)
-                    if self.patience.is_some_and(|until| until <= Instant::now()) =>
-                {
-                    return Err(told(&self.lease, record, false));
+                Stage::Waiting(record) => {
+                    let error = told(&self.lease, &record, false);
+                    match patience {
+                        _ if matches!(error, Error::PayloadMismatch(_)) => return Err(error),
+                        Some(patience) => patience,
+                        None if *answers > 1 => return Err(error),
+                        None => return Ok(Landed::Silent),
+                    }
                 }
-                Stage::Waiting(_) | Stage::Held(_) => self.patience,
-                Stage::Over(_) => None,
+                Stage::Held(holder) => {
+                    let Some(holder) = holder.upgrade() else {
+                        return Ok(Landed::Over(None));
+                    };
+                    let good_until = holder.good_until();
+                    match patience {
+                        // Nobody polls it any more: what stands in the store is not its any more, or not for long.
+                        _ if good_until <= now => return Ok(Landed::Silent),
+                        Some(patience) if !differ(&self.lease.flight, other) => {
+                            patience.min(good_until)
+                        }
+                        _ => return Err(told(&self.lease, &holder.record, true)),
+                    }
+                }
             };
             // Outside of a runtime there are no alarms.
-            match until.filter(|_| Handle::try_current().is_ok()) {
-                Some(until) if until > Instant::now() => {
-                    if !matches!(stage, Stage::Asking) {
-                        self.waits_since.get_or_insert_with(Instant::now);
-                    }
-                    let heard = timeout_at(until, moved).await.is_ok();
-                    *answers += u32::from(heard);
-                }
-                _ => return Ok(stage),
+            if until <= now || Handle::try_current().is_err() {
+                return Ok(Landed::Silent);
             }
+            if !asks {
+                self.waits_since.get_or_insert(now);
+            }
+            let heard = timeout_at(until, moved).await.is_ok();
+            *answers += u32::from(heard);
         }
     }
 
@@ -169,27 +201,29 @@ impl Turn {
         mut since: Option<Instant>,
         mut known: Known,
     ) -> Result<Held, Error> {
+        let mut standing = None;
         loop {
             let mut claiming = Claiming::since(&lease, since.take());
-            let record = match std::mem::replace(&mut known, Known::Nothing) {
-                Known::Record(record) => record,
-                known => {
-                    let tries = self.tries();
-                    let answer = match known {
-                        Known::Answer(answer) => answer,
-                        _ => tries.once(claiming.send()).await,
-                    };
-                    match claiming.conclude(answer, tries).await {
-                        Ok(guard) => {
-                            drop(claiming);
-                            return Ok(Held::new(lease, guard));
-                        }
-                        Err(NotWon::Refused(error)) => return Err(error),
-                        Err(NotWon::Taken(record)) => record,
-                    }
-                }
-            };
+            let conclusion = self.conclude(&mut claiming, &mut known).await;
             let answered = Instant::now();
+            let won = match conclusion {
+                Ok(guard) => Ok(guard),
+                Err(NotWon::Refused(error)) => return Err(error),
+                Err(NotWon::Taken(record)) => Err(record),
+                // That another call has the key is told before that the store is away.
+                Err(NotWon::Trouble(trouble)) => match (self.told_of_another(), standing.take()) {
+                    (Some(error), _) => return Err(error),
+                    (None, Some(record)) => Err(record),
+                    (None, None) => Ok(claiming.without_the_store(trouble)?),
+                },
+            };
+            let record = match won {
+                Ok(guard) => {
+                    drop(claiming);
+                    return Ok(Held::new(lease, guard));
+                }
+                Err(record) => record,
+            };
             let error = told(&lease, &record, false);
             let Some(until) = self.waits_for(&error) else {
                 lease.leave(Some(record));
@@ -198,16 +232,55 @@ impl Turn {
             self.waits_since.get_or_insert(answered);
             lease.flight.reach(Stage::Waiting(record.clone()));
             self.pauses.pause(&lease, until).await;
-            if until <= Instant::now() && answered.elapsed() < MEASURE {
-                // What is known is as good as new.
+            if until <= Instant::now() && answered.elapsed() < AS_GOOD_AS_NEW {
                 lease.leave(Some(record));
                 return Err(error);
             }
-            claiming.hand_on();
+            standing = Some(record);
+            since = claiming.hand_on();
             drop(claiming);
-            // Its claim was answered, so the next is another, with an owner made anew.
-            lease = lease.again();
+            if since.is_none() {
+                // Its claim was answered, so the next is another, with an owner made anew.
+                lease = lease.again();
+            }
         }
+    }
+
+    async fn conclude(
+        &self,
+        claiming: &mut Claiming<'_>,
+        known: &mut Known,
+    ) -> Result<Guard, NotWon> {
+        match std::mem::replace(known, Known::Nothing) {
+            Known::Record(record) => Err(NotWon::Taken(record)),
+            Known::Answer(answer) => {
+                let limit = self.lease.idempotency.deadline();
+                let tries = Tries::until(self.deadline, limit);
+                claiming.conclude(answer, tries).await
+            }
+            Known::Nothing => {
+                let tries = self.tries();
+                let answer = claiming.ask(&tries).await;
+                claiming.conclude(answer, tries).await
+            }
+        }
+    }
+
+    /// What this call is told of another in this process that has won the key meanwhile.
+    fn told_of_another(&self) -> Option<Error> {
+        match self.lease.beside()?.stage() {
+            Stage::Held(holder) => {
+                let holder = holder.upgrade()?;
+                let good = holder.good_until() > Instant::now();
+                good.then(|| told(&self.lease, &holder.record, true))
+            }
+            _ => None,
+        }
+    }
+
+    fn refuses_without_the_store(&self) -> bool {
+        self.patience.is_none()
+            && self.lease.policy.on_store_error.unwrap_or_default() == OnStoreError::Refuse
     }
 
     /// Until when a call that would get this error waits instead, if it does.
@@ -237,63 +310,68 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.over {
-            self.lease.ended(EventKind::Cancelled);
+            self.lease.ended(EventKind::of_a_dropped_call());
         }
     }
 }
 
 /// When a call that waits asks the store again.
 struct Pauses {
-    asked: bool,
+    listens: bool,
     changes: Option<watch::Receiver<()>>,
     pause: Duration,
-    /// How far this call is ahead of one operation in each [`MEASURE`].
-    spent: Option<Instant>,
+    /// When it may have asked for all that it has.
+    spent: Instant,
 }
 
 impl Pauses {
     fn new() -> Self {
         Self {
-            asked: false,
+            listens: false,
             changes: None,
             pause: MEASURE,
-            spent: None,
+            spent: Instant::now(),
         }
     }
 
     /// Waits until what stands under the key may have changed, and not beyond `until`.
     async fn pause(&mut self, lease: &Lease, until: Instant) {
-        if !std::mem::replace(&mut self.asked, true) {
+        if !std::mem::replace(&mut self.listens, true) {
             let listening = lease.idempotency.store().changed(lease.key());
             let limit = until.min(Instant::now() + lease.idempotency.deadline() / 4);
             self.changes = timeout_at(limit, listening).await.ok().flatten();
             if self.changes.is_some() {
                 // What changed before is not heard of, so the store is asked once more.
+                self.spend();
                 return;
             }
         }
-        let now = Instant::now();
-        let again = until.min(now + self.pause.mul_f64(rand::random_range(1.0..1.5)));
+        let pause = self.pause.mul_f64(rand::random_range(1.0..1.5));
+        let again = until.min(Instant::now() + pause);
         self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
-        if let Some(changes) = &mut self.changes {
-            match timeout_at(again, changes.changed()).await {
-                Ok(Ok(())) => {
-                    let now = Instant::now();
-                    let spent = self.spent.map_or(now, |spent| spent.max(now)) + MEASURE;
-                    self.spent = Some(spent);
-                    // A key that changes all the time is not asked for all the time.
-                    let ahead = spent.duration_since(now).saturating_sub(BURST);
-                    sleep_until(until.min(now + ahead)).await;
-                    return;
-                }
-                Ok(Err(_)) => {
-                    self.changes = None;
-                    self.asked = false;
-                }
-                Err(_) => return,
+        let changed = match &mut self.changes {
+            Some(changes) => timeout_at(again, changes.changed()).await,
+            None => {
+                sleep_until(again).await;
+                Ok(Ok(()))
             }
+        };
+        if let Ok(Err(_)) = changed {
+            // Hints have stopped; the next pause asks for others.
+            self.changes = None;
+            self.listens = false;
+            sleep_until(again).await;
         }
-        sleep_until(again).await;
+        // A key that changes all the time is not asked for all the time.
+        let ahead = self.spend();
+        sleep_until(until.min(Instant::now() + ahead)).await;
+    }
+
+    /// Counts one operation. How long it has to wait for its turn.
+    fn spend(&mut self) -> Duration {
+        let now = Instant::now();
+        self.spent = self.spent.max(now) + MEASURE;
+        self.spent.duration_since(now).saturating_sub(BURST)
     }
 }
 
@@ -305,8 +383,16 @@ fn told(lease: &Arc<Lease>, record: &Bytes, running: bool) -> Error {
     }
 }
 
-fn is_done(record: &Bytes) -> bool {
-    Record::read(record).is_none_or(|record| record.state == State::Done)
+fn unanswered(lease: &Lease) -> Error {
+    let silence = "it has not answered an equal call of this process, either";
+    let error = StoreError::new(StoreErrorKind::Unknown, silence);
+    Error::store(lease.site.clone(), error)
+}
+
+/// Whether a call may be told so by an answer of the store that is older than the call.
+fn stays_true(error: &Error) -> bool {
+    let duplicate = error.duplicate();
+    duplicate.is_none_or(|duplicate| duplicate.state() == DuplicateState::Done)
 }
 
 fn differ(one: &Flight, other: &Flight) -> bool {
@@ -314,7 +400,9 @@ fn differ(one: &Flight, other: &Flight) -> bool {
 }
 
 /// One operation in so much time, for each call that waits.
-const MEASURE: Duration = Duration::from_millis(100);
+const MEASURE: Duration = Duration::from_millis(140);
 /// So much time's operations may be made at once.
-const BURST: Duration = Duration::from_millis(500);
+const BURST: Duration = Duration::from_millis(280);
+/// When its time is up, a call asks a last time, unless it has just been told. Of many that came together one asks.
+const AS_GOOD_AS_NEW: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -209,6 +209,15 @@ impl EventKind {
         }
     }
 
+    /// The end of a call that was dropped: by its caller, or because something panicked.
+    pub(crate) fn of_a_dropped_call() -> Self {
+        if std::thread::panicking() {
+            Self::Panicked
+        } else {
+            Self::Cancelled
+        }
+    }
+
     /// Whether it ends a call. Each call has exactly one such event.
     pub const fn is_end(self) -> bool {
         !matches!(

@@ -16,6 +16,8 @@ mod peek;
 mod release_table;
 mod renewal;
 mod replay;
+mod review_bugs;
+mod review_kills;
 mod settling;
 mod together;
 mod waiting;

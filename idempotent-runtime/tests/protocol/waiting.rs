@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{Error, MemoryStore, Policy, Release};
+use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Release};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use crate::guarded::{Guarded, forever, millis, never, secs};
@@ -197,20 +197,40 @@ async fn with_nothing_to_mark_its_end_a_call_elsewhere_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_goes_away_while_a_call_waits_is_told() {
+async fn that_another_has_the_key_is_told_before_that_the_store_went_away() {
+    for on_store_error in [OnStoreError::Refuse, OnStoreError::Run] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let guarded = Guarded::on(store.clone(), policy().on_store_error(on_store_error));
+        let _held = guarded.call(1).claim().await.unwrap();
+        let elsewhere = guarded.elsewhere();
+        let begun = Instant::now();
+        let away = async {
+            sleep(millis(50)).await;
+            store.always(Op::Claim, Fault::Hang);
+        };
+        let (refused, ()) = tokio::join!(elsewhere.call(1).claim(), away);
+        assert_eq!(refused.unwrap_err().code(), "in_progress");
+        assert!(begun.elapsed() < secs(5) + secs(1), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_goes_on_when_the_store_comes_back() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
-    let _held = guarded.call(1).claim().await.unwrap();
     let elsewhere = guarded.elsewhere();
-    let begun = Instant::now();
-    let away = async {
+    let first = async {
         sleep(millis(50)).await;
         store.always(Op::Claim, Fault::Hang);
+        sleep(secs(2)).await;
+        store.heal();
+        Ok(7)
     };
-    let (refused, ()) = tokio::join!(elsewhere.call(1).claim(), away);
-    let refused = refused.unwrap_err();
-    assert_eq!(refused.code(), "store_unavailable");
-    assert!(begun.elapsed() < secs(2), "{:?}", begun.elapsed());
+    let (first, second) = tokio::join!(
+        guarded.replaying(1, first),
+        elsewhere.replaying(1, never::<i32>())
+    );
+    assert_eq!((first.unwrap(), second.unwrap()), (7, 7));
 }
 
 #[tokio::test(start_paused = true)]
