@@ -349,17 +349,15 @@ impl Pauses {
         let pause = self.pause.mul_f64(rand::random_range(1.0..1.5));
         let again = until.min(Instant::now() + pause);
         self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
-        let changed = match &mut self.changes {
-            Some(changes) => timeout_at(again, changes.changed()).await,
-            None => {
+        if let Some(changes) = &mut self.changes {
+            let changed = timeout_at(again, changes.changed()).await;
+            if matches!(changed, Ok(Err(_))) {
+                // Hints have stopped; the next pause asks for others.
+                self.changes = None;
+                self.listens = false;
                 sleep_until(again).await;
-                Ok(Ok(()))
             }
-        };
-        if let Ok(Err(_)) = changed {
-            // Hints have stopped; the next pause asks for others.
-            self.changes = None;
-            self.listens = false;
+        } else {
             sleep_until(again).await;
         }
         // A key that changes all the time is not asked for all the time.
