@@ -143,26 +143,29 @@ impl<'a> Expansion<'a> {
         returns
     }
 
-    // Output: let outcome = { let body = <body>; let mut body = pin!(body); poll_fn(|context| …).await };
-    //         match outcome { Ok(outcome) => { returns.settle(held, &outcome).await; outcome } Err(error) => … }
+    // Output: let outcome = match { let mut body = pin!(<body>); poll_fn(|context| …).await } {
+    //             Ok(outcome) => outcome,
+    //             Err(error) => return <refused>,
+    //         };
+    //         returns.settle(held, &outcome).await;
+    //         outcome
     //
-    // The body is dropped before the claim, so that the key is never free while the body holds anything.
+    // The body is dropped before the claim, so that the key is never free while the body holds anything. Only one
+    // variable has the outcome while it is settled, or the future would have room for two.
     fn poll(&self) -> TokenStream {
         let body = self.body();
         let outcome = quote_spanned!(hidden(&self.function.output.ty)=> outcome);
         mixed! {
-            let outcome = {
+            let #outcome = match {
                 let body = #body;
                 let mut body = ::core::pin::pin!(body);
                 ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
+            } {
+                ::core::result::Result::Ok(outcome) => outcome,
+                ::core::result::Result::Err(error) => return returns.refused(error),
             };
-            match outcome {
-                ::core::result::Result::Ok(#outcome) => {
-                    returns.settle(held, &#outcome).await;
-                    #outcome
-                }
-                ::core::result::Result::Err(error) => returns.refused(error),
-            }
+            returns.settle(held, &#outcome).await;
+            #outcome
         }
     }
 

@@ -39,7 +39,7 @@ impl Pay for Service {
                 ::core::result::Result::Ok(held) => held,
                 ::core::result::Result::Err(error) => return returns.refused(error),
             };
-            let outcome = {
+            let outcome = match {
                 let body = async move {
                     (move || -> Pin<
                         Box<
@@ -57,14 +57,12 @@ impl Pay for Service {
                 let mut body = ::core::pin::pin!(body);
                 ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                     .await
+            } {
+                ::core::result::Result::Ok(outcome) => outcome,
+                ::core::result::Result::Err(error) => return returns.refused(error),
             };
-            match outcome {
-                ::core::result::Result::Ok(outcome) => {
-                    returns.settle(held, &outcome).await;
-                    outcome
-                }
-                ::core::result::Result::Err(error) => returns.refused(error),
-            }
+            returns.settle(held, &outcome).await;
+            outcome
         })
     }
 }

@@ -57,7 +57,7 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
                 );
         }
     };
-    let outcome = {
+    let outcome = match {
         let body = async move {
             if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
                 Result<u64, Status>,
@@ -68,12 +68,10 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
         };
         let mut body = ::core::pin::pin!(body);
         ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
+    } {
+        ::core::result::Result::Ok(outcome) => outcome,
+        ::core::result::Result::Err(error) => return returns.refused(error),
     };
-    match outcome {
-        ::core::result::Result::Ok(outcome) => {
-            returns.settle(held, &outcome).await;
-            outcome
-        }
-        ::core::result::Result::Err(error) => returns.refused(error),
-    }
+    returns.settle(held, &outcome).await;
+    outcome
 }

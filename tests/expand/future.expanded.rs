@@ -18,7 +18,7 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        let outcome = {
+        let outcome = match {
             let body = async move {
                 (move || -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>> {
                     if id == 0 {
@@ -31,14 +31,12 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
             let mut body = ::core::pin::pin!(body);
             ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                 .await
+        } {
+            ::core::result::Result::Ok(outcome) => outcome,
+            ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        match outcome {
-            ::core::result::Result::Ok(outcome) => {
-                returns.settle(held, &outcome).await;
-                outcome
-            }
-            ::core::result::Result::Err(error) => returns.refused(error),
-        }
+        returns.settle(held, &outcome).await;
+        outcome
     })
 }
 pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
@@ -58,7 +56,7 @@ pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        let outcome = {
+        let outcome = match {
             let body = async move {
                 (move || {
                     let id = *id;
@@ -69,14 +67,12 @@ pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
             let mut body = ::core::pin::pin!(body);
             ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                 .await
+        } {
+            ::core::result::Result::Ok(outcome) => outcome,
+            ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        match outcome {
-            ::core::result::Result::Ok(outcome) => {
-                returns.settle(held, &outcome).await;
-                outcome
-            }
-            ::core::result::Result::Err(error) => returns.refused(error),
-        }
+        returns.settle(held, &outcome).await;
+        outcome
     };
     future
 }

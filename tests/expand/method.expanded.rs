@@ -20,7 +20,7 @@ impl Service {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        let outcome = {
+        let outcome = match {
             let body = async move {
                 if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
                     Result<u64, Error>,
@@ -32,14 +32,12 @@ impl Service {
             let mut body = ::core::pin::pin!(body);
             ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                 .await
+        } {
+            ::core::result::Result::Ok(outcome) => outcome,
+            ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        match outcome {
-            ::core::result::Result::Ok(outcome) => {
-                returns.settle(held, &outcome).await;
-                outcome
-            }
-            ::core::result::Result::Err(error) => returns.refused(error),
-        }
+        returns.settle(held, &outcome).await;
+        outcome
     }
     pub async fn open(tenant: String) -> Result<Self, Error> {
         let returns = ::idempotence::__private::returns::<Result<Self, Error>>();
@@ -58,7 +56,7 @@ impl Service {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        let outcome = {
+        let outcome = match {
             let body = async move {
                 if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
                     Result<Self, Error>,
@@ -70,14 +68,12 @@ impl Service {
             let mut body = ::core::pin::pin!(body);
             ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                 .await
+        } {
+            ::core::result::Result::Ok(outcome) => outcome,
+            ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        match outcome {
-            ::core::result::Result::Ok(outcome) => {
-                returns.settle(held, &outcome).await;
-                outcome
-            }
-            ::core::result::Result::Err(error) => returns.refused(error),
-        }
+        returns.settle(held, &outcome).await;
+        outcome
     }
     pub async fn sweep() -> Result<(), Error> {
         let returns = ::idempotence::__private::returns::<Result<(), Error>>();
@@ -104,7 +100,7 @@ impl Service {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        let outcome = {
+        let outcome = match {
             let body = async move {
                 if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
                     Result<(), Error>,
@@ -116,13 +112,11 @@ impl Service {
             let mut body = ::core::pin::pin!(body);
             ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut()))
                 .await
+        } {
+            ::core::result::Result::Ok(outcome) => outcome,
+            ::core::result::Result::Err(error) => return returns.refused(error),
         };
-        match outcome {
-            ::core::result::Result::Ok(outcome) => {
-                returns.settle(held, &outcome).await;
-                outcome
-            }
-            ::core::result::Result::Err(error) => returns.refused(error),
-        }
+        returns.settle(held, &outcome).await;
+        outcome
     }
 }
