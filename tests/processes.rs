@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotence::store::redis::redis::{Client, cmd};
 use idempotence::testkit::RedisServer;
-use idempotence::{Error, Idempotency, RedisStore, idempotent};
+use idempotence::{Error, Idempotency, Once, RedisStore, idempotent};
 use tokio::runtime::Runtime;
 use tokio::sync::Barrier;
 
@@ -65,6 +66,54 @@ fn a_process_killed_in_the_body_frees_the_key_after_its_lease() {
     });
 }
 
+#[test]
+fn a_process_that_waits_gets_the_result_of_another() {
+    let server = RedisServer::start().unwrap();
+    let (mut first, mut second) = one_runs_and_one_waits(&server);
+    first.say("a receipt");
+    assert_eq!(first.line(), "a receipt, executed");
+    assert_eq!(second.line(), "a receipt, replayed");
+}
+
+#[test]
+fn a_process_that_waits_takes_over_when_the_other_is_killed() {
+    let server = RedisServer::start().unwrap();
+    let (mut first, mut second) = one_runs_and_one_waits(&server);
+    let killed = Instant::now();
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    assert_eq!(second.line(), "in the body");
+    let took_over = killed.elapsed();
+    assert!(took_over < LEASE + Duration::from_secs(5), "{took_over:?}");
+    second.say("another receipt");
+    assert_eq!(second.line(), "another receipt, executed");
+
+    let mut third = Process::start("pay", &server);
+    assert_eq!(third.line(), "another receipt, replayed");
+}
+
+/// Two processes that make the same call: the first is in its body, the second listens for its end.
+fn one_runs_and_one_waits(server: &RedisServer) -> (Process, Process) {
+    let mut first = Process::start("pay", server);
+    assert_eq!(first.line(), "in the body");
+    let second = Process::start("pay", server);
+    let client = Client::open(server.url()).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let mut channels = cmd("PUBSUB");
+        let channels = channels.arg("CHANNELS").query(&mut connection);
+        let channels: Vec<String> = channels.unwrap();
+        if channels
+            .iter()
+            .any(|key| key.starts_with("idem:orders.pay:"))
+        {
+            return (first, second);
+        }
+        assert!(Instant::now() < deadline, "nobody waits: {channels:?}");
+    }
+}
+
 /// What the processes run. Without the environment that [`Process::start`] sets, nothing.
 #[test]
 fn another_process() {
@@ -76,6 +125,10 @@ fn another_process() {
         Idempotency::new(store).install().unwrap();
         match &*role {
             "race" => race().await,
+            "pay" => match pay(1).await.unwrap() {
+                Once::Executed(receipt) => say(&format!("{receipt}, executed")),
+                Once::Replayed(receipt) => say(&format!("{receipt}, replayed")),
+            },
             _ => drop(endless(1).await),
         }
     });
@@ -120,6 +173,22 @@ const LEASE: Duration = Duration::from_secs(1);
 async fn endless(id: u64) -> Result<(), Error> {
     say("in the body");
     std::future::pending().await
+}
+
+#[idempotent(
+    key = "id",
+    ttl = "1m",
+    lease = "1s",
+    wait = "20s",
+    replay = true,
+    name = "orders.pay"
+)]
+async fn pay(id: u64) -> Result<Once<String>, Error> {
+    say("in the body");
+    // What the other process says is the result. Read beside the body, whose lease is renewed meanwhile.
+    let receipt = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
+    let receipt = receipt.await.unwrap().unwrap().unwrap();
+    Ok(receipt.into())
 }
 
 const ROLE: &str = "IDEMPOTENCE_TEST_ROLE";

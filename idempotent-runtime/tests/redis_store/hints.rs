@@ -4,18 +4,16 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use idempotent_runtime::store::Swap;
-use idempotent_runtime::store::redis::redis::{Cmd, FromRedisValue, cmd};
+use idempotent_runtime::store::redis::redis::{Cmd, cmd};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, Store};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::servers::{
-    DONE, TTL, VALUE, by_script, connection_to, key, next, send, shared, url_of_user,
+    DONE, PATIENCE, TTL, VALUE, becomes, by_script, connection_to, key, listening_to, next, send,
+    shared, url_of_user,
 };
-
-/// Far longer than a hint takes.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn heard(listener: &mut watch::Receiver<()>) {
     let changed = timeout(PATIENCE, listener.changed()).await;
@@ -25,28 +23,6 @@ async fn heard(listener: &mut watch::Receiver<()>) {
 async fn ended(listener: &mut watch::Receiver<()>) {
     let over = async { while listener.changed().await.is_ok() {} };
     timeout(PATIENCE, over).await.expect("goes on");
-}
-
-/// Asks the server until it answers `expected`.
-async fn becomes<T>(server: &RedisServer, question: &Cmd, expected: T)
-where
-    T: FromRedisValue + PartialEq + std::fmt::Debug,
-{
-    let mut connection = connection_to(server).await;
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let answer: T = question.query_async(&mut connection).await.unwrap();
-        if answer == expected {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{answer:?}");
-        tokio::task::yield_now().await;
-    }
-}
-
-/// How many connections listen to `key`.
-fn listening_to(key: &str) -> Cmd {
-    cmd("PUBSUB").arg("NUMSUB").arg(key).clone()
 }
 
 fn channels() -> Cmd {

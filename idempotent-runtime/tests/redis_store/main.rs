@@ -9,6 +9,7 @@ mod hints;
 mod records;
 mod refusals;
 mod servers;
+mod waiting;
 
 use crate::servers::{connection_to, shared, shared_by_script};
 

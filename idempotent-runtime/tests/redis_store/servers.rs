@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use idempotent_runtime::store::redis::redis::{self, Client, Value, cmd};
@@ -12,6 +12,8 @@ use idempotent_runtime::{RedisStore, StoreError, StoreErrorKind};
 pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const DONE: Bytes = Bytes::from_static(b"done");
 pub(crate) const TTL: Duration = Duration::from_secs(30);
+/// Far longer than a hint takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A store on the server that the tests of this file share.
 pub(crate) async fn shared() -> RedisStore {
@@ -86,4 +88,26 @@ pub(crate) async fn connection_to(server: &RedisServer) -> redis::aio::Multiplex
 pub(crate) async fn send(server: &RedisServer, command: &redis::Cmd) -> Value {
     let mut connection = connection_to(server).await;
     command.query_async(&mut connection).await.unwrap()
+}
+
+/// Asks the server until it answers `expected`.
+pub(crate) async fn becomes<T>(server: &RedisServer, question: &redis::Cmd, expected: T)
+where
+    T: redis::FromRedisValue + PartialEq + std::fmt::Debug,
+{
+    let mut connection = connection_to(server).await;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer: T = question.query_async(&mut connection).await.unwrap();
+        if answer == expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{answer:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How many connections listen to `key`.
+pub(crate) fn listening_to(key: &str) -> redis::Cmd {
+    cmd("PUBSUB").arg("NUMSUB").arg(key).clone()
 }

@@ -1,0 +1,61 @@
+//! Calls that wait for one on another handle, with a connection of its own.
+
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::fingerprint::Fingerprint;
+use idempotent_runtime::testkit::RedisServer;
+use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore};
+use tokio::sync::oneshot;
+
+use crate::servers::{PATIENCE, TTL, becomes, listening_to};
+
+const ROUNDS: u32 = 20;
+
+async fn handle(server: &RedisServer) -> Idempotency {
+    Idempotency::new(RedisStore::connect(&server.url()).await.unwrap())
+}
+
+fn pay(idempotency: &Idempotency, round: u32) -> GuardedCall {
+    let call = idempotency.call("orders.pay").key(&round);
+    call.ttl(TTL).wait(PATIENCE)
+}
+
+#[tokio::test]
+async fn who_waits_has_the_result_sooner_than_the_store_would_be_asked_again() {
+    let server = RedisServer::start().unwrap();
+    let (here, there) = (handle(&server).await, handle(&server).await);
+    let mut latencies = Vec::new();
+    for round in 0..ROUNDS {
+        let (runs, begun) = oneshot::channel();
+        let (end, ends) = oneshot::channel();
+        let body = async move {
+            runs.send(()).unwrap();
+            ends.await.unwrap();
+            Ok::<_, Error>(round)
+        };
+        let first = tokio::spawn(pay(&here, round).replay().run(body));
+        begun.await.unwrap();
+        let never = async { panic!("the body of a duplicate ran") };
+        let second = pay(&there, round).replay().run(never);
+        let second = tokio::spawn(async move {
+            let result: Result<u32, Error> = second.await;
+            (result.unwrap(), Instant::now())
+        });
+        let key = format!("idem:orders.pay:{}", Fingerprint::of(&(round,)).unwrap());
+        becomes(&server, &listening_to(&key), (key.clone(), 1)).await;
+
+        let ended = Instant::now();
+        end.send(()).unwrap();
+        let (result, answered) = second.await.unwrap();
+        assert_eq!((result, first.await.unwrap().unwrap()), (round, round));
+        latencies.push(answered - ended);
+    }
+    latencies.sort();
+    let median = latencies[latencies.len() / 2];
+    let (least, most) = (latencies[0], latencies[latencies.len() - 1]);
+    eprintln!(
+        "from the end of the body to its duplicate: {least:?} to {most:?}, median {median:?}"
+    );
+    // Without a hint the store is asked again after 100 ms at least.
+    assert!(median < Duration::from_millis(20), "{median:?}");
+}

@@ -1,0 +1,58 @@
+//! Functions with the options `replay`, `replay_err`, `payload` and `wait`.
+
+#![deny(warnings, clippy::pedantic)]
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+mod answers;
+mod endpoints;
+mod hygiene;
+mod payload;
+mod sendness;
+mod shapes;
+mod traits;
+mod values;
+mod waiting;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use idempotence::{Error, Event, EventKind, Idempotency, MemoryStore};
+
+/// What the guarded functions here return.
+type Done<T> = Result<T, Error>;
+
+async fn fresh<T>(test: impl Future<Output = T>) -> T {
+    Idempotency::new(MemoryStore::new()).scope(test).await
+}
+
+/// Awaits two equal calls: one body runs, and both calls get its result.
+macro_rules! replays {
+    ($call:expr => $expected:expr) => {
+        let calls = async {
+            for _ in 0..2 {
+                assert_eq!($call.await.unwrap(), $expected);
+            }
+        };
+        assert_eq!($crate::ends(calls).await, $crate::REPLAYED);
+    };
+}
+
+use replays;
+
+/// How two equal calls end.
+const REPLAYED: [EventKind; 2] = [EventKind::Executed, EventKind::Replayed];
+
+/// How the calls of `test` ended.
+async fn ends(test: impl Future<Output = ()>) -> Vec<EventKind> {
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&ends);
+    Idempotency::builder(MemoryStore::new())
+        .observer(move |event: &Event<'_>| heard.lock().unwrap().push(event.kind()))
+        .build()
+        .unwrap()
+        .scope(test)
+        .await;
+    let ends = ends.lock().unwrap();
+    ends.clone()
+}
