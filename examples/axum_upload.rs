@@ -1,10 +1,17 @@
-//! An upload endpoint: `POST /uploads` imports a file once, and answers 409 to its repetition.
+//! An upload endpoint: `POST /uploads` imports a file once, and gives the same answer to its repetition.
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features axum --bin axum_upload
 //! curl -i localhost:3000/uploads -H 'Authorization: Bearer ada' -H 'Idempotency-Key: "8e03978e"' \
 //!     --json '{"file_md5": "9f86d081", "text": "a\nb"}'
 //! ```
+//!
+//! | the same key again | answer |
+//! | --- | --- |
+//! | while the first request runs | 409 with `Retry-After` |
+//! | after its success | the same 200 with `Idempotency-Replayed: true` |
+//! | after its failure | a new attempt |
+//! | with another file | 422 |
 #![allow(clippy::print_stdout)]
 
 use std::time::Duration;
@@ -15,7 +22,7 @@ use axum::http::{StatusCode, header};
 use axum::routing::post;
 use axum::{Json, Router};
 use idempotence::axum::IdempotencyKey;
-use idempotence::{Idempotency, idempotent};
+use idempotence::{Idempotency, Once, idempotent};
 use serde::{Deserialize, Serialize};
 
 #[tokio::main]
@@ -68,7 +75,7 @@ impl FromRequestParts<App> for User {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Upload {
     file_md5: String,
     text: String,
@@ -80,12 +87,14 @@ struct Report {
     rows: usize,
 }
 
-/// Clients choose the `Idempotency-Key`, so the key names the user beside it. A client that closes the connection
-/// does not stop the import.
+/// Clients choose the `Idempotency-Key`, so the key names the user beside it, and the payload the whole request. A client
+/// that closes the connection does not stop the import.
 #[idempotent(
     name = "uploads.create",
     key = "user.id, idempotency_key",
+    payload = "upload",
     ttl = "10m",
+    replay = true,
     using = app.idempotency,
     on_cancel = "finish"
 )]
@@ -95,15 +104,15 @@ async fn upload(
     user: User,
     idempotency_key: IdempotencyKey,
     Json(upload): Json<Upload>,
-) -> axum::response::Result<Json<Report>> {
+) -> axum::response::Result<Once<Json<Report>>> {
     tokio::time::sleep(Duration::from_millis(200)).await;
     if upload.text.is_empty() {
         return Err((StatusCode::BAD_REQUEST, "the file is empty").into());
     }
-    Ok(Json(Report {
+    Ok(Once::from(Json(Report {
         rows: upload.text.lines().count(),
         file_md5: upload.file_md5,
-    }))
+    })))
 }
 
 #[cfg(test)]
@@ -116,6 +125,8 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
+
+    const REPLAYED: &str = "idempotency-replayed";
 
     struct Answer {
         status: StatusCode,
@@ -157,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_click_is_told_to_wait_while_the_first_runs_and_to_stop_after_it() {
+    async fn a_second_click_is_told_to_wait_while_the_first_runs() {
         let app = router();
         let (first, second) = tokio::join!(send(&app, keyed(), "a"), send(&app, keyed(), "a"));
         assert_eq!(first.status, StatusCode::OK);
@@ -173,13 +184,36 @@ mod tests {
             "{told}"
         );
         assert!(told.contains(r#""client_action":"wait""#), "{told}");
+    }
 
-        let third = send(&app, keyed(), "a").await;
-        assert_eq!(third.status, StatusCode::CONFLICT);
-        assert!(!third.headers.contains_key(header::RETRY_AFTER));
-        let told = &third.body;
-        assert!(told.contains(r#""code":"already_done""#), "{told}");
-        assert!(told.contains(r#""client_action":"ignore""#), "{told}");
+    #[tokio::test]
+    async fn a_repeated_request_gets_the_first_answer_again_and_is_told_so() {
+        let app = router();
+        let first = send(&app, keyed(), "a\nb").await;
+        assert_eq!(first.status, StatusCode::OK);
+        assert_eq!(first.body, r#"{"file_md5":"9f86","rows":2}"#);
+        assert!(!first.headers.contains_key(REPLAYED));
+
+        let again = send(&app, keyed(), "a\nb").await;
+        assert_eq!((again.status, &again.body), (first.status, &first.body));
+        assert_eq!(
+            again.headers[header::CONTENT_TYPE],
+            first.headers[header::CONTENT_TYPE]
+        );
+        assert_eq!(again.headers[REPLAYED], "true");
+    }
+
+    #[tokio::test]
+    async fn a_key_with_another_file_is_refused_while_the_first_runs_and_after_it() {
+        let app = router();
+        let (_, running) = tokio::join!(send(&app, keyed(), "a"), send(&app, keyed(), "b"));
+        let done = send(&app, keyed(), "b").await;
+        for refused in [running, done] {
+            assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+            assert!(!refused.headers.contains_key(header::RETRY_AFTER));
+            let told = &refused.body;
+            assert!(told.contains(r#""code":"payload_mismatch""#), "{told}");
+        }
     }
 
     #[tokio::test]
@@ -217,7 +251,69 @@ mod tests {
         let gone = tokio::time::timeout(Duration::from_millis(50), status(&router, keyed(), "a"));
         gone.await.expect_err("it takes longer");
         assert_eq!(idempotency.drain(Duration::from_secs(10)).await, Ok(()));
-        assert_eq!(status(&router, keyed(), "a").await, StatusCode::CONFLICT);
+        let again = send(&router, keyed(), "a").await;
+        assert_eq!(again.status, StatusCode::OK);
+        assert_eq!(again.headers[REPLAYED], "true");
+    }
+
+    /// Handlers whose duplicates are sent the first response.
+    mod replayed {
+        use idempotence::Once;
+
+        use super::*;
+
+        #[axum::debug_handler]
+        #[idempotent(
+            key = "upload.file_md5",
+            payload = "upload.text",
+            ttl = "1m",
+            replay = true,
+            name = "uploads.json"
+        )]
+        pub(super) async fn json(Json(upload): Json<Upload>) -> Result<Json<Report>, Error> {
+            Ok(Json(Report {
+                rows: upload.text.len(),
+                file_md5: upload.file_md5,
+            }))
+        }
+
+        #[axum::debug_handler]
+        #[idempotent(
+            key = "upload.file_md5",
+            payload = (&upload.text),
+            ttl = "1m",
+            replay = true,
+            on_cancel = "finish"
+        )]
+        pub(super) async fn once(
+            Json(upload): Json<Upload>,
+        ) -> axum::response::Result<Once<Json<Report>>> {
+            let answer = json(Json(upload)).await?;
+            Ok(answer.into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_json_body_is_sent_again() {
+        let app = Router::new()
+            .route("/json", post(replayed::json))
+            .route("/once", post(replayed::once));
+        let idempotency = Idempotency::new(MemoryStore::new());
+        for (path, header) in [("/once", true), ("/json", false)] {
+            let send = async |text| {
+                let request = Request::post(path);
+                idempotency.scope(send(&app, request, text)).await
+            };
+            for again in [false, true] {
+                let answer = send("abc").await;
+                assert_eq!(answer.status, StatusCode::OK);
+                assert_eq!(answer.body, r#"{"file_md5":"9f86","rows":3}"#);
+                let told = answer.headers.contains_key("idempotency-replayed");
+                assert_eq!(told, again && header, "{path}");
+            }
+            let other = send("abcd").await;
+            assert_eq!(other.status, StatusCode::UNPROCESSABLE_ENTITY);
+        }
     }
 
     /// Not called: that these compile is the test.

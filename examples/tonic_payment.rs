@@ -36,10 +36,12 @@ struct Service {
 
 #[tonic::async_trait]
 impl Payments for Service {
-    /// With the feature `tonic` of `idempotence`, a refused call is a `Status`.
+    /// With the feature `tonic` of `idempotence`, a refused call is a `Status`. A `Response` cannot be stored: to give
+    /// the receipt to a repeated call, guard the function that makes it, with `replay = true`.
     #[idempotent(
         name = "payments.pay",
         key = (request.get_ref().order_no),
+        payload = (request.get_ref().cents),
         ttl = "24h",
         using = self.idempotency
     )]
@@ -130,13 +132,14 @@ mod tests {
             idempotency: Idempotency::new(MemoryStore::new()),
             charged: AtomicU64::new(0),
         };
-        let pay = |order_no: &str| {
+        let pay = |order_no: &str, cents| {
             let order_no = order_no.to_owned();
-            service.pay(Request::new(PayRequest { order_no, cents: 5 }))
+            service.pay(Request::new(PayRequest { order_no, cents }))
         };
-        let (first, second, other) = tokio::join!(pay("1"), pay("1"), pay("2"));
+        let (first, second, other) = tokio::join!(pay("1", 5), pay("1", 5), pay("2", 5));
         assert!(first.is_ok() && other.is_ok());
-        let again = pay("1").await;
+        let again = pay("1", 5).await;
+        let changed = pay("1", 500).await;
         assert_eq!(service.charged.load(Ordering::SeqCst), 10);
 
         let running = second.expect_err("it is the same order");
@@ -151,6 +154,11 @@ mod tests {
         assert_eq!(told(&done, CODE), Some("already_done"));
         assert_eq!(told(&done, ACTION), Some("ignore"));
         assert_eq!(told(&done, RETRY_AFTER_MS), None);
+
+        let changed = changed.expect_err("the order has another price");
+        assert_eq!(changed.code(), Code::FailedPrecondition);
+        assert_eq!(told(&changed, CODE), Some("payload_mismatch"));
+        assert_eq!(told(&changed, ACTION), Some("fix"));
     }
 
     fn told<'a>(status: &'a Status, key: &str) -> Option<&'a str> {

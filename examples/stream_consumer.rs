@@ -1,0 +1,422 @@
+//! A consumer of a Redis stream that may be killed at any moment: each order is shipped once.
+//!
+//! ```text
+//! cargo run -p idempotence-examples --bin stream_consumer -- redis://127.0.0.1:6379/ produce 200
+//! cargo run -p idempotence-examples --bin stream_consumer -- redis://127.0.0.1:6379/ consume ada
+//! ```
+//!
+//! Start several consumers, kill some with `kill -9`, and start them again.
+//!
+//! # What guards what
+//!
+//! * The **consumer group** loses no message: it is pending until somebody acknowledges it, and is delivered again if
+//!   nobody does. So each message comes at least once.
+//! * The **guarded call** keeps the deliveries of one order apart. Its key is the number of the order, not the id of the
+//!   message, so that one that was published twice is the same as one that was delivered twice. One delivery packs; the
+//!   others wait for it and get its parcel number, or are told that it is in progress. The payload tells another order
+//!   under the same number.
+//! * The **ledger** guards the stock. A consumer that is killed after it took from the stock, but before the end of its
+//!   call was recorded, leaves an order that the next one ships again: no lock knows what a dead process did. So one
+//!   script takes from the stock *and* enters the order into the ledger, unless it stands there. With a database this
+//!   is a transaction, and a table with a unique column.
+//!
+//! With the ledger alone nothing is sold twice, but an order is packed at each delivery, by two at the same time, too.
+//! With the guarded call alone, some kills sell twice. What is neither in the script nor harmless when it is done again
+//! does not belong into the body: the mail may be sent twice.
+//!
+//! | what came of the call | the message |
+//! | --- | --- |
+//! | shipped, now or by an equal call before | acknowledged |
+//! | in progress, or the store is unavailable: the body did not run | stays pending, and this delivery does not count |
+//! | the body failed, or lost its lease | stays pending; after the fifth delivery a dead letter, with the reason |
+//! | another order under the same number, or no order | a dead letter at once |
+//!
+//! A message comes again as long as it is in the stream, so what came of it is remembered for longer (`TTL`) than the
+//! producer keeps messages (`RETENTION`). If it is published once more after that, it is packed again, and stopped by
+//! the ledger, which forgets nothing.
+#![allow(clippy::print_stdout)]
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime};
+
+use idempotence::{Error, Idempotency, Once, RedisConnection};
+use redis::streams::{
+    StreamAddOptions, StreamAutoClaimOptions, StreamAutoClaimReply, StreamClaimOptions, StreamId,
+    StreamPendingCountReply, StreamReadOptions, StreamReadReply, StreamTrimStrategy,
+    StreamTrimmingMode,
+};
+use redis::{AsyncCommands as _, Client, RedisError, RedisResult, Script, Value};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+const ORDERS: &str = "shop:orders";
+const DEAD_LETTERS: &str = "shop:orders:dead";
+const GROUP: &str = "shippers";
+const STOCK: &str = "shop:stock";
+const LEDGER: &str = "shop:parcels";
+
+/// How long the producer keeps messages, shipped or not: no outage of all consumers may take longer.
+const RETENTION: Duration = Duration::from_hours(24);
+const TTL: Duration = Duration::from_hours(48);
+const MOST_DELIVERIES: usize = 5;
+const AT_ONCE: usize = 8;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn StdError>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        [url, "produce", count] => produce(url, count.parse()?).await,
+        [url, "consume", name] => consume(url, name, Duration::from_secs(30)).await,
+        [url, "consume", name, seconds] => {
+            consume(url, name, Duration::from_secs(seconds.parse()?)).await
+        }
+        _ => Err("usage: stream_consumer redis://host:port/ \
+                  (produce COUNT | consume NAME [REDELIVER_AFTER_SECONDS])"
+            .into()),
+    }
+}
+
+async fn produce(url: &str, count: u32) -> Result<(), Box<dyn StdError>> {
+    let mut redis = RedisConnection::new(Client::open(url)?);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let oldest = now.saturating_sub(RETENTION).as_millis().to_string();
+    let trim = StreamTrimStrategy::minid(StreamTrimmingMode::Approx, oldest);
+    let options = StreamAddOptions::default().trim(trim);
+
+    let () = redis.hincr(STOCK, "tea", count).await?;
+    for number in 0..count {
+        let order = format!("{}-{number}", now.as_millis());
+        // Every tenth is published twice, as by a producer that did not get the first answer.
+        for _ in 0..if number % 10 == 0 { 2 } else { 1 } {
+            let fields = [("order", order.as_str()), ("article", "tea")];
+            let () = redis.xadd_options(ORDERS, "*", &fields, &options).await?;
+        }
+    }
+    println!("published {count} orders, every tenth of them twice");
+    Ok(())
+}
+
+async fn consume(
+    url: &str,
+    name: &str,
+    redeliver_after: Duration,
+) -> Result<(), Box<dyn StdError>> {
+    let client = Client::open(url)?;
+    let mut inbox = Inbox::open(client.clone(), name, redeliver_after).await?;
+    let shipper = Arc::new(Shipper {
+        name: name.to_owned(),
+        redis: RedisConnection::new(client),
+        idempotency: Idempotency::from_url(url).await?,
+        // With its grace it is over before the message of a dead consumer is delivered again.
+        lease: redeliver_after / 2,
+    });
+
+    let stop = tokio::spawn(tokio::signal::ctrl_c());
+    let mut running = JoinSet::new();
+    while !stop.is_finished() {
+        while running.try_join_next().is_some() {}
+        if running.len() == AT_ONCE {
+            running.join_next().await;
+        }
+        match inbox.next(AT_ONCE - running.len()).await {
+            Ok(messages) => running.extend(
+                messages
+                    .into_iter()
+                    .map(|message| Arc::clone(&shipper).handle(message)),
+            ),
+            Err(error) => {
+                println!("{name}: cannot read, and tries again: {error}");
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+
+    // What is not finished in time is delivered again, to another consumer.
+    let finished = async { while running.join_next().await.is_some() {} };
+    let in_time = timeout(Duration::from_secs(20), finished).await.is_ok();
+    let recorded = shipper.idempotency.drain(Duration::from_secs(5)).await;
+    println!(
+        "{name}: stopped, all finished: {}",
+        in_time && recorded.is_ok()
+    );
+    Ok(())
+}
+
+struct Message {
+    entry: StreamId,
+    /// How often it was delivered to somebody who tried to handle it, this time included.
+    deliveries: usize,
+}
+
+/// Where a consumer gets its messages from.
+struct Inbox {
+    /// Of its own, because a read that waits for messages blocks a connection.
+    redis: RedisConnection,
+    consumer: String,
+    redeliver_after: Duration,
+    cursor: String,
+}
+
+impl Inbox {
+    async fn open(client: Client, consumer: &str, redeliver_after: Duration) -> RedisResult<Self> {
+        let mut redis = RedisConnection::new(client);
+        // From the first message on: some may be older than the group.
+        match redis.xgroup_create_mkstream(ORDERS, GROUP, "0").await {
+            Err(error) if error.code() != Some("BUSYGROUP") => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        Ok(Self {
+            redis,
+            consumer: consumer.to_owned(),
+            redeliver_after,
+            cursor: "0-0".to_owned(),
+        })
+    }
+
+    /// At most `count` messages; none if none came for half a second.
+    async fn next(&mut self, count: usize) -> RedisResult<Vec<Message>> {
+        let again = self.left_by_others(count).await?;
+        if !again.is_empty() {
+            return Ok(again);
+        }
+        let options = StreamReadOptions::default()
+            .group(GROUP, &self.consumer)
+            .count(count)
+            .block(500);
+        let reply: Option<StreamReadReply> = self
+            .redis
+            .xread_options(&[ORDERS], &[">"], &options)
+            .await?;
+        let keys = reply.map(|reply| reply.keys).unwrap_or_default();
+        let entries = keys.into_iter().flat_map(|key| key.ids);
+        Ok(entries
+            .map(|entry| Message {
+                entry,
+                deliveries: 1,
+            })
+            .collect())
+    }
+
+    /// Messages of consumers that died, and those that were left pending, by this one, too.
+    async fn left_by_others(&mut self, count: usize) -> RedisResult<Vec<Message>> {
+        let idle = self.redeliver_after.as_millis().to_string();
+        let options = StreamAutoClaimOptions::default().count(count);
+        let reply: StreamAutoClaimReply = self
+            .redis
+            .xautoclaim_options(ORDERS, GROUP, &self.consumer, idle, &self.cursor, options)
+            .await?;
+        // A call looks at a part of what is pending; the next one goes on from there.
+        self.cursor = reply.next_stream_id;
+        let mut messages = Vec::new();
+        for entry in reply.claimed {
+            let pending: StreamPendingCountReply = self
+                .redis
+                .xpending_count(ORDERS, GROUP, &entry.id, &entry.id, 1)
+                .await?;
+            // It is pending no more if somebody finished it just now.
+            if let Some(pending) = pending.ids.first() {
+                messages.push(Message {
+                    entry,
+                    deliveries: pending.times_delivered,
+                });
+            }
+        }
+        Ok(messages)
+    }
+}
+
+/// What is done with messages.
+struct Shipper {
+    name: String,
+    redis: RedisConnection,
+    idempotency: Idempotency,
+    lease: Duration,
+}
+
+impl Shipper {
+    async fn handle(self: Arc<Self>, message: Message) {
+        let id = &message.entry.id;
+        let settled = match (message.entry.get("order"), message.entry.get("article")) {
+            (Some(order), Some(article)) => self.settle(&message, order, article).await,
+            _ => self.bury(&message, "a message", "it is no order").await,
+        };
+        match settled {
+            Ok(what) => println!("{}: {what} (message {id})", self.name),
+            Err(error) => println!("{}: message {id} stays pending: {error}", self.name),
+        }
+    }
+
+    async fn settle(
+        &self,
+        message: &Message,
+        order: String,
+        article: String,
+    ) -> RedisResult<String> {
+        let shipped = self
+            .idempotency
+            .call("orders.ship")
+            .key(&order)
+            .payload(&article)
+            .ttl(TTL)
+            .lease(self.lease)
+            // To wait for an equal order is cheaper than to have its message delivered again.
+            .wait(Duration::from_secs(1))
+            .replay()
+            .run(self.ship(&order, &article, message))
+            .await;
+        match shipped {
+            Ok(Once::Executed(parcel)) => {
+                self.acknowledge(message).await?;
+                Ok(format!("shipped {order} as {parcel}"))
+            }
+            Ok(Once::Replayed(parcel)) => {
+                self.acknowledge(message).await?;
+                Ok(format!("skipped {order}: it was shipped as {parcel}"))
+            }
+            Err(Unshipped::Refused(error)) => match error {
+                Error::AlreadyDone(_) | Error::ResultUnavailable(_) => {
+                    self.acknowledge(message).await?;
+                    Ok(format!("skipped {order}: {error}"))
+                }
+                Error::PayloadMismatch(_) => self.bury(message, &order, &error.to_string()).await,
+                Error::LeaseLost(_) => Ok(format!("left {order}: {error}")),
+                _ => {
+                    self.give_back(message).await?;
+                    Ok(format!("refused {order}: {error}"))
+                }
+            },
+            Err(error) if message.deliveries >= MOST_DELIVERIES => {
+                self.bury(message, &order, &error.to_string()).await
+            }
+            Err(error) => Ok(format!("left {order}: {error}")),
+        }
+    }
+
+    async fn ship(
+        &self,
+        order: &str,
+        article: &str,
+        message: &Message,
+    ) -> Result<Once<String>, Unshipped> {
+        // Asked in here, where no other delivery can be about to ship it.
+        if message.deliveries > MOST_DELIVERIES {
+            return Err(Unshipped::NeverFinished);
+        }
+        println!("{}: packing {order}", self.name);
+        sleep(Duration::from_millis(100)).await;
+
+        let parcel = format!("parcel {}/{}", message.entry.id, message.deliveries);
+        let mut redis = self.redis.clone();
+        let entered: Option<String> = TAKE
+            .key(STOCK)
+            .key(LEDGER)
+            .arg(article)
+            .arg(order)
+            .arg(&parcel)
+            .invoke_async(&mut redis)
+            .await?;
+        let entered = entered.ok_or(Unshipped::OutOfStock)?;
+        if entered == parcel {
+            println!("{}: posted {order}", self.name);
+        } else {
+            println!("{}: found {order} in the ledger, as {entered}", self.name);
+        }
+
+        // A mail to the customer.
+        sleep(Duration::from_millis(50)).await;
+        Ok(Once::Executed(entered))
+    }
+
+    async fn acknowledge(&self, message: &Message) -> RedisResult<()> {
+        let mut redis = self.redis.clone();
+        redis.xack(ORDERS, GROUP, &[&message.entry.id]).await
+    }
+
+    /// Takes this delivery off the count, because nothing was tried. It is delivered again as any other.
+    async fn give_back(&self, message: &Message) -> RedisResult<()> {
+        let mut redis = self.redis.clone();
+        let options = StreamClaimOptions::default()
+            .retry(message.deliveries - 1)
+            .with_justid();
+        let ids = [&message.entry.id];
+        redis
+            .xclaim_options(ORDERS, GROUP, &self.name, 0, &ids, options)
+            .await
+    }
+
+    async fn bury(&self, message: &Message, what: &str, why: &str) -> RedisResult<String> {
+        let mut redis = self.redis.clone();
+        let mut bury = BURY.key(ORDERS);
+        bury.key(DEAD_LETTERS).arg(GROUP).arg(&message.entry.id);
+        bury.arg("reason").arg(why);
+        for (field, value) in &message.entry.map {
+            if let Value::BulkString(value) = value {
+                bury.arg(field).arg(value);
+            }
+        }
+        let () = bury.invoke_async(&mut redis).await?;
+        Ok(format!("buried {what}: {why}"))
+    }
+}
+
+/// Takes one of an article from the stock for an order, unless the ledger has the order already. Answers with the
+/// parcel that the ledger names, or with nothing if there is none in stock.
+static TAKE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local parcel = redis.call('HGET', KEYS[2], ARGV[2])
+         if parcel then
+             return parcel
+         end
+         if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) < 1 then
+             return nil
+         end
+         redis.call('HINCRBY', KEYS[1], ARGV[1], -1)
+         redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+         return ARGV[3]",
+    )
+});
+
+/// Moves a message to the dead letters, once: only while it is pending.
+static BURY: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
+             redis.call('XADD', KEYS[2], '*', 'message', unpack(ARGV, 2))
+         end",
+    )
+});
+
+/// Why an order is not shipped.
+#[derive(Debug)]
+enum Unshipped {
+    /// The body did not run, or was stopped.
+    Refused(Error),
+    Redis(RedisError),
+    OutOfStock,
+    NeverFinished,
+}
+
+impl fmt::Display for Unshipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Redis(error) => error.fmt(f),
+            Self::OutOfStock => f.write_str("out of stock"),
+            Self::NeverFinished => f.write_str("whoever tries does not come to an end"),
+        }
+    }
+}
+
+impl From<Error> for Unshipped {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<RedisError> for Unshipped {
+    fn from(error: RedisError) -> Self {
+        Self::Redis(error)
+    }
+}

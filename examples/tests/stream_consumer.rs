@@ -1,0 +1,456 @@
+//! Consumers that are killed, messages that come again, a server that goes away: each order is shipped once.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::error::Error as StdError;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{BufRead as _, BufReader};
+use std::ops::Range;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use idempotence::Idempotency;
+use idempotence::testkit::RedisServer;
+use redis::streams::{
+    StreamClaimOptions, StreamInfoGroupsReply, StreamPendingCountReply, StreamRangeReply,
+};
+use redis::{Client, Commands as _, Connection};
+
+const BIN: &str = env!("CARGO_BIN_EXE_stream_consumer");
+const REDELIVER_AFTER: Duration = Duration::from_secs(2);
+/// Tea that nobody ordered, so that it would be seen if one order was sold twice.
+const SPARE: usize = 1000;
+
+#[test]
+fn each_order_is_shipped_once_whoever_is_killed_and_however_often_it_comes() {
+    const KILLS: usize = 24;
+    let server = RedisServer::start().unwrap();
+    let shop = Shop::on(&server);
+    shop.produce(200);
+    let messages: HashMap<String, String> = shop.messages().into_iter().collect();
+    let moons: BTreeSet<String> = (0..5).map(|number| format!("moon-{number}")).collect();
+    for order in &moons {
+        shop.publish(order, "moon");
+    }
+
+    // A message whose consumer is killed at each delivery would be a dead letter, so it stops in time.
+    let killing_ends = Instant::now() + 3 * REDELIVER_AFTER;
+    let mut crew = Crew::new(&server, ["ada", "bob", "eve"]);
+    let mut until_kill = [(); 3].map(|()| random(1..20));
+    let (mut kills, mut redelivered) = (Vec::new(), HashSet::new());
+    let mut killed = 0;
+    crew.work_until(|crew, slot, heard| {
+        match heard {
+            Heard::Dead(bodies) => {
+                kills.push(bodies);
+                until_kill[slot] = random(1..20);
+                crew.start(slot);
+            }
+            Heard::Line(line) => {
+                if let Some(order) = line.strip_prefix("packing ")
+                    && let Some(id) = messages.get(order)
+                    && redelivered.len() < 40
+                    && redelivered.insert(id)
+                {
+                    shop.deliver_again(id);
+                }
+                until_kill[slot] = until_kill[slot].saturating_sub(1);
+                if until_kill[slot] == 0 && killed < KILLS && Instant::now() < killing_ends {
+                    until_kill[slot] = u64::MAX;
+                    killed += 1;
+                    crew.kill(slot);
+                }
+            }
+            Heard::Nothing => {}
+        }
+        shop.is_done()
+    });
+    let seen = crew.stop();
+    println!("{kills:?}\n{seen:?}");
+
+    let orders: BTreeSet<String> = messages.into_keys().collect();
+    assert_eq!(orders.len(), 200);
+    assert_eq!(shop.in_ledger(), orders);
+    assert_eq!(shop.tea(), SPARE);
+    assert_eq!(shop.dead_letters("out of stock"), Vec::from_iter(moons));
+    // The done record of a second one would have been put over that of the first.
+    for (order, times) in &seen.shipped {
+        assert_eq!(*times, 1, "{order}");
+    }
+
+    let in_a_body = kills.iter().filter(|bodies| !bodies.is_empty()).count();
+    assert!(in_a_body >= 10, "{in_a_body} kills met a body");
+    let after = kills.iter().flatten().filter(|(_, sold)| *sold).count();
+    assert!(
+        after >= 5,
+        "{after} bodies were killed after they took from the stock"
+    );
+    assert!(seen.found >= 5, "{} were found in the ledger", seen.found);
+    assert!(
+        seen.skipped >= 10,
+        "{} redeliveries were skipped",
+        seen.skipped
+    );
+}
+
+#[test]
+fn an_order_that_is_published_again_is_skipped_and_another_under_its_number_is_buried() {
+    let server = RedisServer::start().unwrap();
+    let shop = Shop::on(&server);
+    shop.produce(10);
+    let mut crew = Crew::new(&server, ["ada"]);
+    crew.work_until(|_, _, _| shop.is_done());
+    let (order, _) = shop.messages().swap_remove(0);
+
+    shop.publish(&order, "tea");
+    shop.publish(&order, "moon");
+    let () = shop
+        .redis()
+        .xadd("shop:orders", "*", &[("hello", "world")])
+        .unwrap();
+    crew.work_until(|_, _, _| shop.is_done());
+
+    let seen = crew.stop();
+    assert_eq!(seen.shipped.len(), 10);
+    assert_eq!(seen.skipped, 1 + 1, "one by the producer, and one here");
+    assert_eq!(shop.tea(), SPARE);
+    assert_eq!(shop.dead_letters("another payload"), [order]);
+    assert_eq!(shop.dead_letters("no order"), [""]);
+}
+
+#[test]
+fn a_message_whose_order_is_in_progress_elsewhere_stays_pending_and_does_not_count() {
+    let server = RedisServer::start().unwrap();
+    let shop = Shop::on(&server);
+    shop.produce(1);
+    let (order, id) = shop.messages().swap_remove(0);
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let idempotency = runtime
+        .block_on(Idempotency::from_url(&server.url()))
+        .unwrap();
+    let (said, in_progress) = channel();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let call = idempotency
+        .call("orders.ship")
+        .key(&order)
+        .payload("tea")
+        .ttl(Duration::from_mins(1));
+    let elsewhere = runtime.spawn(call.run(async move {
+        said.send(()).unwrap();
+        drop(ended.await);
+        Err::<(), Box<dyn StdError + Send + Sync>>("the printer has no paper".into())
+    }));
+    in_progress.recv().unwrap();
+
+    let mut crew = Crew::new(&server, ["ada"]);
+    crew.work_until(|_, _, heard| heard.contains("refused"));
+    assert_eq!(shop.deliveries(&id), Some(0));
+    assert!(shop.in_ledger().is_empty());
+
+    drop(end);
+    runtime.block_on(elsewhere).unwrap().unwrap_err();
+    crew.work_until(|_, _, _| shop.is_done());
+    assert_eq!(crew.stop().shipped.len(), 1);
+    assert_eq!(shop.tea(), SPARE);
+}
+
+#[test]
+fn a_consumer_that_is_told_to_stop_finishes_what_it_has_and_takes_no_more() {
+    let server = RedisServer::start().unwrap();
+    let shop = Shop::on(&server);
+    shop.produce(400);
+    let mut crew = Crew::new(&server, ["ada"]);
+    crew.work_until(|_, _, heard| heard.contains("packing"));
+    let seen = crew.stop();
+    assert_eq!(seen.last, "stopped, all finished: true");
+    assert_eq!(
+        (shop.pending(), shop.in_ledger().len()),
+        (0, seen.shipped.len())
+    );
+    assert!(
+        (1..400).contains(&seen.shipped.len()),
+        "{}",
+        seen.shipped.len()
+    );
+}
+
+#[test]
+fn an_outage_of_the_server_loses_no_order_and_ships_none_twice() {
+    let server = RedisServer::start_with(["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = server.unwrap();
+    let shop = Shop::on(&server);
+    shop.produce(200);
+    let mut crew = Crew::new(&server, ["ada", "bob"]);
+    crew.work_until(|_, _, heard| heard.contains("posted"));
+    server.kill().unwrap();
+    crew.work_until(|_, _, heard| heard.contains("stays pending"));
+    server.restart().unwrap();
+    crew.work_until(|_, _, _| shop.is_done());
+    crew.stop();
+    assert_eq!((shop.tea(), shop.in_ledger().len()), (SPARE, 200));
+    assert!(shop.dead_letters("").is_empty());
+}
+
+/// What stands in the server.
+struct Shop {
+    url: String,
+}
+
+impl Shop {
+    fn on(server: &RedisServer) -> Self {
+        let shop = Self { url: server.url() };
+        let () = shop.redis().hincr("shop:stock", "tea", SPARE).unwrap();
+        shop
+    }
+
+    /// A new one each time, because the server may have been away.
+    fn redis(&self) -> Connection {
+        Client::open(&*self.url).unwrap().get_connection().unwrap()
+    }
+
+    fn produce(&self, count: usize) {
+        let produced = Command::new(BIN)
+            .args([&self.url, "produce", &count.to_string()])
+            .stdout(Stdio::null())
+            .status();
+        assert!(produced.unwrap().success());
+    }
+
+    fn publish(&self, order: &str, article: &str) {
+        let fields = [("order", order), ("article", article)];
+        let () = self.redis().xadd("shop:orders", "*", &fields).unwrap();
+    }
+
+    /// Orders, and the ids of their messages.
+    fn messages(&self) -> Vec<(String, String)> {
+        let messages: StreamRangeReply = self.redis().xrange_all("shop:orders").unwrap();
+        let messages = messages.ids.into_iter();
+        messages
+            .filter_map(|message| Some((message.get("order")?, message.id)))
+            .collect()
+    }
+
+    /// Has a message delivered to the next who looks for those of dead consumers.
+    fn deliver_again(&self, id: &str) {
+        let long_ago = StreamClaimOptions::default().idle(3_600_000).with_justid();
+        let () = self
+            .redis()
+            .xclaim_options("shop:orders", "shippers", "nobody", 0, &[id], long_ago)
+            .unwrap();
+    }
+
+    /// Whether all messages were delivered, and none is pending.
+    fn is_done(&self) -> bool {
+        let groups: StreamInfoGroupsReply = self.redis().xinfo_groups("shop:orders").unwrap();
+        let group = groups.groups.first();
+        group.is_some_and(|group| (group.pending, group.lag) == (0, Some(0)))
+    }
+
+    fn pending(&self) -> usize {
+        let groups: StreamInfoGroupsReply = self.redis().xinfo_groups("shop:orders").unwrap();
+        groups.groups[0].pending
+    }
+
+    fn deliveries(&self, id: &str) -> Option<usize> {
+        let pending: StreamPendingCountReply = self
+            .redis()
+            .xpending_count("shop:orders", "shippers", id, id, 1)
+            .unwrap();
+        Some(pending.ids.first()?.times_delivered)
+    }
+
+    fn in_ledger(&self) -> BTreeSet<String> {
+        self.redis().hkeys("shop:parcels").unwrap()
+    }
+
+    /// How much tea is left when each order that was produced has got one.
+    fn tea(&self) -> usize {
+        self.redis().hget("shop:stock", "tea").unwrap()
+    }
+
+    /// The orders of the dead letters whose reason contains `why`.
+    fn dead_letters(&self, why: &str) -> Vec<String> {
+        let letters: StreamRangeReply = self.redis().xrange_all("shop:orders:dead").unwrap();
+        let mut orders = Vec::new();
+        for letter in letters.ids {
+            if letter.get::<String>("reason").unwrap().contains(why) {
+                orders.push(letter.get("order").unwrap_or_default());
+            }
+        }
+        orders.sort();
+        orders
+    }
+}
+
+/// Consumers in processes of their own, and what they say.
+struct Crew {
+    url: String,
+    names: Vec<&'static str>,
+    processes: Vec<Child>,
+    lines: (Sender<Said>, Receiver<Said>),
+    seen: Seen,
+}
+
+/// Which of them, and what it said: nothing more, when it is dead.
+type Said = (usize, Option<String>);
+
+/// What a test is told of a consumer.
+enum Heard {
+    Line(String),
+    /// It is dead; the orders in its bodies, and whether they were taken from the stock by then.
+    Dead(Vec<(String, bool)>),
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    shipped: HashMap<String, usize>,
+    skipped: usize,
+    found: usize,
+    last: String,
+    /// The orders in the bodies of each consumer.
+    bodies: Vec<HashMap<String, bool>>,
+}
+
+impl Crew {
+    fn new<const N: usize>(server: &RedisServer, names: [&'static str; N]) -> Self {
+        let mut crew = Self {
+            url: server.url(),
+            names: names.into(),
+            processes: Vec::new(),
+            lines: channel(),
+            seen: Seen::default(),
+        };
+        for slot in 0..N {
+            let process = crew.process(slot);
+            crew.processes.push(process);
+            crew.seen.bodies.push(HashMap::new());
+        }
+        crew
+    }
+
+    fn process(&self, slot: usize) -> Child {
+        let seconds = REDELIVER_AFTER.as_secs().to_string();
+        let mut process = Command::new(BIN)
+            .args([&self.url, "consume", self.names[slot], &seconds])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(process.stdout.take().unwrap());
+        let (name, say) = (self.names[slot], self.lines.0.clone());
+        thread::spawn(move || {
+            for line in stdout.lines() {
+                let line = line.unwrap();
+                let line = line
+                    .strip_prefix(name)
+                    .and_then(|line| line.strip_prefix(": "));
+                let _ = say.send((slot, Some(line.unwrap().to_owned())));
+            }
+            let _ = say.send((slot, None));
+        });
+        process
+    }
+
+    fn start(&mut self, slot: usize) {
+        self.processes[slot].wait().unwrap();
+        self.processes[slot] = self.process(slot);
+    }
+
+    fn kill(&mut self, slot: usize) {
+        self.processes[slot].kill().unwrap();
+    }
+
+    /// Listens until `done`, which is asked after each line, and while there is none.
+    fn work_until(&mut self, mut done: impl FnMut(&mut Self, usize, Heard) -> bool) {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        loop {
+            let (slot, heard) = self.hear();
+            if done(self, slot, heard) {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "they take too long: {:?}",
+                self.seen
+            );
+        }
+    }
+
+    fn hear(&mut self) -> (usize, Heard) {
+        match self.lines.1.recv_timeout(Duration::from_millis(50)) {
+            Ok((slot, Some(line))) => {
+                self.seen.note(slot, &line);
+                (slot, Heard::Line(line))
+            }
+            Ok((slot, None)) => (slot, Heard::Dead(self.seen.bodies[slot].drain().collect())),
+            Err(_) => (0, Heard::Nothing),
+        }
+    }
+
+    /// Has all of them stop as on Ctrl-C, and listens to the last word.
+    fn stop(mut self) -> Seen {
+        for process in &self.processes {
+            let id = process.id().to_string();
+            let told = Command::new("kill").args(["-INT", &id]).status();
+            assert!(told.unwrap().success());
+        }
+        let mut left = self.processes.len();
+        self.work_until(|_, _, heard| {
+            left -= usize::from(matches!(heard, Heard::Dead(_)));
+            left == 0
+        });
+        for process in &mut self.processes {
+            let status = process.wait().unwrap();
+            // One that was started a moment ago does not listen yet.
+            assert!(status.success() || status.signal() == Some(2), "{status}");
+        }
+        std::mem::take(&mut self.seen)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+impl Heard {
+    fn contains(&self, words: &str) -> bool {
+        matches!(self, Self::Line(line) if line.contains(words))
+    }
+}
+
+impl Seen {
+    fn note(&mut self, slot: usize, line: &str) {
+        let bodies = &mut self.bodies[slot];
+        let mut words = line.split([' ', ':']);
+        let (verb, order) = (words.next(), words.next().unwrap_or_default().to_owned());
+        match verb {
+            Some("packing") => drop(bodies.insert(order, false)),
+            Some("posted") => drop(bodies.insert(order, true)),
+            Some("found") => self.found += 1,
+            Some("skipped") => self.skipped += 1,
+            Some("shipped") => {
+                bodies.remove(&order);
+                *self.shipped.entry(order).or_default() += 1;
+            }
+            Some("left" | "buried") => {
+                bodies.remove(&order);
+            }
+            _ => {}
+        }
+        line.clone_into(&mut self.last);
+    }
+}
+
+fn random(range: Range<u64>) -> u64 {
+    range.start + RandomState::new().hash_one(()) % (range.end - range.start)
+}
