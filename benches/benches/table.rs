@@ -6,6 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use idempotence_benches::on_redis::{OnRedis, TASKS};
+use idempotence_benches::replay::{self, SIZES};
+use idempotence_benches::storm::Answer;
 use idempotence_benches::{Lap, in_memory};
 
 fn main() {
@@ -16,39 +18,88 @@ fn main() {
         1
     };
     let on_redis = OnRedis::start();
-    println!("{}\n", machine(&on_redis.version));
+    println!("{}", machine(&on_redis.version));
 
-    println!(
-        "| Redis | attribute | by hand | `idempotent` 2.0 | `rslock` 0.10 | of by hand | of `idempotent` |"
-    );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    first_calls(&on_redis, rounds);
+    replays(&on_redis, rounds);
+    storms(&on_redis, rounds);
+}
+
+fn first_calls(on_redis: &OnRedis, rounds: usize) {
+    header("Redis", &[ATTRIBUTE, BY_HAND, PEER, "`rslock` 0.10"]);
     for tasks in TASKS {
         let rounds = Rounds::run(&on_redis.laps(tasks), rounds, Duration::from_millis(200));
-        let calls = if tasks == 1 {
-            "1 task"
-        } else {
-            &format!("{tasks} tasks")
-        };
-        rounds.print(calls, |seconds| {
-            format!("{:.0}/s", f64::from(tasks) / seconds)
-        });
+        rounds.print(&tasks_text(tasks), |seconds| per_second(tasks, seconds));
     }
-
-    println!(
-        "\n| memory, 1 task | attribute | by hand | `idempotent` 2.0 | of by hand | of `idempotent` |"
-    );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+    header("memory, 1 task", &[ATTRIBUTE, BY_HAND, PEER]);
     for (threads, runtime) in in_memory::runtimes() {
-        let rounds = Rounds::run(
-            &in_memory::laps(&runtime),
-            rounds,
-            Duration::from_millis(50),
-        );
+        let laps = in_memory::laps(&runtime);
+        let rounds = Rounds::run(&laps, rounds, Duration::from_millis(50));
         rounds.print(threads, |seconds| format!("{:.0} ns", seconds * 1e9));
     }
 }
 
-/// Seconds per call of a task: of every contender, in every round.
+fn replays(on_redis: &OnRedis, rounds: usize) {
+    let runtimes = in_memory::runtimes();
+    header("replay", &[ATTRIBUTE, BY_HAND, PEER]);
+    for (size, size_text) in SIZES {
+        for tasks in replay::TASKS {
+            let row = |store: &str, laps: &[Lap<'_>], long| {
+                let name = format!("{size_text}, {store}, {}", tasks_text(tasks));
+                let rounds = Rounds::run(laps, rounds, Duration::from_millis(long));
+                rounds.print(&name, |seconds| per_second(tasks, seconds));
+            };
+            row("Redis", &on_redis.replays(tasks, size), 150);
+            for (threads, runtime) in &runtimes {
+                let store = format!("memory, {threads}");
+                row(&store, &in_memory::replays(runtime, tasks, size), 50);
+            }
+        }
+    }
+}
+
+fn storms(on_redis: &OnRedis, rounds: usize) {
+    let runtimes = in_memory::runtimes();
+    header("1,000 equal calls", &[ATTRIBUTE, BY_HAND, PEER]);
+    for (answer, answer_text) in [(Answer::Result, "all get it"), (Answer::No, "999 refused")] {
+        let row = |store: &str, laps: &[Lap<'_>]| {
+            let rounds = Rounds::run(laps, rounds, Duration::from_millis(100));
+            rounds.print(&format!("{answer_text}, {store}"), |seconds| {
+                format!("{:.2} ms", seconds * 1e3)
+            });
+        };
+        row("Redis", &on_redis.storms(answer));
+        for (threads, runtime) in &runtimes {
+            let store = format!("memory, {threads}");
+            row(&store, &in_memory::storms(runtime, answer));
+        }
+    }
+}
+
+const ATTRIBUTE: &str = "attribute";
+const BY_HAND: &str = "by hand";
+const PEER: &str = "`idempotent` 2.0";
+
+fn header(name: &str, contenders: &[&str]) {
+    let columns = " ---: |".repeat(contenders.len() + 2);
+    let contenders = contenders.join(" | ");
+    println!("\n| {name} | {contenders} | of by hand | of `idempotent` |");
+    println!("| --- |{columns}");
+}
+
+fn tasks_text(tasks: u32) -> String {
+    if tasks == 1 {
+        "1 task".to_owned()
+    } else {
+        format!("{tasks} tasks")
+    }
+}
+
+fn per_second(tasks: u32, seconds: f64) -> String {
+    format!("{:.0}/s", f64::from(tasks) / seconds)
+}
+
+/// Seconds per call of a task, or per storm: of every contender, in every round.
 struct Rounds(Vec<Vec<f64>>);
 
 impl Rounds {

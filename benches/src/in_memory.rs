@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use idempotence::{Idempotency, MemoryStore};
-use peer::{ClaimOutcome, IdempotencyKey, IdempotencyStore as _};
 use tokio::runtime::Runtime;
 
-use crate::{Contender, ENDPOINT, Lap, TTL, key, lap};
+use crate::by_hand::{ByHand, Claim};
+use crate::replay::Receipt;
+use crate::storm::Answer;
+use crate::{Contenders, KEPT, Lap, Peer, TTL};
 
-/// Where the one task runs. The peer's store is a task of its own: on the caller's thread it answers
+/// Where the tasks run. The peer's store is a task of its own: on the caller's thread it answers
 /// soonest, but the usual runtime has more threads than one.
 pub fn runtimes() -> [(&'static str, Runtime); 2] {
     let mut one_thread = tokio::runtime::Builder::new_current_thread();
@@ -19,73 +21,86 @@ pub fn runtimes() -> [(&'static str, Runtime); 2] {
         .map(|(name, runtime)| (name, runtime.expect("a runtime")))
 }
 
-/// All contenders, on one task.
+/// First calls, from one task.
 pub fn laps(runtime: &Runtime) -> Vec<Lap<'_>> {
-    let peer = runtime.block_on(async { peer::memory::MemoryStore::builder().try_build() });
-    vec![
-        lap(
-            "attribute",
-            runtime,
-            1,
-            Idempotency::new(MemoryStore::new()),
-        ),
-        lap("by hand", runtime, 1, ByHand::default()),
-        lap("idempotent 2.0", runtime, 1, Peer(peer.expect("a store"))),
-    ]
+    contenders(runtime).uploads(runtime, 1)
 }
 
-/// The least that is correct: a map of owners under one lock, the owner checked at the end.
+/// Duplicates that get a result of so many bytes of JSON, from so many tasks.
+pub fn replays(runtime: &Runtime, tasks: u32, size: usize) -> Vec<Lap<'_>> {
+    contenders(runtime).replays(runtime, tasks, size)
+}
+
+/// A thousand equal calls at once.
+pub fn storms(runtime: &Runtime, answer: Answer) -> Vec<Lap<'_>> {
+    contenders(runtime).storms(runtime, answer)
+}
+
+fn contenders(runtime: &Runtime) -> Contenders<Map, peer::memory::MemoryStore> {
+    let peer = runtime.block_on(async { peer::memory::MemoryStore::builder().try_build() });
+    Contenders {
+        attribute: Idempotency::new(MemoryStore::new()),
+        by_hand: Map::default(),
+        peer: Peer(peer.expect("a store")),
+    }
+}
+
+/// A map of owners and results under one lock, the owner checked at the end.
 #[derive(Clone, Default)]
-struct ByHand(Arc<Mutex<HashMap<String, Record>>>);
+struct Map(Arc<Mutex<HashMap<String, Record>>>);
 
 struct Record {
     owner: u128,
     expires: Instant,
+    /// The JSON of the result, once there is one.
+    result: Option<Arc<[u8]>>,
 }
 
-impl Contender for ByHand {
-    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
-        let key = key(":", user_id, &file_md5);
-        let owner = rand::random();
-        assert!(self.claim(&key, owner), "a free key");
-        let outcome = file_md5.len();
-        assert!(self.release(&key, owner), "the own key");
-        outcome
-    }
-}
+impl ByHand for Map {
+    type Owner = u128;
 
-impl ByHand {
-    fn claim(&self, key: &str, owner: u128) -> bool {
-        let now = Instant::now();
-        let mut records = self.0.lock().expect("no panic");
-        if records.get(key).is_some_and(|record| now < record.expires) {
-            return false;
+    async fn claim(&self, key: &str) -> Claim<u128> {
+        match self.put(key, rand::random()) {
+            Ok(owner) => Claim::Won(owner),
+            Err(None) => Claim::Running,
+            Err(Some(result)) => Claim::Done(Receipt::from_json(&result)),
         }
-        let expires = now + TTL;
-        records.insert(key.to_owned(), Record { owner, expires });
-        true
     }
 
-    fn release(&self, key: &str, owner: u128) -> bool {
+    async fn release(&self, key: &str, owner: u128) {
         let mut records = self.0.lock().expect("no panic");
         let own = records.get(key).is_some_and(|record| record.owner == owner);
-        own && records.remove(key).is_some()
+        assert!(own && records.remove(key).is_some(), "the own key");
+    }
+
+    async fn complete(&self, key: &str, owner: u128, receipt: &Receipt) {
+        let result = Some(receipt.to_json().into());
+        let mut records = self.0.lock().expect("no panic");
+        let own = records
+            .get_mut(key)
+            .filter(|record| record.owner == owner && record.result.is_none());
+        *own.expect("the own key") = Record {
+            owner,
+            expires: Instant::now() + KEPT,
+            result,
+        };
     }
 }
 
-#[derive(Clone)]
-struct Peer(peer::memory::MemoryStore);
-
-impl Contender for Peer {
-    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
-        let key = IdempotencyKey::new(key(".", user_id, &file_md5)).expect("a key");
-        let claim = self.0.claim(&key, TTL).fingerprint(ENDPOINT, &[]);
-        let ClaimOutcome::Claimed(guard) = claim.try_insert().await.expect("an answer") else {
-            panic!("the key is taken");
+impl Map {
+    /// Answers with the owner, or with what another call left.
+    fn put(&self, key: &str, owner: u128) -> Result<u128, Option<Arc<[u8]>>> {
+        let now = Instant::now();
+        let mut records = self.0.lock().expect("no panic");
+        if let Some(record) = records.get(key).filter(|record| now < record.expires) {
+            return Err(record.result.clone());
+        }
+        let record = Record {
+            owner,
+            expires: now + TTL,
+            result: None,
         };
-        let outcome = file_md5.len();
-        let removed = self.0.remove(&key, guard.fencing_token()).await;
-        removed.expect("an answer");
-        outcome
+        records.insert(key.to_owned(), record);
+        Ok(owner)
     }
 }

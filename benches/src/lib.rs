@@ -1,76 +1,96 @@
 //! What the benchmarks compare, and how they measure it.
 //!
-//! Every contender guards the same trivial body: take the key of `(user_id, file_md5)`, run, give it
-//! back. Each call has a key of its own, so none is refused.
+//! Each way to guard a function is written once per task that it is put to ([`upload`], [`replay`], [`storm`]), and
+//! each store brings its own contenders ([`in_memory`], [`on_redis`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotence::{Error, Idempotency, idempotent};
+use idempotence::Idempotency;
 use md5::{Digest as _, Md5};
+use peer::IdempotencyStore;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use crate::by_hand::ByHand;
+
+mod by_hand;
 pub mod in_memory;
 pub mod on_redis;
+pub mod replay;
+pub mod storm;
+mod upload;
 
-/// One way to guard a function. A clone works on the same store and connection.
-pub trait Contender: Clone + Send + Sync + 'static {
-    /// Guards one run of the body: claim, body, release.
-    fn upload(&self, user_id: u64, file_md5: String) -> impl Future<Output = usize> + Send;
-}
-
-/// The attribute, on whatever store the handle has.
-impl Contender for Idempotency {
-    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
-        #[idempotent(
-            key = "user_id, file_md5",
-            ttl = "30s",
-            release = true,
-            name = "bench.upload",
-            using = idempotency
-        )]
-        async fn upload(
-            idempotency: &Idempotency,
-            user_id: u64,
-            file_md5: String,
-        ) -> Result<usize, Error> {
-            Ok(file_md5.len())
-        }
-
-        upload(self, user_id, file_md5).await.expect("a free key")
-    }
-}
-
-/// The name of a contender, and a function that makes so many calls per task and says how long that took.
+/// The name of a contender, and a function that makes so many calls per task (or so many storms) and says how long
+/// that took.
 pub type Lap<'a> = (&'static str, Box<dyn Fn(u64) -> Duration + 'a>);
 
-/// Calls from `tasks` spawned tasks, each in a loop.
-pub fn lap<'a>(
-    name: &'static str,
-    runtime: &'a Runtime,
-    tasks: u32,
-    contender: impl Contender,
-) -> Lap<'a> {
-    let lap = move |calls| {
-        runtime.block_on(async {
-            let start = Instant::now();
-            let mut running = JoinSet::new();
-            for _ in 0..tasks {
-                running.spawn(in_a_loop(contender.clone(), calls));
-            }
-            running.join_all().await;
-            start.elapsed()
-        })
-    };
-    (name, Box::new(lap))
+/// Those who can do all there is to do, on one store.
+#[derive(Clone)]
+struct Contenders<H, S> {
+    attribute: Idempotency,
+    by_hand: H,
+    peer: Peer<S>,
 }
 
-async fn in_a_loop(contender: impl Contender, calls: u64) {
-    for _ in 0..calls {
-        let (user_id, file_md5) = arguments();
-        assert_eq!(contender.upload(user_id, file_md5).await, 32);
+/// `idempotent` 2.0, on a store of its own.
+#[derive(Clone)]
+struct Peer<S>(S);
+
+impl<H: ByHand, S: IdempotencyStore + Clone> Contenders<H, S> {
+    fn uploads<'a>(&self, runtime: &'a Runtime, tasks: u32) -> Vec<Lap<'a>> {
+        vec![
+            (
+                ATTRIBUTE,
+                upload::lap(runtime, tasks, self.attribute.clone()),
+            ),
+            (BY_HAND, upload::lap(runtime, tasks, self.by_hand.clone())),
+            (PEER, upload::lap(runtime, tasks, self.peer.clone())),
+        ]
     }
+
+    fn replays<'a>(&self, runtime: &'a Runtime, tasks: u32, size: usize) -> Vec<Lap<'a>> {
+        vec![
+            (
+                ATTRIBUTE,
+                replay::lap(runtime, tasks, size, &self.attribute),
+            ),
+            (BY_HAND, replay::lap(runtime, tasks, size, &self.by_hand)),
+            (PEER, replay::lap(runtime, tasks, size, &self.peer)),
+        ]
+    }
+
+    fn storms<'a>(&self, runtime: &'a Runtime, answer: storm::Answer) -> Vec<Lap<'a>> {
+        let by_hand = storm::Together::new(self.by_hand.clone());
+        vec![
+            (
+                ATTRIBUTE,
+                storm::lap(runtime, answer, self.attribute.clone()),
+            ),
+            (BY_HAND, storm::lap(runtime, answer, by_hand)),
+            (PEER, storm::lap(runtime, answer, self.peer.clone())),
+        ]
+    }
+}
+
+const ATTRIBUTE: &str = "attribute";
+const BY_HAND: &str = "by hand";
+const PEER: &str = "idempotent 2.0";
+
+/// How long these take as tasks of their own, from the first that is spawned to the last that ends.
+fn timed<F>(runtime: &Runtime, tasks: impl Iterator<Item = F>) -> Duration
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    runtime.block_on(async {
+        let start = Instant::now();
+        let mut running = JoinSet::new();
+        for task in tasks {
+            running.spawn(task);
+        }
+        running.join_all().await;
+        start.elapsed()
+    })
 }
 
 /// Arguments that no other call of this process has.
@@ -81,10 +101,12 @@ fn arguments() -> (u64, String) {
     (user_id, "9e107d9d372bb6826bd81d3542a419d6".to_owned())
 }
 
-/// The name of the guarded function.
+/// The name of the guarded function; all that the attribute guards have names of this length.
 const ENDPOINT: &str = "bench.upload";
 /// How long a key is held at most.
 const TTL: Duration = Duration::from_secs(30);
+/// How long a result is kept for duplicates.
+const KEPT: Duration = Duration::from_hours(1);
 
 /// The key a person would write: as long as ours, from the same digest of the same parts.
 fn key(separator: &str, user_id: u64, file_md5: &str) -> String {

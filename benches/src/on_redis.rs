@@ -5,24 +5,25 @@ use std::time::Duration;
 use idempotence::testkit::RedisServer;
 use idempotence::{Error, Idempotency, RedisStore, idempotent};
 use peer::valkey::ValkeyStore;
-use peer::{ClaimOutcome, FencedOutcome, IdempotencyKey, IdempotencyStore as _};
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, IntoConnectionInfo as _, Script, cmd};
 use rslock::LockManager;
 use tokio::runtime::Runtime;
 
-use crate::{Contender, ENDPOINT, Lap, TTL, key, lap, owner};
+use crate::by_hand::{ByHand, Claim};
+use crate::replay::Receipt;
+use crate::storm::Answer;
+use crate::upload::{self, Upload};
+use crate::{Contenders, KEPT, Lap, Peer, TTL, key, owner};
 
-/// How many tasks call at once.
+/// How many tasks make first calls at once.
 pub const TASKS: [u32; 3] = [1, 64, 512];
 
 /// A private server, and the contenders connected to it.
 pub struct OnRedis {
     runtime: Runtime,
-    attribute: Idempotency,
-    by_hand: ByHand,
-    peer: Peer,
+    contenders: Contenders<Commands, ValkeyStore>,
     lock: Lock,
     /// The version of the server.
     pub version: String,
@@ -47,27 +48,36 @@ impl OnRedis {
             (connection, store.expect("a store"), peer.try_build().await)
         });
         let attribute = Idempotency::new(store);
-        let value_len = runtime.block_on(value_len(&attribute, connection.clone()));
+        let record_len = runtime.block_on(record_len(&attribute, connection.clone()));
         Self {
             version: runtime.block_on(version(connection.clone())),
-            by_hand: runtime.block_on(ByHand::new(connection, value_len)),
-            attribute,
-            peer: Peer(peer.expect("a store")),
+            contenders: Contenders {
+                attribute,
+                by_hand: runtime.block_on(Commands::new(connection, record_len)),
+                peer: Peer(peer.expect("a store")),
+            },
             lock: Lock(LockManager::from_clients(vec![client])),
             runtime,
             _server: server,
         }
     }
 
-    /// All contenders, with so many tasks.
+    /// First calls, from so many tasks.
     pub fn laps(&self, tasks: u32) -> Vec<Lap<'_>> {
-        let runtime = &self.runtime;
-        vec![
-            lap("attribute", runtime, tasks, self.attribute.clone()),
-            lap("by hand", runtime, tasks, self.by_hand.clone()),
-            lap("idempotent 2.0", runtime, tasks, self.peer.clone()),
-            lap("rslock 0.10", runtime, tasks, self.lock.clone()),
-        ]
+        let mut laps = self.contenders.uploads(&self.runtime, tasks);
+        let lock = upload::lap(&self.runtime, tasks, self.lock.clone());
+        laps.push(("rslock 0.10", lock));
+        laps
+    }
+
+    /// Duplicates that get a result of so many bytes of JSON, from so many tasks.
+    pub fn replays(&self, tasks: u32, size: usize) -> Vec<Lap<'_>> {
+        self.contenders.replays(&self.runtime, tasks, size)
+    }
+
+    /// A thousand equal calls at once.
+    pub fn storms(&self, answer: Answer) -> Vec<Lap<'_>> {
+        self.contenders.storms(&self.runtime, answer)
     }
 }
 
@@ -76,8 +86,8 @@ const PREFIX: &str = "idem";
 /// How long our store keeps a claim with a lease of [`TTL`], in milliseconds.
 const EXPIRY: u64 = 33_000;
 
-/// What is under the key while a guarded body runs, seen from that body.
-async fn value_len(idempotency: &Idempotency, connection: ConnectionManager) -> usize {
+/// How long the record is that is under the key while a guarded body runs, seen from that body.
+async fn record_len(idempotency: &Idempotency, connection: ConnectionManager) -> usize {
     #[idempotent(key = (), ttl = "30s", release = true, name = "bench.length", using = idempotency)]
     async fn seen(
         idempotency: &Idempotency,
@@ -104,70 +114,96 @@ async fn version(mut connection: ConnectionManager) -> String {
     version.unwrap_or("unknown").to_owned()
 }
 
-/// `SET … NX GET PX …`, and a compare-and-delete by `EVALSHA`.
+/// `SET … NX GET PX …` of a line, and a compare-and-delete or a compare-and-set by `EVALSHA`. The result follows
+/// the line.
 #[derive(Clone)]
-struct ByHand {
+struct Commands {
     connection: ConnectionManager,
     remove: String,
-    /// Makes the value as long as ours.
+    replace: String,
+    /// Makes the line as long as ours.
     rest: String,
 }
 
-impl ByHand {
-    async fn new(mut connection: ConnectionManager, value_len: usize) -> Self {
+impl Commands {
+    async fn new(mut connection: ConnectionManager, record_len: usize) -> Self {
         let remove = Script::new(
             "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
              return 0",
         );
-        let loaded = remove.load_async(&mut connection).await;
+        let replace = Script::new(
+            "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+             redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+             return 1",
+        );
+        let removing = remove.load_async(&mut connection).await;
+        let replacing = replace.load_async(&mut connection).await;
         Self {
             connection,
-            remove: loaded.expect("the script is loaded"),
-            rest: "-".repeat(value_len.saturating_sub(owner().len())),
+            remove: removing.expect("the script is loaded"),
+            replace: replacing.expect("the script is loaded"),
+            rest: "-".repeat(record_len.saturating_sub(owner().len() + 1)) + "\n",
         }
     }
 }
 
-impl Contender for ByHand {
-    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
+impl ByHand for Commands {
+    /// The line that was put.
+    type Owner = String;
+
+    async fn claim(&self, key: &str) -> Claim<String> {
         let mut connection = self.connection.clone();
-        let key = format!("{PREFIX}:{}", key(":", user_id, &file_md5));
-        let value = owner() + &self.rest;
+        let line = owner() + &self.rest;
         let mut set = cmd("SET");
-        set.arg(&key)
-            .arg(&value)
+        set.arg(prefixed(key))
+            .arg(&line)
             .arg("NX")
             .arg("GET")
             .arg("PX")
             .arg(EXPIRY);
-        let standing: Option<String> = set.query_async(&mut connection).await.expect("an answer");
-        assert_eq!(standing, None, "a free key");
-        let outcome = file_md5.len();
+        let standing: Option<Vec<u8>> = set.query_async(&mut connection).await.expect("an answer");
+        let Some(standing) = standing else {
+            return Claim::Won(line);
+        };
+        let end = standing.iter().position(|byte| *byte == b'\n');
+        match &standing[end.expect("a line") + 1..] {
+            [] => Claim::Running,
+            result => Claim::Done(Receipt::from_json(result)),
+        }
+    }
+
+    async fn release(&self, key: &str, line: String) {
+        let mut connection = self.connection.clone();
         let mut remove = cmd("EVALSHA");
-        remove.arg(&self.remove).arg(1).arg(&key).arg(&value);
+        remove
+            .arg(&self.remove)
+            .arg(1)
+            .arg(prefixed(key))
+            .arg(&line);
         let removed: u64 = remove
             .query_async(&mut connection)
             .await
             .expect("an answer");
         assert_eq!(removed, 1, "the own key");
-        outcome
     }
-}
 
-#[derive(Clone)]
-struct Peer(ValkeyStore);
-
-impl Contender for Peer {
-    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
-        let key = IdempotencyKey::new(key(".", user_id, &file_md5)).expect("a key");
-        let claim = self.0.claim(&key, TTL).fingerprint(ENDPOINT, &[]);
-        let ClaimOutcome::Claimed(guard) = claim.try_insert().await.expect("an answer") else {
-            panic!("the key is taken");
-        };
-        let outcome = file_md5.len();
-        let removed = self.0.remove(&key, guard.fencing_token()).await;
-        assert_eq!(removed.expect("an answer"), FencedOutcome::Applied);
-        outcome
+    async fn complete(&self, key: &str, line: String, receipt: &Receipt) {
+        let mut connection = self.connection.clone();
+        let done = [line.as_bytes(), &receipt.to_json()].concat();
+        let kept = u64::try_from(KEPT.as_millis()).expect("a few digits");
+        let mut replace = cmd("EVALSHA");
+        replace
+            .arg(&self.replace)
+            .arg(1)
+            .arg(prefixed(key))
+            .arg(&line)
+            .arg(done)
+            .arg(kept);
+        let replaced: u64 = replace
+            .query_async(&mut connection)
+            .await
+            .expect("an answer");
+        assert_eq!(replaced, 1, "the own key");
     }
 }
 
@@ -175,12 +211,16 @@ impl Contender for Peer {
 #[derive(Clone)]
 struct Lock(LockManager);
 
-impl Contender for Lock {
+impl Upload for Lock {
     async fn upload(&self, user_id: u64, file_md5: String) -> usize {
-        let key = format!("{PREFIX}:{}", key(":", user_id, &file_md5));
+        let key = prefixed(&key(":", user_id, &file_md5));
         let lock = self.0.lock(&*key, TTL).await.expect("a free key");
         let outcome = file_md5.len();
         lock.release().await;
         outcome
     }
+}
+
+fn prefixed(key: &str) -> String {
+    format!("{PREFIX}:{key}")
 }
