@@ -119,6 +119,10 @@ impl Call {
                 drop(first);
                 match answer {
                     Ok(Claim::Claimed) if claiming.begun() > now => claiming.won(),
+                    Ok(Claim::Taken(record)) if lease.policy.patience().is_none() => {
+                        claiming.hand_on();
+                        return Err(wait::answered(&lease, record));
+                    }
                     // Seldom needed, so its state is not part of every caller's.
                     answer => {
                         let since = claiming.hand_on();

@@ -63,7 +63,7 @@ pub enum Digest {
 /// part(&tags.iter().collect::<BTreeSet<_>>()); // not `&tags`
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be part of an idempotency key",
+    message = "`{Self}` cannot be part of an idempotency key or its payload",
     label = "not a key part",
     note = "name a field instead, as in `key = \"request.id\"`, or derive `serde::Serialize` for `{Self}`"
 )]

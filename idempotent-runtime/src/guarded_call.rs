@@ -215,19 +215,17 @@ impl<A, K> GuardedCall<A, K> {
             Ok(held) => held,
             Err(error) => return refused(answers, keep, error),
         };
-        let outcome = {
+        let outcome = match {
             let mut body = pin!(body);
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
+        } {
+            Ok(outcome) => outcome,
+            Err(error) => return refused(answers, keep, error),
         };
-        match outcome {
-            Ok(outcome) => {
-                let success = answers.is_success(&outcome);
-                let end = keep.end(&outcome, success, held.keeping());
-                held.settle(end).await;
-                outcome
-            }
-            Err(error) => refused(answers, keep, error),
-        }
+        let success = answers.is_success(&outcome);
+        let end = keep.end(&outcome, success, held.keeping());
+        held.settle(end).await;
+        outcome
     }
 
     /// As [`run`](Self::run), with a body that runs to its end, also when the caller drops the future: then in a task

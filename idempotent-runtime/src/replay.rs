@@ -16,7 +16,7 @@ use crate::record::{Kept, Stored};
 /// A return type whose result can be stored and given to duplicates: what `replay = true` needs.
 ///
 /// `Result<T, E>` is one for every `T` that is `Serialize` and `DeserializeOwned`, and for a [`Once<T>`] of one
-/// (with the feature `axum` also for a `Json<T>`): the `T` is stored. Implement it for a return type of your own
+/// (with the feature `axum` also for a `Json<T>`, and with `tonic` for a `Response<T>`, without its metadata): the `T` is stored. Implement it for a return type of your own
 /// that is not a `Result`; the parameter stays at its default then, and tells the implementations here apart.
 ///
 /// ```
@@ -140,6 +140,24 @@ impl<T: Storable> Value<InJson> for axum::Json<T> {
 
     fn replayed(kept: T) -> Self {
         Self(kept)
+    }
+}
+
+/// How a [`Value`] is stored: as the message in a `Response`, without its metadata.
+#[cfg(feature = "tonic")]
+#[derive(Debug)]
+pub struct InResponse;
+
+#[cfg(feature = "tonic")]
+impl<T: Storable> Value<InResponse> for tonic::Response<T> {
+    type Kept = T;
+
+    fn kept(&self) -> &T {
+        self.get_ref()
+    }
+
+    fn replayed(kept: T) -> Self {
+        Self::new(kept)
     }
 }
 

@@ -80,8 +80,12 @@ fn code(error: &Error) -> Code {
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
+    use std::time::Duration;
+
+    use ::tonic::Response;
 
     use super::*;
+    use crate::{Idempotency, MemoryStore};
 
     #[test]
     fn the_code_tells_what_a_client_may_repeat() {
@@ -133,5 +137,17 @@ mod tests {
                 assert!(!seen.contains(secret), "{secret} in {seen}");
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_is_given_again_by_its_message() {
+        let idempotency = Idempotency::new(MemoryStore::new());
+        let pay = |cents: u64| {
+            let call = idempotency.call("payments.pay").ttl(Duration::from_mins(1));
+            call.replay()
+                .run(async move { Ok::<_, Status>(Response::new(cents)) })
+        };
+        assert_eq!(pay(5).await.unwrap().into_inner(), 5);
+        assert_eq!(pay(6).await.unwrap().into_inner(), 5);
     }
 }

@@ -49,6 +49,14 @@ pub(crate) async fn after(
     turn.over(end)
 }
 
+/// The answer to a call that does not wait, by the record that has its key.
+pub(crate) fn answered(lease: &Arc<Lease>, record: Bytes) -> Error {
+    let error = told(lease, &record, false);
+    lease.leave(Some(record));
+    tell(lease, &error);
+    error
+}
+
 /// What a call that claims knows already.
 enum Known {
     Nothing,
@@ -99,11 +107,7 @@ impl Turn {
             self.lease
                 .tell(EventKind::Waited, |event| event.lasted(waited));
         }
-        end.inspect_err(|error| {
-            if !error.has_result() {
-                self.lease.refused(error);
-            }
-        })
+        end.inspect_err(|error| tell(&self.lease, error))
     }
 
     /// Waits behind `other` until this call may ask the store itself, or is told what the other was.
@@ -370,6 +374,13 @@ impl Pauses {
         let now = Instant::now();
         self.spent = self.spent.max(now) + MEASURE;
         self.spent.duration_since(now).saturating_sub(BURST)
+    }
+}
+
+/// Tells that the call ended, unless it is to be known first whether the result that it found can be given.
+fn tell(lease: &Lease, error: &Error) {
+    if !error.has_result() {
+        lease.refused(error);
     }
 }
 

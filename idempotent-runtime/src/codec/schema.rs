@@ -1,5 +1,7 @@
 //! Whether a stored result has the type that is asked for.
 
+use std::cell::Cell;
+
 use md5::{Digest, Md5};
 
 /// 32 bits of the type's name without its module paths, so that a type that moved is the same and another one is not.
@@ -7,7 +9,20 @@ use md5::{Digest, Md5};
 /// The name is as this compiler writes it. One that writes it otherwise makes other bits, so a stored result is then
 /// taken for one of another type.
 pub(crate) fn schema<T: ?Sized>() -> u32 {
-    schema_of(std::any::type_name::<T>())
+    thread_local! {
+        /// The place of the latest name, and its bits: a thread mostly asks for the same again.
+        static LATEST: Cell<(usize, usize, u32)> = const { Cell::new((0, 0, 0)) };
+    }
+    let name = std::any::type_name::<T>();
+    let (place, length) = (name.as_ptr().addr(), name.len());
+    match LATEST.get() {
+        (at, of, bits) if (at, of) == (place, length) => bits,
+        _ => {
+            let bits = schema_of(name);
+            LATEST.set((place, length, bits));
+            bits
+        }
+    }
 }
 
 fn schema_of(name: &str) -> u32 {
