@@ -181,3 +181,18 @@ async fn a_duplicate_here_is_told_also_when_the_store_is_away() {
     let refused = guarded.call(1).claim().await.unwrap_err();
     assert_eq!((refused.code(), begun.elapsed()), ("in_progress", secs(0)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_is_away_one_asks_for_all_and_all_are_refused_in_time() {
+    let away = FaultyStore::new(MemoryStore::new());
+    away.always(Op::Claim, Fault::Hang);
+    let store = CountingStore::new(away);
+    let guarded = Guarded::on(store.clone(), policy());
+    let begun = Instant::now();
+    let calls = (0..1000).map(|_| guarded.call(1).claim());
+    for end in join_all(calls).await {
+        assert_eq!(end.unwrap_err().code(), "store_unavailable");
+    }
+    assert!(begun.elapsed() < millis(1500), "{:?}", begun.elapsed());
+    assert!(store.counts().claim <= 20, "{:?}", store.counts());
+}
