@@ -125,7 +125,10 @@ impl<'a> Claiming<'a> {
                             answer = Ok(Claim::Claimed);
                             continue;
                         }
-                        Ok(Some(entry)) => return Err(NotWon::Taken(entry.value)),
+                        Ok(Some(entry)) => {
+                            self.since = None;
+                            return Err(NotWon::Taken(entry.value));
+                        }
                         Ok(None) | Err(_) => break error,
                     }
                 }

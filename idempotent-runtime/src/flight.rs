@@ -3,6 +3,19 @@
 //! A call enters before it sends its claim, and leaves when its end stands in the store, or when nothing more can
 //! be said of it here. Nothing is decided here: who follows a flight is told what the store has told it, or asks
 //! the store in its turn.
+//!
+//! | a call | leaves | with |
+//! | --- | --- | --- |
+//! | is told that its key is taken, and does not wait (any more) | at once (`wait`) | the record |
+//! | cannot ask the store, or is dropped before it has asked | at once (`Claiming`) | nothing |
+//! | is dropped while its claim is on its way | when its claim was withdrawn, or could not be (`settle::Left`) | nothing |
+//! | ends, with or without its caller | when the store has its end (`settle`) | the done record, if there is one |
+//! | ends, and its caller gets the answer first | then (`settle::attended`) | nothing |
+//! | is dropped in its body | at once, or when its key was freed (`Held`, `settle::Left`) | nothing |
+//! | loses its lease | at once (`Lease::lose`) | nothing |
+//! | is freed by an operator | at once (`peek`) | nothing |
+//!
+//! One that asks the store beside another never enters: its stages are seen by nobody.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -142,6 +142,8 @@ impl Held {
             return None;
         }
         self.guard = Guard::Over;
+        // Before the caller knows, who may call again at once.
+        self.lease.leave(None);
         let error = Error::LeaseLost(Failure::new(
             self.lease.site.clone(),
             format!(

@@ -97,12 +97,13 @@ impl Idempotency {
     /// If the store gives no answer.
     pub async fn forget(&self, peek: &Peek) -> Result<bool, Error> {
         let removal = self.store().remove(&peek.key, &peek.record);
-        match Try::new(removal, self.deadline()).await {
-            Ok(Swap::Done) => {
-                self.flights().ground(&peek.key);
-                Ok(true)
-            }
-            Ok(Swap::Absent | Swap::Other(_)) => Ok(false),
+        let removal = Try::new(removal, self.deadline()).await;
+        if !matches!(removal, Ok(Swap::Other(_))) {
+            // It is gone, or may be: a call of this process that has it is for the store to tell of.
+            self.flights().ground(&peek.key);
+        }
+        match removal {
+            Ok(swap) => Ok(swap == Swap::Done),
             Err(error) => Err(Error::store(peek.site.clone(), error)),
         }
     }

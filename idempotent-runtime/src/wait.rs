@@ -1,6 +1,5 @@
 //! Duplicates: what becomes of a call that is not the first with its key. It is answered, or it waits for its turn.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +73,21 @@ enum Landed {
     Silent,
 }
 
+/// How many moves of another call were heard of since this one was made.
+///
+/// A claim may have been sent before this call was made and be answered after: what the first move tells may be older
+/// than the call, and refuse it for a holder that the caller knows to be gone. The second move tells of a claim that
+/// was sent after the first.
+#[derive(Default)]
+struct Heard(u32);
+
+impl Heard {
+    /// Whether what was told last is no older than this call.
+    fn is_news(&self) -> bool {
+        self.0 > 1
+    }
+}
+
 /// A call that is not known to be the first with its key.
 struct Turn {
     lease: Arc<Lease>,
@@ -112,17 +126,15 @@ impl Turn {
 
     /// Waits behind `other` until this call may ask the store itself, or is told what the other was.
     async fn follow(&mut self, mut other: Arc<Flight>) -> Result<(Arc<Lease>, Known), Error> {
-        // The first answer of the store that is heard of may be older than this call: then only what stays true
-        // counts.
-        let mut answers = 0;
+        let mut heard = Heard::default();
         loop {
-            let known = match self.landed(&other, &mut answers).await? {
+            let known = match self.landed(&other, &mut heard).await? {
                 Landed::Over(None) => Known::Nothing,
                 Landed::Over(Some(record)) => {
                     let error = told(&self.lease, &record, false);
-                    if answers > 1 && self.waits_for(&error).is_some() {
+                    if heard.is_news() && self.waits_for(&error).is_some() {
                         Known::Record(record)
-                    } else if answers > 1 || stays_true(&error) {
+                    } else if heard.is_news() || stays_true(&error) {
                         return Err(error);
                     } else {
                         Known::Nothing
@@ -130,7 +142,8 @@ impl Turn {
                 }
                 Landed::Silent => return Ok((self.lease.again(), Known::Nothing)),
             };
-            answers = answers.max(1);
+            // The next one asks after this call was made.
+            heard = Heard(1);
             match self.lease.enter() {
                 Some(next) => other = next,
                 None => return Ok((self.lease.again(), known)),
@@ -139,13 +152,12 @@ impl Turn {
     }
 
     /// Waits until `other` is over, or has nothing to say any more.
-    async fn landed(&mut self, other: &Flight, answers: &mut u32) -> Result<Landed, Error> {
+    async fn landed(&mut self, other: &Flight, heard: &mut Heard) -> Result<Landed, Error> {
         let deadline = self.lease.idempotency.deadline();
         let followed_since = Instant::now();
         loop {
-            let mut moved = pin!(other.moved.notified());
-            // Registered before the look, or the other could move on in between unseen.
-            moved.as_mut().enable();
+            // Made before the look, so that a move in between is heard of.
+            let moved = other.moved.notified();
             let now = Instant::now();
             let patience = self.patience.filter(|until| *until > now);
             let stage = other.stage();
@@ -167,7 +179,7 @@ impl Turn {
                     match patience {
                         _ if matches!(error, Error::PayloadMismatch(_)) => return Err(error),
                         Some(patience) => patience,
-                        None if *answers > 1 => return Err(error),
+                        None if heard.is_news() => return Err(error),
                         None => return Ok(Landed::Silent),
                     }
                 }
@@ -193,8 +205,9 @@ impl Turn {
             if !asks {
                 self.waits_since.get_or_insert(now);
             }
-            let heard = timeout_at(until, moved).await.is_ok();
-            *answers += u32::from(heard);
+            if timeout_at(until, moved).await.is_ok() {
+                heard.0 += 1;
+            }
         }
     }
 

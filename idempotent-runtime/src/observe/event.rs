@@ -173,7 +173,7 @@ pub enum EventKind {
     /// The end of the call is not recorded, so that an equal one may run again too early, or be
     /// refused for too long. ERROR.
     Unrecorded,
-    /// The result is not kept, because it is too large, say; the claim stays for the whole `ttl` instead. WARN.
+    /// A result is not kept for duplicates: it is too large, cannot be written, or the store has no room. WARN.
     NotKept,
     /// A claim whose answer never came could not be taken back: it may hold the key until its lease ends. WARN.
     NotWithdrawn,
