@@ -215,6 +215,10 @@ impl<A, K> GuardedCall<A, K> {
             Ok(held) => held,
             Err(error) => return refused(answers, keep, error),
         };
+        #[expect(
+            clippy::blocks_in_conditions,
+            reason = "a variable more would be a copy of the outcome in the future"
+        )]
         let outcome = match {
             let mut body = pin!(body);
             poll_fn(|context| held.poll_body(context, body.as_mut())).await

@@ -1,6 +1,6 @@
 //! What observers are told: one end for each call, and what else happened to it.
 
-use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
@@ -8,46 +8,21 @@ use idempotent_runtime::private::{Call, Endpoint};
 use idempotent_runtime::store::Bytes;
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
-    Error, Event, EventKind, Idempotency, MemoryStore, OnCancel, OnLeaseLost, OnStoreError, Policy,
-    Release, Renew, Store, StoreErrorKind,
+    Error, Event, EventKind, Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Policy, Release,
+    Renew, Store, StoreErrorKind,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use crate::guarded::{Guarded, forever, millis, secs, yielding};
-
-#[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
-
-impl Told {
-    /// All since the last time, but that a claim which was withdrawn had never been put.
-    fn take(&self) -> Vec<String> {
-        let mut told = std::mem::take(&mut *self.0.lock().unwrap());
-        told.retain(|kind| kind != "already_gone");
-        told
-    }
-}
+use crate::guarded::{Guarded, millis, never, secs, yielding};
+use crate::told::Told;
 
 fn policy() -> Policy {
     Policy::new(secs(60)).lease(secs(10))
 }
 
 fn told_on(store: impl Store, policy: Policy) -> (Guarded, Told) {
-    let (guarded, told) = (Guarded::on(store, policy), Told::default());
-    let ear = told.clone();
-    let idempotency = Idempotency::builder(Arc::clone(&guarded.store))
-        .observer(move |event: &Event<'_>| {
-            assert_eq!(event.endpoint(), "test.pay");
-            ear.0.lock().unwrap().push(event.kind().to_string());
-        })
-        .build()
-        .unwrap();
-    (
-        Guarded {
-            idempotency,
-            ..guarded
-        },
-        told,
-    )
+    let told = Told::default();
+    (told.on(&Guarded::on(store, policy)), told)
 }
 
 fn told(policy: Policy) -> (Guarded, Told) {
@@ -112,6 +87,16 @@ async fn a_replay_is_told_when_the_result_was_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_result_that_cannot_be_given_is_told_once() {
+    let (guarded, told) = told(policy());
+    guarded.replaying(1, yielding(Ok(7_u64))).await.unwrap();
+    let body = async { Ok(String::new()) };
+    let refused = guarded.replaying(1, body).await.unwrap_err();
+    assert_eq!(refused.code(), "result_unavailable");
+    assert_eq!(told.take(), ["executed", "result_unavailable"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_result_that_is_not_kept_is_told_beside_the_end() {
     let (guarded, told) = told(policy());
     let pairs = std::collections::BTreeMap::from([((1, 2), 3)]);
@@ -122,6 +107,14 @@ async fn a_result_that_is_not_kept_is_told_beside_the_end() {
     assert_eq!(told.take(), ["executed", "not_kept"]);
     guarded.replaying(1, yielding(Ok(pairs))).await.unwrap_err();
     assert_eq!(told.take(), ["result_unavailable"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_a_result_is_too_large_is_told_beside_the_end() {
+    let (guarded, told) = told(policy());
+    let large = "x".repeat(2 * 1024 * 1024);
+    guarded.replaying(1, async { Ok(large) }).await.unwrap();
+    assert_eq!(told.take(), ["executed", "not_kept"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,6 +135,41 @@ async fn a_call_that_waited_says_so_whatever_came_of_it() {
     assert_eq!(told.take(), ["waited", "in_progress"]);
     guarded.call(1).claim().await.unwrap_err();
     assert_eq!(told.take(), ["done"], "nothing was waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_tells_so_once_and_ends_once() {
+    for elsewhere in [false, true] {
+        let (told, first) = (Told::default(), Guarded::in_memory(policy().wait(secs(5))));
+        let here = told.on(&first);
+        let first = if elsewhere { first } else { here.clone() };
+        let body = async {
+            sleep(secs(1)).await;
+            Ok(7_u64)
+        };
+        let (_, second) = tokio::join!(first.replaying(1, body), here.replaying(1, never::<u64>()));
+        assert_eq!(second.unwrap(), 7);
+        let mut told = told.take();
+        told.retain(|kind| kind != "executed");
+        assert_eq!(told, ["waited", "replayed"], "{elsewhere}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_answered_with_the_first_call_has_not_waited() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let (guarded, told) = told_on(store.clone(), policy().wait(secs(5)));
+    store.next(Op::Claim, Fault::Delay(millis(10)));
+    store.next(Op::Replace, Fault::Delay(millis(10)));
+    let mut first = pin!(guarded.call(1).claim());
+    assert!(first.as_mut().now_or_never().is_none());
+    let mut second = pin!(guarded.call(1).claim());
+    assert!(second.as_mut().now_or_never().is_none());
+    // It is answered and over before the second one looks again.
+    let held = first.await.unwrap();
+    held.settle(true).await;
+    assert_eq!(second.await.unwrap_err().code(), "already_done");
+    assert_eq!(told.take(), ["executed", "done"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,17 +210,27 @@ async fn a_dropped_future_is_cancelled_wherever_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_told_as_one() {
-    let (guarded, told) = told(policy().on_cancel(OnCancel::Release));
-    let body = async {
-        yielding(()).await;
-        std::panic::panic_any::<&str>("on purpose");
-        #[expect(unreachable_code, reason = "it says the type")]
-        Ok(())
-    };
-    let run = AssertUnwindSafe(guarded.run(1, body)).catch_unwind().await;
-    assert!(run.is_err());
-    assert_eq!(told.take(), ["panicked"]);
+async fn a_call_that_is_dropped_while_it_claims_or_waits_is_told_as_cancelled_once() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let told = Told::default();
+    let there = Guarded::on(store.clone(), policy().wait(secs(5)));
+    let here = told.on(&there);
+    // Alone.
+    store.next(Op::Claim, Fault::Delay(millis(10)));
+    let mut alone = Box::pin(here.call(2).claim());
+    assert!(alone.as_mut().now_or_never().is_none());
+    drop(alone);
+    assert_eq!(told.take(), ["cancelled"]);
+    // Behind another one here, and behind one elsewhere.
+    let _held = there.call(1).claim().await.unwrap();
+    let mut first = Box::pin(here.call(1).claim());
+    assert!(first.as_mut().now_or_never().is_none());
+    let mut second = Box::pin(here.call(1).claim());
+    assert!(second.as_mut().now_or_never().is_none());
+    drop(second);
+    assert_eq!(told.take(), ["cancelled"]);
+    drop(first);
+    assert_eq!(told.take(), ["cancelled"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -278,28 +316,6 @@ async fn what_cannot_be_a_call_is_told_as_invalid() {
         .await
         .unwrap_err();
     assert_eq!(told.take(), ["invalid", "invalid"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_panic_of_an_observer_changes_nothing() {
-    let guarded = Guarded::in_memory(policy());
-    let idempotency = Idempotency::builder(Arc::clone(&guarded.store))
-        .observer(|_: &Event<'_>| panic!("on purpose"))
-        .build()
-        .unwrap();
-    let guarded = Guarded {
-        idempotency,
-        ..guarded
-    };
-    assert_eq!(guarded.replaying(1, yielding(Ok(7))).await.unwrap(), 7);
-    assert_eq!(guarded.replaying(1, yielding(Ok(8))).await.unwrap(), 7);
-    let lost = Guarded {
-        policy: policy().renew(Renew::No),
-        ..guarded.clone()
-    };
-    let refused = lost.run(2, forever()).await.unwrap_err().refusal();
-    assert_eq!(refused.code(), "lease_lost");
-    assert!(timeout(secs(1), guarded.run(3, forever())).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]

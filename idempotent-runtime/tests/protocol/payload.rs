@@ -1,8 +1,12 @@
 //! Calls with one key and another payload.
 
+use std::pin::pin;
+
+use futures_util::FutureExt as _;
 use idempotent_runtime::private::Call;
 use idempotent_runtime::testkit::CountingStore;
 use idempotent_runtime::{Error, MemoryStore, Policy, Release};
+use tokio::time::Instant;
 
 use crate::guarded::{Guarded, millis, secs, yielding};
 
@@ -62,12 +66,28 @@ async fn another_payload_is_told_of_a_call_that_runs_here_or_elsewhere_before_th
 async fn another_payload_does_not_wait() {
     let guarded = Guarded::in_memory(policy().wait(secs(5)));
     let _held = call(&guarded, 5).claim().await.unwrap();
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     for guarded in [&guarded, &guarded.elsewhere()] {
         let refused = call(guarded, 6).claim().await.unwrap_err();
         assert!(is_mismatch(&refused), "{refused}");
     }
     assert!(begun.elapsed() < millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_is_told_also_behind_one_that_waits() {
+    let there = Guarded::in_memory(policy().wait(secs(5)));
+    let here = there.elsewhere();
+    let _held = call(&there, 5).claim().await.unwrap();
+    let mut waits = pin!(call(&here, 5).claim());
+    assert!(waits.as_mut().now_or_never().is_none());
+    let begun = Instant::now();
+    let refused = tokio::select! {
+        refused = call(&here, 6).claim() => refused.unwrap_err(),
+        _ = waits => panic!("it waits longer"),
+    };
+    assert!(is_mismatch(&refused), "{refused}");
+    assert!(begun.elapsed() < millis(5), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

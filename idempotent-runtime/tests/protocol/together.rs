@@ -1,13 +1,16 @@
 //! Many equal calls at once in one process: the store is asked for one of them.
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{Error, MemoryStore, OnLeaseLost, Policy, Release, Renew, StoreErrorKind};
+use idempotent_runtime::{
+    Error, MemoryStore, OnLeaseLost, Policy, Release, Renew, Store as _, StoreErrorKind,
+};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::guarded::{Guarded, forever, millis, secs, yielding};
+use crate::guarded::{Guarded, forever, millis, never, secs, yielding};
 
 fn policy() -> Policy {
     Policy::new(secs(60)).lease(secs(10))
@@ -53,6 +56,80 @@ async fn a_thousand_that_wait_share_one_result() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_at_once_ask_a_slow_store_as_one() {
+    let slow = FaultyStore::new(MemoryStore::new());
+    slow.always(Op::Claim, Fault::Delay(millis(600)));
+    let store = CountingStore::new(slow);
+    let guarded = Guarded::on(store.clone(), policy());
+    let calls = (0..1000).map(|_| guarded.run(1, yielding(Ok(()))));
+    let ends = join_all(calls).await;
+    assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 1);
+    let claims = store.counts().claim;
+    assert!(claims <= 10, "{claims} claims");
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_come_together_are_told_of_a_foreign_record_as_one() {
+    let slow = FaultyStore::new(MemoryStore::new());
+    let store = CountingStore::new(slow.clone());
+    let guarded = Guarded::on(store.clone(), policy());
+    let foreign = Bytes::from_static(b"somebody else's");
+    let put = store.claim(&guarded.key(1), &foreign, secs(9)).await;
+    put.unwrap();
+    store.reset();
+    slow.always(Op::Claim, Fault::Delay(millis(1)));
+    for refused in join_all((0..10).map(|_| guarded.run(1, forever()))).await {
+        assert_eq!(refused.unwrap_err().refusal().code(), "foreign_record");
+    }
+    assert_eq!(store.counts().claim, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_those_who_wait_here_the_next_one_asks_for_all() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
+    let failing = async {
+        sleep(secs(1)).await;
+        Err::<(), _>(())
+    };
+    let body = || async {
+        sleep(secs(1)).await;
+        Ok(())
+    };
+    let waiting = join_all((0..20).map(|_| guarded.run(1, body())));
+    let (_, ended) = tokio::join!(guarded.run(1, failing), waiting);
+    assert_eq!(ended.iter().filter(|end| end.is_ok()).count(), 1);
+    assert_eq!(store.counts().claim, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_holder_fails_one_of_those_who_wait_here_asks_the_store() {
+    let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
+    let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
+    // A round trip takes some time, as in every store that is not in memory.
+    store.always(Op::Claim, Fault::Delay(millis(1)));
+    // It outlasts the handle's deadline: those who wait follow the next one all the same.
+    let failing = async {
+        sleep(secs(2)).await;
+        store.inner().reset();
+        Err::<(), _>(())
+    };
+    let succeeds = || async {
+        sleep(secs(1)).await;
+        Ok(())
+    };
+    let waiting = join_all((0..100).map(|_| guarded.run(1, succeeds())));
+    let (failed, ended) = tokio::join!(guarded.run(1, failing), waiting);
+    assert!(failed.is_err());
+    assert_eq!(ended.iter().filter(|end| end.is_ok()).count(), 1);
+    let claims = store.inner().counts().claim;
+    assert!(
+        claims <= 2,
+        "{claims} claims for one key that was freed once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_result_is_shared_only_after_the_store_has_it() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
@@ -69,6 +146,39 @@ async fn a_result_is_shared_only_after_the_store_has_it() {
     let (first, second, ()) = tokio::join!(guarded.replaying(1, first), second, heals);
     assert_eq!((first.unwrap(), second.unwrap()), (7, 7));
     assert!(begun.elapsed() >= secs(2), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_recorded_without_its_caller_is_shared_without_asking() {
+    let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
+    let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
+    store.next(Op::Replace, Fault::Hang);
+    let first = timeout(millis(100), guarded.replaying(1, async { Ok(7_u64) }));
+    let (first, second) = tokio::join!(first, guarded.replaying(1, never::<u64>()));
+    first.unwrap_err();
+    assert_eq!(second.unwrap(), 7);
+    assert_eq!(store.inner().counts().claim, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_did_not_get_into_the_store_is_shared_with_nobody() {
+    let guarded = Guarded::in_memory(policy().wait(secs(5)));
+    let body = async {
+        sleep(millis(100)).await;
+        // An operator frees the key, and somebody else has it.
+        let entry = guarded.stands(1).await.unwrap();
+        let key = guarded.key(1);
+        guarded.store.remove(&key, &entry.value).await.unwrap();
+        let other = Bytes::from_static(b"somebody else's");
+        guarded.store.claim(&key, &other, secs(60)).await.unwrap();
+        Ok(7_u64)
+    };
+    let (first, second) = tokio::join!(
+        guarded.replaying(1, body),
+        guarded.replaying(1, never::<u64>())
+    );
+    assert_eq!(first.unwrap(), 7);
+    assert_eq!(second.unwrap_err().code(), "foreign_record");
 }
 
 #[tokio::test(start_paused = true)]

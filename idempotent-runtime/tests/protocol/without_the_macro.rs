@@ -224,3 +224,34 @@ async fn what_cannot_be_a_call_is_an_error_and_sends_nothing() {
     assert_eq!(code(idempotency.call("x").key(&1)).await, "invalid_policy");
     assert_eq!(store.counts().total(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_after_the_payload_is_still_a_part_of_the_key() {
+    let idempotency = on(&MemoryStore::new());
+    for id in [1_u64, 2] {
+        let outcome = idempotency
+            .call("orders.pay")
+            .payload("EUR")
+            .key(&id)
+            .ttl(secs(60))
+            .run(async { Ok::<_, Error>(id) })
+            .await;
+        assert_eq!(outcome.unwrap(), id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_order_of_options_does_not_matter() {
+    let idempotency = on(&MemoryStore::new());
+    for _ in 0..2 {
+        let outcome = idempotency
+            .call("orders.pay")
+            .key(&1)
+            .ttl(secs(60))
+            .success(|outcome: &Result<u8, String>| outcome.as_ref().is_ok_and(|code| *code < 4))
+            .error(|error: Error| error.code().to_owned())
+            .run(async { Ok(5) })
+            .await;
+        assert_eq!(outcome, Ok(5), "it is no success, so it runs again");
+    }
+}

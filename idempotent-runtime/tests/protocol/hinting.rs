@@ -1,0 +1,131 @@
+//! A store that gives hints, and is slow or silent where a test wants it to be.
+
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Entry, Swap};
+use idempotent_runtime::testkit::CountingStore;
+use idempotent_runtime::{MemoryStore, Store, StoreError};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::guarded::millis;
+
+/// Hints come from the test alone, so that it sees what happens without them.
+#[derive(Debug)]
+pub(crate) struct Hinting {
+    pub(crate) sent: CountingStore<MemoryStore>,
+    /// The values of all claims.
+    pub(crate) claims: Mutex<Vec<Bytes>>,
+    /// How many commands were to tell of a change.
+    pub(crate) tells: AtomicUsize,
+    hints: Mutex<Option<watch::Sender<()>>>,
+    listening_takes: Duration,
+    answers_late: AtomicBool,
+}
+
+impl Hinting {
+    pub(crate) fn new() -> Arc<Self> {
+        Self::whose_listening_takes(Duration::ZERO)
+    }
+
+    pub(crate) fn whose_listening_takes(listening_takes: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            sent: CountingStore::new(MemoryStore::new()),
+            claims: Mutex::default(),
+            tells: AtomicUsize::new(0),
+            hints: Mutex::new(Some(watch::Sender::new(()))),
+            listening_takes,
+            answers_late: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn hint(&self) {
+        if let Some(hints) = &*self.hints.lock().unwrap() {
+            hints.send_replace(());
+        }
+    }
+
+    /// Ends all listening. Whoever listens again is heard.
+    pub(crate) fn break_off(&self) {
+        *self.hints.lock().unwrap() = Some(watch::Sender::new(()));
+    }
+
+    /// From now on who asks to listen gets no answer.
+    pub(crate) fn hang(&self) {
+        *self.hints.lock().unwrap() = None;
+    }
+
+    /// Decides the next claim at once, and answers 100 ms later.
+    pub(crate) fn answer_late(&self) {
+        self.answers_late.store(true, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Store for Hinting {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.claims.lock().unwrap().push(value.clone());
+        let answer = self.sent.claim(key, value, ttl).await;
+        if self.answers_late.swap(false, Ordering::SeqCst) {
+            sleep(millis(100)).await;
+        }
+        answer
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.sent.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.sent.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.sent.get(key).await
+    }
+
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.tells.fetch_add(1, Ordering::SeqCst);
+        self.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.tells.fetch_add(1, Ordering::SeqCst);
+        self.remove(key, expected).await
+    }
+
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        // It counts only that it was asked: the store inside gives no hints.
+        let _ = self.sent.changed(key).await;
+        if !self.listening_takes.is_zero() {
+            sleep(self.listening_takes).await;
+        }
+        let hints = self
+            .hints
+            .lock()
+            .unwrap()
+            .as_ref()
+            .map(watch::Sender::subscribe);
+        match hints {
+            Some(hints) => Some(hints),
+            None => pending().await,
+        }
+    }
+}
