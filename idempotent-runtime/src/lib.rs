@@ -26,6 +26,7 @@ mod lease;
 mod observe;
 mod once;
 mod outcome;
+mod pauses;
 mod peek;
 mod policy;
 mod record;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use crate::claiming::{Claiming, NotWon};
@@ -15,6 +14,7 @@ use crate::flight::{Flight, Stage};
 use crate::held::{Guard, Held};
 use crate::lease::Lease;
 use crate::observe::EventKind;
+use crate::pauses::Pauses;
 use crate::policy::OnStoreError;
 use crate::record::Record;
 use crate::store::{Claim, StoreError, StoreErrorKind};
@@ -332,64 +332,6 @@ impl Drop for Turn {
     }
 }
 
-/// When a call that waits asks the store again.
-struct Pauses {
-    listens: bool,
-    changes: Option<watch::Receiver<()>>,
-    pause: Duration,
-    /// When it may have asked for all that it has.
-    spent: Instant,
-}
-
-impl Pauses {
-    fn new() -> Self {
-        Self {
-            listens: false,
-            changes: None,
-            pause: MEASURE,
-            spent: Instant::now(),
-        }
-    }
-
-    /// Waits until what stands under the key may have changed, and not beyond `until`.
-    async fn pause(&mut self, lease: &Lease, until: Instant) {
-        if !std::mem::replace(&mut self.listens, true) {
-            let listening = lease.idempotency.store().changed(lease.key());
-            let limit = until.min(Instant::now() + lease.idempotency.deadline() / 4);
-            self.changes = timeout_at(limit, listening).await.ok().flatten();
-            if self.changes.is_some() {
-                // What changed before is not heard of, so the store is asked once more.
-                self.spend();
-                return;
-            }
-        }
-        let pause = self.pause.mul_f64(rand::random_range(1.0..1.5));
-        let again = until.min(Instant::now() + pause);
-        self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
-        if let Some(changes) = &mut self.changes {
-            let changed = timeout_at(again, changes.changed()).await;
-            if matches!(changed, Ok(Err(_))) {
-                // Hints have stopped; the next pause asks for others.
-                self.changes = None;
-                self.listens = false;
-                sleep_until(again).await;
-            }
-        } else {
-            sleep_until(again).await;
-        }
-        // A key that changes all the time is not asked for all the time.
-        let ahead = self.spend();
-        sleep_until(until.min(Instant::now() + ahead)).await;
-    }
-
-    /// Counts one operation. How long it has to wait for its turn.
-    fn spend(&mut self) -> Duration {
-        let now = Instant::now();
-        self.spent = self.spent.max(now) + MEASURE;
-        self.spent.duration_since(now).saturating_sub(BURST)
-    }
-}
-
 /// Tells that the call ended, unless it is to be known first whether the result that it found can be given.
 fn tell(lease: &Lease, error: &Error) {
     if !error.has_result() {
@@ -421,10 +363,5 @@ fn differ(one: &Flight, other: &Flight) -> bool {
     matches!((one.payload, other.payload), (Some(one), Some(other)) if one != other)
 }
 
-/// One operation in so much time, for each call that waits.
-const MEASURE: Duration = Duration::from_millis(140);
-/// So much time's operations may be made at once.
-const BURST: Duration = Duration::from_millis(280);
 /// When its time is up, a call asks a last time, unless it has just been told. Of many that came together one asks.
 const AS_GOOD_AS_NEW: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
