@@ -59,8 +59,23 @@ impl Call {
     }
 
     /// A call that cannot be made.
-    pub(crate) fn refused(error: Error) -> Self {
-        Self(Err(error))
+    pub(crate) fn refused(observers: &Observers, error: Error) -> Self {
+        Self(Err(refused(observers, error)))
+    }
+
+    /// A call whose key was forgotten.
+    pub(crate) fn without_key(mut self) -> Self {
+        if let Ok(open) = &mut self.0 {
+            let site = Site {
+                endpoint: open.endpoint.clone(),
+                fingerprint: None,
+            };
+            let what = "it has no key, so the body did not run: name what makes two calls equal, \
+                        or `.key(&())` for one key that all share";
+            let error = Error::InvalidKey(Failure::new(site, what, None));
+            self.0 = Err(refused(open.idempotency.observers(), error));
+        }
+        self
     }
 
     /// Goes on with another policy.

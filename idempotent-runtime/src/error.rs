@@ -118,6 +118,7 @@ impl Error {
     /// What a call is told whose key has this record; `running` says that the call which put it runs for certain.
     pub(crate) fn taken(lease: &Arc<Lease>, record: &Record<'_>, running: bool) -> Self {
         let state = match record.state {
+            State::Done if record.is_failure() => DuplicateState::Failed,
             State::Done => DuplicateState::Done,
             State::Running if running || lease.policy.release != Release::Never => {
                 DuplicateState::Running
@@ -140,7 +141,11 @@ impl Error {
             DuplicateState::Running => Self::InProgress(Duplicate(known)),
             DuplicateState::Unknown => Self::Taken(Duplicate(known)),
             DuplicateState::Done if !lease.policy.replay => Self::AlreadyDone(Duplicate(known)),
-            DuplicateState::Done => {
+            DuplicateState::Failed if !lease.policy.replay => {
+                known.result = FirstResult::Unavailable(NO_READER);
+                Self::ResultUnavailable(Duplicate(known))
+            }
+            DuplicateState::Done | DuplicateState::Failed => {
                 known.result = match record.kept() {
                     Kept::Nothing => FirstResult::NotAsked,
                     Kept::Result(stored) => FirstResult::Stored(stored, Asking(Arc::clone(lease))),
@@ -185,6 +190,10 @@ impl Error {
                 duplicate.0.result = FirstResult::Unavailable(why);
                 Self::ResultUnavailable(duplicate)
             }
+            (_, Ok(mut duplicate)) if duplicate.state() == DuplicateState::Failed => {
+                duplicate.0.result = FirstResult::Unavailable(NO_READER);
+                Self::ResultUnavailable(duplicate)
+            }
             (_, Ok(mut duplicate)) => {
                 duplicate.0.result = FirstResult::NotAsked;
                 Self::AlreadyDone(duplicate)
@@ -221,10 +230,13 @@ impl Error {
 
     pub(crate) fn into_duplicate(self) -> Result<Duplicate, Self> {
         match self {
-            Self::InProgress(duplicate)
-            | Self::AlreadyDone(duplicate)
-            | Self::Taken(duplicate)
-            | Self::ResultUnavailable(duplicate) => Ok(duplicate),
+            Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
+                Ok(duplicate)
+            }
+            // What stands for a success is no answer to an error.
+            Self::ResultUnavailable(duplicate) if duplicate.state() != DuplicateState::Failed => {
+                Ok(duplicate)
+            }
             other => Err(other),
         }
     }
@@ -293,6 +305,10 @@ struct Known {
     result: FirstResult,
 }
 
+/// Why a function without `replay_err` is not given an error that one with it has stored.
+const NO_READER: &str =
+    "it ended with an error, which only a function with the option `replay_err` reads";
+
 /// What there is of the result of the call that has the key.
 #[derive(Debug, Clone)]
 enum FirstResult {
@@ -336,6 +352,8 @@ pub enum DuplicateState {
     Running,
     /// It ended with a success.
     Done,
+    /// It ended with an error that is kept for its duplicates, by the option `replay_err`.
+    Failed,
     /// It was made with `release = false`: only its own process knows whether it is over.
     Unknown,
 }
@@ -396,7 +414,7 @@ impl fmt::Display for Duplicate {
                 "{site} is already running (by {holder}, for {age:.1?}); \
                  its lease ends in {retry_after:.1?} unless it is renewed"
             ),
-            DuplicateState::Done => write!(
+            DuplicateState::Done | DuplicateState::Failed => write!(
                 f,
                 "{site} is already done (by {holder}, {age:.1?} ago); \
                  the key is free in {retry_after:.1?}"
@@ -461,7 +479,6 @@ impl fmt::Display for Site {
 }
 
 /// An [`Idempotency`](crate::Idempotency) or a store that could not be set up.
-#[derive(Debug)]
 pub struct SetupError {
     what: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
@@ -487,6 +504,19 @@ impl SetupError {
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
+    }
+}
+
+impl fmt::Debug for SetupError {
+    /// Reads as it should where `main` returns it: each mistake on a line, and the causes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 

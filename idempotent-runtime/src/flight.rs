@@ -7,7 +7,8 @@
 //! | a call | leaves | with |
 //! | --- | --- | --- |
 //! | is told that its key is taken, and does not wait (any more) | at once (`wait`) | the record |
-//! | cannot ask the store, or is dropped before it has asked | at once (`Claiming`) | nothing |
+//! | gets no answer of the store | at once (`wait`) | that |
+//! | is dropped before it has asked, or cannot be served | at once (`Claiming`) | nothing |
 //! | is dropped while its claim is on its way | when its claim was withdrawn, or could not be (`settle::Left`) | nothing |
 //! | ends, with or without its caller | when the store has its end (`settle`) | the done record, if there is one |
 //! | ends, and its caller gets the answer first | then (`settle::attended`) | nothing |
@@ -55,8 +56,18 @@ pub(crate) enum Stage {
     Waiting(Bytes),
     /// It has the key: its body runs, or its end is on its way to the store.
     Held(Weak<Lease>),
-    /// It is over. The record is what stands in the store, if that is known.
-    Over(Option<Bytes>),
+    /// It is over.
+    Over(Found),
+}
+
+/// What is known of the store when a call is over.
+#[derive(Clone)]
+pub(crate) enum Found {
+    Nothing,
+    /// This stands there.
+    Record(Bytes),
+    /// It does not answer.
+    Trouble,
 }
 
 impl Flight {
@@ -133,8 +144,8 @@ impl Flights {
         (!Arc::ptr_eq(other, flight)).then(|| Arc::clone(other))
     }
 
-    /// Ends `flight`, unless it has ended or never began; `found` is what stands in the store, if that is known.
-    pub(crate) fn leave(&self, flight: &Arc<Flight>, found: Option<Bytes>) {
+    /// Ends `flight`, unless it has ended or never began.
+    pub(crate) fn leave(&self, flight: &Arc<Flight>, found: Found) {
         let leaving = ByKey(Arc::clone(flight));
         let mut shard = self.shard(flight);
         match shard.take(&leaving) {
@@ -152,7 +163,7 @@ impl Flights {
         let any = self.flight(key.to_owned(), None);
         let grounded = self.shard(&any).take(&ByKey(Arc::clone(&any)));
         if let Some(ByKey(flight)) = grounded {
-            flight.reach(Stage::Over(None));
+            flight.reach(Stage::Over(Found::Nothing));
         }
     }
 
@@ -243,7 +254,7 @@ mod tests {
         let flight = || flights.flight("k".to_owned(), None);
         let (first, second) = (flight(), flight());
         assert!(flights.enter(&first).is_none());
-        flights.leave(&second, None);
+        flights.leave(&second, Found::Nothing);
         assert!(!is_over(&first) && !is_over(&second));
         assert!(flights.enter(&second).is_some());
     }
@@ -254,12 +265,12 @@ mod tests {
         let flight = || flights.flight("k".to_owned(), None);
         let (first, second) = (flight(), flight());
         flights.enter(&first);
-        flights.leave(&first, Some(Bytes::from("record")));
-        flights.leave(&first, None);
-        let Stage::Over(found) = first.stage() else {
+        flights.leave(&first, Found::Record(Bytes::from("record")));
+        flights.leave(&first, Found::Nothing);
+        let Stage::Over(Found::Record(found)) = first.stage() else {
             panic!("it is over");
         };
-        assert_eq!(found, Some(Bytes::from("record")));
+        assert_eq!(found, Bytes::from("record"));
         assert!(flights.enter(&second).is_none(), "the key is free");
     }
 
@@ -284,7 +295,7 @@ mod tests {
         for round in 0..1000 {
             let flight = flights.flight(round.to_string(), None);
             flights.enter(&flight);
-            flights.leave(&flight, None);
+            flights.leave(&flight, Found::Nothing);
         }
         let held = |shard: &Shard| shard.0.lock().unwrap().len();
         assert_eq!(flights.shards.iter().map(held).sum::<usize>(), 0);

@@ -41,6 +41,7 @@ use crate::replay::{Keep, Nothing, Replay, Storable, Values, ValuesAnd};
 #[must_use = "a call does nothing until it is run"]
 pub struct GuardedCall<A = Plainly, K = Nothing> {
     call: Call,
+    has_key: bool,
     policy: Policy,
     answers: A,
     keep: K,
@@ -49,14 +50,15 @@ pub struct GuardedCall<A = Plainly, K = Nothing> {
 impl Idempotency {
     /// Begins a call of the endpoint with this name: at most 128 of `A-Z a-z 0-9 . _ -`.
     ///
-    /// Name its key and its `ttl`, then [`run`](GuardedCall::run) a body. Without a key part all calls are equal.
+    /// Name its key and its `ttl`, then [`run`](GuardedCall::run) a body. For one key that all calls share, the key is `&()`.
     pub fn call(&self, endpoint: impl Into<Cow<'static, str>>) -> GuardedCall {
         let policy = Policy::new(Duration::ZERO);
         GuardedCall {
             call: match Endpoint::named_at_run_time(endpoint.into()) {
                 Ok(endpoint) => Call::new(endpoint, policy, Some(self)),
-                Err(error) => Call::refused(error),
+                Err(error) => Call::refused(self.observers(), error),
             },
+            has_key: false,
             policy,
             answers: Plainly,
             keep: Nothing,
@@ -68,6 +70,7 @@ impl<A, K> GuardedCall<A, K> {
     /// Adds a part to the key, after those that it has.
     pub fn key<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
         self.call = self.call.part(part);
+        self.has_key = true;
         self
     }
 
@@ -153,6 +156,7 @@ impl<A, K> GuardedCall<A, K> {
     fn answering<B>(self, answers: impl FnOnce(A) -> B) -> GuardedCall<B, K> {
         GuardedCall {
             call: self.call,
+            has_key: self.has_key,
             policy: self.policy,
             answers: answers(self.answers),
             keep: self.keep,
@@ -162,6 +166,7 @@ impl<A, K> GuardedCall<A, K> {
     fn keeping<L>(self, keep: impl FnOnce(K) -> L) -> GuardedCall<A, L> {
         GuardedCall {
             call: self.call,
+            has_key: self.has_key,
             policy: self.policy.replay(),
             answers: self.answers,
             keep: keep(self.keep),
@@ -207,10 +212,12 @@ impl<A, K> GuardedCall<A, K> {
     {
         let Self {
             call,
+            has_key,
             policy,
             answers,
             keep,
         } = self;
+        let call = if has_key { call } else { call.without_key() };
         let mut held = match call.with(policy).claim().await {
             Ok(held) => held,
             Err(error) => return refused(answers, keep, error),
@@ -242,10 +249,12 @@ impl<A, K> GuardedCall<A, K> {
     {
         let Self {
             call,
+            has_key,
             policy,
             answers,
             keep,
         } = self;
+        let call = if has_key { call } else { call.without_key() };
         let held = match call.with(policy).claim().await {
             Ok(held) => held,
             Err(error) => return refused(answers, keep, error),

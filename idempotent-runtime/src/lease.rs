@@ -14,7 +14,7 @@ use tracing::Span;
 pub(crate) mod keeper;
 
 use crate::error::{Error, Site};
-use crate::flight::Flight;
+use crate::flight::{Flight, Found};
 use crate::idempotency::Idempotency;
 use crate::observe::{self, Event, EventKind};
 use crate::policy::{OnLeaseLost, Policy, Release, Times};
@@ -161,7 +161,14 @@ impl Lease {
 
     /// Tells those who follow this call that it is over, and what stands in the store, if that is known.
     pub(crate) fn leave(&self, found: Option<Bytes>) {
+        let found = found.map_or(Found::Nothing, Found::Record);
         self.idempotency.flights().leave(&self.flight, found);
+    }
+
+    /// The same, of a call that got no answer of the store.
+    pub(crate) fn leave_in_trouble(&self) {
+        let flights = self.idempotency.flights();
+        flights.leave(&self.flight, Found::Trouble);
     }
 
     /// Counts the lease from `since`; returns when it ends.

@@ -76,6 +76,7 @@ impl Idempotency {
         Ok(Some(Peek {
             state: match record.state {
                 State::Running => DuplicateState::Running,
+                State::Done if record.is_failure() => DuplicateState::Failed,
                 State::Done => DuplicateState::Done,
             },
             holder: record.holder.to_owned(),

@@ -168,7 +168,7 @@ impl Policy {
             return Err("`replay` does not go with `release = true`, which frees the key at once");
         }
         if self.ttl.is_zero() {
-            return Err("it has no ttl");
+            return Err("its ttl is zero, and there is no default");
         }
         if self.ttl < SHORTEST || lease < SHORTEST {
             return Err("a ttl or lease is shorter than a millisecond");

@@ -237,6 +237,11 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Whether it is of a call that ended with an error which is kept for its duplicates.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.codec.split(':').nth(1) == Some("err")
+    }
+
     /// What is kept of the result.
     pub(crate) fn kept(&self) -> Kept {
         match self.codec {

@@ -143,7 +143,10 @@ mod tests {
     async fn a_response_is_given_again_by_its_message() {
         let idempotency = Idempotency::new(MemoryStore::new());
         let pay = |cents: u64| {
-            let call = idempotency.call("payments.pay").ttl(Duration::from_mins(1));
+            let call = idempotency
+                .call("payments.pay")
+                .key(&())
+                .ttl(Duration::from_mins(1));
             call.replay()
                 .run(async move { Ok::<_, Status>(Response::new(cents)) })
         };

@@ -1,7 +1,7 @@
 //! Duplicates: what becomes of a call that is not the first with its key. It is answered, or it waits for its turn.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
@@ -10,7 +10,7 @@ use tracing::Instrument as _;
 
 use crate::claiming::{Claiming, NotWon};
 use crate::error::{DuplicateState, Error};
-use crate::flight::{Flight, Stage};
+use crate::flight::{Flight, Found, Stage};
 use crate::held::{Guard, Held};
 use crate::lease::Lease;
 use crate::observe::EventKind;
@@ -67,8 +67,8 @@ enum Known {
 
 /// What became of a call that was followed.
 enum Landed {
-    /// It is over, and this stands in the store, if that is known.
-    Over(Option<Bytes>),
+    /// It is over.
+    Over(Found),
     /// There is nothing to learn from it, so who follows asks the store beside it.
     Silent,
 }
@@ -129,8 +129,11 @@ impl Turn {
         let mut heard = Heard::default();
         loop {
             let known = match self.landed(&other, &mut heard).await? {
-                Landed::Over(None) => Known::Nothing,
-                Landed::Over(Some(record)) => {
+                Landed::Over(Found::Trouble) if self.refuses_without_the_store() => {
+                    return Err(unanswered(&self.lease));
+                }
+                Landed::Over(Found::Nothing | Found::Trouble) => Known::Nothing,
+                Landed::Over(Found::Record(record)) => {
                     let error = told(&self.lease, &record, false);
                     if heard.is_news() && self.waits_for(&error).is_some() {
                         Known::Record(record)
@@ -169,7 +172,12 @@ impl Turn {
                     let answered =
                         answered.unwrap_or(followed_since + deadline / 4) + deadline / 20;
                     let until = answered.min(self.patience.unwrap_or(self.deadline));
-                    if until <= now && answered > now && self.refuses_without_the_store() {
+                    let patient = self.patience.is_some();
+                    if until <= now
+                        && answered > now
+                        && !patient
+                        && self.refuses_without_the_store()
+                    {
                         return Err(unanswered(&self.lease));
                     }
                     until
@@ -185,7 +193,7 @@ impl Turn {
                 }
                 Stage::Held(holder) => {
                     let Some(holder) = holder.upgrade() else {
-                        return Ok(Landed::Over(None));
+                        return Ok(Landed::Over(Found::Nothing));
                     };
                     let good_until = holder.good_until();
                     match patience {
@@ -218,7 +226,8 @@ impl Turn {
         mut since: Option<Instant>,
         mut known: Known,
     ) -> Result<Held, Error> {
-        let mut standing = None;
+        // The record that was found last, and when its lease ends if it is not renewed.
+        let mut standing: Option<(Bytes, Instant)> = None;
         loop {
             let mut claiming = Claiming::since(&lease, since.take());
             let conclusion = self.conclude(&mut claiming, &mut known).await;
@@ -226,12 +235,23 @@ impl Turn {
             let won = match conclusion {
                 Ok(guard) => Ok(guard),
                 Err(NotWon::Refused(error)) => return Err(error),
-                Err(NotWon::Taken(record)) => Err(record),
+                Err(NotWon::Taken(record)) => {
+                    let lasts = Record::read(&record).map(|record| record.left(SystemTime::now()));
+                    standing = lasts.map(|lasts| (record.clone(), answered + lasts));
+                    Err(record)
+                }
                 // That another call has the key is told before that the store is away.
-                Err(NotWon::Trouble(trouble)) => match (self.told_of_another(), standing.take()) {
+                Err(NotWon::Trouble(trouble)) => match (self.told_of_another(), &standing) {
                     (Some(error), _) => return Err(error),
-                    (None, Some(record)) => Err(record),
-                    (None, None) => Ok(claiming.without_the_store(trouble)?),
+                    (None, Some((record, until))) if answered < *until => Err(record.clone()),
+                    // The lease of the last holder that was heard of is over, so nothing is known of another.
+                    (None, _) => match claiming.without_the_store(trouble) {
+                        Ok(guard) => Ok(guard),
+                        Err(error) => {
+                            lease.leave_in_trouble();
+                            return Err(error);
+                        }
+                    },
                 },
             };
             let record = match won {
@@ -253,7 +273,6 @@ impl Turn {
                 lease.leave(Some(record));
                 return Err(error);
             }
-            standing = Some(record);
             since = claiming.hand_on();
             drop(claiming);
             if since.is_none() {
@@ -296,8 +315,7 @@ impl Turn {
     }
 
     fn refuses_without_the_store(&self) -> bool {
-        self.patience.is_none()
-            && self.lease.policy.on_store_error.unwrap_or_default() == OnStoreError::Refuse
+        self.lease.policy.on_store_error.unwrap_or_default() == OnStoreError::Refuse
     }
 
     /// Until when a call that would get this error waits instead, if it does.
@@ -356,7 +374,8 @@ fn unanswered(lease: &Lease) -> Error {
 /// Whether a call may be told so by an answer of the store that is older than the call.
 fn stays_true(error: &Error) -> bool {
     let duplicate = error.duplicate();
-    duplicate.is_none_or(|duplicate| duplicate.state() == DuplicateState::Done)
+    let over = [DuplicateState::Done, DuplicateState::Failed];
+    duplicate.is_none_or(|duplicate| over.contains(&duplicate.state()))
 }
 
 fn differ(one: &Flight, other: &Flight) -> bool {

@@ -33,7 +33,7 @@ pub(super) fn say(event: &Event<'_>) {
                 endpoint = event.endpoint(),
                 key = event.key().map(field::display),
                 outcome = event.kind().as_str(),
-                took_ms = event.took().map(|took| took.as_secs_f64() * 1e3),
+                took_ms = event.took().map(|took| (took.as_secs_f64() * 1e6).round() / 1e3),
                 error = event.error(),
                 "{}",
                 event.sentence()

@@ -332,7 +332,7 @@ async fn an_observer_may_come_back_to_the_handle() {
         })
         .build()
         .unwrap();
-    let call = idempotency.call("orders.pay").ttl(secs(60));
+    let call = idempotency.call("orders.pay").key(&1).ttl(secs(60));
     call.run(async { Ok::<_, Error>(()) }).await.unwrap();
 }
 

@@ -7,7 +7,7 @@ use idempotent_runtime::private::{replaying, returns};
 use idempotent_runtime::store::{Bytes, Store as _};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
-    Error, Idempotency, MemoryStore, Once, Policy, Release, Replay, StoreErrorKind,
+    DuplicateState, Error, Idempotency, MemoryStore, Once, Policy, Release, Replay, StoreErrorKind,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -305,8 +305,27 @@ async fn a_kept_error_is_no_success_of_a_function_that_keeps_none() {
     charge(&guarded, &ran, Declined::NoMoney(5))
         .await
         .unwrap_err();
-    let refused = guarded.replaying(1, never::<u8>()).await.unwrap_err();
-    assert_eq!(refused.code(), "already_done");
+    let replaying = guarded.replaying(1, never::<u8>()).await.unwrap_err();
+    let plain = Guarded {
+        policy: policy(),
+        ..guarded.clone()
+    };
+    let plain = plain.run(1, async { Ok(()) }).await.unwrap_err().refusal();
+    for refused in [replaying, plain] {
+        assert_eq!(refused.code(), "result_unavailable");
+        let state = refused.duplicate().unwrap().state();
+        assert_eq!(state, DuplicateState::Failed);
+        assert!(refused.to_string().contains("`replay_err`"), "{refused}");
+    }
+    let returns = returns::<Result<u8, Error>>();
+    let refused = guarded.call(1).claim().await.unwrap_err();
+    let answered = returns.answered(refused, |_| Ok(200));
+    assert!(answered.is_err(), "an answer for successes is none for it");
+    let peeked = guarded.idempotency.peek("test.pay", &(1_u64,));
+    assert_eq!(
+        peeked.await.unwrap().unwrap().state(),
+        DuplicateState::Failed
+    );
 }
 
 #[derive(Debug, PartialEq)]

@@ -306,3 +306,21 @@ async fn while_the_store_is_away_one_asks_for_all_and_all_are_refused_in_time() 
     assert!(begun.elapsed() < millis(1500), "{:?}", begun.elapsed());
     assert!(store.counts().claim <= 20, "{:?}", store.counts());
 }
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_are_told_of_a_store_that_went_away_together() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().wait(secs(60)));
+    let failing = async {
+        sleep(secs(1)).await;
+        store.always(Op::Claim, Fault::Hang);
+        Err::<(), _>(())
+    };
+    let begun = Instant::now();
+    let waiting = join_all((0..30).map(|_| guarded.run(1, yielding(Ok(())))));
+    let (_, ends) = tokio::join!(guarded.run(1, failing), waiting);
+    for end in ends {
+        assert_eq!(end.unwrap_err().refusal().code(), "store_unavailable");
+    }
+    assert!(begun.elapsed() < secs(3), "{:?}", begun.elapsed());
+}

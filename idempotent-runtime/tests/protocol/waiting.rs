@@ -314,3 +314,20 @@ async fn among_threads_and_processes_bodies_never_overlap_and_all_get_their_turn
         call.await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_of_a_holder_is_forgotten_with_its_lease() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().wait(secs(60)));
+    let _held = guarded.call(1).claim().await.unwrap();
+    let begun = Instant::now();
+    let away = async {
+        sleep(millis(50)).await;
+        store.always(Op::Claim, Fault::Hang);
+    };
+    let elsewhere = guarded.elsewhere();
+    let (refused, ()) = tokio::join!(elsewhere.call(1).claim(), away);
+    assert_eq!(refused.unwrap_err().code(), "store_unavailable");
+    // The lease, its grace, and a try.
+    assert!(begun.elapsed() < secs(13), "{:?}", begun.elapsed());
+}

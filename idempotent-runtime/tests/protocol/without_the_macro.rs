@@ -222,6 +222,10 @@ async fn what_cannot_be_a_call_is_an_error_and_sends_nothing() {
         assert_eq!(code(call).await, "invalid_key", "{name}");
     }
     assert_eq!(code(idempotency.call("x").key(&1)).await, "invalid_policy");
+    assert_eq!(
+        code(idempotency.call("x").ttl(secs(1))).await,
+        "invalid_key"
+    );
     assert_eq!(store.counts().total(), 0);
 }
 

@@ -53,7 +53,7 @@ impl RedisOptions {
         self.allow_eviction = allow_eviction.unwrap_or(self.allow_eviction);
         let info = url
             .into_connection_info()
-            .map_err(|error| failed("the URL of the server makes no sense", error))?;
+            .map_err(|error| failed("this build cannot use the URL of the server", error))?;
         let server = info.addr().to_string();
         let client = Client::open(info.set_tcp_settings(tcp_settings()))
             .map_err(|error| failed(&format!("cannot connect to {server}"), error))?;
