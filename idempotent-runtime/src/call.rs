@@ -45,10 +45,7 @@ impl Call {
             None => Err(refused(
                 &NOBODY,
                 Error::NotInstalled(Failure::new(
-                    Site {
-                        endpoint,
-                        fingerprint: None,
-                    },
+                    Site::without_key(endpoint),
                     "there is no `Idempotency`: call `Idempotency::install` once at the start, wrap the \
                      future in `Idempotency::scope`, or name one with `using = …`; \
                      a spawned task is outside of its spawner's scope",
@@ -66,14 +63,10 @@ impl Call {
     /// A call whose key was forgotten.
     pub(crate) fn without_key(mut self) -> Self {
         if let Ok(open) = &mut self.0 {
-            let site = Site {
-                endpoint: open.endpoint.clone(),
-                fingerprint: None,
-            };
-            let what = "it has no key, so the body did not run: name what makes two calls equal, \
-                        or `.key(&())` for one key that all share";
-            let error = Error::InvalidKey(Failure::new(site, what, None));
-            self.0 = Err(refused(open.idempotency.observers(), error));
+            self.0 = Err(open.invalid(
+                "it has no key, so the body did not run: name what makes two calls equal, \
+                 or `.key(&())` for one key that all share",
+            ));
         }
         self
     }
@@ -92,7 +85,9 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.key.part(part).is_err()
         {
-            self.0 = Err(open.invalid("a part of the key"));
+            self.0 =
+                Err(open
+                    .invalid("a part of the key could not be serialized, so the body did not run"));
         }
         self
     }
@@ -102,7 +97,8 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.payload_hasher().part(part).is_err()
         {
-            self.0 = Err(open.invalid("a part of the payload"));
+            self.0 = Err(open
+                .invalid("a part of the payload could not be serialized, so the body did not run"));
         }
         self
     }
@@ -166,12 +162,8 @@ impl Open {
         self.payload.get_or_insert_with(|| keying.hasher())
     }
 
-    fn invalid(&self, what: &str) -> Error {
-        let site = Site {
-            endpoint: self.endpoint.clone(),
-            fingerprint: None,
-        };
-        let what = format!("{what} could not be serialized, so the body did not run");
+    fn invalid(&self, what: &'static str) -> Error {
+        let site = Site::without_key(self.endpoint.clone());
         let error = Error::InvalidKey(Failure::new(site, what, None));
         refused(self.idempotency.observers(), error)
     }

@@ -68,10 +68,7 @@ impl fmt::Debug for Endpoint {
 }
 
 fn unfit(why: String) -> Error {
-    let site = Site {
-        endpoint: Endpoint::named("?"),
-        fingerprint: None,
-    };
+    let site = Site::without_key(Endpoint::named("?"));
     Error::InvalidKey(Failure::new(site, why, None))
 }
 

@@ -468,6 +468,16 @@ pub(crate) struct Site {
     pub(crate) fingerprint: Option<Fingerprint>,
 }
 
+impl Site {
+    /// The site of a call that has no key (yet).
+    pub(crate) fn without_key(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            fingerprint: None,
+        }
+    }
+}
+
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "call of `{}`", self.endpoint)?;

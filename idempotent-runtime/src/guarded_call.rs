@@ -234,8 +234,7 @@ impl<A, K> GuardedCall<A, K> {
             Err(error) => return refused(answers, keep, error),
         };
         let success = answers.is_success(&outcome);
-        let end = keep.end(&outcome, success, held.keeping());
-        held.settle(end).await;
+        held.settle_with(keep, &outcome, success).await;
         outcome
     }
 
@@ -264,8 +263,7 @@ impl<A, K> GuardedCall<A, K> {
         let finish = Finish::new(idempotency, async move {
             let (held, outcome) = held.run(Box::pin(body)).await?;
             let success = judge.is_success(&outcome);
-            let end = keep.end(&outcome, success, held.keeping());
-            held.settle(end).await;
+            held.settle_with(keep, &outcome, success).await;
             Ok(outcome)
         });
         match finish.await {

@@ -12,7 +12,7 @@ use crate::lease::Lease;
 use crate::observe::EventKind;
 use crate::policy::{OnCancel, OnLeaseLost};
 use crate::record::Kept;
-use crate::replay::Keeping;
+use crate::replay::Keep;
 use crate::settle::{self, Ending};
 
 /// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`).
@@ -113,6 +113,17 @@ impl Held {
         }
     }
 
+    /// Ends the call with what `keep` keeps of its outcome, which is looked at before anything is awaited.
+    pub(crate) fn settle_with<R, K: Keep<R>>(
+        self,
+        keep: K,
+        outcome: &R,
+        success: bool,
+    ) -> impl Future<Output = ()> + Send + use<R, K> {
+        let end = keep.end(outcome, success, self.lease.idempotency.keeping());
+        self.settle(end)
+    }
+
     /// Polls the body to its end, unless the lease is over before.
     pub(crate) async fn run<F: Future + ?Sized>(
         mut self,
@@ -120,11 +131,6 @@ impl Held {
     ) -> Result<(Self, F::Output), Error> {
         let outcome = poll_fn(|context| self.poll_body(context, body.as_mut())).await?;
         Ok((self, outcome))
-    }
-
-    /// How a result is to be kept, if it is.
-    pub(crate) fn keeping(&self) -> Keeping {
-        self.lease.idempotency.keeping()
     }
 
     pub(crate) fn idempotency(&self) -> &Idempotency {

@@ -52,10 +52,7 @@ impl Idempotency {
         let endpoint = Endpoint::called(endpoint)?;
         let mut hasher = self.keying().hasher();
         if parts.add_to(&mut hasher).is_err() {
-            let site = Site {
-                endpoint,
-                fingerprint: None,
-            };
+            let site = Site::without_key(endpoint);
             let what = "a part of the key could not be serialized";
             return Err(Error::InvalidKey(Failure::new(site, what, None)));
         }

@@ -120,9 +120,7 @@ impl<R, E, K: Keep<R>> Returns<R, E, K> {
         held: Held,
         outcome: &R,
     ) -> impl Future<Output = ()> + Send + use<R, E, K> {
-        let success = (self.success)(outcome);
-        let end = self.keep.end(outcome, success, held.keeping());
-        held.settle(end)
+        held.settle_with(self.keep, outcome, (self.success)(outcome))
     }
 
     /// Runs the body and settles, in a task of its own once the caller has dropped the future.
@@ -195,7 +193,7 @@ impl<T: Using + ?Sized> Using for Box<T> {
     }
 }
 
-/// The type name of the empty function that the expansion nests in the body.
+/// The type name of the closure that the expansion nests in the body.
 pub fn path_of<F>(_here: F) -> &'static str {
     any::type_name::<F>()
 }

@@ -1,7 +1,7 @@
 //! Duplicates: what becomes of a call that is not the first with its key. It is answered, or it waits for its turn.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use crate::claiming::{Claiming, NotWon};
-use crate::error::{DuplicateState, Error};
+use crate::error::{Duplicate, DuplicateState, Error};
 use crate::flight::{Flight, Found, Stage};
 use crate::held::{Guard, Held};
 use crate::lease::Lease;
@@ -236,14 +236,17 @@ impl Turn {
                 Ok(guard) => Ok(guard),
                 Err(NotWon::Refused(error)) => return Err(error),
                 Err(NotWon::Taken(record)) => {
-                    let lasts = Record::read(&record).map(|record| record.left(SystemTime::now()));
+                    let error = told(&lease, &record, false);
+                    let lasts = error.duplicate().map(Duplicate::retry_after);
                     standing = lasts.map(|lasts| (record.clone(), answered + lasts));
-                    Err(record)
+                    Err((record, error))
                 }
                 // That another call has the key is told before that the store is away.
                 Err(NotWon::Trouble(trouble)) => match (self.told_of_another(), &standing) {
                     (Some(error), _) => return Err(error),
-                    (None, Some((record, until))) if answered < *until => Err(record.clone()),
+                    (None, Some((record, until))) if answered < *until => {
+                        Err((record.clone(), told(&lease, record, false)))
+                    }
                     // The lease of the last holder that was heard of is over, so nothing is known of another.
                     (None, _) => match claiming.without_the_store(trouble) {
                         Ok(guard) => Ok(guard),
@@ -254,14 +257,13 @@ impl Turn {
                     },
                 },
             };
-            let record = match won {
+            let (record, error) = match won {
                 Ok(guard) => {
                     drop(claiming);
                     return Ok(Held::new(lease, guard));
                 }
-                Err(record) => record,
+                Err(found) => found,
             };
-            let error = told(&lease, &record, false);
             let Some(until) = self.waits_for(&error) else {
                 lease.leave(Some(record));
                 return Err(error);

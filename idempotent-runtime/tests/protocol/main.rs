@@ -8,6 +8,7 @@ mod events;
 mod finish;
 mod following;
 mod guarded;
+#[path = "../heard/mod.rs"]
 mod heard;
 mod hinting;
 mod hints;

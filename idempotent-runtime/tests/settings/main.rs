@@ -5,6 +5,7 @@
 mod calls;
 mod environment;
 mod file;
+#[path = "../heard/mod.rs"]
 mod heard;
 mod listing;
 mod reload;

@@ -1,4 +1,5 @@
-//! What the runtime says aloud.
+//! What the runtime says aloud, for several test programs, each of which needs a part of it.
+#![allow(dead_code)]
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -7,11 +8,14 @@ use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
 
-/// The errors that were told on this thread while it lives.
+/// The warnings and errors that were told on this thread while it lives.
 pub(crate) struct Heard {
-    errors: Arc<Mutex<Vec<String>>>,
+    told: Told,
     _listening: DefaultGuard,
 }
+
+/// The level, the target and the text of each.
+type Told = Arc<Mutex<Vec<(Level, String, String)>>>;
 
 impl Heard {
     pub(crate) fn from_now_on() -> Self {
@@ -19,29 +23,43 @@ impl Heard {
         static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&SECOND);
 
-        let errors = Arc::default();
+        let told = Told::default();
         Self {
-            _listening: set_default(Ear(Arc::clone(&errors))),
-            errors,
+            _listening: set_default(Ear(Arc::clone(&told))),
+            told,
         }
     }
 
+    /// The texts of the errors.
     pub(crate) fn errors(&self) -> Vec<String> {
-        self.errors.lock().unwrap().clone()
+        let told = self.told.lock().unwrap();
+        let errors = told.iter().filter(|(level, ..)| *level == Level::ERROR);
+        errors.map(|(_, _, text)| text.clone()).collect()
+    }
+
+    /// The level and the text of each event that users see.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let told = self.told.lock().unwrap();
+        let events = told.iter().filter(|(_, target, _)| target == "idempotence");
+        events
+            .map(|(level, _, text)| format!("{level} {text}"))
+            .collect()
     }
 }
 
-struct Ear(Arc<Mutex<Vec<String>>>);
+struct Ear(Told);
 
 impl Subscriber for Ear {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::ERROR
+        *metadata.level() <= Level::WARN
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut message = Message::default();
         event.record(&mut message);
-        self.0.lock().unwrap().push(message.0);
+        let metadata = event.metadata();
+        let told = (*metadata.level(), metadata.target().to_owned(), message.0);
+        self.0.lock().unwrap().push(told);
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
