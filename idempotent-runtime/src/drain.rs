@@ -1,9 +1,11 @@
 //! Work that outlives its caller, counted so that a shutdown can wait for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
+
+use crate::sync::AtomicUsize;
 
 /// How much work is under way without a caller.
 #[derive(Debug, Default)]

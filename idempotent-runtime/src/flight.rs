@@ -21,7 +21,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
@@ -30,6 +30,7 @@ use tokio::time::Instant;
 
 use crate::fingerprint::Fingerprint;
 use crate::lease::Lease;
+use crate::sync::{Mutex, MutexGuard};
 
 /// One call that is under way, or is about to be.
 pub(crate) struct Flight {

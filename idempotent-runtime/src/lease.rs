@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +21,7 @@ use crate::policy::{OnLeaseLost, Policy, Release, Times};
 use crate::record::{self, Kept, Owner};
 use crate::settle::{self, Ending};
 use crate::store::{StoreError, StoreErrorKind, Swap};
+use crate::sync::{Mutex, MutexGuard};
 use crate::tries::Try;
 use keeper::{Keeper, Slot};
 

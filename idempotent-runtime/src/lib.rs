@@ -33,6 +33,7 @@ mod record;
 mod replay;
 mod settings;
 mod settle;
+mod sync;
 mod text;
 mod tries;
 mod wait;

@@ -1,7 +1,7 @@
 //! The endpoints that a handle knows, and what is set for them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::PoisonError;
 
 use super::EndpointInfo;
 use super::registered::Registered;
@@ -9,6 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::error::SetupError;
 use crate::policy::Policy;
 use crate::settings::{Applied, Resolved, Settings, Table};
+use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The endpoints of a handle.
 #[derive(Debug, Default)]

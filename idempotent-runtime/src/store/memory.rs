@@ -4,8 +4,8 @@ mod shard;
 
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use self::shard::Shard;
 use super::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// Keeps records in the memory of this process; they end with it.
 ///
