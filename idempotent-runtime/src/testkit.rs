@@ -8,12 +8,12 @@ pub mod conformance;
 mod counting;
 mod faulty;
 #[cfg(unix)]
-mod redis_server;
+mod redis;
 
 pub use self::counting::{CountingStore, Counts};
 pub use self::faulty::{Fault, FaultyStore};
 #[cfg(unix)]
-pub use self::redis_server::RedisServer;
+pub use self::redis::{Certificates, RedisCluster, RedisSentinels, RedisServer, SlotMove};
 #[doc(inline)]
 pub use crate::conformance;
 

@@ -5,6 +5,6 @@
 
 mod broken;
 #[cfg(unix)]
-mod redis_server;
+mod redis;
 mod suite;
 mod wrappers;

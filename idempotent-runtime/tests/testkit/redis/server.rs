@@ -1,37 +1,16 @@
 //! The private Redis server.
 
+use std::env;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio, abort};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{env, thread};
 
-use idempotent_runtime::testkit::RedisServer;
+use idempotent_runtime::testkit::{RedisCluster, RedisSentinels, RedisServer};
 
-/// What the server at this port answers, if there is one.
-fn ask(port: u16, question: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    let patience = Duration::from_millis(500);
-    stream.set_read_timeout(Some(patience)).ok()?;
-    stream
-        .write_all(format!("{question}\r\n").as_bytes())
-        .ok()?;
-    let mut answer = [0; 100];
-    let length = stream.read(&mut answer).ok()?;
-    Some(
-        String::from_utf8_lossy(&answer[..length])
-            .trim_end()
-            .to_owned(),
-    )
-}
-
-fn is_gone_soon(port: u16) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while ask(port, "PING").is_some() {
-        assert!(Instant::now() < deadline, "the server is still there");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
+use super::ask;
 
 #[test]
 fn answers_until_it_is_dropped() {
@@ -85,8 +64,14 @@ fn in_another_process() {
     }
     match RedisServer::shared() {
         Ok(server) => {
-            // Past the harness, which keeps the output to itself.
-            writeln!(std::io::stderr(), "port {}", server.port()).unwrap();
+            let cluster = RedisCluster::start(1, 1).unwrap();
+            let sentinels = RedisSentinels::start().unwrap();
+            let servers = [server].into_iter().chain(cluster.nodes());
+            let servers = servers.chain(sentinels.servers());
+            for server in servers.chain(sentinels.sentinels()) {
+                // Past the harness, which keeps the output to itself.
+                writeln!(std::io::stderr(), "{}", server.unix_url()).unwrap();
+            }
             abort();
         }
         Err(error) => {
@@ -98,18 +83,41 @@ fn in_another_process() {
 
 fn another_process() -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    let name = "redis_server::in_another_process";
+    let name = "redis::server::in_another_process";
     command.args(["--exact", name, "--nocapture"]);
     command.env(ROLE, "server").stdout(Stdio::null());
     command
 }
 
 #[test]
-fn is_gone_when_the_process_dies_without_destructors() {
+fn nothing_is_left_when_the_process_dies_without_destructors() {
     let output = another_process().output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    let port = text.lines().find_map(|line| line.strip_prefix("port "));
-    is_gone_soon(port.unwrap_or_else(|| panic!("{text}")).parse().unwrap());
+    let urls = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("redis+unix://"));
+    let sockets: Vec<_> = urls.map(Path::new).collect();
+    assert_eq!(sockets.len(), 1 + 2 + 2 + 3, "{text}");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for socket in sockets {
+        // The folder goes last.
+        while socket.parent().unwrap().exists() {
+            assert!(Instant::now() < deadline, "{socket:?} is still there");
+            sleep(Duration::from_millis(10));
+        }
+        assert!(UnixStream::connect(socket).is_err());
+    }
+}
+
+#[test]
+fn answers_on_its_socket() {
+    let server = RedisServer::start().unwrap();
+    let url = server.unix_url();
+    let mut stream = UnixStream::connect(url.strip_prefix("redis+unix://").unwrap()).unwrap();
+    stream.write_all(b"PING\r\n").unwrap();
+    let mut answer = [0; 7];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+PONG\r\n");
 }
 
 #[test]

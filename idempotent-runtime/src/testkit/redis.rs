@@ -1,0 +1,13 @@
+//! Redis servers of the test's own, alone and together, and what may happen between them and a client.
+
+mod cluster;
+mod keeper;
+mod resp;
+mod sentinel;
+mod server;
+mod tls;
+
+pub use self::cluster::{RedisCluster, SlotMove};
+pub use self::sentinel::RedisSentinels;
+pub use self::server::RedisServer;
+pub use self::tls::Certificates;

@@ -1,0 +1,201 @@
+//! A Redis master with replicas, watched by sentinels.
+
+use std::io;
+
+use super::server::{RedisServer, wait_for};
+
+/// A private Redis master with replicas, and three sentinels that replace it when it is gone.
+///
+/// A master that is gone for a second is replaced about a second later. All servers are gone when
+/// this is dropped, and when the process ends without running destructors.
+/// All methods block until done.
+#[derive(Debug)]
+pub struct RedisSentinels {
+    servers: Vec<RedisServer>,
+    sentinels: Vec<RedisServer>,
+}
+
+impl RedisSentinels {
+    /// Starts a master with one replica, and waits until the sentinels know all of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RedisServer::start`], and if they do not find each other within half a minute.
+    pub fn start() -> io::Result<Self> {
+        Self::start_with(1, [])
+    }
+
+    /// Starts a master with so many replicas, all with arguments such as `["--appendonly", "yes"]`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Self::start); a server that exits says why in the text.
+    pub fn start_with<const N: usize>(replicas: usize, args: [&str; N]) -> io::Result<Self> {
+        let new_server = |lines: &str| {
+            let lines = format!("repl-diskless-sync-delay 0\n{lines}");
+            RedisServer::start_set_up(|_| Ok(lines.clone()), &args)
+        };
+        let mut servers = vec![new_server("")?];
+        let port = servers[0].port();
+        for _ in 0..replicas {
+            // In the file, where a sentinel changes it: an argument would come back at a restart.
+            let replica = new_server(&format!("replicaof 127.0.0.1 {port}\n"))?;
+            // The sentinels ask a master for its replicas at once, then every ten seconds.
+            wait_for("a replica to be in sync", || {
+                Ok(is_in_sync(&replica)?.then_some(()))
+            })?;
+            servers.push(replica);
+        }
+        let sentinels: io::Result<Vec<_>> = (0..SENTINELS).map(|_| new_sentinel(port)).collect();
+        let group = Self {
+            servers,
+            sentinels: sentinels?,
+        };
+        group.wait_until_whole()?;
+        Ok(group)
+    }
+
+    /// Where it is: `redis-sentinel://127.0.0.1:41234,127.0.0.1:…/mymaster` with every sentinel.
+    pub fn url(&self) -> String {
+        let addresses = self.sentinels.iter().map(RedisServer::port);
+        let addresses: Vec<_> = addresses.map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("redis-sentinel://{}/{NAME}", addresses.join(","))
+    }
+
+    /// The servers, to be killed and restarted; the one that began as the master comes first.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The sentinels, which are servers, too.
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// The master, once all sentinels that answer agree on it.
+    ///
+    /// # Errors
+    ///
+    /// If they do not agree, or do not answer, within half a minute.
+    pub fn master(&self) -> io::Result<&RedisServer> {
+        wait_for("the sentinels to agree on a master", || {
+            self.agreed_master()
+        })
+    }
+
+    /// The first of the servers that is not the master.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`master`](Self::master), and if there is none.
+    pub fn replica(&self) -> io::Result<&RedisServer> {
+        let master = self.master()?.port();
+        let mut others = self.servers.iter().filter(|server| server.port() != master);
+        others.next().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The master after `old`, which was killed or paused, is replaced.
+    ///
+    /// # Errors
+    ///
+    /// If it is not replaced within half a minute.
+    pub fn wait_for_failover(&self, old: &RedisServer) -> io::Result<&RedisServer> {
+        wait_for("a master to be replaced", || {
+            let master = self.agreed_master()?;
+            let Some(master) = master.filter(|master| master.port() != old.port()) else {
+                return Ok(None);
+            };
+            let role = master.ask(&["ROLE"])?;
+            Ok((role.first().map(String::as_str) == Some("master")).then_some(master))
+        })
+    }
+
+    /// Waits until the replicas are in sync, and every sentinel knows the servers and the others.
+    ///
+    /// # Errors
+    ///
+    /// If that does not happen within half a minute.
+    pub fn wait_until_whole(&self) -> io::Result<()> {
+        wait_for("the sentinels to find each other", || {
+            let Some(master) = self.agreed_master()? else {
+                return Ok(None);
+            };
+            for server in &self.servers {
+                if server.port() != master.port() && !is_in_sync(server)? {
+                    return Ok(None);
+                }
+            }
+            for sentinel in &self.sentinels {
+                if !self.knows_all(sentinel)? {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        })
+    }
+
+    /// The master that the sentinels name, those that do not answer left aside.
+    fn agreed_master(&self) -> io::Result<Option<&RedisServer>> {
+        let mut agreed = None;
+        for sentinel in &self.sentinels {
+            let Ok(address) = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]) else {
+                continue;
+            };
+            if agreed.as_ref().is_some_and(|agreed| *agreed != address) {
+                return Ok(None);
+            }
+            agreed = Some(address);
+        }
+        let port = agreed.and_then(|address| address.last()?.parse().ok());
+        Ok(self
+            .servers
+            .iter()
+            .find(|server| Some(server.port()) == port))
+    }
+
+    fn knows_all(&self, sentinel: &RedisServer) -> io::Result<bool> {
+        let master = sentinel.ask(&["SENTINEL", "MASTER", NAME])?;
+        let replicas = sentinel.ask(&["SENTINEL", "REPLICAS", NAME])?;
+        let (others, count) = (SENTINELS - 1, self.servers.len() - 1);
+        let in_sync = field_values(&replicas, "master-link-status").filter(|link| *link == "ok");
+        let well = field_values(&replicas, "flags").filter(|flags| *flags == "slave");
+        Ok(field_values(&master, "flags").eq(["master"])
+            && field_values(&master, "num-other-sentinels").eq([others.to_string()])
+            && in_sync.count() == count
+            && well.count() == count)
+    }
+}
+
+const SENTINELS: usize = 3;
+const NAME: &str = "mymaster";
+
+fn new_sentinel(master: u16) -> io::Result<RedisServer> {
+    let lines = format!(
+        "sentinel monitor {NAME} 127.0.0.1 {master} 2\n\
+         sentinel down-after-milliseconds {NAME} 1000\n\
+         sentinel failover-timeout {NAME} 5000\n"
+    );
+    let sentinel = RedisServer::start_set_up(|_| Ok(lines.clone()), &["--sentinel"])?;
+    // They find each other sooner, where the server knows how.
+    let haste = [
+        "SENTINEL",
+        "DEBUG",
+        "PUBLISH-PERIOD",
+        "200",
+        "INFO-PERIOD",
+        "500",
+    ];
+    let _ = sentinel.ask(&haste);
+    Ok(sentinel)
+}
+
+fn is_in_sync(replica: &RedisServer) -> io::Result<bool> {
+    let info = replica.ask_text(&["INFO", "replication"])?;
+    Ok(info.contains("master_link_status:up"))
+}
+
+/// What a list of names, each followed by its value, has under `name`; there may be several.
+fn field_values<'a>(list: &'a [String], name: &'a str) -> impl Iterator<Item = &'a str> {
+    let pairs = list.chunks_exact(2).filter(move |pair| pair[0] == name);
+    pairs.map(|pair| pair[1].as_str())
+}

@@ -1,0 +1,27 @@
+//! Private Redis servers, alone and together.
+
+mod cluster;
+mod sentinel;
+mod server;
+mod tls;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// What the server at this port answers, if there is one.
+fn ask(port: u16, question: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let patience = Duration::from_millis(500);
+    stream.set_read_timeout(Some(patience)).ok()?;
+    stream
+        .write_all(format!("{question}\r\n").as_bytes())
+        .ok()?;
+    let mut answer = [0; 100];
+    let length = stream.read(&mut answer).ok()?;
+    Some(
+        String::from_utf8_lossy(&answer[..length])
+            .trim_end()
+            .to_owned(),
+    )
+}

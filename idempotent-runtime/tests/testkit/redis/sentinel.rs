@@ -1,0 +1,30 @@
+//! The private sentinels.
+
+use idempotent_runtime::testkit::{RedisSentinels, RedisServer};
+
+use super::ask;
+
+#[test]
+fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
+    let group = RedisSentinels::start().unwrap();
+    let ports = group.sentinels().iter().map(RedisServer::port);
+    let addresses: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+    let url = format!("redis-sentinel://{}/mymaster", addresses.join(","));
+    assert_eq!(group.url(), url);
+
+    let (old, replica) = (group.master().unwrap(), group.replica().unwrap());
+    assert_eq!(old.port(), group.servers()[0].port());
+    assert_eq!(ask(old.port(), "SET key value").unwrap(), "+OK");
+    assert!(
+        ask(replica.port(), "SET key value")
+            .unwrap()
+            .starts_with("-READONLY")
+    );
+    old.kill().unwrap();
+    let new = group.wait_for_failover(old).unwrap();
+    assert_eq!(new.port(), replica.port());
+    assert_eq!(ask(new.port(), "SET key value").unwrap(), "+OK");
+    old.restart().unwrap();
+    // Proves that there is a replica in sync; on a slow machine they may have changed places again.
+    group.wait_until_whole().unwrap();
+}
