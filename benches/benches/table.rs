@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
+use idempotence_benches::on_cluster::OnCluster;
 use idempotence_benches::on_redis::{OnRedis, TASKS};
 use idempotence_benches::replay::{self, SIZES};
 use idempotence_benches::storm::Answer;
@@ -21,6 +22,7 @@ fn main() {
     println!("{}", machine(&on_redis.version));
 
     first_calls(&on_redis, rounds);
+    on_a_cluster(rounds);
     replays(&on_redis, rounds);
     storms(&on_redis, rounds);
 }
@@ -36,6 +38,16 @@ fn first_calls(on_redis: &OnRedis, rounds: usize) {
         let laps = in_memory::laps(&runtime);
         let rounds = Rounds::run(&laps, rounds, Duration::from_millis(50));
         rounds.print(threads, |seconds| format!("{:.0} ns", seconds * 1e9));
+    }
+}
+
+fn on_a_cluster(rounds: usize) {
+    let on_cluster = OnCluster::start();
+    println!("\n| Redis Cluster | {ATTRIBUTE} | {BY_HAND} | of by hand |");
+    println!("| --- | ---: | ---: | ---: |");
+    for tasks in TASKS {
+        let rounds = Rounds::run(&on_cluster.laps(tasks), rounds, Duration::from_millis(200));
+        rounds.print(&tasks_text(tasks), |seconds| per_second(tasks, seconds));
     }
 }
 
@@ -121,14 +133,14 @@ impl Rounds {
     }
 
     /// A row: the median of every contender, then how often the attribute is as fast as the second
-    /// and the third, which is the median over the rounds, too.
+    /// and the third (if there is one), which is the median over the rounds, too.
     fn print(&self, name: &str, show: impl Fn(f64) -> String) {
         let mut row = format!("| {name}");
         for contender in 0..self.0[0].len() {
             let seconds = self.median(|round| round[contender]);
             let _ = write!(row, " | {}", show(seconds));
         }
-        for other in [1, 2] {
+        for other in 1..self.0[0].len().min(3) {
             let ratio = self.median(|round| round[other] / round[0]);
             let _ = write!(row, " | {ratio:.2}");
         }

@@ -1,7 +1,7 @@
 //! What the benchmarks compare, and how they measure it.
 //!
 //! Each way to guard a function is written once per task that it is put to ([`upload`], [`replay`], [`storm`]), and
-//! each store brings its own contenders ([`in_memory`], [`on_redis`]).
+//! each store brings its own contenders ([`in_memory`], [`on_redis`], [`on_cluster`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use crate::by_hand::ByHand;
 
 mod by_hand;
 pub mod in_memory;
+pub mod on_cluster;
 pub mod on_redis;
 pub mod replay;
 pub mod storm;

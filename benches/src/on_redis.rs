@@ -5,7 +5,7 @@ use std::time::Duration;
 use idempotence::testkit::RedisServer;
 use idempotence::{Error, Idempotency, RedisStore, idempotent};
 use peer::valkey::ValkeyStore;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, IntoConnectionInfo as _, Script, cmd};
 use rslock::LockManager;
@@ -87,11 +87,14 @@ const PREFIX: &str = "idem";
 const EXPIRY: u64 = 33_000;
 
 /// How long the record is that is under the key while a guarded body runs, seen from that body.
-async fn record_len(idempotency: &Idempotency, connection: ConnectionManager) -> usize {
+pub(crate) async fn record_len<C>(idempotency: &Idempotency, connection: C) -> usize
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
     #[idempotent(key = (), ttl = "30s", release = true, name = "bench.length", using = idempotency)]
-    async fn seen(
+    async fn seen<C: ConnectionLike + Clone + Send + Sync + 'static>(
         idempotency: &Idempotency,
-        mut connection: ConnectionManager,
+        mut connection: C,
     ) -> Result<usize, Error> {
         let keys = cmd("KEYS").arg("*").query_async(&mut connection).await;
         let keys: Vec<String> = keys.expect("an answer");
@@ -117,16 +120,16 @@ async fn version(mut connection: ConnectionManager) -> String {
 /// `SET … NX GET PX …` of a line, and a compare-and-delete or a compare-and-set by `EVALSHA`. The result follows
 /// the line.
 #[derive(Clone)]
-struct Commands {
-    connection: ConnectionManager,
+pub(crate) struct Commands<C = ConnectionManager> {
+    connection: C,
     remove: String,
     replace: String,
     /// Makes the line as long as ours.
     rest: String,
 }
 
-impl Commands {
-    async fn new(mut connection: ConnectionManager, record_len: usize) -> Self {
+impl<C: ConnectionLike + Clone + Send + Sync> Commands<C> {
+    pub(crate) async fn new(mut connection: C, record_len: usize) -> Self {
         let remove = Script::new(
             "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
              return 0",
@@ -147,7 +150,7 @@ impl Commands {
     }
 }
 
-impl ByHand for Commands {
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> ByHand for Commands<C> {
     /// The line that was put.
     type Owner = String;
 

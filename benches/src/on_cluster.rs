@@ -1,0 +1,45 @@
+//! The attribute and the same commands by hand, on one connection to a cluster of three masters.
+
+use idempotence::testkit::RedisCluster;
+use idempotence::{Idempotency, RedisStore};
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use tokio::runtime::Runtime;
+
+use crate::on_redis::{Commands, record_len};
+use crate::{ATTRIBUTE, BY_HAND, Lap, upload};
+
+/// A private cluster, and the contenders connected to it.
+pub struct OnCluster {
+    runtime: Runtime,
+    attribute: Idempotency,
+    by_hand: Commands<ClusterConnection>,
+    _cluster: RedisCluster,
+}
+
+impl OnCluster {
+    /// Starts the servers and connects.
+    pub fn start() -> Self {
+        let cluster = RedisCluster::start(3, 0).expect("redis-server is installed");
+        let runtime = Runtime::new().expect("a runtime");
+        let client = ClusterClient::new(cluster.urls()).expect("a client");
+        let connection = runtime.block_on(client.get_async_connection());
+        let connection = connection.expect("a connection");
+        let store = runtime.block_on(RedisStore::from_connection(connection.clone()));
+        let attribute = Idempotency::new(store.expect("a store"));
+        let record_len = runtime.block_on(record_len(&attribute, connection.clone()));
+        Self {
+            attribute,
+            by_hand: runtime.block_on(Commands::new(connection, record_len)),
+            runtime,
+            _cluster: cluster,
+        }
+    }
+
+    /// First calls, from so many tasks.
+    pub fn laps(&self, tasks: u32) -> Vec<Lap<'_>> {
+        let attribute = upload::lap(&self.runtime, tasks, self.attribute.clone());
+        let by_hand = upload::lap(&self.runtime, tasks, self.by_hand.clone());
+        vec![(ATTRIBUTE, attribute), (BY_HAND, by_hand)]
+    }
+}
