@@ -1,0 +1,39 @@
+//! Checks every space and prints a table; with `--long` the larger ones, too.
+
+use std::process::ExitCode;
+use std::thread::available_parallelism;
+
+use idempotence_model::{check, spaces};
+
+#[expect(clippy::print_stdout, reason = "it is what the program is for")]
+fn main() -> ExitCode {
+    println!("| space | states | depth | seconds | verdict |\n| --- | --- | --- | --- | --- |");
+    for (config, rule) in spaces::wrong().into_iter().chain(spaces::limits()) {
+        println!("{}", check(config, &[rule], &[], 1));
+    }
+    let mut spaces: Vec<_> = [
+        spaces::network(),
+        spaces::ends(),
+        spaces::releases(),
+        spaces::stores(),
+        spaces::duplicates(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if std::env::args().any(|argument| argument == "--long") {
+        spaces.extend(spaces::long());
+    }
+    let threads = available_parallelism().map_or(1, usize::from);
+    let mut holds = true;
+    for space in spaces {
+        let outcome = check(space.config, &space.rules, &space.events, threads);
+        holds &= outcome.broken.is_none() && outcome.missing.is_empty();
+        println!("{outcome}");
+    }
+    if holds {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,443 @@
+//! The configurations: where the protocol must hold, and where each mistake shows.
+
+use crate::config::{Caller, Config, Faults, OnCancel, Release, Variant};
+use crate::rules::Event::{
+    self, Duplicate, Follows, Ghost, LateCompletion, LeaseLost, SecondEffect, StrayRenewal,
+    TakenOver,
+};
+use crate::rules::Rule;
+
+/// A configuration in which the protocol holds.
+#[derive(Debug)]
+pub struct Space {
+    /// The configuration.
+    pub config: Config,
+    /// What holds in it.
+    pub rules: Vec<Rule>,
+    /// What must happen in it somewhere, or it proves nothing.
+    pub events: Vec<Event>,
+}
+
+/// Commands and replies are lost, late, or come twice; the keeper is late or on time.
+#[must_use]
+pub fn network() -> Vec<Space> {
+    vec![
+        space("replies are lost", |_| {}).reaches(&[
+            Duplicate,
+            LeaseLost,
+            Ghost,
+            LateCompletion,
+            TakenOver,
+            SecondEffect,
+        ]),
+        space("a command comes twice", |it| {
+            it.faults.resends = 0;
+            it.faults.repeats = 1;
+        })
+        .reaches(&[Duplicate, Ghost]),
+        space("renewals", |it| {
+            it.faults.resends = 0;
+            it.renewals = 1;
+        })
+        .reaches(&[Duplicate, LeaseLost, StrayRenewal, TakenOver]),
+        space("renewals on time", |it| {
+            it.renewals = 1;
+            it.punctual = true;
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, StrayRenewal]),
+        space("the store's clock is ahead", |it| {
+            it.faults = only(|faults| faults.drifts = 1);
+            it.renewals = 1;
+            it.errors = false;
+        })
+        // The store's lease may be over a tick before the holder's.
+        .without(Rule::EffectOnceWhileHeld)
+        .reaches(&[TakenOver]),
+        space("payloads", |it| it.payloads = true).reaches(&[Duplicate]),
+    ]
+}
+
+/// Processes die, futures are dropped.
+#[must_use]
+pub fn ends() -> Vec<Space> {
+    vec![
+        space("crash", |it| {
+            it.faults = only(|faults| faults.crashes = 1);
+            it.renewals = 1;
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, Ghost, SecondEffect]),
+        space("crash, effect with a row", |it| {
+            it.faults.crashes = 1;
+            it.row = true;
+        })
+        .and(Rule::EffectOnce)
+        .reaches(&[SecondEffect]),
+        space("cancel: keep", |it| {
+            it.faults.cancels = 1;
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, Ghost]),
+        space("cancel: release", |it| {
+            it.faults.cancels = 1;
+            it.errors = false;
+            it.on_cancel = OnCancel::Release;
+        })
+        .reaches(&[Duplicate, Ghost]),
+        space("cancel: finish", |it| {
+            it.callers = vec![caller(0, 2)];
+            it.faults = only(|faults| faults.cancels = 1);
+            it.on_cancel = OnCancel::Finish;
+        })
+        .reaches(&[Follows, LeaseLost]),
+        space("cancel: keep, effect elsewhere", |it| {
+            it.faults = only(|faults| faults.cancels = 1);
+            it.wire = true;
+        })
+        .and(Rule::EffectAlone)
+        .reaches(&[Duplicate, SecondEffect]),
+    ]
+}
+
+/// The other values of `release`.
+#[must_use]
+pub fn releases() -> Vec<Space> {
+    vec![
+        space("release = true", |it| {
+            it.release = Release::Always;
+            it.lease = it.ttl;
+        })
+        .reaches(&[Duplicate, Ghost, LeaseLost, SecondEffect]),
+        space("release = false, crash", |it| {
+            it.faults = only(|faults| faults.crashes = 1);
+            it.release = Release::Never;
+            it.lease = it.ttl;
+            it.renewals = 1;
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, StrayRenewal, LeaseLost]),
+    ]
+}
+
+/// The store does not keep what it was given, or does not take it.
+#[must_use]
+pub fn stores() -> Vec<Space> {
+    vec![
+        space("an operator frees the key", |it| {
+            it.faults = only(|faults| faults.forgets = 1);
+            it.renewals = 1;
+            it.errors = false;
+        })
+        .reaches(&[TakenOver, LateCompletion]),
+        space("the store loses the record", |it| {
+            it.faults = only(|faults| faults.losses = 1);
+        })
+        .reaches(&[TakenOver, LateCompletion]),
+        space("failover, awaited", |it| {
+            it.faults = only(|faults| faults.failovers = 1);
+            it.replicated = true;
+        })
+        .reaches(&[Duplicate, LeaseLost]),
+        space("a full store", |it| {
+            it.faults = only(|_| {});
+            it.full = true;
+        })
+        .reaches(&[Duplicate]),
+    ]
+}
+
+/// Duplicates in one process, and those that wait.
+#[must_use]
+pub fn duplicates() -> Vec<Space> {
+    let together = |it: &mut Config| it.callers = vec![caller(0, 1), caller(0, 1)];
+    vec![
+        space("one process", together).reaches(&[Follows, Duplicate, LeaseLost]),
+        space("one process, a future frozen", |it| {
+            together(it);
+            it.faults = only(|faults| faults.freezes = 1);
+        })
+        .reaches(&[Follows, TakenOver]),
+        space("one process, cancel: release", |it| {
+            together(it);
+            it.faults = only(|faults| faults.cancels = 1);
+            it.on_cancel = OnCancel::Release;
+        })
+        .reaches(&[Follows]),
+        space("one process, wait", |it| {
+            together(it);
+            it.faults = only(|_| {});
+            it.waits = 1;
+        })
+        .reaches(&[Follows]),
+        space("wait", |it| {
+            it.faults = only(|_| {});
+            it.waits = 1;
+        })
+        .reaches(&[Duplicate]),
+        space("wait, replies are lost", |it| {
+            it.waits = 1;
+            it.errors = false;
+        })
+        // The first of the `limits`.
+        .without(Rule::NoDuplicateOfOneself)
+        .reaches(&[Duplicate, Ghost]),
+    ]
+}
+
+/// Larger ones, for a release build and some patience.
+#[must_use]
+pub fn long() -> Vec<Space> {
+    vec![
+        space("two calls of one caller, and another", |it| {
+            it.callers = vec![caller(0, 2), caller(1, 1)];
+            it.faults = only(|_| {});
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, Ghost]),
+        space("two in one process, and another", |it| {
+            it.callers = vec![caller(0, 1), caller(1, 1), caller(0, 1)];
+            it.faults = only(|_| {});
+            it.errors = false;
+        })
+        .reaches(&[Follows, Duplicate]),
+        space("one process, renewed, a future frozen", |it| {
+            it.callers = vec![caller(0, 1), caller(0, 1)];
+            it.faults.freezes = 1;
+            it.renewals = 1;
+        })
+        .reaches(&[Follows, TakenOver]),
+        space("renewed, a reply lost, crash", |it| {
+            it.faults.crashes = 1;
+            it.renewals = 1;
+        })
+        .reaches(&[Duplicate, Ghost, StrayRenewal]),
+        space("lease of 3 ticks, renewed, a reply lost", |it| {
+            it.lease = 3;
+            it.ttl = 4;
+            it.renewals = 1;
+        })
+        .reaches(&[Duplicate, Ghost, StrayRenewal]),
+        space("a full store, renewed", |it| {
+            it.faults = only(|_| {});
+            it.full = true;
+            it.renewals = 1;
+            it.errors = false;
+        })
+        // The second of the `limits`.
+        .without(Rule::OneRunPerTtl)
+        .without(Rule::ResultStands)
+        .without(Rule::EffectOnceWhileHeld)
+        .reaches(&[Duplicate, StrayRenewal]),
+        space("three replies lost", |it| it.faults.resends = 3).reaches(&[Duplicate, Ghost]),
+        space("three callers", |it| {
+            it.callers.push(caller(2, 1));
+            it.faults = only(|_| {});
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, Ghost]),
+    ]
+}
+
+/// Each mistake, with the rule that it breaks.
+#[must_use]
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+pub fn wrong() -> Vec<(Config, Rule)> {
+    let one_then_another = |it: &mut Config| {
+        it.callers = vec![caller(0, 2), caller(1, 1)];
+    };
+    let renewed = |it: &mut Config| it.renewals = 1;
+    let on = |name, variant, rule| (plain(name).wrong(variant), rule);
+    let with = |name, variant, rule, change: &dyn Fn(&mut Config)| {
+        (plain(name).wrong(variant).with(change), rule)
+    };
+    vec![
+        on(
+            "N1 unowned remove",
+            Variant::UnownedRemove,
+            Rule::LoserChangesNothing,
+        ),
+        on(
+            "N2 unowned complete",
+            Variant::UnownedComplete,
+            Rule::LoserChangesNothing,
+        ),
+        on(
+            "N3 lease shorter than the body",
+            Variant::LeaseShorterThanBody,
+            Rule::OneBody,
+        ),
+        on(
+            "N4 own record unknown",
+            Variant::OwnRecordUnknown,
+            Rule::NoDuplicateOfOneself,
+        ),
+        on(
+            "N5 lease counted from the reply",
+            Variant::LeaseFromReply,
+            Rule::OneBody,
+        ),
+        on(
+            "N6 timeout removes by owner",
+            Variant::TimeoutRemovesByOwner,
+            Rule::ResultStands,
+        ),
+        with(
+            "N7 owner per caller",
+            Variant::OwnerPerCaller,
+            Rule::OneBody,
+            &one_then_another,
+        ),
+        on(
+            "N8 expiry apart",
+            Variant::ExpiryApart,
+            Rule::EverythingEnds,
+        ),
+        with(
+            "N9 unowned renewal",
+            Variant::UnownedRenewal,
+            Rule::LoserChangesNothing,
+            &renewed,
+        ),
+        on(
+            "N10 body outlives its lease",
+            Variant::BodyOutlivesLease,
+            Rule::OneBody,
+        ),
+        with(
+            "N11 failover, not awaited",
+            Variant::FailoverUnawaited,
+            Rule::OneBody,
+            &|it| {
+                it.faults.failovers = 1;
+            },
+        ),
+        on("N12 fail open", Variant::FailOpen, Rule::OneBody),
+        with(
+            "N13 cancel frees, effect elsewhere",
+            Variant::Right,
+            Rule::EffectAlone,
+            &|it| {
+                it.wire = true;
+                it.faults.cancels = 1;
+                it.on_cancel = OnCancel::Release;
+            },
+        ),
+        with(
+            "N14 payload ignored",
+            Variant::PayloadIgnored,
+            Rule::ReplayIsTrue,
+            &|it| {
+                it.payloads = true;
+            },
+        ),
+        with(
+            "N15 crash, effect without a row",
+            Variant::Right,
+            Rule::EffectOnce,
+            &|it| {
+                it.faults.crashes = 1;
+            },
+        ),
+        on(
+            "N16 timeout removes",
+            Variant::TimeoutRemoves,
+            Rule::EffectOnceWhileHeld,
+        ),
+        with(
+            "keeper stops with the body",
+            Variant::KeeperStopsWithBody,
+            Rule::EffectOnceWhileHeld,
+            &|it| {
+                it.renewals = 1;
+                it.punctual = true;
+            },
+        ),
+        (
+            plain("late taken believed")
+                .wrong(Variant::LateTakenBelieved)
+                .with(|it| {
+                    it.callers = vec![caller(0, 1), caller(1, 1), caller(1, 1)];
+                }),
+            Rule::RefusalIsNews,
+        ),
+        on(
+            "owner per try",
+            Variant::OwnerPerTry,
+            Rule::NoDuplicateOfOneself,
+        ),
+        (
+            plain("frozen leader awaited")
+                .wrong(Variant::FrozenLeaderAwaited)
+                .with(|it| {
+                    it.callers = vec![caller(0, 1), caller(0, 1)];
+                    it.faults.freezes = 1;
+                }),
+            Rule::EverythingEnds,
+        ),
+        with("no grace", Variant::NoGrace, Rule::OneBody, &|it| {
+            it.faults.drifts = 1;
+        }),
+    ]
+}
+
+/// What the protocol does not promise although one might think so.
+#[must_use]
+pub fn limits() -> Vec<(Config, Rule)> {
+    vec![
+        (
+            plain("wait, and a claim of its own arrives late").with(|it| it.waits = 1),
+            Rule::NoDuplicateOfOneself,
+        ),
+        (
+            plain("a full store, and a renewal arrives late").with(|it| {
+                it.faults = only(|_| {});
+                it.full = true;
+                it.renewals = 1;
+                it.ttl = 5;
+            }),
+            Rule::OneRunPerTtl,
+        ),
+    ]
+}
+
+impl Space {
+    fn reaches(mut self, events: &[Event]) -> Self {
+        self.events = events.to_vec();
+        self
+    }
+
+    fn and(mut self, rule: Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    fn without(mut self, rule: Rule) -> Self {
+        self.rules.retain(|other| *other != rule);
+        self
+    }
+}
+
+/// What the protocol promises, with two callers and one lost reply that is asked for again, unless changed.
+fn space(name: &'static str, change: impl FnOnce(&mut Config)) -> Space {
+    Space {
+        config: plain(name).with(change),
+        rules: Rule::PROMISED.to_vec(),
+        events: Vec::new(),
+    }
+}
+
+fn plain(name: &'static str) -> Config {
+    Config::new(name, 2)
+}
+
+fn caller(process: u8, calls: u8) -> Caller {
+    Caller { process, calls }
+}
+
+/// These faults, and no answer is asked for again.
+fn only(these: impl FnOnce(&mut Faults)) -> Faults {
+    let mut faults = Faults::default();
+    these(&mut faults);
+    faults
+}

@@ -1,0 +1,32 @@
+//! Each mistake is found, so the rules are not empty words.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "for those who run it with `--nocapture`"
+)]
+
+use idempotence_model::{Config, Rule, check, spaces};
+
+fn is_broken(config: Config, rule: Rule) {
+    let outcome = check(config, &[rule], &[], 1);
+    println!("{outcome}");
+    let (_, way) = outcome.broken.expect("the rule is broken");
+    for step in way {
+        println!("    {step:?}");
+    }
+}
+
+#[test]
+fn each_mistake_breaks_its_rule() {
+    for (config, rule) in spaces::wrong() {
+        is_broken(config, rule);
+    }
+}
+
+/// If one of these is mended, the page says so and the rule moves to those that hold.
+#[test]
+fn what_is_not_promised_does_happen() {
+    for (config, rule) in spaces::limits() {
+        is_broken(config, rule);
+    }
+}
