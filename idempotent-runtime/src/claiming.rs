@@ -20,6 +20,8 @@ pub(crate) struct Claiming<'a> {
     lease: &'a Arc<Lease>,
     /// The first send that may have been applied, unless its answer is conclusive.
     since: Option<Instant>,
+    /// It was sent again while an earlier send had no answer. That one may arrive after the key was found taken.
+    repeated: bool,
     /// Somebody else sees to what those who follow are told.
     handed_on: bool,
     /// Nobody else tells that the call was dropped.
@@ -41,6 +43,7 @@ impl<'a> Claiming<'a> {
         Self {
             lease,
             since: None,
+            repeated: false,
             handed_on: false,
             alone: true,
         }
@@ -51,12 +54,14 @@ impl<'a> Claiming<'a> {
         Self {
             lease,
             since,
+            repeated: false,
             handed_on: false,
             alone: false,
         }
     }
 
     pub(crate) fn send(&mut self) -> Sending<'a, Claim> {
+        self.repeated |= self.since.is_some();
         self.since.get_or_insert_with(Instant::now);
         let lease = self.lease;
         let store = lease.idempotency.store();
@@ -74,6 +79,11 @@ impl<'a> Claiming<'a> {
     /// Begins the lease; returns when it ends, which must leave time for a body.
     pub(crate) fn begun(&self) -> Option<Instant> {
         self.since.map(|since| self.lease.begin(since))
+    }
+
+    /// The record that may yet come to stand under the key, although that was found taken.
+    pub(crate) fn ghost(&self) -> Option<Bytes> {
+        self.repeated.then(|| self.lease.record.clone())
     }
 
     /// The key is this call's.
@@ -110,6 +120,7 @@ impl<'a> Claiming<'a> {
                 }
                 Err(error) => error,
             };
+            let sent = self.since;
             if error.kind() != StoreErrorKind::Unknown {
                 self.since = earlier;
             }
@@ -121,7 +132,9 @@ impl<'a> Claiming<'a> {
                     // A full store still reads: a duplicate gets its own answer.
                     let standing = lease.idempotency.store().get(lease.key());
                     match tries.once(standing).await {
+                        // An earlier send has put it: one that got no answer, or one of the client's own.
                         Ok(Some(entry)) if entry.value == lease.record => {
+                            self.since = sent;
                             answer = Ok(Claim::Claimed);
                             continue;
                         }

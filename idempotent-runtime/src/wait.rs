@@ -228,6 +228,7 @@ impl Turn {
     ) -> Result<Held, Error> {
         // The record that was found last, and when its lease ends if it is not renewed.
         let mut standing: Option<(Bytes, Instant)> = None;
+        let mut ghosts = Vec::new();
         loop {
             let mut claiming = Claiming::since(&lease, since.take());
             let conclusion = self.conclude(&mut claiming, &mut known).await;
@@ -235,7 +236,16 @@ impl Turn {
             let won = match conclusion {
                 Ok(guard) => Ok(guard),
                 Err(NotWon::Refused(error)) => return Err(error),
+                Err(NotWon::Taken(ghost))
+                    if ghosts.contains(&ghost) && self.removes(&ghost).await =>
+                {
+                    claiming.hand_on();
+                    drop(claiming);
+                    lease = lease.again();
+                    continue;
+                }
                 Err(NotWon::Taken(record)) => {
+                    ghosts.extend(claiming.ghost());
                     let error = told(&lease, &record, false);
                     let lasts = error.duplicate().map(Duplicate::retry_after);
                     standing = lasts.map(|lasts| (record.clone(), answered + lasts));
@@ -282,6 +292,13 @@ impl Turn {
                 lease = lease.again();
             }
         }
+    }
+
+    /// Removes a claim of this very call that arrived late: no body runs under it.
+    async fn removes(&self, ghost: &Bytes) -> bool {
+        let store = self.lease.idempotency.store();
+        let removal = store.remove(self.lease.key(), ghost);
+        self.tries().once(removal).await.is_ok()
     }
 
     async fn conclude(

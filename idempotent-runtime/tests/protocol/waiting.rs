@@ -331,3 +331,27 @@ async fn what_is_known_of_a_holder_is_forgotten_with_its_lease() {
     // The lease, its grace, and a try.
     assert!(begun.elapsed() < secs(13), "{:?}", begun.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_not_held_up_by_a_claim_of_its_own_that_arrived_late() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let elsewhere = Guarded::on(
+        store.inner().clone(),
+        Policy::new(secs(10)).release(Release::Always),
+    );
+    let begun = Instant::now();
+    // The first send arrives when the other call is over, and nobody knows of it any more.
+    store.next(Op::Claim, Fault::Ghost(millis(2010)));
+    let (first, second) = tokio::join!(
+        elsewhere.run(1, async {
+            sleep(millis(2000)).await;
+            Ok(())
+        }),
+        guarded.run(1, async { Ok(()) }),
+    );
+    first.unwrap();
+    second.unwrap();
+    assert!(begun.elapsed() < secs(3), "{:?}", begun.elapsed());
+    assert_eq!(store.left(), 0);
+}
