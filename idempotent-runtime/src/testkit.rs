@@ -1,5 +1,5 @@
-//! For tests: stores that fail on purpose, stores that count, a private Redis server, and the suite
-//! that every [`Store`](crate::Store) has to pass.
+//! For tests: stores that fail on purpose, stores that count, private Redis servers and a proxy, and the
+//! suite that every [`Store`](crate::Store) has to pass.
 //!
 //! Time is [`tokio::time`] everywhere in this crate, so the test clock is `tokio::time::pause()`,
 //! or `#[tokio::test(start_paused = true)]`: for everything but real servers.
@@ -13,7 +13,10 @@ mod redis;
 pub use self::counting::{CountingStore, Counts};
 pub use self::faulty::{Fault, FaultyStore};
 #[cfg(unix)]
-pub use self::redis::{Certificates, RedisCluster, RedisSentinels, RedisServer, SlotMove};
+pub use self::redis::{
+    Certificates, Direction, ProxyFault, RedisCluster, RedisProxy, RedisSentinels, RedisServer,
+    Seen, SlotMove,
+};
 #[doc(inline)]
 pub use crate::conformance;
 

@@ -2,12 +2,14 @@
 
 mod cluster;
 mod keeper;
+mod proxy;
 mod resp;
 mod sentinel;
 mod server;
 mod tls;
 
 pub use self::cluster::{RedisCluster, SlotMove};
+pub use self::proxy::{Direction, ProxyFault, RedisProxy, Seen};
 pub use self::sentinel::RedisSentinels;
 pub use self::server::RedisServer;
 pub use self::tls::Certificates;

@@ -6,6 +6,7 @@
 mod checks;
 mod connection;
 mod hints;
+mod proxied;
 mod records;
 mod refusals;
 mod servers;

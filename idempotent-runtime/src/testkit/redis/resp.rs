@@ -15,12 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn ask<S: AsRef<str>>(socket: &Path, command: &[S]) -> io::Result<Vec<String>> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut request = format!("*{}\r\n", command.len());
+    let mut request = Vec::new();
+    write!(request, "*{}\r\n", command.len())?;
     for word in command {
         let word = word.as_ref();
-        request += &format!("${}\r\n{word}\r\n", word.len());
+        write!(request, "${}\r\n{word}\r\n", word.len())?;
     }
-    stream.write_all(request.as_bytes())?;
+    stream.write_all(&request)?;
     let mut strings = Vec::new();
     read(&mut BufReader::new(stream), &mut strings)?;
     Ok(strings)

@@ -79,7 +79,7 @@ impl RedisSentinels {
     /// If they do not agree, or do not answer, within half a minute.
     pub fn master(&self) -> io::Result<&RedisServer> {
         wait_for("the sentinels to agree on a master", || {
-            self.agreed_master()
+            Ok(self.agreed_master())
         })
     }
 
@@ -101,7 +101,7 @@ impl RedisSentinels {
     /// If it is not replaced within half a minute.
     pub fn wait_for_failover(&self, old: &RedisServer) -> io::Result<&RedisServer> {
         wait_for("a master to be replaced", || {
-            let master = self.agreed_master()?;
+            let master = self.agreed_master();
             let Some(master) = master.filter(|master| master.port() != old.port()) else {
                 return Ok(None);
             };
@@ -117,7 +117,7 @@ impl RedisSentinels {
     /// If that does not happen within half a minute.
     pub fn wait_until_whole(&self) -> io::Result<()> {
         wait_for("the sentinels to find each other", || {
-            let Some(master) = self.agreed_master()? else {
+            let Some(master) = self.agreed_master() else {
                 return Ok(None);
             };
             for server in &self.servers {
@@ -135,22 +135,21 @@ impl RedisSentinels {
     }
 
     /// The master that the sentinels name, those that do not answer left aside.
-    fn agreed_master(&self) -> io::Result<Option<&RedisServer>> {
+    fn agreed_master(&self) -> Option<&RedisServer> {
         let mut agreed = None;
         for sentinel in &self.sentinels {
             let Ok(address) = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]) else {
                 continue;
             };
             if agreed.as_ref().is_some_and(|agreed| *agreed != address) {
-                return Ok(None);
+                return None;
             }
             agreed = Some(address);
         }
         let port = agreed.and_then(|address| address.last()?.parse().ok());
-        Ok(self
-            .servers
+        self.servers
             .iter()
-            .find(|server| Some(server.port()) == port))
+            .find(|server| Some(server.port()) == port)
     }
 
     fn knows_all(&self, sentinel: &RedisServer) -> io::Result<bool> {

@@ -1,6 +1,7 @@
 //! Private Redis servers, alone and together.
 
 mod cluster;
+mod proxy;
 mod sentinel;
 mod server;
 mod tls;

@@ -1,0 +1,117 @@
+//! Guarded calls through a proxy that harms one of their messages: each message, in each way.
+
+mod case;
+mod controls;
+mod way;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::testkit::{Direction, ProxyFault, Seen};
+use idempotent_runtime::{RedisStore, Store};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use self::case::{Case, Moment};
+use self::way::Way;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_harmed_message_of_a_call_breaks_no_promise() {
+    holds(Way::all(), Moment::Call).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_harmed_reconnection_breaks_no_promise() {
+    holds(Way::all(), Moment::Reconnection).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_harmed_set_up_is_told_in_time_or_overcome() {
+    holds(Way::all().take(1), Moment::SetUp).await;
+}
+
+/// Asserts that all cases of these ways hold.
+async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) {
+    let begun = Instant::now();
+    let (count, broken) = broken(ways, moment, |store| store).await;
+    eprintln!("{moment:?}: {count} cases in {:.1?}", begun.elapsed());
+    assert!(count >= 25, "{count}");
+    assert!(
+        broken.is_empty(),
+        "{} of {count}:\n{}",
+        broken.len(),
+        broken.join("\n")
+    );
+}
+
+/// How many cases there are, and what is wrong with each that does not hold.
+async fn broken<S: Store>(
+    ways: impl Iterator<Item = Way>,
+    moment: Moment,
+    make: fn(RedisStore) -> S,
+) -> (usize, Vec<String>) {
+    let mut cases = Vec::new();
+    for way in ways {
+        let clean = Case::unharmed(way, moment);
+        let seen = learn(clean, make).await;
+        for (direction, count) in [
+            (Direction::Request, seen.requests),
+            (Direction::Reply, seen.replies),
+        ] {
+            let faults = (0..count).flat_map(|index| faults(direction).map(move |f| (index, f)));
+            cases.extend(faults.map(|(index, fault)| Case {
+                harm: Some((direction, index, fault)),
+                ..clean
+            }));
+        }
+    }
+    let count = cases.len();
+    let mut running = JoinSet::new();
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    for case in cases {
+        let places = Arc::clone(&places);
+        running.spawn(async move {
+            let _place = places.acquire().await.unwrap();
+            let mut wrong = Some("the fault never struck".to_owned());
+            // On a slow machine a call may have ended before the message that was to be harmed.
+            for _ in 0..TRIES {
+                let (seen, found) = case.check(make).await;
+                if seen.struck || found.is_some() {
+                    wrong = found;
+                    break;
+                }
+            }
+            wrong.map(|wrong| format!("{case:?}: {wrong}"))
+        });
+    }
+    let broken = running.join_all().await.into_iter().flatten().collect();
+    (count, broken)
+}
+
+/// What passes when nothing is harmed: the least of several times, because a server that was slow is
+/// asked again, and what it is to remember, such as a script, it remembers from the first time.
+async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Seen {
+    let mut least: Option<Seen> = None;
+    let mut reason = None;
+    for _ in 0..if clean.way.is_long { 2 } else { TRIES } {
+        let (seen, wrong) = clean.check(make).await;
+        if wrong.is_none() && least.is_none_or(|least| seen.replies < least.replies) {
+            least = Some(seen);
+        }
+        reason = reason.or(wrong);
+    }
+    least.unwrap_or_else(|| panic!("{clean:?}: {reason:?}"))
+}
+
+const AT_ONCE: usize = 48;
+const TRIES: usize = 5;
+
+/// A delay that a later try of the same call outlasts, and one that the call does not.
+const DELAYS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(700)];
+
+fn faults(direction: Direction) -> impl Iterator<Item = ProxyFault> {
+    let delays = DELAYS.map(ProxyFault::Delay);
+    let faults = [ProxyFault::Close, ProxyFault::Silence, ProxyFault::Cut];
+    let again = (direction == Direction::Request).then_some(ProxyFault::Duplicate);
+    faults.into_iter().chain(delays).chain(again)
+}

@@ -1,0 +1,222 @@
+//! One call with one harmed message, and what must be true after it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::fingerprint::Fingerprint;
+use idempotent_runtime::store::Entry;
+use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer, Seen};
+use idempotent_runtime::{Error, Idempotency, RedisStore, Release, Store};
+use tokio::time::{sleep, timeout};
+
+use super::way::{Failure, Outcome, TTL, Way};
+use crate::servers::{PATIENCE, next};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) way: Way,
+    pub(crate) moment: Moment,
+    pub(crate) harm: Option<(Direction, usize, ProxyFault)>,
+}
+
+/// From when on the messages are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before the store connects.
+    SetUp,
+    /// Before a call whose connection was closed.
+    Reconnection,
+    /// Before a call.
+    Call,
+}
+
+/// What the handle of the harmed call waits for, before its body and after it.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
+/// Both, and room for a slow machine.
+const IN_TIME: Duration = Duration::from_secs(8);
+
+impl Case {
+    pub(crate) fn unharmed(way: Way, moment: Moment) -> Self {
+        Self {
+            way,
+            moment,
+            harm: None,
+        }
+    }
+
+    /// What passed the proxy, and what is wrong.
+    pub(crate) async fn check<S: Store>(self, make: fn(RedisStore) -> S) -> (Seen, Option<String>) {
+        let server = RedisServer::shared().unwrap();
+        let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+        let wrong = self.wrong(server, &proxy, make).await.err();
+        (proxy.seen(), wrong)
+    }
+
+    async fn wrong<S: Store>(
+        self,
+        server: &RedisServer,
+        proxy: &RedisProxy,
+        make: fn(RedisStore) -> S,
+    ) -> Result<(), String> {
+        if self.moment == Moment::SetUp {
+            self.plan(proxy);
+        }
+        let begun = Instant::now();
+        let store = match RedisStore::connect(&proxy.url()).await {
+            Ok(store) => make(store),
+            Err(_) if self.moment == Moment::SetUp => return in_time(begun),
+            Err(error) => return Err(format!("no connection: {error}")),
+        };
+        let builder = Idempotency::builder(store).deadline(DEADLINE);
+        let idempotency = builder.build().unwrap();
+        if self.moment != Moment::SetUp {
+            self.plan(proxy);
+        }
+        if self.moment == Moment::Reconnection {
+            proxy.hang_up();
+        }
+
+        let clean = RedisStore::connect(&server.url()).await.unwrap();
+        let id = next() as u64;
+        let key = format!("idem:proxied.pay:{}", Fingerprint::of(&(id,)).unwrap());
+        let (ran, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let body = async {
+            ran.fetch_add(1, Ordering::SeqCst);
+            if Stands::of(clean.get(&key).await.unwrap()) == Ok(Stands::Running) {
+                claimed.fetch_add(1, Ordering::SeqCst);
+            }
+            self.body(id, proxy).await
+        };
+        let begun = Instant::now();
+        let call = self.way.run(&idempotency, id, body);
+        let Ok(outcome) = timeout(PATIENCE, call).await else {
+            return Err("the call never ended".to_owned());
+        };
+        in_time(begun)?;
+        if matches!(self.harm, Some((_, _, ProxyFault::Silence))) {
+            // What is left to be sent would wait for the end of the silence.
+            proxy.hang_up();
+        }
+        let left = idempotency.drain(PATIENCE).await;
+        left.map_err(|left| format!("{left} pieces of work never ended"))?;
+
+        let ran = ran.into_inner();
+        if claimed.into_inner() != ran {
+            return Err("a body ran without a claim".to_owned());
+        }
+        self.check_outcome(&outcome, id, ran)?;
+        let stands = Stands::of(clean.get(&key).await.unwrap())?;
+        self.check_record(&outcome, stands)?;
+        self.check_next_call(clean, id, stands).await
+    }
+
+    fn plan(self, proxy: &RedisProxy) {
+        let (direction, index, fault) =
+            self.harm
+                .unwrap_or((Direction::Request, usize::MAX, ProxyFault::Close));
+        proxy.plan(direction, index, fault);
+    }
+
+    async fn body(self, id: u64, proxy: &RedisProxy) -> Outcome {
+        let (before, begun) = (proxy.seen().requests, Instant::now());
+        while self.way.is_long && proxy.seen().requests == before && begun.elapsed() < PATIENCE {
+            sleep(Duration::from_millis(5)).await;
+        }
+        if self.way.succeeds {
+            Ok(id)
+        } else {
+            Err(Failure::Body)
+        }
+    }
+
+    fn check_outcome(self, outcome: &Outcome, id: u64, ran: usize) -> Result<(), String> {
+        let expected = match outcome {
+            Ok(value) => self.way.succeeds && *value == id && ran == 1,
+            Err(Failure::Body) => !self.way.succeeds && ran == 1,
+            Err(Failure::Refused(Error::LeaseLost(_))) => self.way.is_long && ran == 1,
+            Err(Failure::Refused(error)) => {
+                self.harm.is_some() && error.is_unavailable() && ran == 0
+            }
+        };
+        let told = || format!("the body ran {ran} times, and the caller was told {outcome:?}");
+        expected.then_some(()).ok_or_else(told)
+    }
+
+    /// When the key is free again is the table of `release`; of a body that did not run a claim may be
+    /// left, until it expires.
+    fn check_record(self, outcome: &Outcome, stands: Stands) -> Result<(), String> {
+        let Way {
+            release, replay, ..
+        } = self.way;
+        let allowed = match outcome {
+            Err(Failure::Refused(_)) => stands != Stands::Done,
+            Ok(_) if release == Release::OnError || release == Release::Never && replay => {
+                stands == Stands::Done
+            }
+            _ if release == Release::Never => stands != Stands::Nothing,
+            Ok(_) | Err(Failure::Body) => stands == Stands::Nothing,
+        };
+        let told = || format!("after {outcome:?} the record is {stands:?}");
+        allowed.then_some(()).ok_or_else(told)
+    }
+
+    async fn check_next_call(
+        self,
+        store: RedisStore,
+        id: u64,
+        stands: Stands,
+    ) -> Result<(), String> {
+        let builder = Idempotency::builder(store).deadline(PATIENCE);
+        let idempotency = builder.build().unwrap();
+        let ran = AtomicUsize::new(0);
+        let body = async {
+            ran.fetch_add(1, Ordering::SeqCst);
+            Ok(0)
+        };
+        let outcome = self.way.run(&idempotency, id, body).await;
+        let ran = ran.into_inner() == 1;
+        let expected = match &outcome {
+            Ok(value) if ran => stands == Stands::Nothing && *value == 0,
+            Ok(value) => stands == Stands::Done && self.way.replay && *value == id,
+            Err(Failure::Refused(Error::AlreadyDone(_))) => {
+                stands == Stands::Done && !self.way.replay
+            }
+            Err(Failure::Refused(error)) => error.is_duplicate() && stands != Stands::Nothing,
+            Err(Failure::Body) => false,
+        };
+        let told = || format!("with {stands:?} the next call (ran: {ran}) was told {outcome:?}");
+        expected.then_some(()).ok_or_else(told)
+    }
+}
+
+fn in_time(begun: Instant) -> Result<(), String> {
+    let took = begun.elapsed();
+    let told = || format!("it took {took:?}");
+    (took < IN_TIME).then_some(()).ok_or_else(told)
+}
+
+/// What stands under the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stands {
+    Nothing,
+    Running,
+    Done,
+}
+
+impl Stands {
+    fn of(entry: Option<Entry>) -> Result<Self, String> {
+        let Some(Entry { value, ttl }) = entry else {
+            return Ok(Self::Nothing);
+        };
+        let ttl = ttl.ok_or("a record without an expiry")?;
+        // A ttl that is a lease has its grace.
+        if ttl > TTL + TTL / 10 {
+            return Err(format!("a record that stays for {ttl:?}"));
+        }
+        match value.get(..8) {
+            Some(b"idem1 R ") => Ok(Self::Running),
+            Some(b"idem1 D ") => Ok(Self::Done),
+            _ => Err(format!("a foreign record: {value:?}")),
+        }
+    }
+}

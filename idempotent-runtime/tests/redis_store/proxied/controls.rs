@@ -1,0 +1,95 @@
+//! Stores that are broken on purpose: the cases find them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Entry, Swap};
+use idempotent_runtime::{RedisStore, Store, StoreError};
+
+use super::broken;
+use super::case::Moment;
+use super::way::Way;
+
+/// The mistake of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    /// Takes its own record for another's, when the reply to the first try was lost.
+    OwnRecordIsTaken,
+    /// Says that a change was made when it does not know.
+    UnknownIsDone,
+    /// Says that a claim was put when it does not know.
+    UnknownIsClaimed,
+}
+
+#[derive(Debug)]
+struct Broken(RedisStore, Mistake);
+
+#[async_trait]
+impl Store for Broken {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        if self.1 == Mistake::OwnRecordIsTaken
+            && let Some(entry) = self.0.get(key).await?
+        {
+            return Ok(Claim::Taken(entry.value));
+        }
+        match self.0.claim(key, value, ttl).await {
+            Err(_) if self.1 == Mistake::UnknownIsClaimed => Ok(Claim::Claimed),
+            answer => answer,
+        }
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.swapped(self.0.replace(key, expected, value, ttl).await)
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.swapped(self.0.remove(key, expected).await)
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+}
+
+impl Broken {
+    fn swapped(&self, answer: Result<Swap, StoreError>) -> Result<Swap, StoreError> {
+        match answer {
+            Err(_) if self.1 == Mistake::UnknownIsDone => Ok(Swap::Done),
+            answer => answer,
+        }
+    }
+}
+
+/// Asserts that some case finds this, and which.
+async fn is_found(make: fn(RedisStore) -> Broken, finding: &str) {
+    let ways = Way::all().filter(|way| way.replay && way.succeeds && !way.is_long);
+    let (count, broken) = broken(ways, Moment::Call, make).await;
+    let found = broken.iter().any(|broken| broken.contains(finding));
+    assert!(found, "{} of {count}:\n{}", broken.len(), broken.join("\n"));
+    assert!(broken.len() < count, "what is not harmed holds");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_does_not_know_its_own_record_is_found() {
+    let make = |store| Broken(store, Mistake::OwnRecordIsTaken);
+    is_found(make, "InProgress").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_hopes_for_the_best_when_it_settles_is_found() {
+    let make = |store| Broken(store, Mistake::UnknownIsDone);
+    is_found(make, "the record is Running").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_hopes_for_the_best_when_it_claims_is_found() {
+    let make = |store| Broken(store, Mistake::UnknownIsClaimed);
+    is_found(make, "without a claim").await;
+}

@@ -1,0 +1,82 @@
+//! The ways in which a call may be made and end.
+
+use std::time::Duration;
+
+use idempotent_runtime::{Error, GuardedCall, Idempotency, Release};
+
+/// Policy and outcome of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) release: Release,
+    pub(crate) replay: bool,
+    pub(crate) succeeds: bool,
+    /// Long enough to be renewed.
+    pub(crate) is_long: bool,
+}
+
+/// How a call fails.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(Error),
+    Body,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+pub(crate) type Outcome = Result<u64, Failure>;
+
+pub(crate) const TTL: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(6);
+/// Renewed after a second.
+const SHORT_LEASE: Duration = Duration::from_secs(3);
+
+impl Way {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        [
+            (Release::Always, false, false),
+            (Release::OnError, false, false),
+            (Release::OnError, true, false),
+            (Release::OnError, true, true),
+            (Release::Never, false, false),
+            (Release::Never, true, false),
+        ]
+        .into_iter()
+        .flat_map(|(release, replay, is_long)| {
+            [true, false].map(|succeeds| Self {
+                release,
+                replay,
+                succeeds,
+                is_long,
+            })
+        })
+    }
+
+    /// Runs `body` under this policy.
+    pub(crate) async fn run(
+        self,
+        idempotency: &Idempotency,
+        id: u64,
+        body: impl Future<Output = Outcome>,
+    ) -> Outcome {
+        let call = self.call(idempotency, id);
+        if self.replay {
+            call.replay().run(body).await
+        } else {
+            call.run(body).await
+        }
+    }
+
+    fn call(self, idempotency: &Idempotency, id: u64) -> GuardedCall {
+        let call = idempotency.call("proxied.pay").key(&id);
+        let call = call.ttl(TTL).release(self.release);
+        match self.release {
+            Release::OnError if self.is_long => call.lease(SHORT_LEASE),
+            Release::OnError => call.lease(LEASE),
+            _ => call,
+        }
+    }
+}
