@@ -70,7 +70,8 @@ impl Idempotency {
     }
 
     /// A handle on the store that `url` names: `memory:`, or with the feature `redis`
-    /// `redis://[user:password@]host[:port][/database]`.
+    /// `redis://[user:password@]host[:port][/database]` and the other URLs of `RedisStore::connect`, for
+    /// clusters, sentinels, sockets and TLS.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -97,7 +98,7 @@ impl Idempotency {
         match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
             "memory" if url == "memory:" => Ok(Self::new(MemoryStore::new())),
             #[cfg(feature = "redis")]
-            "redis" | "rediss" | "redis+unix" | "unix" => {
+            scheme if is_redis(scheme) => {
                 match crate::store::redis::RedisStore::connect(url).await {
                     Ok(store) => Ok(Self::new(store)),
                     Err(error) => Err(SetupError::caused(
@@ -107,7 +108,7 @@ impl Idempotency {
                 }
             }
             #[cfg(not(feature = "redis"))]
-            "redis" | "rediss" | "redis+unix" | "unix" => Err(SetupError::new(
+            scheme if is_redis(scheme) => Err(SetupError::new(
                 "a Redis URL needs the feature `redis` of the crate `idempotence`",
             )),
             _ => Err(SetupError::new(
@@ -227,6 +228,13 @@ impl fmt::Debug for Idempotency {
             .field("keeping", &self.0.keeping)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether the Redis store is to say what it makes of the URL.
+fn is_redis(scheme: &str) -> bool {
+    ["redis", "valkey", "unix"]
+        .into_iter()
+        .any(|name| scheme.starts_with(name))
 }
 
 static INSTALLED: OnceLock<Idempotency> = OnceLock::new();

@@ -1,18 +1,23 @@
 //! Records in Redis, or in a server that speaks its protocol, such as Valkey.
 
+mod cluster;
 mod connection;
 mod failure;
 mod listener;
 mod script;
+mod sentinel;
 mod server;
+mod tls;
+mod topology;
+mod url;
 
-use std::any::TypeId;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
-use ::redis::{Client, FromRedisValue, RedisError, Value, cmd, pipe};
+use ::redis::{FromRedisValue, RedisError, Value, cmd};
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -22,7 +27,8 @@ pub use ::redis;
 
 use self::failure::Failure;
 use self::listener::Listener;
-use self::script::{CLAIM, REMOVE, REPLACE, Script};
+use self::script::{CLAIM, READ, REMOVE, REPLACE, Script};
+use self::topology::Topology;
 use super::{Claim, Entry, Store, StoreError, Swap};
 
 pub use self::connection::RedisConnection;
@@ -34,10 +40,11 @@ pub use self::server::RedisOptions;
 /// Works from Redis 2.6.12 on, and with Valkey. A clone shares the connection.
 ///
 /// The user of an ACL needs, on the keys of the prefix, `+set +get +pttl +pexpire +del +evalsha
-/// +eval`, and `+info` for the checks at [`connect`](Self::connect). With `+publish +subscribe
-/// +unsubscribe` and the channels of the prefix, such as `&idem:*`, calls that wait for a key are
-/// woken when it is settled; without, they find out by asking again (and the server notes what it
-/// refused in its `ACL LOG`).
+/// +eval`, and `+info` for the checks at [`connect`](Self::connect); behind sentinels also `+role`,
+/// and in a cluster, on each node, `+cluster|slots +ping +asking`. The user of a sentinel needs
+/// `+sentinel|get-master-addr-by-name`. With `+publish +subscribe +unsubscribe` and the channels of
+/// the prefix, such as `&idem:*`, calls that wait for a key are woken when it is settled; without,
+/// they find out by asking again (and the server notes what it refused in its `ACL LOG`).
 ///
 /// Expiry is decided by the server's clock. Records are as durable as the server is set up to be:
 /// without an append-only file a restart forgets them, and a fail-over may forget the latest.
@@ -52,12 +59,24 @@ pub struct RedisStore<C = RedisConnection> {
 }
 
 impl RedisStore {
-    /// Connects to the server at `url`, such as `redis://user:password@host:6379/0`.
+    /// Connects to the Redis at `url`:
     ///
-    /// The connection is shared by all calls, and is made anew when it breaks. A server that may
-    /// evict keys is refused, because an evicted claim lets a second call run; a cache server can
-    /// be used all the same with `?allow_eviction=true`. Costs the connection's handshake and one
-    /// round trip.
+    /// * `redis://user:password@host:6379/0`, one server, and `redis+unix:///path?user=…&pass=…&db=0`;
+    /// * `redis-cluster://user:password@host,host:6379`, a cluster, found by any of these nodes;
+    /// * `redis-sentinel://user:password@host,host:26379/master/0`, the server that sentinels call
+    ///   `master`; they have credentials of their own, `?sentinel_user=…&sentinel_pass=…`, or none;
+    /// * `rediss://`, `rediss-cluster://` and `rediss-sentinel://`, the same by TLS, with the feature
+    ///   `redis-rustls` or `redis-native-tls`; with both it is rustls. The names that a cluster or
+    ///   sentinels announce must be those of the certificates.
+    ///
+    /// Ports may be left out, IPv6 addresses are in brackets, and `@ : / ? # %` in names and passwords
+    /// are percent-encoded. The option `?protocol=3` speaks RESP3.
+    ///
+    /// The connection is shared by all calls, and made anew when it breaks, when its server became a
+    /// replica, and when a reply that a caller gave up waiting for is overdue for another second. A
+    /// server that may evict keys is refused, because an evicted claim lets a second call run; a cache
+    /// server can be used all the same with `?allow_eviction=true`. Costs the connection's handshake
+    /// and one round trip; behind sentinels also a connection to one of them and two round trips.
     ///
     /// The first call that waits for a key opens a second connection, to listen; it is shared, too,
     /// and ends with the last clone of the store. To listen costs one round trip on it, and none for
@@ -65,8 +84,9 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// Within five seconds, if the URL makes no sense, the server is not reached, refuses the
-    /// credentials, or may evict keys. The text never contains the password.
+    /// Within five seconds, if the URL makes no sense or needs a feature that this build has not, the
+    /// server is not reached, refuses the credentials, or may evict keys. The text never contains the
+    /// password.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         RedisOptions::default().connect(url).await
     }
@@ -76,8 +96,8 @@ impl RedisStore {
         RedisOptions::default()
     }
 
-    fn listening_by(self, client: Client) -> Self {
-        let listener = Some(Arc::new(Listener::new(client)));
+    fn listening_to(self, topology: Arc<Topology>) -> Self {
+        let listener = Some(Arc::new(Listener::new(topology)));
         Self { listener, ..self }
     }
 }
@@ -88,8 +108,7 @@ where
 {
     /// Makes a store on a connection of the caller's own.
     ///
-    /// Give it one that heals itself, such as a cluster's, or a [`RedisConnection`] on a client with
-    /// certificates: a plain [`MultiplexedConnection`] fails for ever once it broke. Performs the
+    /// Give it one that heals itself, such as a [`RedisConnection`] on a client of your own: a plain [`MultiplexedConnection`] fails for ever once it broke. Performs the
     /// checks of [`connect`](RedisStore::connect), on every node of a cluster. Costs one round trip.
     ///
     /// A cluster's client, and any that this crate does not know, may send a command twice by
@@ -104,10 +123,11 @@ where
     }
 
     fn new(connection: C, native_claim: bool) -> Self {
-        let client = TypeId::of::<C>();
-        let sends_once = client == TypeId::of::<RedisConnection>()
-            || client == TypeId::of::<ConnectionManager>()
-            || client == TypeId::of::<MultiplexedConnection>();
+        let client: &dyn Any = &connection;
+        let sends_once = match client.downcast_ref::<RedisConnection>() {
+            Some(connection) => connection.sends_once(),
+            None => client.is::<ConnectionManager>() || client.is::<MultiplexedConnection>(),
+        };
         Self {
             connection,
             native_claim,
@@ -224,15 +244,9 @@ where
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let mut connection = self.connection.clone();
-        let (value, left): (Option<Vec<u8>>, i64) = pipe()
-            .get(key)
-            .pttl(key)
-            .query_async(&mut connection)
-            .await
-            .map_err(|error| self.failure.of(error))?;
-        // The key may expire between the two: then there is a value, and -2 for what is left of it.
-        Ok(value.filter(|_| left != -2).map(|value| Entry {
+        let reply = self.run(&READ, key, &[]).await?;
+        let (value, left): (Option<Vec<u8>>, i64) = self.read(reply)?;
+        Ok(value.map(|value| Entry {
             value: value.into(),
             ttl: u64::try_from(left).ok().map(Duration::from_millis),
         }))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use idempotent_runtime::store::redis::redis::cmd;
 use idempotent_runtime::testkit::RedisServer;
-use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Idempotency, RedisStore, Store, StoreErrorKind};
 
 use crate::servers::{
     TTL, VALUE, by_script, chain, claims_natively, connection_to, kind, send, shared, url_of_user,
@@ -109,6 +109,37 @@ async fn a_server_that_is_away_or_silent_is_told_in_time() {
         let text = chain(&error);
         assert!(text.contains(&address), "{text}");
     }
+}
+
+#[tokio::test]
+async fn every_url_of_redis_is_one_of_a_handle() {
+    let server = RedisServer::start().unwrap();
+    Idempotency::from_url(&server.url()).await.unwrap();
+    Idempotency::from_url(&server.unix_url()).await.unwrap();
+    for (url, told) in [
+        ("redis-cluster://127.0.0.1:1", "the cluster of 127.0.0.1:1"),
+        (
+            "redis-sentinel://127.0.0.1:1/m",
+            "the master `m` of the sentinels 127.0.0.1:1",
+        ),
+        ("redis-sentinel://127.0.0.1:1", "names no master"),
+        ("redis+cluster://127.0.0.1:1", "`redis-cluster://`"),
+        ("rediss://127.0.0.1:1#insecure", "root_certificates"),
+        ("rediss-cluster://127.0.0.1:1", ""),
+        ("rediss-sentinel://127.0.0.1:1/m", ""),
+    ] {
+        let error = Idempotency::from_url(url).await.unwrap_err();
+        let text = chain(&error);
+        assert!(text.contains("cannot use the Redis"), "{text}");
+        assert!(text.contains(told), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_told() {
+    let server = RedisServer::start().unwrap();
+    let error = RedisStore::connect(&format!("{}/99", server.url())).await;
+    assert_eq!(kind(error), StoreErrorKind::Misconfigured);
 }
 
 #[tokio::test]

@@ -4,12 +4,18 @@
 //! The Redis store, on private servers.
 
 mod checks;
+mod cluster;
 mod connection;
 mod hints;
+mod load;
 mod proxied;
 mod records;
 mod refusals;
+mod sentinels;
 mod servers;
+mod socket;
+#[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
+mod tls;
 mod waiting;
 
 use crate::servers::{connection_to, shared, shared_by_script};

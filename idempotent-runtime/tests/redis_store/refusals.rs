@@ -1,13 +1,15 @@
 //! What the server refuses, and what the store makes of it.
 
-use idempotent_runtime::store::redis::redis::cmd;
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::store::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 
 use crate::servers::{
-    DONE, TTL, VALUE, by_script, claims_natively, key, kind, next, send, shared, shared_by_script,
-    url_of_user,
+    DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, by_script, chain, claims_natively,
+    key, kind, next, send, shared, shared_by_script, url_of_user,
 };
 
 #[tokio::test]
@@ -80,24 +82,12 @@ async fn commands_that_the_user_may_not_send_are_a_misconfiguration() {
 async fn the_documented_permissions_are_enough() {
     let server = RedisServer::shared().unwrap();
     let user = format!("least{}", next());
-    let rules = "on >s3cret ~least:* +set +get +pttl +pexpire +del +evalsha +eval +info";
-    let rules: Vec<_> = rules.split(' ').collect();
-    send(server, cmd("ACL").arg("SETUSER").arg(&user).arg(&rules)).await;
+    add_user(server, &user, LEAST).await;
     let store = RedisStore::connect(&url_of_user(server, &user))
         .await
         .unwrap();
     assert!(claims_natively(&store));
-    let key = format!("least:{}", key());
-    assert_eq!(
-        store.claim(&key, &VALUE, TTL).await.unwrap(),
-        Claim::Claimed
-    );
-    for value in [VALUE, DONE] {
-        let swap = store.replace(&key, &VALUE, &value, TTL).await.unwrap();
-        assert_eq!(swap, Swap::Done);
-    }
-    assert_eq!(store.get(&key).await.unwrap().unwrap().value, DONE);
-    assert_eq!(store.remove(&key, &DONE).await.unwrap(), Swap::Done);
+    assert_works(&store).await;
 }
 
 #[tokio::test]
@@ -143,4 +133,76 @@ async fn assert_misconfigured(store: &RedisStore, key: &str) {
     assert_eq!(kind(renewal), misconfigured);
     assert_eq!(kind(store.remove(key, &VALUE).await), misconfigured);
     assert_eq!(kind(store.get(key).await), misconfigured);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_loads_its_records_is_waited_for() {
+    let slow = [
+        "--key-load-delay",
+        "500",
+        "--loading-process-events-interval-bytes",
+        "1024",
+    ];
+    let server = RedisServer::start_with(slow).unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    let many = "for i = 1, 1000 do redis.call('SET', 'record' .. i, 'value') end";
+    send(&server, cmd("EVAL").arg(many).arg(0)).await;
+    send(&server, &cmd("SAVE")).await;
+    let mut told = Vec::new();
+    std::thread::scope(|scope| {
+        let restart = scope.spawn(|| server.restart().unwrap());
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| {
+            runtime.block_on(async {
+                while !restart.is_finished() {
+                    if let Err(error) = store.replace("key", &VALUE, &VALUE, TTL).await {
+                        told.push((error.kind(), chain(&error)));
+                    }
+                }
+            });
+        });
+    });
+    let loading = told.iter().find(|(_, text)| text.contains("loading"));
+    assert_eq!(loading.unwrap().0, StoreErrorKind::NotApplied);
+    let odd =
+        |(kind, _): &&_| ![StoreErrorKind::NotApplied, StoreErrorKind::Unknown].contains(kind);
+    assert_eq!(told.iter().find(odd), None);
+    let swap = store.replace("key", &VALUE, &DONE, TTL).await.unwrap();
+    assert_eq!(swap, Swap::Done);
+}
+
+#[tokio::test]
+async fn a_user_who_is_locked_out_is_told_so_and_does_not_knock_with_every_call() {
+    let server = RedisServer::start().unwrap();
+    add_user(&server, "shop", "on >s3cret ~* +@all").await;
+    let store = RedisStore::connect(&url_of_user(&server, "shop"))
+        .await
+        .unwrap();
+    send(&server, cmd("ACL").arg("DELUSER").arg("shop")).await;
+    let connections = async || -> u64 {
+        let stats: String =
+            from_redis_value(send(&server, cmd("INFO").arg("stats")).await).unwrap();
+        let count = stats.split("total_connections_received:").nth(1).unwrap();
+        count.lines().next().unwrap().parse().unwrap()
+    };
+    // The connection ends with the user.
+    while kind(store.get("key").await) != StoreErrorKind::Misconfigured {}
+    let (begun, before) = (Instant::now(), connections().await);
+    let mut calls = 0_u32;
+    while begun.elapsed() < Duration::from_millis(500) {
+        assert_eq!(kind(store.get("key").await), StoreErrorKind::Misconfigured);
+        calls += 1;
+    }
+    let tries = connections().await - before;
+    assert!(
+        calls > 100 && tries <= 10,
+        "{tries} connections for {calls} calls"
+    );
+
+    add_user(&server, "shop", "on >s3cret ~* +@all").await;
+    let deadline = Instant::now() + PATIENCE;
+    while store.get("key").await.is_err() {
+        assert!(Instant::now() < deadline);
+    }
 }

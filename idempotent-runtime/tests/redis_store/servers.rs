@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use idempotent_runtime::store::redis::redis::{self, Client, Value, cmd};
+use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::RedisServer;
-use idempotent_runtime::{RedisStore, StoreError, StoreErrorKind};
+use idempotent_runtime::{RedisOptions, RedisStore, Store, StoreError, StoreErrorKind};
 
 pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const DONE: Bytes = Bytes::from_static(b"done");
@@ -81,7 +82,8 @@ pub(crate) fn key() -> String {
 }
 
 pub(crate) async fn connection_to(server: &RedisServer) -> redis::aio::MultiplexedConnection {
-    let client = Client::open(server.url()).unwrap();
+    // By the socket, because that needs no certificates.
+    let client = Client::open(server.unix_url()).unwrap();
     client.get_multiplexed_async_connection().await.unwrap()
 }
 
@@ -105,6 +107,63 @@ where
         assert!(Instant::now() < deadline, "{answer:?}");
         tokio::task::yield_now().await;
     }
+}
+
+/// Asks all servers until one connection to any of them listens to `key`.
+pub(crate) async fn is_listened_to(servers: &[RedisServer], key: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut connections = Vec::new();
+    for server in servers {
+        connections.push(connection_to(server).await);
+    }
+    loop {
+        let mut listening = 0;
+        for connection in &mut connections {
+            let answer: (String, u32) = listening_to(key).query_async(connection).await.unwrap();
+            listening += answer.1;
+        }
+        if listening == 1 {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{listening} listen to {key}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// On a busy machine sentinels may be at odds, or a handshake may take too long.
+pub(crate) async fn connected_by(options: &RedisOptions, url: &str) -> RedisStore {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match options.clone().connect(url).await {
+            Ok(store) => return store,
+            Err(error) => assert!(Instant::now() < deadline, "{}", chain(&error)),
+        }
+    }
+}
+
+/// Has a record claimed, renewed, settled and removed.
+pub(crate) async fn assert_works(store: &RedisStore) {
+    let key = key();
+    assert_eq!(
+        store.claim(&key, &VALUE, TTL).await.unwrap(),
+        Claim::Claimed
+    );
+    for value in [VALUE, DONE] {
+        let swap = store.replace(&key, &VALUE, &value, TTL).await.unwrap();
+        assert_eq!(swap, Swap::Done);
+    }
+    assert_eq!(store.get(&key).await.unwrap().unwrap().value, DONE);
+    assert_eq!(store.remove(&key, &DONE).await.unwrap(), Swap::Done);
+}
+
+/// A user who has what the documentation says, and nothing else.
+pub(crate) const LEAST: &str =
+    "on >s3cret ~redis_store:* +set +get +pttl +pexpire +del +evalsha +eval +info";
+
+/// Makes a user on this server.
+pub(crate) async fn add_user(server: &RedisServer, user: &str, rules: &str) {
+    let rules: Vec<_> = rules.split(' ').collect();
+    send(server, cmd("ACL").arg("SETUSER").arg(user).arg(&rules)).await;
 }
 
 /// How many connections listen to `key`.

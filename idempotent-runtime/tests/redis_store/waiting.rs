@@ -4,16 +4,12 @@ use std::time::{Duration, Instant};
 
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::testkit::RedisServer;
-use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore};
+use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore, Store};
 use tokio::sync::oneshot;
 
-use crate::servers::{PATIENCE, TTL, becomes, listening_to};
+use crate::servers::{PATIENCE, TTL, is_listened_to};
 
 const ROUNDS: u32 = 20;
-
-async fn handle(server: &RedisServer) -> Idempotency {
-    Idempotency::new(RedisStore::connect(&server.url()).await.unwrap())
-}
 
 fn pay(idempotency: &Idempotency, round: u32) -> GuardedCall {
     let call = idempotency.call("orders.pay").key(&round);
@@ -23,7 +19,26 @@ fn pay(idempotency: &Idempotency, round: u32) -> GuardedCall {
 #[tokio::test]
 async fn who_waits_has_the_result_sooner_than_the_store_would_be_asked_again() {
     let server = RedisServer::start().unwrap();
-    let (here, there) = (handle(&server).await, handle(&server).await);
+    let here = RedisStore::connect(&server.url()).await.unwrap();
+    let there = RedisStore::connect(&server.url()).await.unwrap();
+    who_waits_is_woken(here, there, &[server]).await;
+}
+
+/// Calls on two stores that meet on these servers.
+pub(crate) async fn who_waits_is_woken(
+    here: RedisStore,
+    there: RedisStore,
+    servers: &[RedisServer],
+) {
+    // A slow machine may not have the connection for hints in time; the next listener tries again.
+    let deadline = Instant::now() + PATIENCE;
+    let _listening = loop {
+        if let Some(listening) = there.changed("idem:first").await {
+            break listening;
+        }
+        assert!(Instant::now() < deadline, "there are no hints");
+    };
+    let (here, there) = (Idempotency::new(here), Idempotency::new(there));
     let mut latencies = Vec::new();
     for round in 0..ROUNDS {
         let (runs, begun) = oneshot::channel();
@@ -42,7 +57,7 @@ async fn who_waits_has_the_result_sooner_than_the_store_would_be_asked_again() {
             (result.unwrap(), Instant::now())
         });
         let key = format!("idem:orders.pay:{}", Fingerprint::of(&(round,)).unwrap());
-        becomes(&server, &listening_to(&key), (key.clone(), 1)).await;
+        is_listened_to(servers, &key).await;
 
         let ended = Instant::now();
         end.send(()).unwrap();
@@ -57,5 +72,5 @@ async fn who_waits_has_the_result_sooner_than_the_store_would_be_asked_again() {
         "from the end of the body to its duplicate: {least:?} to {most:?}, median {median:?}"
     );
     // Without a hint the store is asked again after 100 ms at least.
-    assert!(median < Duration::from_millis(20), "{median:?}");
+    assert!(median < Duration::from_millis(50), "{median:?}");
 }

@@ -1,32 +1,39 @@
 //! A connection that is made anew when it broke.
 
 use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ::redis::aio::{ConnectionLike, MultiplexedConnection};
+use ::redis::aio::ConnectionLike;
 use ::redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult,
-    ServerErrorKind, Value,
+    Arg, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind,
+    Value, cmd,
 };
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::{self, BoxFuture, Shared};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
-/// A connection to one server, shared by all clones, and made anew by the next command after it
-/// broke.
+use super::topology::{Link, Topology, in_time};
+
+/// A connection to one server, to the master that sentinels watch over, or to a cluster. It is shared
+/// by all clones, and made anew by the next command after it broke.
 ///
-/// A command is never sent twice, and waits for its reply as long as its caller does. In two things this differs from the client's own
-/// [`ConnectionManager`](::redis::aio::ConnectionManager): a reconnection that was refused, by a
-/// password that was wrong for a moment or by too many clients, is tried again; and a server that
-/// became a replica is left, so that an address that moved to the new primary is followed.
+/// A command waits for its reply as long as its caller does, and is never sent twice, but to a
+/// cluster, whose client follows redirections and repeats what was lost. In three things this
+/// differs from the client's own [`ConnectionManager`](::redis::aio::ConnectionManager): a
+/// reconnection that was refused, by a password that was wrong for a moment or by too many clients,
+/// is tried again, ten times a second at most; a server that became a replica is left, so that an
+/// address that moved to the new primary is followed; and where a caller gave up waiting for a reply,
+/// a question of our own follows, and a connection on which that is not answered within a second is
+/// given up.
 #[derive(Clone)]
 pub struct RedisConnection {
-    shared: Arc<Server>,
+    shared: Arc<Inner>,
 }
 
-struct Server {
-    client: Client,
+struct Inner {
+    topology: Arc<Topology>,
     current: Mutex<Current>,
 }
 
@@ -34,20 +41,39 @@ struct Server {
 struct Current {
     number: u64,
     connection: Option<Connecting>,
+    /// Until then, a connection that failed is not tried again.
+    again: Option<Instant>,
+    doubts: Option<JoinHandle<()>>,
 }
 
-type Connecting = Shared<BoxFuture<'static, RedisResult<MultiplexedConnection>>>;
+type Connecting = Shared<BoxFuture<'static, RedisResult<Link>>>;
 
 impl RedisConnection {
-    /// Makes a connection that connects with the first command.
+    /// Makes a connection to one server, which connects with the first command.
     pub fn new(client: Client) -> Self {
+        Self::to(Arc::new(Topology::Server(client)))
+    }
+
+    pub(super) fn to(topology: Arc<Topology>) -> Self {
         let current = Mutex::new(Current {
             number: 0,
             connection: None,
+            again: None,
+            doubts: None,
         });
         Self {
-            shared: Arc::new(Server { client, current }),
+            shared: Arc::new(Inner { topology, current }),
         }
+    }
+
+    /// Connects now: what is wrong with the connection is not to be taken for the answer to a command.
+    pub(super) async fn connect(&self) -> RedisResult<()> {
+        self.get().1.await.map(drop)
+    }
+
+    /// Whether an error is about the only time that a command was sent.
+    pub(super) fn sends_once(&self) -> bool {
+        !matches!(*self.shared.topology, Topology::Cluster(_))
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
@@ -57,16 +83,16 @@ impl RedisConnection {
 
     fn get(&self) -> (u64, Connecting) {
         let mut current = self.current();
-        if let Some(connection) = &current.connection {
+        let tired = current.again.is_some_and(|again| again <= Instant::now());
+        if let (Some(connection), false) = (&current.connection, tired) {
             return (current.number, connection.clone());
         }
-        let client = self.shared.client.clone();
+        let topology = Arc::clone(&self.shared.topology);
         // Shared, so that the callers who wait for it fail together instead of one after another.
-        let connection = async move { connect(&client).await }.boxed().shared();
+        let connection = async move { topology.connect().await }.boxed().shared();
         // In a task, so that it goes on when the caller who began it is dropped.
         tokio::spawn(connection.clone().map(drop));
-        current.number += 1;
-        current.connection = Some(connection.clone());
+        current.set(Some(connection.clone()));
         (current.number, connection)
     }
 
@@ -74,45 +100,143 @@ impl RedisConnection {
     fn forget(&self, number: u64) {
         let mut current = self.current();
         if current.number == number {
-            current.connection = None;
+            current.set(None);
+        }
+    }
+
+    /// Has the failure of a connection hold for a moment: whoever is refused is not to knock with
+    /// every command.
+    fn rest(&self, number: u64) {
+        let mut current = self.current();
+        if current.number == number && current.again.is_none() {
+            current.again = Some(Instant::now() + REST);
         }
     }
 
     async fn send<T>(
         &self,
-        send: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+        cmd: Option<&Cmd>,
+        send: impl AsyncFnOnce(&mut Link) -> RedisResult<T>,
     ) -> RedisResult<T> {
         let (number, connection) = self.get();
-        let connected = connection.await.inspect_err(|_| self.forget(number))?;
-        let reply = send(connected).await;
-        reply.inspect_err(|error| {
-            if is_over(error) {
-                self.forget(number);
-            }
-        })
+        let mut link = connection.await.inspect_err(|_| self.rest(number))?;
+        let mut call = Call {
+            connection: self,
+            number,
+            cmd,
+            answered: false,
+        };
+        let reply = send(&mut link).await;
+        call.answered = match (&link, &reply) {
+            (Link::Server(_), _) | (_, Ok(_)) => true,
+            // The client may have lost the node, the whole cluster, or the runtime that it ran on.
+            (Link::Cluster(_), Err(error)) => is_answer(error),
+        };
+        if let (Link::Server(_), Err(error)) = (&link, &reply)
+            && is_over(error)
+        {
+            self.forget(number);
+        }
+        reply
+    }
+
+    /// Sees to it that a connection is left that does not answer any more.
+    fn doubt(&self, number: u64, question: Cmd) {
+        let mut current = self.current();
+        let doubted = current
+            .doubts
+            .as_ref()
+            .is_some_and(|task| !task.is_finished());
+        if current.number != number || doubted {
+            return;
+        }
+        let link = current.connection.clone().and_then(FutureExt::now_or_never);
+        if let (Ok(runtime), Some(Ok(link))) = (Handle::try_current(), link) {
+            let doubting = self.clone().examine(number, link, question);
+            current.doubts = Some(runtime.spawn(doubting));
+        }
+    }
+
+    async fn examine(self, number: u64, mut link: Link, question: Cmd) {
+        if answers(&mut link, &question).await {
+            return;
+        }
+        if let Link::Server(_) = link {
+            return self.forget(number);
+        }
+        // Other nodes may be well: they are left only for a connection that can do more, or when
+        // there is nobody at all.
+        let Ok(mut link) = self.shared.topology.connect().await else {
+            return self.forget(number);
+        };
+        if answers(&mut link, &question).await {
+            self.replace(number, link);
+        }
+    }
+
+    fn replace(&self, number: u64, link: Link) {
+        let mut current = self.current();
+        if current.number == number {
+            let connection = future::ready(Ok(link)).boxed().shared();
+            current.set(Some(connection));
+        }
     }
 }
 
-/// A call that meets an outage is to fail within its own deadline, which is a second unless told
-/// otherwise.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+impl Current {
+    fn set(&mut self, connection: Option<Connecting>) {
+        self.number += 1;
+        self.connection = connection;
+        self.again = None;
+    }
+}
 
-async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_TIMEOUT))
-        // The deadline of a command is its caller's: a second timer for each would be a twentieth of
-        // what it costs.
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(1024);
-    let connecting = client.get_multiplexed_async_connection_with_config(&config);
-    connecting.await.map_err(|error| {
-        if error.is_io_error() {
-            // Whatever it was, a time-out included: the command was not sent, and this says so.
-            RedisError::from(io::Error::new(io::ErrorKind::ConnectionRefused, error))
-        } else {
-            error
+/// How long a connection that failed is not tried again.
+const REST: Duration = Duration::from_millis(100);
+
+/// After this long without any reply a server is taken for gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A command on its way. If it is dropped without an answer, the connection is in doubt.
+struct Call<'a> {
+    connection: &'a RedisConnection,
+    number: u64,
+    cmd: Option<&'a Cmd>,
+    answered: bool,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.connection.doubt(self.number, question(self.cmd));
         }
-    })
+    }
+}
+
+/// What is asked of those who owe the answer to `command`: of its key, so that in a cluster the same
+/// node is asked.
+fn question(command: Option<&Cmd>) -> Cmd {
+    let mut args = command.into_iter().flat_map(Cmd::args_iter);
+    let key = match args.next() {
+        Some(Arg::Simple(b"EVALSHA" | b"EVAL")) => args.nth(2),
+        _ => args.next(),
+    };
+    match key {
+        Some(Arg::Simple(key)) => cmd("PTTL").arg(key).clone(),
+        _ => cmd("PING"),
+    }
+}
+
+/// Whether there is a reply in time, of whatever kind.
+async fn answers(link: &mut Link, question: &Cmd) -> bool {
+    match in_time(PATIENCE, link.command(question)).await {
+        Ok(_) => true,
+        Err(error) => is_answer(&error) && !error.is_cluster_error(),
+    }
+}
+
+fn is_answer(error: &RedisError) -> bool {
+    error.clone().into_server_errors().is_some()
 }
 
 /// Whether nothing good can come from this connection any more.
@@ -126,7 +250,7 @@ fn is_over(error: &RedisError) -> bool {
 
 impl ConnectionLike for RedisConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.send(async move |mut connection| connection.send_packed_command(cmd).await)
+        self.send(Some(cmd), async move |link| link.command(cmd).await)
             .boxed()
     }
 
@@ -136,25 +260,39 @@ impl ConnectionLike for RedisConnection {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        self.send(async move |mut connection| {
-            let replies = connection.send_packed_commands(pipeline, offset, count);
-            replies.await
-        })
-        .boxed()
+        let replies = async move |link: &mut Link| link.pipeline(pipeline, offset, count).await;
+        self.send(pipeline.cmd_iter().next(), replies).boxed()
     }
 
     fn get_db(&self) -> i64 {
-        self.shared
-            .client
-            .get_connection_info()
-            .redis_settings()
-            .db()
+        self.shared.topology.db()
     }
 }
 
 impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = self.shared.client.get_connection_info().addr();
-        write!(f, "RedisConnection({server})")
+        write!(f, "RedisConnection({})", self.shared.topology)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_is_about_the_key_of_the_command() {
+        let asked = |command: &Cmd| question(Some(command)).get_packed_command();
+        let expected = cmd("PTTL").arg("key").get_packed_command();
+        for command in [
+            cmd("SET").arg("key").arg("value"),
+            cmd("GET").arg("key"),
+            cmd("EVALSHA").arg("hash").arg(1).arg("key").arg("value"),
+            cmd("EVAL").arg("return").arg(1).arg("key"),
+        ] {
+            assert_eq!(asked(command), expected);
+        }
+        let ping = cmd("PING").get_packed_command();
+        assert_eq!(asked(&cmd("INFO")), ping);
+        assert_eq!(question(None).get_packed_command(), ping);
     }
 }

@@ -29,9 +29,12 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
         return kind_of_reply(reply.code(), reply.details().unwrap_or_default());
     }
     match error.kind() {
+        // What was refused while connecting is kept without its code.
+        ErrorKind::Server(_) => kind_of_reply("ERR", error.detail().unwrap_or_default()),
         ErrorKind::AuthenticationFailed
         | ErrorKind::InvalidClientConfig
         | ErrorKind::EmptySentinelList
+        | ErrorKind::MasterNameNotFoundBySentinel
         | ErrorKind::RESP3NotSupported => StoreErrorKind::Misconfigured,
         _ if error.is_connection_refusal() => StoreErrorKind::NotApplied,
         _ => StoreErrorKind::Unknown,
@@ -65,6 +68,8 @@ fn kind_of_reply(code: &str, details: &str) -> StoreErrorKind {
         "acl failure in script",
         "operation not permitted",
         "db index is out of range",
+        "cluster support disabled",
+        "has no permissions",
     ];
     if misconfigured.into_iter().any(says) {
         StoreErrorKind::Misconfigured
@@ -79,7 +84,7 @@ fn kind_of_code(code: &str) -> Option<StoreErrorKind> {
         "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY"
         | "NOREPLICAS" | "MISCONF" | "NOSCRIPT" | "BUSY" => StoreErrorKind::NotApplied,
         "OOM" => StoreErrorKind::Full,
-        "NOAUTH" | "WRONGPASS" | "NOPERM" | "WRONGTYPE" | "CROSSSLOT" => {
+        "NOAUTH" | "WRONGPASS" | "DENIED" | "NOPERM" | "WRONGTYPE" | "CROSSSLOT" => {
             StoreErrorKind::Misconfigured
         }
         _ => return None,
@@ -121,6 +126,14 @@ mod tests {
                 Full,
             ),
             ("NOAUTH Authentication required.", Misconfigured),
+            (
+                "DENIED Redis is running in protected mode because",
+                Misconfigured,
+            ),
+            (
+                "ERR This instance has cluster support disabled",
+                Misconfigured,
+            ),
             ("WRONGPASS invalid username-password pair", Misconfigured),
             (
                 "NOPERM this user has no permissions to run the 'set' command",
@@ -207,6 +220,10 @@ mod tests {
         assert_eq!(kind_of(&parse), unknown);
         let password = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
         assert_eq!(kind_of(&password), StoreErrorKind::Misconfigured);
+        let name = RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "no"));
+        assert_eq!(kind_of(&name), StoreErrorKind::Misconfigured);
+        let node = RedisError::from((ErrorKind::ClusterConnectionNotFound, "no"));
+        assert_eq!(kind_of(&node), unknown);
     }
 
     #[test]

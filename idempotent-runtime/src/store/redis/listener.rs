@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::redis::aio::{PubSub, PubSubSink, PubSubStream};
-use ::redis::{Client, Msg, RedisError, RedisResult};
+use ::redis::{Msg, RedisError, RedisResult};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -17,13 +17,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
+use super::topology::Topology;
+
 /// Hears what is published under keys, for all clones of a store, on one connection of its own.
 ///
 /// The connection belongs to a task, which the first listener starts on its runtime. The task ends
 /// when the store is dropped, when the connection breaks, and with its runtime; the next listener
 /// starts another one.
 pub(super) struct Listener {
-    client: Client,
+    topology: Arc<Topology>,
     task: Mutex<Option<Requests>>,
     complained: AtomicBool,
 }
@@ -40,9 +42,9 @@ struct Request {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Listener {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(topology: Arc<Topology>) -> Self {
         Self {
-            client,
+            topology,
             task: Mutex::default(),
             complained: AtomicBool::new(false),
         }
@@ -69,7 +71,7 @@ impl Listener {
             Some(requests) if !requests.is_closed() => requests.clone(),
             _ => {
                 let (requests, asked) = unbounded_channel();
-                tokio::spawn(serve(self.client.clone(), asked));
+                tokio::spawn(serve(Arc::clone(&self.topology), asked));
                 task.insert(requests).clone()
             }
         };
@@ -99,8 +101,8 @@ impl Listener {
     }
 }
 
-async fn serve(client: Client, mut requests: UnboundedReceiver<Request>) {
-    match in_time(client.get_async_pubsub()).await {
+async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Request>) {
+    match in_time(topology.listen()).await {
         Ok(connection) => {
             if let Err(error) = Listening::new(connection, requests).serve().await {
                 tracing::debug!(%error, "no more changes are heard on this connection");

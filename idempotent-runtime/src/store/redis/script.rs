@@ -22,6 +22,14 @@ return current",
     || hash(&CLAIM),
 );
 
+/// What stands there, if anything, and how long it will.
+///
+/// Not two commands at once: where a slot is on its way to another node, only the first is let in.
+pub(super) static READ: Script = Script::new(
+    "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}",
+    || hash(&READ),
+);
+
 /// `1`: done. Nil: absent. Bytes: what stands there.
 ///
 /// Renewing is a `PEXPIRE`, because a server that is out of memory refuses every `SET`. The last

@@ -1,17 +1,20 @@
 //! Making the connection, and what the server is asked before it is trusted.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use ::redis::{Client, IntoConnectionInfo, RedisError, Value, cmd};
+use ::redis::{RedisError, Value, cmd};
 use tokio::time::timeout;
 
 use super::super::{StoreError, StoreErrorKind};
 use super::RedisStore;
 use super::connection::RedisConnection;
 use super::failure::kind_of;
+use super::tls::{Certificates, ClientCertificate};
+use super::topology::Topology;
+use super::url::{Address, refused};
 
 /// Settings of a [`RedisStore`] that is to be connected.
 ///
@@ -30,6 +33,7 @@ use super::failure::kind_of;
 #[must_use]
 pub struct RedisOptions {
     allow_eviction: bool,
+    certificates: Certificates,
 }
 
 impl RedisOptions {
@@ -41,26 +45,48 @@ impl RedisOptions {
         self
     }
 
+    /// Trusts the servers, and sentinels, whose certificates these ones have signed: PEM, one or many.
+    ///
+    /// They take the place of those that the system trusts. Needs a URL of TLS, such as `rediss://`.
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.roots = Some(pem.into());
+        self
+    }
+
+    /// Shows this certificate to servers that ask for one: PEM, with the chain if there is one, and its
+    /// private key, in PEM of PKCS #8. Needs a URL of TLS, such as `rediss://`.
+    pub fn client_certificate(
+        mut self,
+        certificate_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.certificates.client = Some(ClientCertificate {
+            chain: certificate_pem.into(),
+            key: key_pem.into(),
+        });
+        self
+    }
+
     /// Connects to the server at `url`: see [`RedisStore::connect`].
     ///
-    /// `?allow_eviction=…` in the URL has the last word.
+    /// What the URL says of eviction has the last word.
     ///
     /// # Errors
     ///
     /// Those of [`RedisStore::connect`].
     pub async fn connect(mut self, url: &str) -> Result<RedisStore, StoreError> {
-        let (url, allow_eviction) = without_own_option(url)?;
-        self.allow_eviction = allow_eviction.unwrap_or(self.allow_eviction);
-        let info = url
-            .into_connection_info()
-            .map_err(|error| failed("this build cannot use the URL of the server", error))?;
-        let server = info.addr().to_string();
-        let client = Client::open(info.set_tcp_settings(tcp_settings()))
-            .map_err(|error| failed(&format!("cannot connect to {server}"), error))?;
-        let what = format!("cannot connect to {server}");
-        let checked = self.check(RedisConnection::new(client.clone()), &what);
-        let store = in_time(checked, &server).await?;
-        Ok(store.listening_by(client))
+        let address = Address::parse(url)?;
+        self.allow_eviction = address.allow_eviction.unwrap_or(self.allow_eviction);
+        let topology = Arc::new(Topology::new(address, self.certificates.clone())?);
+        let connection = RedisConnection::to(Arc::clone(&topology));
+        let what = format!("cannot connect to {topology}");
+        let checked = async {
+            let connected = connection.connect().await;
+            connected.map_err(|error| failed(&what, error))?;
+            self.check(connection, &what).await
+        };
+        let store = in_time(checked, &topology.to_string()).await?;
+        Ok(store.listening_to(topology))
     }
 
     /// Makes a store on a connection of the caller's own: see [`RedisStore::from_connection`].
@@ -92,11 +118,19 @@ impl RedisOptions {
             }
             Err(error) => return Err(failed(what, error)),
         };
+        info.iter().try_for_each(|info| refuse_sentinel(info))?;
         if !self.allow_eviction {
             info.iter().try_for_each(|info| refuse_eviction(info))?;
         }
         let native_claim = !info.is_empty() && info.iter().all(|info| is_version_7(info));
-        Ok(RedisStore::new(connection, native_claim))
+        let store = RedisStore::new(connection, native_claim);
+        if store.failure.sends_once && info.iter().any(|info| mode(info) == Some("cluster")) {
+            tracing::warn!(
+                "this server is one node of a cluster, and refuses the keys of the others: \
+                 write `redis-cluster://`"
+            );
+        }
+        Ok(store)
     }
 }
 
@@ -113,62 +147,6 @@ async fn in_time<T>(
             let message = format!("no answer from {server} within {CONNECT_DEADLINE:?}");
             Err(StoreError::new(StoreErrorKind::Unknown, message))
         })
-}
-
-fn tcp_settings() -> TcpSettings {
-    // A peer that vanished without a word (a fail-over behind one address, a dropped NAT entry)
-    // would otherwise hold the connection for the quarter of an hour that TCP retransmits.
-    let keepalive = TcpKeepalive::new()
-        .with_time(Duration::from_secs(10))
-        .with_interval(Duration::from_secs(3));
-    let settings = TcpSettings::default()
-        .set_nodelay(true)
-        .set_keepalive(keepalive);
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    let settings = settings.set_user_timeout(Duration::from_secs(10));
-    settings
-}
-
-/// What the client reads from the query of a URL. It ignores all else, a misspelt option, too.
-const THEIR_OPTIONS: [&str; 4] = ["protocol", "db", "user", "pass"];
-
-/// Takes `allow_eviction` out of the query of `url`, which the client would not understand.
-fn without_own_option(url: &str) -> Result<(String, Option<bool>), StoreError> {
-    let (rest, fragment) = url
-        .split_once('#')
-        .map_or((url, None), |(rest, fragment)| (rest, Some(fragment)));
-    let Some((rest, query)) = rest.split_once('?') else {
-        return Ok((url.to_owned(), None));
-    };
-    let mut allow = None;
-    let mut others = Vec::new();
-    for pair in query.split('&') {
-        match pair.split_once('=').unwrap_or((pair, "")) {
-            ("allow_eviction", "true") => allow = Some(true),
-            ("allow_eviction", "false") => allow = Some(false),
-            // The value is not repeated: in a malformed URL it may be part of the password.
-            ("allow_eviction", _) => {
-                let message = "`allow_eviction` in the URL must be `true` or `false`";
-                return Err(StoreError::new(StoreErrorKind::Misconfigured, message));
-            }
-            (name, _) if THEIR_OPTIONS.contains(&name) => others.push(pair),
-            _ => {
-                let message = "the URL has an option that is not known: \
-                    `allow_eviction` and `protocol` are, and for sockets `db`, `user` and `pass`";
-                return Err(StoreError::new(StoreErrorKind::Misconfigured, message));
-            }
-        }
-    }
-    let mut url = rest.to_owned();
-    if !others.is_empty() {
-        url.push('?');
-        url.push_str(&others.join("&"));
-    }
-    if let Some(fragment) = fragment {
-        url.push('#');
-        url.push_str(fragment);
-    }
-    Ok((url, allow))
 }
 
 /// The answers to `INFO`: one of a server, one per node of a cluster.
@@ -188,6 +166,20 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .map(str::trim)
+}
+
+/// `standalone`, `cluster` or `sentinel`. Valkey has a name of its own for it.
+fn mode(info: &str) -> Option<&str> {
+    field(info, "redis_mode").or_else(|| field(info, "server_mode"))
+}
+
+fn refuse_sentinel(info: &str) -> Result<(), StoreError> {
+    if mode(info) == Some("sentinel") {
+        return Err(refused(
+            "this server is a sentinel and keeps no records: write `redis-sentinel://host/master`",
+        ));
+    }
+    Ok(())
 }
 
 fn refuse_eviction(info: &str) -> Result<(), StoreError> {
@@ -225,6 +217,12 @@ fn failed(what: &str, error: RedisError) -> StoreError {
     StoreError::new(kind_of(&error), Failed { what, error })
 }
 
+/// An error that no other try will mend, whatever the client calls it.
+pub(super) fn misconfigured(what: &str, error: RedisError) -> StoreError {
+    let what = what.to_owned();
+    StoreError::new(StoreErrorKind::Misconfigured, Failed { what, error })
+}
+
 /// An error of the client, and what was tried.
 #[derive(Debug)]
 struct Failed {
@@ -247,48 +245,6 @@ impl std::error::Error for Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_own_option_is_taken_out_of_the_url() {
-        for (url, rest, allow) in [
-            ("redis://h", "redis://h", None),
-            ("redis://h?allow_eviction=true", "redis://h", Some(true)),
-            (
-                "redis://h/1?allow_eviction=false",
-                "redis://h/1",
-                Some(false),
-            ),
-            (
-                "redis://h?protocol=3&allow_eviction=true",
-                "redis://h?protocol=3",
-                Some(true),
-            ),
-            (
-                "rediss://h?allow_eviction=true&protocol=3#insecure",
-                "rediss://h?protocol=3#insecure",
-                Some(true),
-            ),
-            (
-                "rediss://h#insecure?allow_eviction=true",
-                "rediss://h#insecure?allow_eviction=true",
-                None,
-            ),
-        ] {
-            let (found, found_allow) = without_own_option(url).expect(url);
-            assert_eq!((found.as_str(), found_allow), (rest, allow), "{url}");
-        }
-        for url in [
-            "redis://h?allow_eviction=1",
-            "redis://h?allow_eviction",
-            "redis://:s3cret?allow_eviction=s3cret",
-            "redis://:s3cret?allow_evction=true",
-            "redis://h?",
-        ] {
-            let error = without_own_option(url).expect_err(url);
-            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-            assert!(!format!("{error:?}").contains("s3cret"));
-        }
-    }
 
     #[test]
     fn an_evicting_server_is_refused() {

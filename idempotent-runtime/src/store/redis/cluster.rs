@@ -1,0 +1,124 @@
+//! Connecting to a cluster.
+
+use std::time::Duration;
+
+use ::redis::aio::PubSub;
+use ::redis::cluster::{ClusterClient, ClusterClientBuilder};
+use ::redis::cluster_async::ClusterConnection;
+use ::redis::{Client, ConnectionInfo, RedisError, RedisResult};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::timeout;
+
+use super::super::StoreError;
+use super::tls::{self, Certificates};
+use super::topology::{CONNECT_TIMEOUT, connect, in_time, not_now, tcp_settings};
+
+/// A cluster, known by some of its nodes.
+pub(super) struct Cluster {
+    client: ClusterClient,
+    nodes: Vec<Client>,
+}
+
+impl Cluster {
+    pub(super) fn new(
+        nodes: Vec<ConnectionInfo>,
+        certificates: &Certificates,
+    ) -> Result<Self, StoreError> {
+        let builder = ClusterClientBuilder::new(nodes.clone())
+            .tcp_settings(tcp_settings())
+            .connection_timeout(CONNECT_TIMEOUT)
+            // The client stands still while it learns the slots from a node that hangs. A caller's
+            // command that is not answered by then is sent again.
+            .response_timeout(NODE_TIMEOUT)
+            // How long a call may take in all is its caller's to say.
+            .overall_response_timeout(None)
+            // A quarter of a second at most: then the caller is told why, and decides.
+            .retries(6)
+            .min_retry_wait(5)
+            .max_retry_wait(60)
+            .retry_wait_formula(5, 2);
+        let builder = with_certificates(builder, certificates)?;
+        let nodes = nodes.into_iter().map(|node| certificates.client(node));
+        Ok(Self {
+            nodes: nodes.collect::<Result<_, _>>()?,
+            client: builder.build().map_err(tls::unusable)?,
+        })
+    }
+
+    pub(super) async fn connect(&self) -> RedisResult<ClusterConnection> {
+        let connecting = timeout(3 * CONNECT_TIMEOUT, self.client.get_async_connection());
+        match connecting.await {
+            Ok(Ok(connection)) => Ok(connection),
+            // The client does not say what the nodes refused.
+            Ok(Err(error)) if error.is_io_error() => Err(self.refusal().await.unwrap_or(error)),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(not_now("no node of the cluster answers in time")),
+        }
+    }
+
+    /// What a node said that was reached.
+    async fn refusal(&self) -> Option<RedisError> {
+        let mut nodes: FuturesUnordered<_> = self.nodes.iter().map(connect).collect();
+        while let Some(connected) = nodes.next().await {
+            match connected {
+                Err(error) if !error.is_io_error() => return Some(error),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// A connection to any node: what is published on one is heard on all.
+    pub(super) async fn listen(&self) -> RedisResult<PubSub> {
+        let mut failure = not_now("no node of the cluster is known");
+        let first = rand::random_range(0..self.nodes.len().max(1));
+        let (before, after) = self.nodes.split_at(first.min(self.nodes.len()));
+        for node in after.iter().chain(before) {
+            match in_time(NODE_TIMEOUT, node.get_async_pubsub()).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| node.get_connection_info().addr().to_string())
+            .collect();
+        format!("the cluster of {}", nodes.join(", "))
+    }
+}
+
+const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+
+#[cfg(feature = "redis-rustls")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the features do not change the signature"
+)]
+fn with_certificates(
+    builder: ClusterClientBuilder,
+    certificates: &Certificates,
+) -> Result<ClusterClientBuilder, StoreError> {
+    tls::provide();
+    if certificates.is_empty() {
+        return Ok(builder);
+    }
+    Ok(builder.certs(certificates.of_client()))
+}
+
+#[cfg(not(feature = "redis-rustls"))]
+fn with_certificates(
+    builder: ClusterClientBuilder,
+    certificates: &Certificates,
+) -> Result<ClusterClientBuilder, StoreError> {
+    if certificates.is_empty() {
+        return Ok(builder);
+    }
+    Err(super::url::refused(
+        "the client of a cluster takes certificates only by rustls: enable the feature `redis-rustls`",
+    ))
+}

@@ -1,0 +1,149 @@
+//! Finding the master that sentinels watch over.
+
+use std::io;
+use std::time::Duration;
+
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{
+    Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisConnectionInfo,
+    RedisError, RedisResult, Role, cmd,
+};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::sleep;
+
+use super::super::StoreError;
+use super::tls::Certificates;
+use super::topology::{connect, not_now, tcp_settings};
+use super::url::{Credentials, Host, refused};
+
+/// The sentinels of one master.
+pub(super) struct Sentinels {
+    clients: Vec<Client>,
+    master: String,
+    tls: bool,
+    login: RedisConnectionInfo,
+    certificates: Certificates,
+}
+
+impl Sentinels {
+    pub(super) fn new(
+        sentinels: Vec<Host>,
+        credentials: Credentials,
+        master: String,
+        tls: bool,
+        login: RedisConnectionInfo,
+        certificates: Certificates,
+    ) -> Result<Self, StoreError> {
+        let mut of_sentinel = RedisConnectionInfo::default().set_protocol(login.protocol());
+        if let Some(user) = credentials.user {
+            of_sentinel = of_sentinel.set_username(user);
+        }
+        if let Some(password) = credentials.password {
+            of_sentinel = of_sentinel.set_password(password);
+        }
+        let sentinels = sentinels.into_iter().map(|host| {
+            let info = info(address(host, tls), of_sentinel.clone());
+            certificates.client(info.map_err(|_| refused("a sentinel has no address"))?)
+        });
+        Ok(Self {
+            clients: sentinels.collect::<Result<_, _>>()?,
+            master,
+            tls,
+            login,
+            certificates,
+        })
+    }
+
+    /// A connection to the server that is the master at this moment, and a client for more of them.
+    ///
+    /// Every sentinel is asked, one a little later than the other, and the first that leads to a
+    /// server that calls itself the master is believed: one may be down, cut off or behind.
+    pub(super) async fn connect(&self) -> RedisResult<(Client, MultiplexedConnection)> {
+        let mut asked: FuturesUnordered<_> = (0..)
+            .zip(&self.clients)
+            .map(|(turn, sentinel)| async move {
+                sleep(STAGGER * turn).await;
+                self.connect_by(sentinel).await
+            })
+            .collect();
+        let mut told: Option<RedisError> = None;
+        while let Some(answer) = asked.next().await {
+            match answer {
+                Ok(master) => return Ok(master),
+                // What somebody refused says more than that somebody else was not reached.
+                Err(error) if told.as_ref().is_none_or(RedisError::is_io_error) => {
+                    told = Some(error);
+                }
+                Err(_) => {}
+            }
+        }
+        Err(told.unwrap_or_else(|| not_now("no sentinel is known")))
+    }
+
+    async fn connect_by(&self, sentinel: &Client) -> RedisResult<(Client, MultiplexedConnection)> {
+        let mut question = cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
+        let mut connection = connect(sentinel).await?;
+        let answer: Option<Host> = question.query_async(&mut connection).await?;
+        let host = answer.ok_or_else(|| {
+            let what = "the sentinels know no master of this name";
+            RedisError::from((
+                ErrorKind::MasterNameNotFoundBySentinel,
+                what,
+                self.master.clone(),
+            ))
+        })?;
+        let info = info(address(host, self.tls), self.login.clone())?;
+        let client = self.certificates.client(info).map_err(io::Error::other)?;
+        let mut connection = connect(&client).await?;
+        match cmd("ROLE").query_async(&mut connection).await? {
+            Role::Primary { .. } => Ok((client, connection)),
+            _ => Err(not_now(
+                "the server that a sentinel names is not the master",
+            )),
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let sentinels: Vec<_> = self
+            .clients
+            .iter()
+            .map(|sentinel| sentinel.get_connection_info().addr().to_string())
+            .collect();
+        format!(
+            "the master `{}` of the sentinels {}",
+            self.master,
+            sentinels.join(", ")
+        )
+    }
+
+    pub(super) fn db(&self) -> i64 {
+        self.login.db()
+    }
+}
+
+/// A sentinel that answers at all answers sooner.
+const STAGGER: Duration = Duration::from_millis(100);
+
+pub(super) fn address((host, port): Host, tls: bool) -> ConnectionAddr {
+    if tls {
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: false,
+            tls_params: None,
+        }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    }
+}
+
+pub(super) fn info(
+    address: ConnectionAddr,
+    login: RedisConnectionInfo,
+) -> RedisResult<ConnectionInfo> {
+    let info = address.into_connection_info()?;
+    Ok(info
+        .set_redis_settings(login)
+        .set_tcp_settings(tcp_settings()))
+}

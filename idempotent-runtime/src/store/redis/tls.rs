@@ -1,0 +1,115 @@
+//! Which certificates a server is trusted by, and which one it is shown.
+
+use std::fmt;
+
+use ::redis::{Client, ConnectionInfo};
+
+use super::super::StoreError;
+use super::url::refused;
+
+/// The certificates of the caller's own, in PEM.
+#[derive(Clone, Default)]
+pub(super) struct Certificates {
+    pub(super) roots: Option<Vec<u8>>,
+    pub(super) client: Option<ClientCertificate>,
+}
+
+#[derive(Clone)]
+pub(super) struct ClientCertificate {
+    pub(super) chain: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+impl Certificates {
+    pub(super) fn is_empty(&self) -> bool {
+        self.roots.is_none() && self.client.is_none()
+    }
+
+    /// # Errors
+    ///
+    /// If something else was given than the text of PEM: the client would trust nobody, and say so
+    /// with every handshake.
+    pub(super) fn check(&self, tls: bool) -> Result<(), StoreError> {
+        if !self.is_empty() && !tls {
+            return Err(refused(
+                "certificates are given, but the URL is not one of TLS: those begin with `rediss`",
+            ));
+        }
+        let has = |pem: &[u8], what: &str| String::from_utf8_lossy(pem).contains(what);
+        let certificate = "-----BEGIN CERTIFICATE-----";
+        if self
+            .roots
+            .as_ref()
+            .is_some_and(|pem| !has(pem, certificate))
+        {
+            return Err(refused(
+                "the root certificates are no PEM: that has `-----BEGIN CERTIFICATE-----`",
+            ));
+        }
+        let Some(client) = &self.client else {
+            return Ok(());
+        };
+        if has(&client.chain, certificate) && has(&client.key, "PRIVATE KEY-----") {
+            return Ok(());
+        }
+        Err(refused(
+            "the client's certificate or its key is no PEM: those have \
+             `-----BEGIN CERTIFICATE-----` and `-----BEGIN PRIVATE KEY-----`",
+        ))
+    }
+
+    /// A client for one server.
+    #[cfg_attr(
+        not(any(feature = "redis-rustls", feature = "redis-native-tls")),
+        expect(
+            clippy::unused_self,
+            reason = "the features do not change the signature"
+        )
+    )]
+    pub(super) fn client(&self, info: ConnectionInfo) -> Result<Client, StoreError> {
+        #[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
+        if matches!(info.addr(), ::redis::ConnectionAddr::TcpTls { .. }) {
+            provide();
+            return Client::build_with_tls(info, self.of_client()).map_err(unusable);
+        }
+        Client::open(info).map_err(unusable)
+    }
+
+    #[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
+    pub(super) fn of_client(&self) -> ::redis::TlsCertificates {
+        let client_tls = self.client.clone().map(|client| ::redis::ClientTlsConfig {
+            client_cert: client.chain,
+            client_key: client.key,
+        });
+        ::redis::TlsCertificates {
+            client_tls,
+            root_cert: self.roots.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates")
+            .field("roots", &self.roots.is_some())
+            .field("client", &self.client.is_some())
+            .finish()
+    }
+}
+
+/// Gives rustls the cryptography that this crate brings, unless the program has chosen another.
+/// Without any, the first handshake would panic.
+#[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
+pub(super) fn provide() {
+    #[cfg(feature = "redis-rustls")]
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Refused if another thread was faster: then there is one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// The client's word on certificates is what is wrong with them, never what is in them.
+pub(super) fn unusable(error: ::redis::RedisError) -> StoreError {
+    let what = "the URL, or the certificates with it, cannot be used";
+    super::server::misconfigured(what, error)
+}

@@ -1,0 +1,513 @@
+//! What the URL of a store says.
+
+use std::path::PathBuf;
+
+use ::redis::{ProtocolVersion, RedisConnectionInfo};
+
+use super::super::{StoreError, StoreErrorKind};
+
+/// A URL that was understood.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) place: Place,
+    pub(super) tls: bool,
+    /// How to log in to the servers, and what to say there first.
+    pub(super) login: RedisConnectionInfo,
+    pub(super) allow_eviction: Option<bool>,
+}
+
+/// Where the records are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Socket(PathBuf),
+    Server(Host),
+    Cluster(Vec<Host>),
+    Sentinels {
+        sentinels: Vec<Host>,
+        master: String,
+        credentials: Credentials,
+    },
+}
+
+pub(super) type Host = (String, u16);
+
+/// Whose name and password it is, is told by the place.
+#[derive(Default, Clone, PartialEq, Eq)]
+pub(super) struct Credentials {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl Address {
+    /// # Errors
+    ///
+    /// If the URL makes no sense. No part of it is repeated: in a malformed URL any may belong to the
+    /// password.
+    pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
+        let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+        let (kind, tls) = Kind::of(scheme).ok_or_else(|| refused(SCHEMES))?;
+        if url.contains('#') {
+            return Err(refused(
+                "a URL of Redis has no `#`: in a password it is written `%23`, and `#insecure` is not \
+                 supported: name the certificate to trust with `RedisOptions::root_certificates`",
+            ));
+        }
+        if tls && !cfg!(any(feature = "redis-rustls", feature = "redis-native-tls")) {
+            return Err(refused(
+                "this build has no TLS: enable the feature `redis-rustls` or `redis-native-tls`",
+            ));
+        }
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let query = Query::parse(query, kind)?;
+        let (place, login, db) = if kind == Kind::Socket {
+            (Place::Socket(socket(rest)?), query.login, query.db)
+        } else {
+            let (login, mut hosts, path) = parts(rest, kind.default_port())?;
+            match kind {
+                Kind::Cluster => (Place::Cluster(hosts), login, parse_db(path)?),
+                Kind::Sentinel => {
+                    let (master, db) = path.split_once('/').unwrap_or((path, ""));
+                    let place = Place::Sentinels {
+                        sentinels: hosts,
+                        master: parse_master(master)?,
+                        credentials: query.sentinels,
+                    };
+                    (place, login, parse_db(db)?)
+                }
+                _ if hosts.len() > 1 => {
+                    return Err(refused(
+                        "several hosts are a cluster or sentinels: write `redis-cluster://` or \
+                         `redis-sentinel://`",
+                    ));
+                }
+                _ => (Place::Server(hosts.remove(0)), login, parse_db(path)?),
+            }
+        };
+        let mut info = RedisConnectionInfo::default()
+            .set_db(db)
+            .set_protocol(query.protocol);
+        if let Some(user) = login.user {
+            info = info.set_username(user);
+        }
+        if let Some(password) = login.password {
+            info = info.set_password(password);
+        }
+        Ok(Self {
+            place,
+            tls,
+            login: info,
+            allow_eviction: query.allow_eviction,
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Socket,
+    Server,
+    Cluster,
+    Sentinel,
+}
+
+impl Kind {
+    /// The kind that a scheme stands for, and whether it is spoken to by TLS.
+    fn of(scheme: &str) -> Option<(Self, bool)> {
+        Some(match scheme {
+            "redis" | "valkey" => (Self::Server, false),
+            "rediss" | "valkeys" => (Self::Server, true),
+            "redis-cluster" => (Self::Cluster, false),
+            "rediss-cluster" => (Self::Cluster, true),
+            "redis-sentinel" => (Self::Sentinel, false),
+            "rediss-sentinel" => (Self::Sentinel, true),
+            "redis+unix" | "valkey+unix" | "unix" => (Self::Socket, false),
+            _ => return None,
+        })
+    }
+
+    fn default_port(self) -> u16 {
+        if self == Self::Sentinel { 26379 } else { 6379 }
+    }
+}
+
+const SCHEMES: &str = "the URL is none of Redis: it begins with `redis://`, `redis-cluster://` or \
+    `redis-sentinel://` (by TLS `rediss://`, `rediss-cluster://`, `rediss-sentinel://`), or for a \
+    socket with `redis+unix://`";
+
+#[derive(Default)]
+struct Query {
+    allow_eviction: Option<bool>,
+    protocol: ProtocolVersion,
+    /// Of a socket.
+    db: i64,
+    /// Of a socket.
+    login: Credentials,
+    sentinels: Credentials,
+}
+
+impl Query {
+    fn parse(text: &str, kind: Kind) -> Result<Self, StoreError> {
+        let mut query = Self::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match (name, kind) {
+                ("allow_eviction", _) => {
+                    let allow = value.parse().map_err(|_| {
+                        refused("`allow_eviction` in the URL must be `true` or `false`")
+                    })?;
+                    query.allow_eviction = Some(allow);
+                }
+                ("protocol", _) => {
+                    query.protocol = match value {
+                        "2" | "resp2" => ProtocolVersion::RESP2,
+                        "3" | "resp3" => ProtocolVersion::RESP3,
+                        _ => return Err(refused("`protocol` in the URL must be `2` or `3`")),
+                    }
+                }
+                ("db", Kind::Socket) => query.db = parse_db(value)?,
+                ("user", Kind::Socket) => query.login.user = Some(decode(value)?),
+                ("pass", Kind::Socket) => query.login.password = Some(decode(value)?),
+                ("sentinel_user", Kind::Sentinel) => {
+                    query.sentinels.user = Some(decode(value)?);
+                }
+                ("sentinel_pass", Kind::Sentinel) => {
+                    query.sentinels.password = Some(decode(value)?);
+                }
+                _ => {
+                    return Err(refused(
+                        "the URL has an option that is not known: `allow_eviction` and `protocol` \
+                         are, for sockets `db`, `user` and `pass`, and for sentinels \
+                         `sentinel_user` and `sentinel_pass`",
+                    ));
+                }
+            }
+        }
+        Ok(query)
+    }
+}
+
+impl Credentials {
+    fn parse(text: &str) -> Result<Self, StoreError> {
+        let (user, password) = text.split_once(':').unwrap_or((text, ""));
+        let part = |part: &str| {
+            let part = decode(part)?;
+            Ok::<_, StoreError>((!part.is_empty()).then_some(part))
+        };
+        Ok(Self {
+            user: part(user)?,
+            password: part(password)?,
+        })
+    }
+}
+
+/// What `//user:password@host,host/path` is made of.
+fn parts(rest: &str, default_port: u16) -> Result<(Credentials, Vec<Host>, &str), StoreError> {
+    let rest = rest
+        .strip_prefix("//")
+        .ok_or_else(|| refused("the scheme of a URL of Redis is followed by `://` and a host"))?;
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (login, hosts) = match authority.rsplit_once('@') {
+        Some((login, hosts)) => (Credentials::parse(login)?, hosts),
+        None => (Credentials::default(), authority),
+    };
+    let hosts = hosts.split(',').map(|host| parse_host(host, default_port));
+    Ok((login, hosts.collect::<Result<_, _>>()?, path))
+}
+
+fn parse_master(text: &str) -> Result<String, StoreError> {
+    if text.is_empty() {
+        return Err(refused(
+            "the URL names no master: `redis-sentinel://host:26379/master` does",
+        ));
+    }
+    decode(text)
+}
+
+fn socket(rest: &str) -> Result<PathBuf, StoreError> {
+    // `unix:/path`, `unix:///path` and `unix://localhost/path` are all written.
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    let path = path.strip_prefix("localhost").unwrap_or(path);
+    if path.len() < 2 || !path.starts_with('/') {
+        return Err(refused(
+            "the URL names no socket: `redis+unix:///path/to/the.sock` does",
+        ));
+    }
+    if !cfg!(unix) {
+        return Err(refused("this system has no Unix sockets"));
+    }
+    decode(path).map(PathBuf::from)
+}
+
+/// A host and its port. An IPv6 address is in brackets.
+fn parse_host(text: &str, default_port: u16) -> Result<Host, StoreError> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or_else(bad_host)?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| bad_host())?;
+            (
+                host,
+                port.strip_prefix(':').or(port.is_empty().then_some("")),
+            )
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, Some("")),
+        },
+    };
+    let port = match port {
+        Some("") => default_port,
+        Some(port) => port
+            .parse()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or_else(bad_host)?,
+        None => return Err(bad_host()),
+    };
+    let host = decode(host)?;
+    let odd = |char: char| char.is_whitespace() || char.is_control() || "@:/\\".contains(char);
+    if host.is_empty() || (host.contains(odd) && !text.starts_with('[')) {
+        return Err(bad_host());
+    }
+    Ok((host, port))
+}
+
+fn bad_host() -> StoreError {
+    refused(
+        "the URL has a host or port that makes no sense: hosts are written `host`, `host:port` or \
+         `[address]:port`, and `@ : / ? # %` in a password as `%40 %3A %2F %3F %23 %25`",
+    )
+}
+
+fn parse_db(text: &str) -> Result<i64, StoreError> {
+    match text.trim_end_matches('/') {
+        "" => Ok(0),
+        text => text
+            .parse::<u32>()
+            .map(i64::from)
+            .map_err(|_| refused("the database in the URL is not a number")),
+    }
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Result<String, StoreError> {
+    let malformed = || refused("the URL has a `%` that is not followed by two hexadecimal digits");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, tail @ ..] = rest {
+        rest = tail;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let [high, low, tail @ ..] = rest else {
+            return Err(malformed());
+        };
+        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(malformed);
+        let byte = digit(*high)? * 16 + digit(*low)?;
+        bytes.push(u8::try_from(byte).expect("two hexadecimal digits are a byte"));
+        rest = tail;
+    }
+    String::from_utf8(bytes).map_err(|_| refused("what is percent-encoded in the URL is not UTF-8"))
+}
+
+pub(super) fn refused(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(host: &str, port: u16) -> Host {
+        (host.to_owned(), port)
+    }
+
+    #[test]
+    fn one_server_is_named() {
+        for (url, place, db) in [
+            ("redis://h", host("h", 6379), 0),
+            ("redis://h/", host("h", 6379), 0),
+            ("redis://h:7000/3", host("h", 7000), 3),
+            ("valkey://h", host("h", 6379), 0),
+            ("redis://[::1]", host("::1", 6379), 0),
+            ("redis://[fe80::1]:7000/1/", host("fe80::1", 7000), 1),
+            ("redis://u:p%40%3A%2f@h:1?protocol=3", host("h", 1), 0),
+        ] {
+            let address = Address::parse(url).expect(url);
+            assert_eq!(address.place, Place::Server(place), "{url}");
+            assert_eq!(address.login.db(), db, "{url}");
+            assert!(!address.tls);
+        }
+    }
+
+    #[test]
+    fn credentials_are_decoded() {
+        for (url, user, password) in [
+            ("redis://h", None, None),
+            ("redis://@h", None, None),
+            ("redis://:p@h", None, Some("p")),
+            ("redis://u:p@h", Some("u"), Some("p")),
+            ("redis://u:p%40%3A%2F%25:q@h", Some("u"), Some("p@:/%:q")),
+            ("redis://u:p@q@h", Some("u"), Some("p@q")),
+            ("redis://%C3%BC:%C3%BC@h", Some("ü"), Some("ü")),
+            ("redis-cluster://u:p@a,b", Some("u"), Some("p")),
+            ("redis-sentinel://:p@a,b/m", None, Some("p")),
+            ("unix:///s?user=u&pass=p%26", Some("u"), Some("p&")),
+        ] {
+            let login = Address::parse(url).expect(url).login;
+            assert_eq!(
+                (login.username(), login.password()),
+                (user, password),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn sockets_are_named() {
+        for url in [
+            "unix:///tmp/a%20b.sock?db=2",
+            "redis+unix:///tmp/a%20b.sock?db=2&protocol=2",
+            "unix:/tmp/a%20b.sock?db=2",
+            "valkey+unix://localhost/tmp/a%20b.sock?db=2",
+        ] {
+            let address = Address::parse(url).expect(url);
+            assert_eq!(
+                address.place,
+                Place::Socket("/tmp/a b.sock".into()),
+                "{url}"
+            );
+            assert_eq!(address.login.db(), 2);
+        }
+    }
+
+    #[test]
+    fn a_cluster_has_many_hosts() {
+        let address = Address::parse("redis-cluster://u:p@a:1,b,[::1]:2,[::1]").expect("a cluster");
+        let hosts = vec![
+            host("a", 1),
+            host("b", 6379),
+            host("::1", 2),
+            host("::1", 6379),
+        ];
+        assert_eq!(address.place, Place::Cluster(hosts));
+    }
+
+    #[test]
+    fn sentinels_know_a_master_by_name() {
+        let url = "redis-sentinel://u:p@a:1,b/my%20master/4?sentinel_user=s&sentinel_pass=t%26";
+        let address = Address::parse(url).expect("sentinels");
+        let place = Place::Sentinels {
+            sentinels: vec![host("a", 1), host("b", 26379)],
+            master: "my master".to_owned(),
+            credentials: Credentials {
+                user: Some("s".to_owned()),
+                password: Some("t&".to_owned()),
+            },
+        };
+        assert_eq!(address.place, place);
+        assert_eq!(address.login.db(), 4);
+        assert!(!format!("{address:?}").contains("t&"));
+    }
+
+    #[test]
+    fn options_are_read() {
+        for (url, allow) in [
+            ("redis://h", None),
+            ("redis://h?allow_eviction=true", Some(true)),
+            ("redis://h/1?allow_eviction=false", Some(false)),
+            (
+                "redis-cluster://h?protocol=3&allow_eviction=true",
+                Some(true),
+            ),
+            (
+                "redis-sentinel://h/m?allow_eviction=true&protocol=resp3",
+                Some(true),
+            ),
+            ("redis://h?", None),
+        ] {
+            let address = Address::parse(url).expect(url);
+            assert_eq!(address.allow_eviction, allow, "{url}");
+            let resp3 = address.login.protocol() == ProtocolVersion::RESP3;
+            assert_eq!(resp3, url.contains("protocol"), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_without_being_repeated() {
+        for url in [
+            "",
+            "s3cret",
+            "http://:s3cret@h",
+            "redis:h",
+            "redis:/s3cret",
+            "redis://",
+            "redis://:s3cret@",
+            "redis://:s3cret@:6379",
+            "redis://user:s3cret",
+            "redis://:s3c/s3cret@h",
+            "redis://:s3c?s3cret@h",
+            "redis://:s3c#s3cret@h",
+            "redis://:s3cret%@h",
+            "redis://:s3cret%4@h",
+            "redis://:s3cret%zz@h",
+            "redis://:s3cret%ff@h",
+            "redis://:s3cret@h:70000",
+            "redis://:s3cret@h:0",
+            "redis://:s3cret@h:-1",
+            "redis://:s3cret@h:+1x",
+            "redis://:s3cret@::1",
+            "redis://:s3cret@[::1",
+            "redis://:s3cret@[::1]6379",
+            "redis://:s3cret@[s3cret]",
+            "redis://:s3cret@h/s3cret",
+            "redis://:s3cret@h/-1",
+            "redis://:s3cret@h/1/2",
+            "redis://:s3cret@h,h2",
+            "redis://h?allow_eviction=1",
+            "redis://h?allow_eviction",
+            "redis://h?protocol=4",
+            "redis://:s3cret?allow_eviction=s3cret",
+            "redis://:s3cret?allow_evction=true",
+            "redis://h?pass=s3cret",
+            "redis://h?sentinel_pass=s3cret",
+            "redis-cluster://:s3cret@a,,b",
+            "redis-cluster://:s3cret@a,b/s3cret",
+            "redis-sentinel://:s3cret@a,b",
+            "redis-sentinel://:s3cret@a,b/",
+            "redis-sentinel://:s3cret@a,b//1",
+            "redis-sentinel://:s3cret@a,b/master/s3cret",
+            "redis-sentinel://a/master?sentinel_password=s3cret",
+            "redis+unix://",
+            "redis+unix://s3cret",
+            "redis+unix:///",
+            "unix:///a?db=s3cret",
+            "rediss://:s3cret@h#insecure",
+        ] {
+            let error = Address::parse(url).expect_err(url);
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+            let text = format!("{error} {error:?} {error:#?}");
+            assert!(!text.contains("s3c"), "{url}: {text}");
+        }
+    }
+
+    #[test]
+    fn tls_needs_a_feature() {
+        for scheme in ["rediss", "valkeys", "rediss-cluster", "rediss-sentinel"] {
+            let parsed = Address::parse(&format!("{scheme}://:s3cret@h/0"));
+            if cfg!(any(feature = "redis-rustls", feature = "redis-native-tls")) {
+                assert!(parsed.expect(scheme).tls);
+            } else {
+                let error = parsed.expect_err(scheme);
+                assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+                let text = format!("{error:?}");
+                assert!(text.contains("redis-rustls"), "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A cluster.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::store::{Claim, Swap};
+use idempotent_runtime::testkit::{RedisCluster, RedisServer};
+use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use tokio::time::timeout;
+
+use crate::load::Load;
+use crate::servers::{
+    DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, kind, send,
+};
+use crate::waiting::who_waits_is_woken;
+
+mod suite {
+    idempotent_runtime::testkit::conformance!(super::on_the_shared_cluster());
+}
+
+/// Without replicas, so that nothing of it ever moves.
+fn shared_cluster() -> &'static RedisCluster {
+    static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| {
+        RedisCluster::start_with(3, 0, ["--cluster-node-timeout", "20000"]).unwrap()
+    })
+}
+
+async fn on_the_shared_cluster() -> RedisStore {
+    let url = shared_cluster().url();
+    RedisStore::connect(&url).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_waits_is_woken_in_a_cluster() {
+    let cluster = RedisCluster::start(3, 0).unwrap();
+    let here = RedisStore::connect(&cluster.url()).await.unwrap();
+    let there = RedisStore::connect(&cluster.url()).await.unwrap();
+    who_waits_is_woken(here, there, cluster.nodes()).await;
+}
+
+#[tokio::test]
+async fn one_node_leads_to_the_others() {
+    let cluster = shared_cluster();
+    for node in cluster.urls() {
+        let url = node.replace("redis://", "redis-cluster://127.0.0.1:1,");
+        let store = RedisStore::connect(&url).await.unwrap();
+        for _ in 0..20 {
+            assert_works(&store).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_is_gone_is_replaced_under_load() {
+    let cluster = RedisCluster::start(3, 1).unwrap();
+    let store = RedisStore::connect(&cluster.url()).await.unwrap();
+    let load = Load::on(&store).await;
+    let master = cluster.master_of("key").unwrap();
+    master.kill().unwrap();
+    cluster.wait_for_failover("key", master).unwrap();
+    let begun = Instant::now();
+    works_for(&store, "key").await;
+    eprintln!(
+        "the key is served {:?} after the fail-over",
+        begun.elapsed()
+    );
+    load.goes_well().await;
+    assert!(!load.end().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_hangs_is_left_when_it_is_replaced() {
+    let cluster = RedisCluster::start(3, 1).unwrap();
+    let store = RedisStore::connect(&cluster.url()).await.unwrap();
+    let load = Load::on(&store).await;
+    let master = cluster.master_of("key").unwrap();
+    master.pause().unwrap();
+    cluster.wait_for_failover("key", master).unwrap();
+    let begun = Instant::now();
+    works_for(&store, "key").await;
+    eprintln!(
+        "the key is served {:?} after the fail-over",
+        begun.elapsed()
+    );
+    load.goes_well().await;
+    master.resume().unwrap();
+    load.goes_well().await;
+    load.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hangs_does_not_hold_the_others() {
+    let cluster = RedisCluster::start_with(3, 0, ["--cluster-node-timeout", "20000"]).unwrap();
+    let store = RedisStore::connect(&cluster.url()).await.unwrap();
+    let (hangs, goes_on) = (cluster.master_of("a").unwrap(), "b");
+    assert_ne!(hangs.port(), cluster.master_of(goes_on).unwrap().port());
+    hangs.pause().unwrap();
+    let unanswered = tokio::spawn({
+        let store = store.clone();
+        async move {
+            loop {
+                let _ = timeout(Duration::from_millis(250), store.get("a")).await;
+            }
+        }
+    });
+    let (begun, mut worst) = (Instant::now(), Duration::ZERO);
+    while begun.elapsed() < Duration::from_secs(5) {
+        let sent = Instant::now();
+        store.get(goes_on).await.unwrap();
+        worst = worst.max(sent.elapsed());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    eprintln!("the slowest answer of another node took {worst:?}");
+    assert!(worst < Duration::from_secs(1), "{worst:?}");
+    hangs.resume().unwrap();
+    unanswered.abort();
+    works_for(&store, "a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_was_gone_is_found_again() {
+    let cluster = RedisCluster::start(3, 0).unwrap();
+    let store = RedisStore::connect(&cluster.url()).await.unwrap();
+    let load = Load::on(&store).await;
+    for node in cluster.nodes() {
+        node.kill().unwrap();
+    }
+    let unavailable = [StoreErrorKind::NotApplied, StoreErrorKind::Unknown];
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(1) {
+        let answer = timeout(Duration::from_secs(1), store.get("key")).await;
+        let error = answer
+            .expect("an answer in time")
+            .expect_err("no node is there");
+        assert!(unavailable.contains(&error.kind()), "{}", chain(&error));
+    }
+    for node in cluster.nodes() {
+        node.restart().unwrap();
+    }
+    cluster.wait_until_whole().unwrap();
+    works_for(&store, "key").await;
+    load.goes_well().await;
+    load.end().await;
+}
+
+#[tokio::test]
+async fn a_slot_that_moves_is_followed() {
+    let cluster = RedisCluster::start(3, 0).unwrap();
+    add_least_user(&cluster).await;
+    let url = cluster.url().replace("://", "://least:s3cret@");
+    let store = RedisStore::connect(&url).await.unwrap();
+    let resp3 = format!("{url}/?protocol=3");
+    let other = RedisStore::connect(&resp3).await.unwrap();
+    let (held, free) = ("redis_store:{slot}held", "redis_store:{slot}free");
+    store.claim(held, &VALUE, TTL).await.unwrap();
+    let check = async || {
+        for store in [&store, &other] {
+            let claim = store.claim(held, &DONE, TTL).await.unwrap();
+            assert_eq!(claim, Claim::Taken(VALUE));
+            let renewal = store.replace(held, &VALUE, &VALUE, TTL).await.unwrap();
+            assert_eq!(renewal, Swap::Done);
+            assert_eq!(store.get(held).await.unwrap().unwrap().value, VALUE);
+            assert_eq!(store.get(free).await.unwrap(), None);
+            assert_eq!(
+                store.claim(free, &VALUE, TTL).await.unwrap(),
+                Claim::Claimed
+            );
+            let completion = store.replace(free, &VALUE, &DONE, TTL).await.unwrap();
+            assert_eq!(completion, Swap::Done);
+            assert_eq!(store.get(free).await.unwrap().unwrap().value, DONE);
+            assert_eq!(store.remove(free, &DONE).await.unwrap(), Swap::Done);
+        }
+    };
+    check().await;
+    let moving = cluster.begin_move(held).unwrap();
+    check().await;
+    moving.move_keys().unwrap();
+    check().await;
+    moving.finish().unwrap();
+    check().await;
+    assert_eq!(other.remove(held, &VALUE).await.unwrap(), Swap::Done);
+}
+
+#[tokio::test]
+async fn scripts_are_sent_again_when_the_nodes_forgot_them() {
+    let cluster = RedisCluster::start(3, 0).unwrap();
+    let store = RedisStore::connect(&cluster.url()).await.unwrap();
+    for _ in 0..3 {
+        for _ in 0..10 {
+            assert_works(&store).await;
+        }
+        for node in cluster.nodes() {
+            send(node, cmd("SCRIPT").arg("FLUSH")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_documented_permissions_are_enough_in_a_cluster() {
+    let cluster = shared_cluster();
+    add_least_user(cluster).await;
+    let url = cluster.url().replace("://", "://least:s3cret@");
+    let store = RedisStore::connect(&url).await.unwrap();
+    for _ in 0..20 {
+        assert_works(&store).await;
+    }
+    let wrong = url.replace("s3cret", "wr0ng");
+    let error = RedisStore::connect(&wrong).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        StoreErrorKind::Misconfigured,
+        "{}",
+        chain(&error)
+    );
+    assert!(!chain(&error).contains("wr0ng"));
+}
+
+#[tokio::test]
+async fn a_user_who_is_locked_out_is_told_so_and_let_in_again() {
+    let cluster = RedisCluster::start(3, 0).unwrap();
+    let each = async |change: &[&str]| {
+        for node in cluster.nodes() {
+            send(node, cmd("ACL").arg(change)).await;
+        }
+    };
+    let shop = ["SETUSER", "shop", "on", ">s3cret", "~*", "+@all"];
+    each(&shop).await;
+    let url = cluster.url().replace("://", "://shop:s3cret@");
+    let store = RedisStore::connect(&url).await.unwrap();
+    assert_works(&store).await;
+    each(&["DELUSER", "shop"]).await;
+    let deadline = Instant::now() + PATIENCE;
+    while kind(store.get("key").await) != StoreErrorKind::Misconfigured {
+        assert!(Instant::now() < deadline, "it is not told");
+    }
+    each(&shop).await;
+    works_for(&store, "key").await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_cluster_is_told() {
+    let server = RedisServer::start().unwrap();
+    let url = server.url().replace("redis://", "redis-cluster://");
+    let error = RedisStore::connect(&url).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        StoreErrorKind::Misconfigured,
+        "{}",
+        chain(&error)
+    );
+
+    server.kill().unwrap();
+    let begun = Instant::now();
+    let error = RedisStore::connect(&url).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        StoreErrorKind::NotApplied,
+        "{}",
+        chain(&error)
+    );
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+async fn add_least_user(cluster: &RedisCluster) {
+    for node in cluster.nodes() {
+        let rules = format!("{LEAST} +cluster|slots +ping +asking");
+        add_user(node, "least", &rules).await;
+    }
+}
+
+/// Asks until the key is served, each time as long as a call would.
+async fn works_for(store: &RedisStore, key: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while !matches!(
+        timeout(Duration::from_secs(1), store.get(key)).await,
+        Ok(Ok(_))
+    ) {
+        assert!(Instant::now() < deadline, "{key} is not served");
+    }
+}

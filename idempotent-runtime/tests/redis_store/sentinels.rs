@@ -1,0 +1,245 @@
+//! A master that sentinels watch over.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::store::Claim;
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::testkit::{RedisSentinels, RedisServer};
+use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use tokio::time::timeout;
+
+use crate::load::Load;
+use crate::servers::{
+    LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, connected_by, key, send,
+};
+use crate::waiting::who_waits_is_woken;
+
+mod suite {
+    idempotent_runtime::testkit::conformance!(super::on_the_shared_master());
+}
+
+async fn on_the_shared_master() -> RedisStore {
+    static SENTINELS: OnceLock<RedisSentinels> = OnceLock::new();
+    let sentinels = SENTINELS.get_or_init(|| RedisSentinels::start().unwrap());
+    connected(&sentinels.url()).await
+}
+
+async fn connected(url: &str) -> RedisStore {
+    connected_by(&RedisStore::options(), url).await
+}
+
+#[tokio::test]
+async fn who_waits_is_woken_behind_sentinels() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let (here, there) = (
+        connected(&sentinels.url()).await,
+        connected(&sentinels.url()).await,
+    );
+    who_waits_is_woken(here, there, sentinels.servers()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_is_gone_is_replaced_under_load() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let store = connected(&sentinels.url()).await;
+    let load = Load::on(&store).await;
+    let master = sentinels.master().unwrap();
+    master.kill().unwrap();
+    sentinels.wait_for_failover(master).unwrap();
+    load.goes_well().await;
+    assert!(!load.end().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_hangs_is_left_when_it_is_replaced() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let store = connected(&sentinels.url()).await;
+    let load = Load::on(&store).await;
+    let master = sentinels.master().unwrap();
+    master.pause().unwrap();
+    sentinels.wait_for_failover(master).unwrap();
+    let begun = Instant::now();
+    load.goes_well().await;
+    eprintln!("calls succeed {:?} after the fail-over", begun.elapsed());
+    master.resume().unwrap();
+    load.goes_well().await;
+    load.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_became_a_replica_is_left() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let store = connected(&sentinels.url()).await;
+    let load = Load::on(&store).await;
+    let master = sentinels.master().unwrap();
+    send(
+        &sentinels.sentinels()[0],
+        cmd("SENTINEL").arg("FAILOVER").arg("mymaster"),
+    )
+    .await;
+    sentinels.wait_for_failover(master).unwrap();
+    load.goes_well().await;
+    load.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_sentinel_that_answers_is_enough() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let store = connected(&sentinels.url()).await;
+    sentinels.sentinels()[0].kill().unwrap();
+    sentinels.sentinels()[1].pause().unwrap();
+    assert_works(&store).await;
+    let begun = Instant::now();
+    assert_works(&RedisStore::connect(&sentinels.url()).await.unwrap()).await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn without_a_sentinel_there_is_no_store() {
+    let sentinels = RedisSentinels::start().unwrap();
+    for sentinel in sentinels.sentinels() {
+        sentinel.kill().unwrap();
+    }
+    let error = RedisStore::connect(&sentinels.url()).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        StoreErrorKind::NotApplied,
+        "{}",
+        chain(&error)
+    );
+    assert!(chain(&error).contains("mymaster"));
+}
+
+#[tokio::test]
+async fn what_is_named_wrongly_is_told() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let elsewhere = sentinels.url().replace("mymaster", "elsewhere");
+    let error = RedisStore::connect(&elsewhere).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert!(chain(&error).contains("elsewhere"));
+
+    let sentinel = &sentinels.sentinels()[0];
+    let error = RedisStore::connect(&sentinel.url()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert!(chain(&error).contains("redis-sentinel://"));
+
+    let server = RedisServer::start().unwrap();
+    let url = format!("redis-sentinel://127.0.0.1:{}/mymaster", server.port());
+    let error = RedisStore::connect(&url).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        StoreErrorKind::Misconfigured,
+        "{}",
+        chain(&error)
+    );
+}
+
+#[tokio::test]
+async fn a_sentinel_that_names_a_replica_is_not_believed() {
+    let server = RedisServer::start().unwrap();
+    let replica_of = async |host: &str, port: &str| {
+        send(&server, cmd("REPLICAOF").arg(host).arg(port)).await;
+    };
+    replica_of("127.0.0.1", "1").await;
+    let sentinel = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = sentinel.local_addr().unwrap();
+    let port = server.port();
+    thread::spawn(move || name_as_master(&sentinel, port));
+    let url = format!("redis-sentinel://{address}/mymaster");
+    let error = RedisStore::connect(&url).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::NotApplied);
+    assert!(
+        chain(&error).contains("not the master"),
+        "{}",
+        chain(&error)
+    );
+    replica_of("NO", "ONE").await;
+    assert_works(&RedisStore::connect(&url).await.unwrap()).await;
+}
+
+/// A sentinel that never looks.
+fn name_as_master(sentinel: &TcpListener, port: u16) {
+    let length = port.to_string().len();
+    let answer = format!("*2\r\n$9\r\n127.0.0.1\r\n${length}\r\n{port}\r\n");
+    for client in sentinel.incoming() {
+        let (mut client, answer) = (client.unwrap(), answer.clone());
+        thread::spawn(move || {
+            let mut request = [0; 4096];
+            while let Ok(length @ 1..) = client.read(&mut request) {
+                let asked = String::from_utf8_lossy(&request[..length]);
+                // A command begins with the count of its words.
+                let commands = asked.matches('*').count();
+                let reply = if asked.contains("GET-MASTER-ADDR-BY-NAME") {
+                    answer.clone()
+                } else {
+                    "+OK\r\n".repeat(commands)
+                };
+                client.write_all(reply.as_bytes()).unwrap();
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn sentinels_and_servers_have_credentials_of_their_own() {
+    let sentinels = RedisSentinels::start().unwrap();
+    for server in sentinels.servers() {
+        add_user(server, "shop", &format!("{LEAST} +role")).await;
+    }
+    let least = "on >t0ken +sentinel|get-master-addr-by-name";
+    for sentinel in sentinels.sentinels() {
+        add_user(sentinel, "finder", least).await;
+        send(
+            sentinel,
+            cmd("ACL").arg("SETUSER").arg("default").arg("off"),
+        )
+        .await;
+    }
+    let url = sentinels.url().replace("://", "://shop:s3cret@");
+    let with = |password: &str| format!("{url}?sentinel_user=finder&sentinel_pass={password}");
+    assert_works(&connected(&with("t0ken")).await).await;
+    for url in [
+        url.clone(),
+        with("wrong"),
+        with("t0ken").replace("s3cret", "wrong"),
+    ] {
+        let error = RedisStore::connect(&url).await.unwrap_err();
+        assert_eq!(
+            error.kind(),
+            StoreErrorKind::Misconfigured,
+            "{}",
+            chain(&error)
+        );
+        assert!(!chain(&error).contains("t0ken"));
+    }
+}
+
+#[tokio::test]
+async fn a_paused_master_is_not_waited_for_for_ever() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let store = connected(&sentinels.url()).await;
+    let (master, key) = (sentinels.master().unwrap(), key());
+    master.pause().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let claim = loop {
+        // Nobody but this one call at a time, and no break between them.
+        match timeout(Duration::from_millis(250), store.claim(&key, &VALUE, TTL)).await {
+            Ok(Ok(claim)) => break claim,
+            Ok(Err(error)) => assert_eq!(error.kind(), StoreErrorKind::NotApplied),
+            Err(_) => {}
+        }
+        assert!(Instant::now() < deadline, "no master answers");
+    };
+    assert_eq!(claim, Claim::Claimed);
+    master.resume().unwrap();
+    let other = store.claim(&key, &VALUE, TTL).await;
+    assert_eq!(other.unwrap(), Claim::Claimed);
+}
