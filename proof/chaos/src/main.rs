@@ -1,0 +1,83 @@
+//! `idempotence-chaos --minutes 60`: chaos for as long as you like, in rounds that are checked.
+#![allow(clippy::print_stdout)]
+
+use std::env;
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use idempotence_chaos::broken::Fault;
+use idempotence_chaos::check::Figures;
+use idempotence_chaos::run::{Setup, run};
+use idempotence_chaos::servers::Topology;
+use idempotence_chaos::worker::{self, Work};
+
+const USAGE: &str =
+    "usage: idempotence-chaos [--minutes N] [--seed N] [--on one|sentinels|cluster] [--fault NAME]";
+/// Short enough for a history that is checked in memory, and for results that stand till then.
+const ROUND: Duration = Duration::from_mins(2);
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let args: Vec<String> = env::args().skip(1).collect();
+    match args.split_first() {
+        Some((first, work)) if first == "worker" => {
+            worker::run(Work::from_args(work).ok_or(USAGE)?).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => rounds(&args).await,
+    }
+}
+
+async fn rounds(args: &[String]) -> Result<ExitCode, Box<dyn Error>> {
+    let (mut minutes, mut seed, mut fault) = (1, 1, Fault::None);
+    let mut topology = Topology::One;
+    for option in args.chunks(2) {
+        let [name, value] = option else {
+            return Err(USAGE.into());
+        };
+        match &**name {
+            "--minutes" => minutes = value.parse()?,
+            "--seed" => seed = value.parse()?,
+            "--on" => {
+                topology = match &**value {
+                    "one" => Topology::One,
+                    "sentinels" => Topology::Sentinels,
+                    "cluster" => Topology::Cluster,
+                    _ => return Err(USAGE.into()),
+                }
+            }
+            "--fault" => fault = value.parse().map_err(|()| USAGE)?,
+            _ => return Err(USAGE.into()),
+        }
+    }
+    let ends = Instant::now() + Duration::from_mins(minutes);
+    let mut figures = Figures::default();
+    while let left = ends.saturating_duration_since(Instant::now())
+        && left > Duration::from_secs(1)
+    {
+        let setup = Setup {
+            program: env::current_exe()?,
+            topology,
+            seed,
+            lasts: left.min(ROUND),
+            workers: 4,
+            callers: 32,
+            fault,
+        };
+        let outcome = run(setup).await?;
+        if !outcome.verdict.violations.is_empty() {
+            println!("{outcome}");
+            return Ok(ExitCode::FAILURE);
+        }
+        outcome.forget()?;
+        figures.add(outcome.verdict.figures);
+        println!(
+            "seed {seed}: nothing broken; {} calls so far",
+            figures.calls
+        );
+        seed += 1;
+    }
+    println!("\n| | {minutes} min |\n| --- | --- |\n{figures}");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,154 @@
+//! A proxy that throws replies away and holds requests back.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::history::{History, What};
+
+/// Passes on what comes to a port of its own, until it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    process: Arc<AtomicU32>,
+    accepting: tokio::task::JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Starts one before the server at `port`.
+    ///
+    /// # Errors
+    ///
+    /// If no port is free.
+    pub async fn start(port: u16, mut random: StdRng, history: Arc<History>) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let own = listener.local_addr()?.port();
+        let process = Arc::<AtomicU32>::default();
+        let connecting = Arc::clone(&process);
+        let accepting = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let link = Link {
+                    process: connecting.load(Ordering::Relaxed),
+                    history: Arc::clone(&history),
+                    random: StdRng::from_rng(&mut random),
+                };
+                tokio::spawn(link.pass(client, port));
+            }
+        });
+        Ok(Self {
+            port: own,
+            process,
+            accepting,
+        })
+    }
+
+    /// What `process` is to connect to, and no other from now on.
+    pub fn url(&self, process: u32) -> String {
+        self.process.store(process, Ordering::Relaxed);
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// One connection. What is read at once is passed on, or not, as a whole.
+struct Link {
+    process: u32,
+    history: Arc<History>,
+    random: StdRng,
+}
+
+/// The first bytes are the client's handshake: nothing is learned from breaking that.
+const HANDSHAKE: usize = 3;
+/// Of so many pieces one meets a fault.
+const SELDOM: u32 = 150;
+
+impl Link {
+    async fn pass(mut self, client: TcpStream, port: u16) {
+        let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
+            return;
+        };
+        let _ = client.set_nodelay(true);
+        let _ = server.set_nodelay(true);
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        let (cut, is_cut) = watch::channel(());
+        let replies = Self {
+            process: self.process,
+            history: Arc::clone(&self.history),
+            random: StdRng::from_rng(&mut self.random),
+        };
+        tokio::spawn(replies.replies(from_server, to_client, is_cut));
+        self.requests(from_client, to_server, cut).await;
+    }
+
+    /// Dropping `cut` closes the client's side; what was taken from it is passed on all the same.
+    async fn requests(
+        mut self,
+        mut client: OwnedReadHalf,
+        mut server: OwnedWriteHalf,
+        cut: watch::Sender<()>,
+    ) {
+        let mut cut = Some(cut);
+        let mut buffer = vec![0; 65536];
+        for piece in 0.. {
+            let Ok(length @ 1..) = client.read(&mut buffer).await else {
+                break;
+            };
+            if piece > HANDSHAKE && self.random.random_ratio(1, SELDOM) {
+                let delay = Duration::from_millis(self.random.random_range(20..900));
+                if self.random.random() {
+                    // The client learns that the connection broke, and the request comes later.
+                    cut = None;
+                }
+                sleep(delay).await;
+                let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+                self.history.note(What::Delayed(self.process, micros));
+            }
+            if server.write_all(&buffer[..length]).await.is_err() || cut.is_none() {
+                break;
+            }
+        }
+        // A server that was sent something reads it, also when the connection ends at once.
+        let _ = server.shutdown().await;
+    }
+
+    async fn replies(
+        mut self,
+        mut server: OwnedReadHalf,
+        mut client: OwnedWriteHalf,
+        mut cut: watch::Receiver<()>,
+    ) {
+        let mut buffer = vec![0; 65536];
+        for piece in 0.. {
+            let length = tokio::select! {
+                read = server.read(&mut buffer) => match read {
+                    Ok(length @ 1..) => length,
+                    _ => break,
+                },
+                _ = cut.changed() => break,
+            };
+            if piece > HANDSHAKE && self.random.random_ratio(1, SELDOM) {
+                self.history.note(What::ReplyDropped);
+                break;
+            }
+            if client.write_all(&buffer[..length]).await.is_err() {
+                break;
+            }
+        }
+        let _ = client.shutdown().await;
+    }
+}
