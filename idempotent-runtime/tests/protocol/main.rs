@@ -4,6 +4,7 @@
 
 mod cancellation;
 mod claiming;
+mod drops;
 mod events;
 mod finish;
 mod following;
