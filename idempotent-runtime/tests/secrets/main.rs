@@ -1,0 +1,361 @@
+//! What nobody gets to see: arguments and results, in keys, records, logs, metrics, errors and listings.
+#![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod ear;
+mod spy;
+
+use std::error::Error as StdError;
+use std::fmt::{Debug, Write as _};
+use std::future::pending;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotent_runtime::{
+    Digest, Error, Event, Idempotency, Lang, MemoryStore, OnStoreError, Release, StoreErrorKind,
+};
+use serde::{Deserialize, Serialize, Serializer};
+use tokio::time::timeout;
+
+use ear::Ear;
+use spy::Spy;
+
+const KEY: &str = "canary-in-the-key";
+const PAYLOAD: &str = "canary-in-the-payload";
+const OTHER: &str = "canary-in-another-argument";
+const RESULT: &str = "canary-in-the-result";
+const FAILURE: &str = "canary-in-the-failure";
+const SECRET: &str = "canary-in-the-secret";
+
+/// What the body of a call does.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Ok,
+    Err,
+    Panic,
+    Dropped,
+    /// Its result cannot be written, and says so with the result in its words.
+    Unwritable,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    release: Release,
+    replay: bool,
+    wait: Duration,
+    on_store_error: OnStoreError,
+    fault: Option<(Op, Fault)>,
+    end: End,
+}
+
+/// A value that says what it is when it cannot be written, or read.
+#[derive(Debug, Clone, Deserialize)]
+struct Talkative(String);
+
+impl Serialize for Talkative {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 == RESULT {
+            return serializer.serialize_str(&self.0);
+        }
+        Err(serde::ser::Error::custom(format!(
+            "cannot write {}",
+            self.0
+        )))
+    }
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is what a caller's error may hold")]
+enum Failed {
+    Refused(Error),
+    Body(&'static str),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let unanswered = [
+        Fault::Fail(StoreErrorKind::NotApplied),
+        Fault::Fail(StoreErrorKind::Unknown),
+        Fault::Fail(StoreErrorKind::Full),
+        Fault::Fail(StoreErrorKind::Misconfigured),
+        Fault::LoseReply,
+        Fault::Hang,
+    ];
+    let faults = Op::ALL
+        .into_iter()
+        .flat_map(|op| unanswered.map(|fault| Some((op, fault))));
+    let faults: Vec<_> = [None].into_iter().chain(faults).collect();
+    let mut cases = Vec::new();
+    for (release, replay) in [
+        (Release::Always, false),
+        (Release::OnError, false),
+        (Release::OnError, true),
+        (Release::Never, true),
+    ] {
+        for (on_store_error, wait) in [(OnStoreError::Refuse, 0), (OnStoreError::Run, 300)] {
+            for end in [End::Ok, End::Err, End::Panic, End::Dropped, End::Unwritable] {
+                for &fault in &faults {
+                    cases.push(Case {
+                        release,
+                        replay,
+                        wait: Duration::from_millis(wait),
+                        on_store_error,
+                        fault,
+                        end,
+                    });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// All that was said to anybody but the caller.
+#[derive(Debug, Clone, Default)]
+struct Said(Arc<Mutex<String>>);
+
+impl Said {
+    fn note(&self, what: &dyn Debug) {
+        writeln!(self.0.lock().unwrap(), "{what:?}").unwrap();
+    }
+
+    fn text(&self, text: &str) {
+        self.0.lock().unwrap().push_str(text);
+    }
+
+    fn error(&self, error: &Error) {
+        self.note(error);
+        self.text(&error.to_string());
+        self.text(error.code());
+        let mut cause: Option<&dyn StdError> = Some(error);
+        while let Some(error) = cause {
+            self.text(&format!("{error} {error:?}\n"));
+            cause = error.source();
+        }
+        if let Some(duplicate) = error.duplicate() {
+            self.note(duplicate);
+        }
+        self.text(error.text(Lang::En));
+    }
+
+    fn take(&self) -> String {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// A call of everything that a case can do; whatever is said of it is noted.
+async fn exercise(case: Case, handle: &Idempotency, said: &Said) {
+    for payload in [PAYLOAD, PAYLOAD, "another"] {
+        let call = handle
+            .call("orders.pay")
+            .key(KEY)
+            .key(&(7, KEY))
+            .payload(payload)
+            .ttl(Duration::from_secs(30))
+            .release(case.release)
+            .wait(case.wait)
+            .on_store_error(case.on_store_error);
+        said.note(&call);
+        let body = async move {
+            let argument = OTHER.to_owned();
+            tokio::task::yield_now().await;
+            match case.end {
+                End::Ok => Ok(Talkative(RESULT.to_owned())),
+                End::Err => Err(Failed::Body(FAILURE)),
+                End::Panic => std::panic::resume_unwind(Box::new(argument)),
+                End::Dropped => pending().await,
+                End::Unwritable => Ok(Talkative(format!("{RESULT} that cannot be written"))),
+            }
+        };
+        let run = async {
+            if case.replay {
+                call.replay().run(body).await
+            } else {
+                call.run(body).await
+            }
+        };
+        let run = timeout(Duration::from_secs(5), run);
+        let outcome = std::panic::AssertUnwindSafe(run).catch_unwind().await;
+        if let Ok(Ok(Err(Failed::Refused(error)))) = outcome {
+            said.error(&error);
+        }
+    }
+    // The result was written for another type.
+    let other_type = handle.call("orders.pay").key(KEY).key(&(7, KEY));
+    let other_type = other_type.ttl(Duration::from_secs(30)).replay();
+    let number: Result<u64, Error> = other_type.run(async { Ok(1) }).await;
+    if let Err(error) = number {
+        said.error(&error);
+    }
+    match handle.peek("orders.pay", &(KEY, (7, KEY))).await {
+        Ok(Some(peek)) => {
+            said.note(&peek);
+            said.text(peek.holder());
+            let _ = handle
+                .forget(&peek)
+                .await
+                .map_err(|error| said.error(&error));
+        }
+        Ok(None) => {}
+        Err(error) => said.error(&error),
+    }
+    said.note(handle);
+    for info in handle.endpoints() {
+        said.note(&info);
+        said.text(&info.to_string());
+    }
+    said.note(&handle.settings_problems());
+    let _ = handle.drain(Duration::from_mins(2)).await;
+}
+
+/// Where in this text one of the canaries is: as it is, in hexadecimal digits, or as a list of bytes.
+fn betrayed(text: &str) -> Option<String> {
+    static FORMS: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let canaries = [KEY, PAYLOAD, OTHER, RESULT, FAILURE, SECRET];
+        let forms = canaries.map(|canary| {
+            let hex = canary.bytes().fold(String::new(), |mut hex, byte| {
+                write!(hex, "{byte:02x}").unwrap();
+                hex
+            });
+            let list = format!("{:?}", canary.as_bytes());
+            let list = list.trim_matches(['[', ']']).to_owned();
+            [canary.to_owned(), hex, list]
+        });
+        forms.into_iter().flatten().collect()
+    });
+    let text = text.to_ascii_lowercase();
+    let at = FORMS.iter().find_map(|form| text.find(form))?;
+    let (before, after) = (
+        at.saturating_sub(200),
+        at.saturating_add(100).min(text.len()),
+    );
+    Some(String::from_utf8_lossy(&text.as_bytes()[before..after]).into_owned())
+}
+
+fn handle(store: &Spy, said: &Said, secret: bool) -> Idempotency {
+    let ear = said.clone();
+    let builder = Idempotency::builder(store.clone()).observer(move |event: &Event<'_>| {
+        ear.note(event);
+        ear.text(&event.to_string());
+    });
+    let builder = if secret {
+        builder.digest(Digest::Sha256).secret(SECRET)
+    } else {
+        builder
+    };
+    said.note(&builder);
+    builder.build().unwrap()
+}
+
+#[test]
+fn arguments_and_results_are_told_to_nobody() {
+    let logged = Ear::of_the_process();
+    let said = Said::default();
+    let clock = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    #[cfg(feature = "metrics")]
+    let recorder = metrics_util::debugging::DebuggingRecorder::new();
+    let all = cases();
+    for (number, case) in all.iter().enumerate() {
+        let faulty = FaultyStore::new(MemoryStore::new());
+        let store = Spy::new(faulty.clone());
+        let handle = handle(&store, &said, number % 2 == 0);
+        if let Some((op, fault)) = case.fault {
+            faulty.always(op, fault);
+        }
+        let run = || clock.block_on(exercise(*case, &handle, &said));
+        #[cfg(feature = "metrics")]
+        metrics::with_local_recorder(&recorder, run);
+        #[cfg(not(feature = "metrics"))]
+        run();
+
+        assert_eq!(betrayed(&said.take()), None, "told: {case:?}");
+        assert_eq!(betrayed(&logged.take()), None, "logged: {case:?}");
+        let (keys, values) = store.take();
+        assert_eq!(betrayed(&keys), None, "in a key: {case:?}");
+        let values = match (case.replay, case.end) {
+            // The one thing that is asked for.
+            (true, End::Ok) => values.replace(&format!("\"{RESULT}\""), ""),
+            _ => values,
+        };
+        assert_eq!(betrayed(&values), None, "in a record: {case:?}");
+    }
+    #[cfg(feature = "metrics")]
+    {
+        let metrics = format!("{:?}", recorder.snapshotter().snapshot().into_vec());
+        assert!(metrics.contains("orders.pay"), "nothing was measured");
+        assert_eq!(betrayed(&metrics), None, "in the metrics");
+    }
+    assert!(Ear::heard() > 1000 && Spy::seen() > 1000);
+}
+
+#[test]
+fn a_canary_is_seen_wherever_it_sings() {
+    let (hex, list) = (
+        "63616e6172792d696e2d7468652d6b6579",
+        format!("{:?}", KEY.as_bytes()),
+    );
+    for text in [KEY, &format!("a{KEY}b"), &KEY.to_uppercase(), hex, &list] {
+        assert!(betrayed(text).is_some(), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_in_a_key_part_a_key_is_a_name_and_digits() {
+    let store = Spy::new(FaultyStore::new(MemoryStore::new()));
+    let handle = Idempotency::new(store.clone());
+    let parts = [
+        "x".repeat(1_000_000),
+        "\0".to_owned(),
+        "a\r\nDEL b".to_owned(),
+        "{}".to_owned(),
+        "{a}:*?[b]".to_owned(),
+        "../../etc/passwd".to_owned(),
+        "'; DROP TABLE idem; --".to_owned(),
+        "\u{202e}é\u{0}".to_owned(),
+        String::new(),
+    ];
+    for part in &parts {
+        let call = handle.call("orders.pay").key(part).payload(part);
+        let call = call.ttl(Duration::from_secs(1)).replay();
+        call.run(async { Ok::<_, Error>(()) }).await.unwrap();
+    }
+    let (keys, _) = store.take();
+    let mut keys: Vec<&str> = keys.lines().collect();
+    keys.dedup();
+    assert_eq!(keys.len(), parts.len(), "{keys:?}");
+    for key in keys {
+        let digits = key.strip_prefix("idem:orders.pay:").unwrap();
+        assert!(
+            digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            "{key}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_data_is_checked_before_it_is_part_of_a_key() {
+    let store = Spy::new(FaultyStore::new(MemoryStore::new()));
+    let handle = Idempotency::new(store.clone());
+    for name in ["", "a b", "a\n", "{a}", "a:b", "é", "a\0", &"a".repeat(129)] {
+        let call = handle.call(name.to_owned()).key(&1);
+        let call = call.ttl(Duration::from_secs(1));
+        let outcome: Result<(), Error> = call.run(async { panic!("it ran") }).await;
+        assert!(matches!(outcome, Err(Error::InvalidKey(_))), "{name:?}");
+        assert!(
+            !outcome.unwrap_err().to_string().contains(char::is_control),
+            "{name:?}"
+        );
+    }
+    assert_eq!(store.take().0, "", "nothing was sent");
+}
