@@ -12,6 +12,8 @@ use crate::duration::millis;
 use crate::error::{List, closest};
 use crate::expand::expand;
 
+mod properties;
+
 #[test]
 fn durations_are_whole_numbers_with_units() {
     // The runtime reads its settings by the same table.

@@ -17,6 +17,8 @@ use sha2::Sha256;
 use self::encode::Encoder;
 
 mod encode;
+#[cfg(test)]
+mod properties;
 
 /// The digest that turns the encoded key parts into a [`Fingerprint`].
 ///

@@ -10,6 +10,8 @@ pub mod testkit;
 pub mod tonic;
 
 mod call;
+#[cfg(test)]
+mod cases;
 mod claiming;
 mod client;
 mod codec;

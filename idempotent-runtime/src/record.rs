@@ -303,6 +303,9 @@ static HOLDER: LazyLock<String> = LazyLock::new(|| {
 });
 
 #[cfg(test)]
+mod properties;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -6,6 +6,8 @@ mod env;
 #[cfg(feature = "toml")]
 mod file;
 mod overrides;
+#[cfg(all(test, feature = "toml"))]
+mod properties;
 mod table;
 
 use std::fmt;

@@ -166,6 +166,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cases::cases;
     use crate::fingerprint::Fingerprint;
 
     fn parts(values: &[&[u8]]) -> Parts {
@@ -249,6 +250,35 @@ mod tests {
         assert_eq!(optional(&[b"a"]).await, Ok(found));
         let empty = optional(&[b""]).await;
         assert_eq!(empty, Err(IdempotencyKeyRejection::Malformed));
+    }
+
+    #[test]
+    fn any_header_is_read_or_refused() {
+        let mut reads = 0;
+        cases(300, |u| {
+            let mut value = Vec::new();
+            let strange = u.int_in_range(0..=9)?;
+            for _ in 0..u.int_in_range(0..=40)? {
+                value.push(match u.int_in_range(0..=9)?.max(9 - strange) {
+                    0 => u.arbitrary()?,
+                    1 => *u.choose(b"\"\"\\, \t\r\n\0\x7f\xff")?,
+                    _ => u.int_in_range(b' '..=b'~')?,
+                });
+            }
+            value = value.repeat(u.int_in_range(1..=10)?);
+            if let Some(key) = super::read(&value) {
+                reads += 1;
+                assert!((1..=255).contains(&key.len()), "{key:?}");
+                assert!(
+                    key.bytes().all(|byte| matches!(byte, b' '..=b'~')),
+                    "{key:?}"
+                );
+                let quoted = format!("\"{}\"", key.replace('\\', r"\\").replace('"', r#"\""#));
+                assert_eq!(super::read(quoted.as_bytes()), Some(key), "{quoted}");
+            }
+            Ok(())
+        });
+        assert!(reads > 100, "{reads}");
     }
 
     #[test]

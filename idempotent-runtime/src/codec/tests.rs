@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod arbitrary;
 mod broken;
 mod inside;
 mod limits;

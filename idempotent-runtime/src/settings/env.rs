@@ -94,7 +94,7 @@ fn addressee(rest: &str) -> Result<(Option<&str>, &'static str), String> {
             match setting(name) {
                 Some(setting) if capitals == endpoint => Ok((Some(endpoint), setting)),
                 Some(_) => Err(format!("write `{PREFIX}_{capitals}__{name}`")),
-                None => Err(not_a_setting(name, &format!("{PREFIX}_{endpoint}__"))),
+                None => Err(not_a_setting(name, &format!("{PREFIX}_{capitals}__"))),
             }
         }
         Some(_) => Err(unknown(rest)),
@@ -116,6 +116,7 @@ fn unknown(rest: &str) -> String {
             .unwrap_or_default();
         let endpoint = endpoint.trim_matches('_');
         if !endpoint.is_empty() {
+            let endpoint = in_capitals(endpoint);
             return format!("for one endpoint write `{PREFIX}_{endpoint}__{setting}`");
         }
     }

@@ -1,0 +1,136 @@
+//! Whatever somebody writes into a file or the environment: it is read, or each mistake is told.
+
+use std::path::Path;
+
+use arbtest::arbitrary::{Result, Unstructured};
+
+use super::{Table, duration, env, file};
+use crate::Policy;
+use crate::cases::cases;
+
+/// Text of the pieces that settings are made of, and of others.
+fn text(u: &mut Unstructured<'_>, pieces: &[&str]) -> Result<String> {
+    let mut text = String::new();
+    for _ in 0..u.int_in_range(0..=12)? {
+        if u.ratio(1, 6)? {
+            text.push_str(u.arbitrary()?);
+        } else {
+            text.push_str(u.choose(pieces)?);
+        }
+    }
+    Ok(text)
+}
+
+const IN_A_FILE: [&str; 26] = [
+    "[all]\n",
+    "[endpoints.\"a.b\"]\n",
+    "[endpoints]\n",
+    "[",
+    "]",
+    "\n",
+    "\r\n",
+    "ttl",
+    "lease",
+    "wait",
+    "on_store_error",
+    " = ",
+    "\"30s\"\n",
+    "\"refuse\"\n",
+    "'",
+    "\"",
+    "\"\"\"",
+    "\\u{0}",
+    "1",
+    "true\n",
+    "{",
+    "}",
+    ".",
+    "é",
+    "\u{feff}",
+    "#",
+];
+const IN_A_DURATION: [&str; 16] = [
+    "1",
+    "0",
+    "30",
+    "00",
+    "18446744073709551616",
+    "36500",
+    "ms",
+    "s",
+    "m",
+    "h",
+    "d",
+    " ",
+    "-",
+    ".",
+    "é",
+    "\0",
+];
+const IN_A_NAME: [&str; 11] = [
+    "IDEMPOTENCE_",
+    "_",
+    "__",
+    "TTL",
+    "LEASE",
+    "WAIT",
+    "ON_STORE_ERROR",
+    "A_B",
+    "ttl",
+    "PORT",
+    "é",
+];
+
+#[test]
+fn any_file_is_read_or_its_mistakes_are_told() {
+    let path = Path::new("settings.toml");
+    cases(200, |u| {
+        let text = text(u, &IN_A_FILE)?;
+        let mut problems = Vec::new();
+        let layer = file::parse(path, &text, &mut problems);
+        for problem in &problems {
+            assert!(problem.starts_with("settings.toml:"), "{problem}");
+            assert!(!problem.contains(char::is_control), "{problem:?}");
+        }
+        let table = Table::new(layer, env::read(std::iter::empty(), &mut problems));
+        let _ = (table.unknown(&["a.b"]), table.of("a.b"));
+        Ok(())
+    });
+}
+
+#[test]
+fn any_variable_is_read_or_its_mistake_is_told() {
+    cases(200, |u| {
+        let variables = [(); 3].map(|()| Ok((text(u, &IN_A_NAME)?, text(u, &IN_A_DURATION)?)));
+        let variables: Vec<_> = variables.into_iter().collect::<Result<_>>()?;
+        let mut problems = Vec::new();
+        env::read(variables.into_iter(), &mut problems);
+        for problem in &problems {
+            assert!(!problem.contains(char::is_control), "{problem:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn any_duration_is_a_policy_can_have_or_its_mistake_is_told() {
+    let mut read = 0;
+    cases(100, |u| {
+        let written = text(u, &IN_A_DURATION)?;
+        match duration::read(&written) {
+            Ok(duration) => {
+                read += 1;
+                assert!(Policy::new(duration).times().is_ok(), "{written}");
+                let printed = duration::Written(duration).to_string();
+                assert_eq!(
+                    duration::read(&printed),
+                    Ok(duration),
+                    "{written} as {printed}"
+                );
+            }
+            Err(problem) => assert!(!problem.contains(char::is_control), "{problem:?}"),
+        }
+        Ok(())
+    });
+    assert!(read > 50, "{read}");
+}
