@@ -185,7 +185,12 @@ impl Turn {
                 Stage::Waiting(record) => {
                     let error = told(&self.lease, &record, false);
                     match patience {
-                        _ if matches!(error, Error::PayloadMismatch(_)) => return Err(error),
+                        _ if matches!(error, Error::PayloadMismatch(_)) => {
+                            if heard.is_news() || stays_true(&error) {
+                                return Err(error);
+                            }
+                            return Ok(Landed::Silent);
+                        }
                         Some(patience) => patience,
                         None if heard.is_news() => return Err(error),
                         None => return Ok(Landed::Silent),

@@ -91,6 +91,30 @@ async fn another_payload_is_told_also_behind_one_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_from_before_a_call_does_not_tell_it_of_another_payload() {
+    let there = Guarded::in_memory(policy().wait(secs(5)));
+    let patient = there.elsewhere();
+    let hasty = Guarded {
+        policy: policy(),
+        ..patient.clone()
+    };
+    let held = call(&there, 5).claim().await.unwrap();
+    let mut waits = pin!(call(&patient, 5).claim());
+    assert!(waits.as_mut().now_or_never().is_none());
+    held.settle(false).await;
+    // From here on nobody has the key, and the one that waits does not know it yet.
+    assert_eq!(there.stands(1).await, None);
+    for guarded in [&hasty, &patient] {
+        let claimed = tokio::select! {
+            biased;
+            _ = waits.as_mut() => panic!("it pauses for longer"),
+            claimed = call(guarded, 6).claim() => claimed,
+        };
+        claimed.unwrap().settle(false).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_payload_is_never_given_the_result() {
     let guarded = Guarded::in_memory(policy().replay());
     run(&guarded, 5).await.unwrap();
