@@ -14,6 +14,7 @@ use crate::policy::OnStoreError;
 use crate::settle::{self, Ending};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::tries::{Sending, Tries};
+use crate::world::naive;
 
 /// A claim that was sent, or is about to be. Dropped, it is withdrawn, and those who follow are told.
 pub(crate) struct Claiming<'a> {
@@ -78,7 +79,11 @@ impl<'a> Claiming<'a> {
 
     /// Begins the lease; returns when it ends, which must leave time for a body.
     pub(crate) fn begun(&self) -> Option<Instant> {
-        self.since.map(|since| self.lease.begin(since))
+        let mut since = self.since?;
+        if naive!(DeadlineFromReply) {
+            since = Instant::now();
+        }
+        Some(self.lease.begin(since))
     }
 
     /// The record that may yet come to stand under the key, although that was found taken.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::endpoint::Endpoint;
 use crate::fingerprint::Fingerprint;
@@ -13,6 +13,7 @@ use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::record::{Kept, Record, State, Stored};
 use crate::store::{StoreError, StoreErrorKind};
+use crate::world;
 
 /// Why a guarded call did not run its body, or was stopped in it.
 ///
@@ -125,7 +126,7 @@ impl Error {
             }
             State::Running => DuplicateState::Unknown,
         };
-        let now = SystemTime::now();
+        let now = world::time_of_day();
         let mut known = Box::new(Known {
             site: lease.site.clone(),
             state,

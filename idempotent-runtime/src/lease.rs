@@ -4,7 +4,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock, PoisonError};
 use std::task::Waker;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -23,6 +23,7 @@ use crate::settle::{self, Ending};
 use crate::store::{StoreError, StoreErrorKind, Swap};
 use crate::sync::{Mutex, MutexGuard};
 use crate::tries::Try;
+use crate::world::{self, naive};
 use keeper::{Keeper, Slot};
 
 pub(crate) struct Lease {
@@ -92,7 +93,7 @@ impl Lease {
             site,
             span,
             made,
-            record: record::running(owner, payload, SystemTime::now(), times.expiry),
+            record: record::running(owner, payload, world::time_of_day(), times.expiry),
             flight,
             policy,
             times,
@@ -242,6 +243,7 @@ impl Lease {
         match standing.phase {
             Phase::Lost(_) | Phase::Over => None,
             Phase::Settling if now >= standing.good_until || standing.hold_until.is_some() => None,
+            Phase::Settling if naive!(KeeperStopsAtBodyEnd) => None,
             Phase::Running if now >= standing.good_until => {
                 self.lose(standing, NOT_IN_TIME);
                 None
@@ -357,7 +359,7 @@ impl Lease {
 
     fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
         let payload = self.flight.payload.as_ref();
-        let now = SystemTime::now();
+        let now = world::time_of_day();
         Ending::Complete(record::done(self.owner, payload, now, lasts, kept))
     }
 

@@ -35,10 +35,13 @@ mod record;
 mod replay;
 mod settings;
 mod settle;
+#[cfg(test)]
+mod simulation;
 mod sync;
 mod text;
 mod tries;
 mod wait;
+mod world;
 
 #[doc(hidden)]
 pub mod private;

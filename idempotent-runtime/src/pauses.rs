@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::lease::Lease;
+use crate::world;
 
 /// The pauses of one call: woken by hints, where the store gives any, and by a clock that goes slower and slower.
 pub(crate) struct Pauses {
@@ -38,7 +39,7 @@ impl Pauses {
                 return;
             }
         }
-        let pause = self.pause.mul_f64(rand::random_range(1.0..1.5));
+        let pause = self.pause.mul_f64(world::jitter());
         let again = until.min(Instant::now() + pause);
         self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
         if let Some(changes) = &mut self.changes {

@@ -17,6 +17,7 @@ use bytes::Bytes;
 
 use crate::codec::Form;
 use crate::fingerprint::Fingerprint;
+use crate::world;
 
 /// 128 random bits that one call made for itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(crate) struct Owner(u128);
 
 impl Owner {
     pub(crate) fn random() -> Self {
-        Self(rand::random())
+        Self(world::random_bits())
     }
 }
 

@@ -19,6 +19,7 @@ use crate::policy::OnStoreError;
 use crate::record::Record;
 use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::tries::Tries;
+use crate::world::naive;
 
 /// Claims for a call that is behind an equal one in this process.
 pub(crate) async fn behind(lease: Arc<Lease>, other: Arc<Flight>) -> Result<Held, Error> {
@@ -84,7 +85,7 @@ struct Heard(u32);
 impl Heard {
     /// Whether what was told last is no older than this call.
     fn is_news(&self) -> bool {
-        self.0 > 1
+        self.0 > 1 || naive!(OldAnswerBelieved)
     }
 }
 
@@ -165,7 +166,7 @@ impl Turn {
             let patience = self.patience.filter(|until| *until > now);
             let stage = other.stage();
             let asks = matches!(stage, Stage::Asking(_));
-            let until = match stage {
+            let mut until = match stage {
                 Stage::Over(found) => return Ok(Landed::Over(found)),
                 Stage::Asking(answered) => {
                     // If it does not move on by then, nobody polls it any more.
@@ -186,10 +187,11 @@ impl Turn {
                     let error = told(&self.lease, &record, false);
                     match patience {
                         _ if matches!(error, Error::PayloadMismatch(_)) => {
-                            if heard.is_news() || stays_true(&error) {
-                                return Err(error);
-                            }
-                            return Ok(Landed::Silent);
+                            return if heard.is_news() || stays_true(&error) {
+                                Err(error)
+                            } else {
+                                Ok(Landed::Silent)
+                            };
                         }
                         Some(patience) => patience,
                         None if heard.is_news() => return Err(error),
@@ -211,6 +213,9 @@ impl Turn {
                     }
                 }
             };
+            if asks && naive!(FrozenLeaderFollowed) {
+                until = now + Duration::from_hours(1);
+            }
             // Outside of a runtime there are no alarms.
             if until <= now || Handle::try_current().is_err() {
                 return Ok(Landed::Silent);

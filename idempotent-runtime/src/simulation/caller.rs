@@ -1,0 +1,347 @@
+//! A caller: makes a call, polls it, freezes or drops it, and notes what it is told.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use super::history::{BodyEnd, CallId, Told, What};
+use super::knobs::{BodyEnds, CallPlan, KeyPlan};
+use super::link::ENDPOINT;
+use super::net::{Gate, Net};
+use super::source::{Polled, as_polled};
+use crate::error::Error;
+use crate::idempotency::Idempotency;
+use crate::policy::Policy;
+use crate::private::{Call, Endpoint, Keep, Returns, replaying, returns};
+
+/// One call as it is made in one process.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) net: Arc<Net>,
+    pub(super) call: CallId,
+    pub(super) plan: CallPlan,
+    pub(super) key: KeyPlan,
+    pub(super) process: usize,
+    pub(super) idempotency: Idempotency,
+}
+
+type Outcome = Result<u64, Failed>;
+
+#[derive(Debug)]
+pub(super) enum Failed {
+    Refused(Error),
+    Body,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Caller {
+    /// Makes the call and lives with what comes.
+    pub(super) async fn run(self) {
+        let (call, process) = (self.call, self.process);
+        self.note(What::Made { call, process });
+        if let Some(after) = self.plan.dropped_after {
+            self.net.nudge(self.net.now() + after, process, call);
+        }
+        let policy = self.plan.policy(&self.key, self.net.naive);
+        let made: Pin<Box<dyn Future<Output = Outcome> + Send>> = if self.plan.built {
+            Box::pin(self.clone().built(policy))
+        } else {
+            Box::pin(self.clone().written(policy))
+        };
+        let polling = Polling {
+            began: self.net.now(),
+            made: Some(made),
+            polls: 0,
+            frozen_until: None,
+            caller: &self,
+        };
+        let what = match polling.await {
+            Ended::With(outcome) => What::Told {
+                call,
+                told: told(outcome),
+            },
+            Ended::Panicked => What::Told {
+                call,
+                told: Told::Panicked,
+            },
+            Ended::Dropped => What::Dropped { call },
+            Ended::Died => What::Died { call },
+        };
+        self.note(what);
+    }
+
+    /// As the attribute writes it.
+    async fn written(self, policy: Policy) -> Outcome {
+        let handle = self.idempotency.clone();
+        let call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&handle));
+        let mut call = call.part(&(self.plan.key as u64));
+        if let Some(payload) = &self.plan.payload {
+            call = call.payload(payload);
+        }
+        if self.key.replay {
+            self.answered(replaying(returns::<Outcome>()), call.with(policy.replay()))
+                .await
+        } else {
+            self.answered(returns::<Outcome>(), call).await
+        }
+    }
+
+    async fn answered<K>(self, returns: Returns<Outcome, Error, K>, call: Call) -> Outcome
+    where
+        K: Keep<Outcome> + Send + Sync + 'static,
+    {
+        let mut held = match call.claim().await {
+            Ok(held) => held,
+            Err(error) => return returns.refused(error),
+        };
+        let finishes = self.plan.finishes;
+        let body = Body::of(self);
+        if finishes {
+            return match returns.finish(held, Box::pin(body)).await {
+                Ok(outcome) => outcome,
+                Err(error) => returns.refused(error),
+            };
+        }
+        let outcome = {
+            let mut body = pin!(body);
+            poll_fn(|context| held.poll_body(context, body.as_mut())).await
+        };
+        match outcome {
+            Ok(outcome) => {
+                returns.settle(held, &outcome).await;
+                outcome
+            }
+            Err(error) => returns.refused(error),
+        }
+    }
+
+    /// Without the attribute.
+    async fn built(self, policy: Policy) -> Outcome {
+        let mut call = self
+            .idempotency
+            .call(ENDPOINT)
+            .key(&(self.plan.key as u64))
+            .ttl(policy.ttl)
+            .release(policy.release)
+            .renew(policy.renew)
+            .on_cancel(policy.on_cancel)
+            .on_lease_lost(policy.on_lease_lost)
+            .on_store_error(policy.on_store_error.unwrap_or_default());
+        if let Some(payload) = &self.plan.payload {
+            call = call.payload(payload);
+        }
+        if let Some(lease) = policy.lease {
+            call = call.lease(lease);
+        }
+        if let Some(wait) = policy.wait {
+            call = call.wait(wait);
+        }
+        match (self.key.replay, self.plan.finishes) {
+            (true, true) => call.replay().run_to_end(Body::of(self)).await,
+            (true, false) => call.replay().run(Body::of(self)).await,
+            (false, true) => call.run_to_end(Body::of(self)).await,
+            (false, false) => call.run(Body::of(self)).await,
+        }
+    }
+
+    async fn body(self) -> Outcome {
+        let call = self.call;
+        let effect = self.plan.steps.len() / 2;
+        for (at, step) in self.plan.steps.iter().enumerate() {
+            if at == effect {
+                self.note(What::Effect { call });
+            }
+            match step {
+                0 => yield_now().await,
+                step => sleep(Duration::from_millis(*step)).await,
+            }
+        }
+        match self.plan.ends {
+            BodyEnds::Success => Ok(self.call.0 as u64),
+            BodyEnds::Failure => Err(Failed::Body),
+            // As a panic, without the hook that would print it.
+            BodyEnds::Panic => resume_unwind(Box::new(Planned)),
+        }
+    }
+
+    fn note(&self, what: What) {
+        self.net.record(Some(self.plan.key), what);
+    }
+}
+
+fn told(outcome: Outcome) -> Told {
+    let error = match outcome {
+        Ok(call) => return Told::Value(CallId(usize::try_from(call).unwrap_or(usize::MAX))),
+        Err(Failed::Body) => return Told::BodyFailed,
+        Err(Failed::Refused(error)) => error,
+    };
+    match error {
+        Error::InProgress(_) => Told::InProgress,
+        Error::Taken(_) => Told::Taken,
+        Error::AlreadyDone(_) => Told::Done,
+        Error::PayloadMismatch(_) => Told::Mismatch,
+        Error::LeaseLost(_) => Told::LeaseLost,
+        Error::Unavailable(_) => Told::Unavailable,
+        other => Told::Otherwise(other.code()),
+    }
+}
+
+/// A panic that was planned.
+struct Planned;
+
+/// How a call ended for its caller.
+enum Ended {
+    With(Outcome),
+    Panicked,
+    Dropped,
+    Died,
+}
+
+/// The caller's side of a call.
+struct Polling<'a> {
+    caller: &'a Caller,
+    made: Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>,
+    began: u64,
+    polls: u32,
+    frozen_until: Option<u64>,
+}
+
+impl Polling<'_> {
+    fn end(&mut self, ended: Ended) -> Poll<Ended> {
+        let Caller { process, call, .. } = *self.caller;
+        let made = self.made.take();
+        as_polled(Some(Polled { process, call }), || drop(made));
+        Poll::Ready(ended)
+    }
+}
+
+impl Future for Polling<'_> {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
+        let Caller {
+            net,
+            process,
+            call,
+            plan,
+            ..
+        } = self.caller;
+        let (process, call) = (*process, *call);
+        match net.gate(process, (call, false), context.waker()) {
+            Gate::Open => {}
+            Gate::Paused => return Poll::Pending,
+            Gate::Crashed => return self.end(Ended::Died),
+        }
+        let now = net.now();
+        if self.frozen_until.is_some_and(|until| now < until) {
+            return Poll::Pending;
+        }
+        if net.stutters() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.polls += 1;
+        let late = |after| now >= self.began + after;
+        if plan.dropped_at_poll == Some(self.polls) || plan.dropped_after.is_some_and(late) {
+            return self.end(Ended::Dropped);
+        }
+        let made = self.made.as_mut().expect("it is polled until it is over");
+        let polled = as_polled(Some(Polled { process, call }), || {
+            catch_unwind(AssertUnwindSafe(|| made.as_mut().poll(context)))
+        });
+        match polled {
+            Ok(Poll::Ready(outcome)) => self.end(Ended::With(outcome)),
+            Ok(Poll::Pending) => {
+                if let Some((at, lasts)) = plan.frozen
+                    && at == self.polls
+                {
+                    let until = now + lasts;
+                    self.caller.note(What::Frozen { call, until });
+                    net.nudge(until, process, call);
+                    self.frozen_until = Some(until);
+                }
+                Poll::Pending
+            }
+            Err(panic) if panic.is::<Planned>() => self.end(Ended::Panicked),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// A body, which notes when it is polled and how it ends.
+struct Body {
+    caller: Caller,
+    work: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    begun: bool,
+    over: bool,
+}
+
+impl Body {
+    fn of(caller: Caller) -> Self {
+        let work = Box::pin(caller.clone().body());
+        Self {
+            caller,
+            work,
+            begun: false,
+            over: false,
+        }
+    }
+
+    fn end(&mut self, end: BodyEnd) {
+        self.over = true;
+        let call = self.caller.call;
+        self.caller.note(What::BodyEnded { call, end });
+    }
+}
+
+impl Future for Body {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let Caller { call, process, .. } = self.caller;
+        // The engine may poll it in a task of its own.
+        match self.caller.net.gate(process, (call, true), context.waker()) {
+            Gate::Open => {}
+            Gate::Paused => return Poll::Pending,
+            Gate::Crashed => return Poll::Ready(Err(Failed::Body)),
+        }
+        let first = !std::mem::replace(&mut self.begun, true);
+        self.caller.note(What::BodyPolled { call, first });
+        let work = self.work.as_mut();
+        let polled = catch_unwind(AssertUnwindSafe(|| work.poll(context)));
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(outcome)) => {
+                self.end(if outcome.is_ok() {
+                    BodyEnd::Success
+                } else {
+                    BodyEnd::Failure
+                });
+                Poll::Ready(outcome)
+            }
+            Err(panic) => {
+                self.end(BodyEnd::Panic);
+                resume_unwind(panic)
+            }
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if self.begun && !self.over {
+            self.end(BodyEnd::Stopped);
+        }
+    }
+}

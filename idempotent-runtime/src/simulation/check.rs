@@ -1,0 +1,488 @@
+//! The promises, checked against a history.
+//!
+//! Excused are, for one key each, the losses that no protocol can mend: records that the store or an operator
+//! removed. Nothing else is excused by the weather alone.
+
+use std::collections::BTreeMap;
+
+use super::count::Counts;
+use super::history::{BodyEnd, CallId, Event, OPERATOR, Sends, Told, What, Why};
+use super::knobs::{CallPlan, KeyPlan, Plan};
+use super::promise::{
+    AFTER_LEASE, BESIDE, Broken, DONE_STAYS, ENDS, KEY_STAYS, ONE_BODY, OWN_CLAIM, OWN_RECORD,
+    RECORDED, RENEWED,
+};
+use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Release, Renew};
+
+/// Checks all that is promised while calls are made; `excuses` is false if the loss of records is none.
+pub(super) fn check(
+    plan: &Plan,
+    history: &[Event],
+    excuses: bool,
+    counts: &mut Counts,
+) -> Result<(), Broken> {
+    let mut checks = Checks {
+        plan,
+        excuses,
+        calls: vec![Seen::default(); plan.calls.len()],
+        spans: Vec::new(),
+        excused: BTreeMap::new(),
+        messages: BTreeMap::new(),
+        open_claims: Vec::new(),
+        stops: Vec::new(),
+        unrecorded: Vec::new(),
+        counts,
+    };
+    for event in history {
+        checks.see(event)?;
+    }
+    checks.at_the_end()
+}
+
+/// What is known of one call.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Seen {
+    pub(super) process: usize,
+    pub(super) made: Option<u64>,
+    pub(super) over: Option<u64>,
+    pub(super) died: bool,
+    pub(super) told: Option<Told>,
+    pub(super) body: Option<u64>,
+    pub(super) ended: Option<(u64, BodyEnd)>,
+    pub(super) unguarded: bool,
+    pub(super) frozen_for: u64,
+    /// Until when it may run its body.
+    pub(super) holds_until: u64,
+    /// The first send of the claim that is not known to be refused.
+    pub(super) claim_sent: Option<u64>,
+    /// When the request was sent that put its record.
+    pub(super) put_sent: Option<u64>,
+    /// Renewals that were sent since one was confirmed.
+    pub(super) tries: u32,
+    pub(super) renewal_confirmed: u64,
+    pub(super) full: bool,
+    pub(super) ghost: bool,
+    pub(super) recorded: bool,
+    pub(super) expired: bool,
+}
+
+/// A record from when to when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) key: usize,
+    pub(super) call: CallId,
+    pub(super) done: bool,
+    pub(super) from: u64,
+    pub(super) until: u64,
+}
+
+pub(super) struct Checks<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) excuses: bool,
+    pub(super) calls: Vec<Seen>,
+    pub(super) spans: Vec<Span>,
+    /// The keys of which records were lost, and since when.
+    pub(super) excused: BTreeMap<usize, u64>,
+    pub(super) messages: BTreeMap<u64, (CallId, Sends, u64)>,
+    /// Claims without an answer: message, call and when it was sent.
+    pub(super) open_claims: Vec<(u64, CallId, u64)>,
+    /// Which process was paused, from when to when.
+    pub(super) stops: Vec<(usize, u64, u64)>,
+    /// Where ends were told not to be recorded: process and key.
+    pub(super) unrecorded: Vec<(usize, Option<usize>)>,
+    pub(super) counts: &'a mut Counts,
+}
+
+impl<'a> Checks<'a> {
+    pub(super) fn key_plan(&self, call: CallId) -> &'a KeyPlan {
+        &self.plan.keys[self.call_plan(call).key]
+    }
+
+    pub(super) fn call_plan(&self, call: CallId) -> &'a CallPlan {
+        &self.plan.calls[call.0]
+    }
+
+    pub(super) fn seen(&mut self, call: CallId) -> &mut Seen {
+        &mut self.calls[call.0]
+    }
+
+    pub(super) fn of(&self, call: CallId) -> &Seen {
+        &self.calls[call.0]
+    }
+
+    pub(super) fn excused(&self, key: usize) -> bool {
+        self.excuses && self.excused.contains_key(&key)
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm for each thing that happens")]
+    fn see(&mut self, event: &Event) -> Result<(), Broken> {
+        let Event { at, key, what } = *event;
+        if what.call().is_some_and(|call| call.0 >= self.calls.len())
+            && !matches!(what, What::Sent { .. })
+        {
+            return Ok(());
+        }
+        match what {
+            What::Made { call, process } => {
+                let seen = self.seen(call);
+                (seen.made, seen.process) = (Some(at), process);
+                self.counts.add("calls made");
+            }
+            What::NoProcess { .. } => self.counts.add("calls without a process"),
+            What::Frozen { call, until } => {
+                self.seen(call).frozen_for += until - at;
+                self.counts.add("callers frozen");
+            }
+            What::Dropped { call } => {
+                self.seen(call).over = Some(at);
+                self.counts.add("calls dropped");
+            }
+            What::Died { call } => {
+                let seen = self.seen(call);
+                (seen.over, seen.died) = (Some(at), true);
+                self.counts.add("calls died");
+            }
+            What::Told { call, told } => self.told(at, call, told)?,
+            What::BodyPolled { call, first: true } => self.begins(at, call)?,
+            What::BodyPolled { call, first: false } => self.polled(at, call)?,
+            What::Effect { .. } => self.counts.add("effects"),
+            What::BodyEnded { call, end } => {
+                self.seen(call).ended = Some((at, end));
+                self.counts.add(match end {
+                    BodyEnd::Success => "successes",
+                    BodyEnd::Failure => "failures",
+                    BodyEnd::Panic => "panics",
+                    BodyEnd::Stopped => "bodies stopped",
+                });
+            }
+            What::Unguarded { call } => {
+                // Only where the policy says so.
+                self.seen(call).unguarded =
+                    self.call_plan(call).on_store_error == OnStoreError::Run;
+                self.counts.add("unguarded");
+            }
+            What::Unrecorded { process } => {
+                self.unrecorded.push((process, key));
+                self.counts.add("unrecorded");
+            }
+            What::Overrun { .. } => self.counts.add("leases lost"),
+            What::Sent { message, call, op } => {
+                self.messages.insert(message, (call, op, at));
+                match op {
+                    _ if call == OPERATOR => {}
+                    Sends::Renewal => self.seen(call).tries += 1,
+                    Sends::Claim => {
+                        self.open_claims.push((message, call, at));
+                        self.seen(call).claim_sent.get_or_insert(at);
+                    }
+                    _ => {}
+                }
+                self.counts.add("requests");
+            }
+            What::Answered { message, fine } => {
+                if fine {
+                    self.open_claims.retain(|open| open.0 != message);
+                    if let Some((call, Sends::Claim, _)) = self.messages.get(&message).copied()
+                        && call != OPERATOR
+                        && self.of(call).put_sent.is_none()
+                    {
+                        // Another has the key, so the next claim is another.
+                        self.seen(call).claim_sent = None;
+                    }
+                }
+                if let Some((call, Sends::Renewal, sent)) = self.messages.get(&message).copied()
+                    && fine
+                    && call != OPERATOR
+                {
+                    let seen = self.seen(call);
+                    seen.renewal_confirmed = seen.renewal_confirmed.max(sent);
+                    seen.tries = 0;
+                    self.counts.add("renewals");
+                }
+            }
+            What::Arrived { given_up, .. } => {
+                if given_up {
+                    self.counts.add("ghosts");
+                }
+            }
+            What::Lost { reply, .. } => self.counts.add(if reply {
+                "replies lost"
+            } else {
+                "requests lost"
+            }),
+            What::Refused { message, full } => {
+                if let Some((call, ..)) = self.messages.get(&message).copied()
+                    && full
+                    && call != OPERATOR
+                {
+                    self.seen(call).full = true;
+                }
+                self.counts.add("refusals");
+            }
+            What::Put {
+                call,
+                done,
+                sent,
+                until,
+            } => self.put(event, call, done, sent, until),
+            What::Touched { call, sent, until } => {
+                let lease = self.key_plan(call).lease;
+                let seen = self.seen(call);
+                seen.holds_until = seen.holds_until.max(sent + lease);
+                self.stands(key, call, Some(until));
+            }
+            What::Stands { call, until, .. } => {
+                // By a clock that jumps a record may be lost before it is gone.
+                key.map(|key| self.excused.entry(key).or_insert(at));
+                self.stands(key, call, until);
+            }
+            What::Gone { call, done, why } => self.gone(event, call, done, why)?,
+            What::Crashed { process } => {
+                self.stops.push((process, at, u64::MAX));
+                self.counts.add("crashes");
+            }
+            What::Paused { process } => {
+                self.stops.push((process, at, u64::MAX));
+                self.counts.add("pauses");
+            }
+            What::Resumed { process } => {
+                let stop = self
+                    .stops
+                    .iter_mut()
+                    .rev()
+                    .find(|stop| stop.0 == process && stop.2 == u64::MAX);
+                if let Some(stop) = stop {
+                    stop.2 = at;
+                }
+            }
+            What::Weather(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn broken<const N: usize>(
+        &self,
+        promise: &'static str,
+        at: u64,
+        by: [CallId; N],
+    ) -> Result<(), Broken> {
+        let key = by.first().map(|call| self.call_plan(*call).key);
+        Err(Broken {
+            promise,
+            at,
+            key,
+            by: by.to_vec(),
+        })
+    }
+
+    /// The other calls of its key whose bodies began.
+    fn others(&self, call: CallId) -> impl Iterator<Item = CallId> + use<> {
+        let key = self.call_plan(call).key;
+        let bodies = |id: &CallId| {
+            *id != call && self.call_plan(*id).key == key && self.of(*id).body.is_some()
+        };
+        let others: Vec<_> = (0..self.calls.len()).map(CallId).filter(bodies).collect();
+        others.into_iter()
+    }
+
+    fn begins(&mut self, at: u64, call: CallId) -> Result<(), Broken> {
+        self.counts.add("bodies");
+        let key = self.call_plan(call).key;
+        if self.of(call).unguarded {
+            self.seen(call).body = Some(at);
+            return Ok(());
+        }
+        if at >= self.of(call).holds_until {
+            return self.broken(OWN_CLAIM, at, [call]);
+        }
+        let mut takes_over = false;
+        for other in self.others(call) {
+            let seen = self.of(other);
+            if seen.unguarded || self.excused(key) {
+                continue;
+            }
+            takes_over |=
+                seen.expired && seen.ended.is_none_or(|ended| ended.1 == BodyEnd::Stopped);
+            if seen.ended.is_none() && at < seen.holds_until {
+                return self.broken(ONE_BODY, at, [call, other]);
+            }
+            let plan = self.key_plan(other);
+            let releases = self.call_plan(other).on_cancel == OnCancel::Release;
+            let taken_until = match (plan.release, seen.ended, seen.claim_sent) {
+                (_, Some((_, BodyEnd::Stopped)), _) if releases => 0,
+                (Release::OnError, Some((ended, BodyEnd::Success)), _) if !seen.expired => {
+                    ended + plan.ttl
+                }
+                (Release::Never, _, Some(sent)) => sent + plan.ttl,
+                _ => 0,
+            };
+            if at < taken_until {
+                return self.broken(KEY_STAYS, at, [call, other]);
+            }
+        }
+        if takes_over {
+            self.counts.add("takeovers");
+        }
+        self.seen(call).body = Some(at);
+        Ok(())
+    }
+
+    fn polled(&mut self, at: u64, call: CallId) -> Result<(), Broken> {
+        let (key, plan) = (self.call_plan(call).key, self.key_plan(call));
+        let seen = self.of(call);
+        if seen.unguarded || plan.on_lease_lost == OnLeaseLost::Continue {
+            return Ok(());
+        }
+        if at >= seen.holds_until {
+            return self.broken(AFTER_LEASE, at, [call]);
+        }
+        let began = seen.body.unwrap_or_default();
+        for other in self.others(call) {
+            let other_began = self.of(other).body.unwrap_or_default();
+            if other_began > began && !self.of(other).unguarded && !self.excused(key) {
+                return self.broken(BESIDE, at, [call, other]);
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, event: &Event, call: CallId, done: bool, sent: u64, until: Option<u64>) {
+        let Some(key) = event.key else { return };
+        let lease = self.key_plan(call).lease;
+        let seen = self.seen(call);
+        seen.recorded |= done;
+        // One that comes after its body is a ghost: it holds the key for nobody.
+        seen.ghost = !done && (seen.ended.is_some() || seen.over.is_some());
+        if !done && !seen.ghost {
+            seen.put_sent = Some(sent);
+            seen.renewal_confirmed = sent;
+            seen.expired = false;
+            seen.holds_until = seen.holds_until.max(sent + lease);
+        }
+        let until = until.unwrap_or(u64::MAX);
+        self.spans.push(Span {
+            key,
+            call,
+            done,
+            from: event.at,
+            until,
+        });
+    }
+
+    fn stands(&mut self, key: Option<usize>, call: CallId, until: Option<u64>) {
+        let mine = |span: &&mut Span| Some(span.key) == key && span.call == call;
+        if let Some(span) = self.spans.iter_mut().rev().find(mine) {
+            span.until = until.unwrap_or(u64::MAX);
+        }
+    }
+
+    fn gone(&mut self, event: &Event, call: CallId, done: bool, why: Why) -> Result<(), Broken> {
+        let (at, Some(key)) = (event.at, event.key) else {
+            return Ok(());
+        };
+        let mine = |span: &&mut Span| span.key == key && span.call == call && span.done == done;
+        if let Some(span) = self.spans.iter_mut().rev().find(mine) {
+            span.until = at;
+        }
+        match why {
+            Why::Forgotten => {
+                self.excused.entry(key).or_insert(at);
+                self.counts.add("records lost");
+            }
+            Why::Changed(OPERATOR) if !self.excuses => {}
+            Why::Changed(by) if done || by != call => {
+                if by == OPERATOR && self.operator_frees(key) {
+                    self.excused.entry(key).or_insert(at);
+                    self.counts.add("keys freed");
+                } else if !self.excused(key) {
+                    let promise = if done { DONE_STAYS } else { OWN_RECORD };
+                    return self.broken(promise, at, [call]);
+                }
+            }
+            Why::Changed(_) => {}
+            Why::Expired if done || self.of(call).ghost => {}
+            Why::Expired => {
+                self.seen(call).expired = true;
+                self.counts.add("claims expired");
+                if !self.excused(key) {
+                    return self.unrenewed(at, call);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn operator_frees(&self, key: usize) -> bool {
+        use super::knobs::Mishap;
+        let frees = |mishap: &(u64, Mishap)| matches!(mishap.1, Mishap::Free { key: freed, .. } if freed == key);
+        self.plan.mishaps.iter().any(frees)
+    }
+
+    /// The claim of a call has expired: was it renewed for as long as it was needed?
+    fn unrenewed(&self, at: u64, call: CallId) -> Result<(), Broken> {
+        let (seen, plan) = (self.of(call), self.key_plan(call));
+        let needed = match (seen.body, seen.ended) {
+            (Some(_), None) => true,
+            (Some(_), Some((ended, _))) if ended > at => true,
+            // The keeper takes over from a first try that is not answered in time.
+            (Some(_), Some((ended, BodyEnd::Success | BodyEnd::Failure))) => {
+                plan.release != Release::Never
+                    && ended + self.plan.deadline / 4 + 1 < seen.holds_until
+            }
+            (None, _) | (Some(_), Some((_, BodyEnd::Panic | BodyEnd::Stopped))) => false,
+        };
+        let put = seen.put_sent.unwrap_or_default();
+        let renewed = match plan.renew {
+            Renew::Yes => true,
+            Renew::No => false,
+            Renew::Cap(cap) => u128::from(at) < u128::from(put) + cap.as_millis(),
+        };
+        let stopped = self.stops.iter().any(|(process, from, until)| {
+            *process == seen.process && *from <= at && *until >= seen.renewal_confirmed
+        });
+        let said = self
+            .unrecorded
+            .contains(&(seen.process, Some(self.call_plan(call).key)));
+        let excused = stopped
+            || said
+            || seen.frozen_for > 0
+            || seen.tries > 0
+            || seen.unguarded
+            || seen.full
+            || seen.told == Some(Told::LeaseLost);
+        if needed && renewed && !excused {
+            return self.broken(RENEWED, at, [call]);
+        }
+        Ok(())
+    }
+
+    fn at_the_end(&mut self) -> Result<(), Broken> {
+        for call in (0..self.calls.len()).map(CallId) {
+            let (seen, plan) = (self.of(call), self.key_plan(call));
+            if seen.made.is_some() && seen.over.is_none() {
+                return self.broken(ENDS, 0, [call]);
+            }
+            let success = matches!(seen.ended, Some((_, BodyEnd::Success)));
+            let marked = plan.release == Release::OnError;
+            let key = self.call_plan(call).key;
+            let told = self.unrecorded.contains(&(seen.process, Some(key)));
+            let crashed = self
+                .stops
+                .iter()
+                .any(|(process, _, until)| *process == seen.process && *until == u64::MAX);
+            let open = self.call_plan(call).on_store_error == OnStoreError::Run;
+            if success
+                && marked
+                && !seen.recorded
+                && !told
+                && !crashed
+                && !open
+                && !self.excused(key)
+            {
+                return self.broken(RECORDED, 0, [call]);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,373 @@
+//! What a seed decides before anything runs: the store's weather, the keys, the calls and the mishaps.
+
+use std::time::Duration;
+
+use super::Naive;
+use super::dice::Dice;
+use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+
+/// All times are in milliseconds.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) weather: Weather,
+    pub(super) deadline: u64,
+    pub(super) keys: Vec<KeyPlan>,
+    pub(super) calls: Vec<CallPlan>,
+    pub(super) mishaps: Vec<(u64, Mishap)>,
+    /// How many milliseconds the clock of each process is ahead.
+    pub(super) ahead: Vec<u64>,
+}
+
+/// What befalls messages, each on its own; chances are in a thousand.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Weather {
+    /// Requests and replies take up to this long.
+    pub(super) slowest: u64,
+    /// So many take much longer.
+    pub(super) straggles: u64,
+    pub(super) longest: u64,
+    pub(super) loses_requests: u64,
+    pub(super) loses_replies: u64,
+    pub(super) repeats: u64,
+    pub(super) refuses: u64,
+    /// Completions alone are refused, as by a proxy that takes no large messages.
+    pub(super) refuses_completions: u64,
+    pub(super) is_full: u64,
+    /// Answers are cut off: an error at once, whatever the request did.
+    pub(super) breaks: u64,
+    /// Calls are polled later than they were woken.
+    pub(super) stutters: u64,
+    /// The store gives hints, and loses so many.
+    pub(super) hints: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyPlan {
+    pub(super) release: Release,
+    pub(super) ttl: u64,
+    pub(super) lease: u64,
+    pub(super) renew: Renew,
+    pub(super) replay: bool,
+    pub(super) on_lease_lost: OnLeaseLost,
+    pub(super) payloads: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct CallPlan {
+    pub(super) key: usize,
+    pub(super) payload: Option<u64>,
+    pub(super) starts: u64,
+    pub(super) slot: usize,
+    /// By the builder, else as the macro writes it.
+    pub(super) built: bool,
+    pub(super) wait: Option<u64>,
+    pub(super) on_cancel: OnCancel,
+    /// `on_cancel = "finish"`.
+    pub(super) finishes: bool,
+    pub(super) on_store_error: OnStoreError,
+    /// The pauses of the body between its polls.
+    pub(super) steps: Vec<u64>,
+    pub(super) ends: BodyEnds,
+    /// The caller drops it instead of this poll.
+    pub(super) dropped_at_poll: Option<u32>,
+    pub(super) dropped_after: Option<u64>,
+    /// After this poll the caller does not poll for so long.
+    pub(super) frozen: Option<(u32, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyEnds {
+    Success,
+    Failure,
+    Panic,
+}
+
+/// What befalls more than a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mishap {
+    /// The process dies, and another takes its place.
+    Crash {
+        slot: usize,
+        down_for: u64,
+    },
+    Pause {
+        slot: usize,
+        lasts: u64,
+    },
+    /// The store is away: requests are lost, refused, or wait.
+    Away {
+        lasts: u64,
+        how: Away,
+    },
+    Full {
+        lasts: u64,
+    },
+    /// The store loses a record, or all.
+    Evict {
+        key: usize,
+    },
+    ForgetAll,
+    /// The store's clock jumps.
+    Step {
+        by: i64,
+    },
+    /// An operator frees a key.
+    Free {
+        key: usize,
+        slot: usize,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Away {
+    Loses,
+    Refuses,
+    Delays,
+}
+
+impl Plan {
+    pub(super) fn of(seed: u64) -> Self {
+        let dice = &mut Dice::new(seed, 1);
+        let deadline = dice.pick(&[100, 250, 500, 1000]);
+        let slots = dice.pick(&[1, 2, 2, 3]);
+        let keys: Vec<_> = (0..dice.pick(&[1, 1, 2]))
+            .map(|_| KeyPlan::drawn(dice))
+            .collect();
+        let longest_lease = keys.iter().map(|key| key.lease).max().unwrap_or_default();
+        let lasts = dice.pick(&[20, 1000, 3000, 6000]);
+        let fair = dice.chance(300);
+        let weather = Weather::drawn(dice, fair, deadline, longest_lease);
+        let impatient = dice.chance(300);
+        let unguarded = !fair && dice.chance(100);
+        let calls = (0..dice.within(3, 10))
+            .map(|_| CallPlan::drawn(dice, &keys, slots, lasts, impatient, unguarded))
+            .collect();
+        let mishaps = Mishap::drawn(dice, fair, slots, keys.len(), lasts, longest_lease);
+        Self {
+            weather,
+            deadline,
+            calls,
+            mishaps,
+            // A process that takes a crashed one's place has the clock of the same machine.
+            ahead: (0..slots).map(|_| dice.pick(&[0, 0, 7, 60_000])).collect(),
+            keys,
+        }
+    }
+
+    /// Whether nothing hampers what is sent, so that the store cannot be an excuse.
+    pub(super) fn fair(&self) -> bool {
+        let weather = &self.weather;
+        let away = |mishap: &(u64, Mishap)| {
+            matches!(
+                mishap.1,
+                Mishap::Away { .. } | Mishap::Full { .. } | Mishap::Pause { .. }
+            )
+        };
+        weather.straggles
+            + weather.loses_requests
+            + weather.loses_replies
+            + weather.refuses
+            + weather.breaks
+            + weather.refuses_completions
+            + weather.is_full
+            == 0
+            && 4 * weather.slowest < self.deadline / 4
+            && !self.mishaps.iter().any(away)
+    }
+}
+
+impl Weather {
+    fn drawn(dice: &mut Dice, fair: bool, deadline: u64, lease: u64) -> Self {
+        let hints = dice.chance(400).then(|| dice.pick(&[0, 300]));
+        if fair {
+            return Self {
+                slowest: dice.pick(&[0, 0, 1, 5]),
+                repeats: dice.pick(&[0, 50]),
+                stutters: dice.pick(&[0, 100]),
+                hints,
+                ..Self::default()
+            };
+        }
+        let mut rate = |rates: &[u64]| dice.pick(rates);
+        Self {
+            repeats: rate(&[0, 0, 50, 200]),
+            loses_requests: rate(&[0, 0, 30, 150]),
+            loses_replies: rate(&[0, 0, 30, 150]),
+            refuses: rate(&[0, 0, 30, 150]),
+            refuses_completions: rate(&[0, 0, 0, 900]),
+            is_full: rate(&[0, 0, 0, 100]),
+            breaks: rate(&[0, 0, 30, 150]),
+            straggles: rate(&[0, 50, 200]),
+            stutters: rate(&[0, 0, 100]),
+            slowest: rate(&[0, 3, deadline / 8, deadline]),
+            longest: rate(&[deadline, lease, 2 * lease]),
+            hints,
+        }
+    }
+}
+
+impl KeyPlan {
+    fn drawn(dice: &mut Dice) -> Self {
+        let release = dice.pick(&[
+            Release::OnError,
+            Release::OnError,
+            Release::Always,
+            Release::Never,
+        ]);
+        let lease = dice.pick(&[300, 600, 1500]);
+        let ttl = match release {
+            Release::OnError => lease + dice.pick(&[0, 500, 4000]),
+            _ => lease,
+        };
+        Self {
+            release,
+            ttl,
+            lease,
+            renew: match dice.within(0, 5) {
+                0 => Renew::No,
+                1 => Renew::Cap(Duration::from_millis(lease + dice.within(0, lease))),
+                _ => Renew::Yes,
+            },
+            replay: release != Release::Always && dice.chance(600),
+            on_lease_lost: if dice.chance(100) {
+                OnLeaseLost::Continue
+            } else {
+                OnLeaseLost::Stop
+            },
+            payloads: dice.chance(300),
+        }
+    }
+
+    /// From the last word of a holder to the end of its record.
+    pub(super) fn expiry(&self) -> u64 {
+        self.lease + (self.lease / 10).max(250)
+    }
+}
+
+impl CallPlan {
+    fn drawn(
+        dice: &mut Dice,
+        keys: &[KeyPlan],
+        slots: usize,
+        lasts: u64,
+        impatient: bool,
+        unguarded: bool,
+    ) -> Self {
+        let key = usize::try_from(dice.within(0, keys.len() as u64 - 1)).unwrap_or_default();
+        let lease = keys[key].lease;
+        let longest = dice.pick(&[0, 5, 50, lease / 2, lease, 2 * lease]);
+        let steps = (0..dice.within(0, 5)).map(|_| {
+            if dice.chance(300) {
+                0
+            } else {
+                dice.within(0, longest)
+            }
+        });
+        Self {
+            key,
+            steps: steps.collect(),
+            payload: keys[key].payloads.then(|| dice.pick(&[1, 1, 1, 2])),
+            starts: dice.within(0, lasts),
+            slot: dice.pick(&[0, 1, 2]) % slots,
+            built: dice.chance(500),
+            wait: dice.chance(500).then(|| dice.pick(&[50, 500, 3000])),
+            on_cancel: dice.pick(&[OnCancel::Keep, OnCancel::Keep, OnCancel::Release]),
+            finishes: dice.chance(200),
+            on_store_error: if unguarded && dice.chance(500) {
+                OnStoreError::Run
+            } else {
+                OnStoreError::Refuse
+            },
+            ends: match dice.within(0, 9) {
+                0 => BodyEnds::Panic,
+                1..4 => BodyEnds::Failure,
+                _ => BodyEnds::Success,
+            },
+            dropped_at_poll: (impatient && dice.chance(300))
+                .then(|| u32::try_from(dice.within(1, 8)).unwrap_or_default()),
+            dropped_after: (impatient && dice.chance(300)).then(|| dice.within(0, 2 * lease)),
+            frozen: dice.chance(60).then(|| {
+                let poll = u32::try_from(dice.within(1, 4)).unwrap_or_default();
+                (poll, dice.within(1, 4 * lease))
+            }),
+        }
+    }
+
+    /// What the engine is told; a naive variant is told something else than the checks are.
+    pub(super) fn policy(&self, key: &KeyPlan, naive: Option<Naive>) -> Policy {
+        let mut policy = Policy::new(Duration::from_millis(key.ttl))
+            .release(key.release)
+            .renew(key.renew)
+            .on_cancel(self.on_cancel)
+            .on_lease_lost(key.on_lease_lost)
+            .on_store_error(self.on_store_error);
+        if key.release == Release::OnError {
+            policy = policy.lease(Duration::from_millis(key.lease));
+        }
+        if let Some(wait) = self.wait {
+            policy = policy.wait(Duration::from_millis(wait));
+        }
+        match naive {
+            Some(Naive::TtlShorterThanBody) => {
+                policy.renew(Renew::No).on_lease_lost(OnLeaseLost::Continue)
+            }
+            Some(Naive::BodyNotStopped) => policy.on_lease_lost(OnLeaseLost::Continue),
+            Some(Naive::FailsOpen) => policy.on_store_error(OnStoreError::Run),
+            _ => policy,
+        }
+    }
+}
+
+impl Mishap {
+    fn drawn(
+        dice: &mut Dice,
+        fair: bool,
+        slots: usize,
+        keys: usize,
+        lasts: u64,
+        lease: u64,
+    ) -> Vec<(u64, Self)> {
+        let mut mishaps = Vec::new();
+        let end = lasts + lease;
+        let slot = |dice: &mut Dice| dice.pick(&[0, 1, 2]) % slots;
+        let key = |dice: &mut Dice| dice.pick(&[0, 1]) % keys;
+        if dice.chance(250) {
+            for _ in 0..dice.within(1, 2) {
+                let (slot, down_for) = (slot(dice), dice.within(0, lease));
+                mishaps.push((dice.within(0, end), Self::Crash { slot, down_for }));
+            }
+        }
+        if dice.chance(100) {
+            let (key, slot) = (key(dice), slot(dice));
+            mishaps.push((dice.within(0, end), Self::Free { key, slot }));
+        }
+        if fair {
+            return mishaps;
+        }
+        if dice.chance(300) {
+            let (slot, lasts) = (slot(dice), dice.within(1, 3 * lease));
+            mishaps.push((dice.within(0, end), Self::Pause { slot, lasts }));
+        }
+        if dice.chance(300) {
+            let lasts = dice.within(1, 3 * lease);
+            let how = dice.pick(&[Away::Loses, Away::Refuses, Away::Delays]);
+            mishaps.push((dice.within(0, end), Self::Away { lasts, how }));
+        }
+        if dice.chance(150) {
+            let lasts = dice.within(1, 3 * lease);
+            mishaps.push((dice.within(0, end), Self::Full { lasts }));
+        }
+        if dice.chance(150) {
+            mishaps.push(match dice.within(0, 3) {
+                0 => (dice.within(0, end), Self::ForgetAll),
+                1 => {
+                    let by = i64::try_from(dice.within(1, 3 * lease)).unwrap_or_default();
+                    let by = if dice.chance(500) { by } else { -by };
+                    (dice.within(0, end), Self::Step { by })
+                }
+                _ => (dice.within(0, end), Self::Evict { key: key(dice) }),
+            });
+        }
+        mishaps
+    }
+}

@@ -1,0 +1,153 @@
+//! A process's way to the store: what the engine takes for its [`Store`].
+
+use std::fmt;
+use std::future::pending;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::net::{KEYS, Net};
+use super::server::{Answer, Op};
+use crate::fingerprint::Fingerprint;
+use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
+
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) net: Arc<Net>,
+    pub(super) process: usize,
+}
+
+impl Link {
+    async fn send(&self, key: &str, op: Op, tells: bool) -> Result<Answer, StoreError> {
+        let reply = self.net.send(
+            self.process,
+            number_of(key).expect("a key of the simulation"),
+            op,
+            tells,
+        );
+        match reply.await {
+            Ok(reply) => reply.map_err(|kind| StoreError::new(kind, "simulated")),
+            // It was lost, which nobody is told.
+            Err(_) => pending().await,
+        }
+    }
+
+    pub(super) async fn swap(&self, key: &str, op: Op, tells: bool) -> Result<Swap, StoreError> {
+        match self.send(key, op, tells).await? {
+            Answer::Swap(swap) => Ok(swap),
+            _ => Err(StoreError::new(
+                StoreErrorKind::Misconfigured,
+                "another operation's answer",
+            )),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Link {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        let value = value.clone();
+        match self.send(key, Op::Claim { value, ttl }, false).await? {
+            Answer::Claim(claim) => Ok(claim),
+            _ => Err(StoreError::new(
+                StoreErrorKind::Misconfigured,
+                "another operation's answer",
+            )),
+        }
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let (expected, value) = (expected.clone(), value.clone());
+        self.swap(
+            key,
+            Op::Replace {
+                expected,
+                value,
+                ttl,
+            },
+            false,
+        )
+        .await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let expected = expected.clone();
+        self.swap(key, Op::Remove { expected }, false).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        match self.send(key, Op::Get, false).await? {
+            Answer::Entry(entry) => Ok(entry),
+            _ => Err(StoreError::new(
+                StoreErrorKind::Misconfigured,
+                "another operation's answer",
+            )),
+        }
+    }
+
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let (expected, value) = (expected.clone(), value.clone());
+        self.swap(
+            key,
+            Op::Replace {
+                expected,
+                value,
+                ttl,
+            },
+            true,
+        )
+        .await
+    }
+
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let expected = expected.clone();
+        self.swap(key, Op::Remove { expected }, true).await
+    }
+
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.net.listen(number_of(key)?)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Link").field(&self.process).finish()
+    }
+}
+
+/// The name of the endpoint that all calls are of.
+pub(super) const ENDPOINT: &str = "sim.pay";
+
+/// The number of a key, by its name or the digits that events show of it.
+pub(super) fn number_of(key: &str) -> Option<usize> {
+    static NAMES: LazyLock<[String; KEYS]> = LazyLock::new(|| {
+        std::array::from_fn(|key| {
+            format!(
+                "idem:{ENDPOINT}:{}",
+                Fingerprint::of(&(key as u64,)).unwrap()
+            )
+        })
+    });
+    NAMES.iter().position(|name| {
+        name == key
+            || name
+                .rsplit(':')
+                .next()
+                .is_some_and(|hex| hex.starts_with(key))
+    })
+}

@@ -1,0 +1,425 @@
+//! What lies between the processes and the store: messages under way, and the mishaps that befall all of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+
+use super::Naive;
+use super::dice::Dice;
+use super::history::{CallId, Event, OPERATOR, Sends, What, Why};
+use super::knobs::{Away, Mishap, Plan, Weather};
+use super::server::{Answer, Change, Op, Server, call_of};
+use super::source;
+use crate::store::StoreErrorKind;
+
+/// A run: shared by everything in it.
+pub(super) struct Net {
+    pub(super) plan: Plan,
+    pub(super) naive: Option<Naive>,
+    began: Instant,
+    inside: Mutex<Inside>,
+    changed: Notify,
+}
+
+pub(super) struct Inside {
+    pub(super) dice: Dice,
+    pub(super) weather: Weather,
+    pub(super) server: Server,
+    pub(super) away: Option<(u64, Away)>,
+    /// What happens next; a number drawn at random decides about what happens at once.
+    pub(super) agenda: BTreeMap<(u64, u64, u64), Next>,
+    pub(super) entries: u64,
+    pub(super) messages: u64,
+    pub(super) processes: Vec<Process>,
+    pub(super) listeners: Vec<(usize, watch::Sender<()>)>,
+    pub(super) history: Vec<Event>,
+    pub(super) log: Vec<Change>,
+}
+
+#[derive(Default)]
+pub(super) struct Process {
+    pub(super) crashed: bool,
+    pub(super) paused: bool,
+    /// What it sent or was sent while it was paused.
+    pub(super) held_up: Vec<Next>,
+    pub(super) tasks: BTreeMap<(CallId, bool), Waker>,
+}
+
+pub(super) enum Next {
+    Arrive(Message),
+    Reply(Message, Reply),
+    Nudge { process: usize, call: CallId },
+    Hint(usize),
+    Mishap(Mishap),
+    Resume(usize),
+    Back,
+    Room,
+}
+
+pub(super) struct Message {
+    pub(super) number: u64,
+    pub(super) process: usize,
+    pub(super) key: usize,
+    pub(super) op: Op,
+    pub(super) sends: Sends,
+    pub(super) call: CallId,
+    pub(super) sent: u64,
+    pub(super) tells: bool,
+    /// It arrives twice.
+    pub(super) repeated: bool,
+    pub(super) answer: Option<oneshot::Sender<Reply>>,
+}
+
+pub(super) type Reply = Result<Answer, StoreErrorKind>;
+
+/// What a process may do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gate {
+    Open,
+    Paused,
+    Crashed,
+}
+
+impl Net {
+    pub(super) fn new(plan: Plan, seed: u64, naive: Option<Naive>) -> Arc<Self> {
+        let mut inside = Inside {
+            dice: Dice::new(seed, 2),
+            weather: plan.weather,
+            server: Server::default(),
+            away: None,
+            agenda: BTreeMap::new(),
+            entries: 0,
+            messages: 0,
+            processes: Vec::new(),
+            listeners: Vec::new(),
+            history: Vec::new(),
+            log: Vec::new(),
+        };
+        for (at, mishap) in &plan.mishaps {
+            inside.plan(*at, Next::Mishap(*mishap));
+        }
+        Arc::new(Self {
+            plan,
+            naive,
+            began: Instant::now(),
+            inside: Mutex::new(inside),
+            changed: Notify::new(),
+        })
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        millis(self.began.elapsed())
+    }
+
+    pub(super) fn at(&self, millis: u64) -> Instant {
+        self.began + Duration::from_millis(millis)
+    }
+
+    /// Another process.
+    pub(super) fn process(&self) -> usize {
+        let mut inside = self.inside();
+        inside.processes.push(Process::default());
+        inside.processes.len() - 1
+    }
+
+    pub(super) fn record(&self, key: Option<usize>, what: What) {
+        let now = self.now();
+        let mut inside = self.inside();
+        inside.expire(now);
+        inside.history.push(Event { at: now, key, what });
+    }
+
+    pub(super) fn history(&self) -> Vec<Event> {
+        let mut inside = self.inside();
+        inside.expire(self.now());
+        inside.history.clone()
+    }
+
+    /// Whether the process may go on; if not yet, `task` is woken then.
+    pub(super) fn gate(&self, process: usize, task: (CallId, bool), waker: &Waker) -> Gate {
+        let mut inside = self.inside();
+        let process = &mut inside.processes[process];
+        if process.crashed {
+            return Gate::Crashed;
+        }
+        match process.tasks.get_mut(&task) {
+            Some(known) => known.clone_from(waker),
+            None => drop(process.tasks.insert(task, waker.clone())),
+        }
+        if process.paused {
+            Gate::Paused
+        } else {
+            Gate::Open
+        }
+    }
+
+    /// Wakes a call at that time.
+    pub(super) fn nudge(&self, at: u64, process: usize, call: CallId) {
+        self.inside().plan(at, Next::Nudge { process, call });
+        self.changed.notify_one();
+    }
+
+    pub(super) fn stutters(&self) -> bool {
+        let mut inside = self.inside();
+        let chance = inside.weather.stutters;
+        inside.dice.chance(chance)
+    }
+
+    /// No message is hampered any more.
+    pub(super) fn heal(&self) {
+        let mut inside = self.inside();
+        inside.weather = Weather::default();
+        inside.away = None;
+        inside.server.full = false;
+    }
+
+    pub(super) fn immortal(&self) -> Vec<usize> {
+        self.inside().server.immortal()
+    }
+
+    /// When the last record will be gone.
+    pub(super) fn empty_at(&self) -> u64 {
+        self.inside().server.empty_at()
+    }
+
+    /// Whether nothing is under way any more.
+    pub(super) fn idle(&self) -> bool {
+        self.inside().agenda.is_empty()
+    }
+
+    /// Begins to listen for hints.
+    pub(super) fn listen(&self, key: usize) -> Option<watch::Receiver<()>> {
+        let mut inside = self.inside();
+        inside.weather.hints?;
+        let (tell, told) = watch::channel(());
+        inside
+            .listeners
+            .retain(|(_, listener)| !listener.is_closed());
+        inside.listeners.push((key, tell));
+        Some(told)
+    }
+
+    /// Sends a request; the reply never comes if either is lost.
+    pub(super) fn send(
+        &self,
+        process: usize,
+        key: usize,
+        op: Op,
+        tells: bool,
+    ) -> oneshot::Receiver<Reply> {
+        let (answer, answered) = oneshot::channel();
+        let now = self.now();
+        let mut inside = self.inside();
+        if inside.processes[process].crashed {
+            return answered;
+        }
+        let (sends, record) = match &op {
+            Op::Claim { value, .. } | Op::Set { value, ttl: None } => (Sends::Claim, Some(value)),
+            Op::Replace {
+                expected, value, ..
+            } if expected == value => (Sends::Renewal, Some(value)),
+            Op::Touch { claimed, .. } => (Sends::Renewal, Some(claimed)),
+            Op::Replace { value, .. } | Op::Set { value, .. } => (Sends::Completion, Some(value)),
+            Op::Remove { expected } => (Sends::Removal, Some(expected)),
+            Op::Delete { claimed } => (Sends::Removal, Some(claimed)),
+            Op::Get => (Sends::Look, None),
+        };
+        // The keeper sends in the name of nobody, but shows whose record it is.
+        let call = source::polled().map(|polled| polled.call);
+        let call = call
+            .or_else(|| record.and_then(call_of))
+            .unwrap_or(OPERATOR);
+        inside.messages += 1;
+        let number = inside.messages;
+        inside.note(
+            now,
+            Some(key),
+            What::Sent {
+                message: number,
+                call,
+                op: sends,
+            },
+        );
+        let message = Message {
+            number,
+            process,
+            key,
+            op,
+            sends,
+            call,
+            sent: now,
+            tells,
+            repeated: false,
+            answer: Some(answer),
+        };
+        if inside.processes[process].paused {
+            inside.processes[process]
+                .held_up
+                .push(Next::Arrive(message));
+        } else {
+            inside.dispatch(now, message);
+        }
+        drop(inside);
+        self.changed.notify_one();
+        answered
+    }
+
+    /// Lets happen what is to happen, for ever.
+    pub(super) async fn run(&self) {
+        loop {
+            let now = self.now();
+            let next = {
+                let mut inside = self.inside();
+                while let Some(entry) = inside
+                    .agenda
+                    .first_entry()
+                    .filter(|first| first.key().0 <= now)
+                {
+                    let next = entry.remove();
+                    inside.happen(now, next);
+                }
+                inside.agenda.first_key_value().map(|(at, _)| at.0)
+            };
+            match next {
+                Some(next) => drop(timeout_at(self.at(next), self.changed.notified()).await),
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    pub(super) fn note(&mut self, at: u64, key: Option<usize>, what: What) {
+        self.history.push(Event { at, key, what });
+    }
+
+    fn expire(&mut self, now: u64) {
+        self.server.expire(now, &mut self.log);
+        self.note_log();
+    }
+
+    pub(super) fn note_log(&mut self) {
+        let changes = self.log.drain(..);
+        self.history.extend(changes.map(|(key, at, what)| Event {
+            at,
+            key: Some(key),
+            what,
+        }));
+    }
+
+    pub(super) fn plan(&mut self, at: u64, next: Next) {
+        self.entries += 1;
+        let order = self.dice.bits();
+        self.agenda.insert((at, order, self.entries), next);
+    }
+
+    fn happen(&mut self, now: u64, next: Next) {
+        match next {
+            Next::Arrive(message) => self.arrive(now, message),
+            Next::Reply(message, reply) => self.answer(now, message, reply),
+            Next::Nudge { process, call } => {
+                let task = self.processes[process].tasks.remove(&(call, false));
+                task.into_iter().for_each(Waker::wake);
+            }
+            Next::Hint(key) => {
+                for (_, listener) in self.listeners.iter().filter(|listener| listener.0 == key) {
+                    let _ = listener.send(());
+                }
+            }
+            Next::Mishap(mishap) => self.befall(now, mishap),
+            Next::Resume(process) => {
+                self.note(now, None, What::Resumed { process });
+                let resumed = &mut self.processes[process];
+                resumed.paused = false;
+                let held_up = std::mem::take(&mut resumed.held_up);
+                let tasks = std::mem::take(&mut resumed.tasks);
+                for next in held_up {
+                    match next {
+                        Next::Arrive(message) => self.dispatch(now, message),
+                        next => self.happen(now, next),
+                    }
+                }
+                tasks.into_values().for_each(Waker::wake);
+            }
+            Next::Back => self.away = None,
+            Next::Room => self.server.full = false,
+        }
+    }
+
+    fn befall(&mut self, now: u64, mishap: Mishap) {
+        match mishap {
+            // For those who have the handles: see `run`.
+            Mishap::Crash { .. } | Mishap::Pause { .. } | Mishap::Free { .. } => {}
+            Mishap::Away { lasts, how } => {
+                self.note(now, None, What::Weather("the store is away"));
+                self.away = Some((now + lasts, how));
+                self.plan(now + lasts, Next::Back);
+            }
+            Mishap::Full { lasts } => {
+                self.note(now, None, What::Weather("the store is full"));
+                self.server.full = true;
+                self.plan(now + lasts, Next::Room);
+            }
+            Mishap::Evict { key } => {
+                self.server.lose(key, now, Why::Forgotten, &mut self.log);
+            }
+            Mishap::ForgetAll => {
+                for key in 0..KEYS {
+                    self.server.lose(key, now, Why::Forgotten, &mut self.log);
+                }
+            }
+            Mishap::Step { by } => {
+                self.note(now, None, What::Weather("the store's clock jumps"));
+                self.server.step(by, now, &mut self.log);
+            }
+        }
+        self.note_log();
+    }
+}
+
+/// What is done to processes.
+impl Net {
+    /// Ends a process: nothing that it sends arrives any more. What is under way arrives.
+    pub(super) fn crash(&self, process: usize) {
+        let mut inside = self.inside();
+        inside.note(self.now(), None, What::Crashed { process });
+        let crashed = &mut inside.processes[process];
+        crashed.crashed = true;
+        let (held_up, tasks) = (
+            std::mem::take(&mut crashed.held_up),
+            std::mem::take(&mut crashed.tasks),
+        );
+        drop(inside);
+        drop(held_up);
+        tasks.into_values().for_each(Waker::wake);
+    }
+
+    /// Polls nothing of a process for a while.
+    pub(super) fn pause(&self, process: usize, lasts: u64) {
+        let now = self.now();
+        let mut inside = self.inside();
+        if inside.processes[process].paused || inside.processes[process].crashed {
+            return;
+        }
+        inside.note(now, None, What::Paused { process });
+        inside.processes[process].paused = true;
+        inside.plan(now + lasts, Next::Resume(process));
+        drop(inside);
+        self.changed.notify_one();
+    }
+}
+
+/// The most keys of a run.
+pub(super) const KEYS: usize = 2;
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

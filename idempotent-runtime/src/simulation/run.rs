@@ -1,0 +1,360 @@
+//! One run: everything that a seed decides, from the first call to the last record's end.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{sleep_until, timeout};
+
+use super::Naive;
+use super::caller::Caller;
+use super::check;
+use super::count::Counts;
+use super::dice::Dice;
+use super::history::{CallId, Event, OPERATOR, What};
+use super::knobs::{Mishap, Plan};
+use super::link::{ENDPOINT, Link, number_of};
+use super::naive::NaiveStore;
+use super::net::Net;
+use super::promise::{Broken, DRAINED, ENDS, FREE, NO_PANIC, NO_TASK, NOT_FOR_EVER, USABLE};
+use super::source::{self, Polled, as_polled};
+use crate::idempotency::Idempotency;
+use crate::observe::{Event as Heard, EventKind};
+use crate::policy::{Policy, Release};
+use crate::private::{Call, Endpoint};
+
+/// What came of a run.
+pub(super) struct Run {
+    pub(super) seed: u64,
+    pub(super) plan: Plan,
+    pub(super) history: Vec<Event>,
+    pub(super) broken: Option<Broken>,
+}
+
+/// Runs a seed; nothing but the seed decides what happens.
+pub(super) fn run(seed: u64, naive: Option<Naive>, counts: &mut Counts) -> Run {
+    let plan = Plan::of(seed);
+    PANICKED.set(false);
+    static HOOK: Once = Once::new();
+    HOOK.call_once(note_panics);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime needs nothing");
+    let (history, end) = {
+        let _inside = runtime.enter();
+        let _simulated = source::begin(Dice::new(seed, 3), plan.ahead.clone(), naive);
+        let net = Net::new(plan.clone(), seed, naive);
+        let end = runtime.block_on(async {
+            let lives = live(Arc::clone(&net));
+            timeout(LONGEST_RUN, lives).await.unwrap_or(Err(ENDS))
+        });
+        (net.history(), end)
+    };
+    drop(runtime);
+    let end = if PANICKED.get() { Err(NO_PANIC) } else { end };
+    for _ in &plan.calls {
+        counts.add("calls planned");
+    }
+    let excuses = naive != Some(Naive::LosesRecords);
+    let broken = check::check(&plan, &history, excuses, counts).and_then(|()| {
+        end.map_err(|promise| Broken {
+            promise,
+            at: 0,
+            key: None,
+            by: Vec::new(),
+        })
+    });
+    Run {
+        seed,
+        broken: broken.err(),
+        history,
+        plan,
+    }
+}
+
+thread_local! {
+    static PANICKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Tasks and the keeper catch panics; a run must not. Those of bodies are planned and pass by the hook.
+fn note_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        PANICKED.set(true);
+        before(panic);
+    }));
+}
+
+/// The processes: in each slot the handle of the latest.
+struct Slots {
+    net: Arc<Net>,
+    latest: Mutex<Vec<Option<(usize, Idempotency)>>>,
+    /// Also of the processes that died: their tasks go on in this one.
+    all: Mutex<Vec<Idempotency>>,
+}
+
+impl Slots {
+    fn start(&self, slot: usize) {
+        let process = self.net.process();
+        let idempotency = handle(&self.net, process);
+        self.all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(idempotency.clone());
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)[slot] =
+            Some((process, idempotency));
+    }
+
+    fn of(&self, slot: usize) -> Option<(usize, Idempotency)> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)[slot].clone()
+    }
+
+    fn stop(&self, slot: usize) -> Option<usize> {
+        let stopped = self.latest.lock().unwrap_or_else(PoisonError::into_inner)[slot].take();
+        stopped.map(|(process, _)| process)
+    }
+}
+
+fn handle(net: &Arc<Net>, process: usize) -> Idempotency {
+    let link = Link {
+        net: Arc::clone(net),
+        process,
+    };
+    let builder = match net.naive {
+        Some(naive) => Idempotency::builder(NaiveStore::new(link, naive)),
+        None => Idempotency::builder(link),
+    };
+    let weak = Arc::downgrade(net);
+    let observer = move |event: &Heard<'_>| {
+        let Some(net) = weak.upgrade() else { return };
+        let polled = source::polled();
+        match event.kind() {
+            EventKind::Unguarded => {
+                if let Some(Polled { call, .. }) = polled.filter(|polled| polled.call != OPERATOR) {
+                    net.record(Some(net.plan.calls[call.0].key), What::Unguarded { call });
+                }
+            }
+            EventKind::Unrecorded | EventKind::NotKept => {
+                net.record(key_of(event), What::Unrecorded { process });
+            }
+            EventKind::Overrun => net.record(key_of(event), What::Overrun { process }),
+            _ => {}
+        }
+    };
+    builder
+        .deadline(Duration::from_millis(net.plan.deadline))
+        .observer(observer)
+        .build()
+        .expect("the settings are fine")
+}
+
+fn key_of(event: &Heard<'_>) -> Option<usize> {
+    number_of(&event.key()?.to_string())
+}
+
+async fn live(net: Arc<Net>) -> Result<(), &'static str> {
+    let slots = net.plan.ahead.len();
+    let slots = Arc::new(Slots {
+        net: Arc::clone(&net),
+        latest: Mutex::new(vec![None; slots]),
+        all: Mutex::default(),
+    });
+    for slot in 0..net.plan.ahead.len() {
+        slots.start(slot);
+    }
+    let messages = {
+        let net = Arc::clone(&net);
+        tokio::spawn(async move { net.run().await })
+    };
+    let calls: Vec<_> = (0..net.plan.calls.len())
+        .map(|call| tokio::spawn(call_of(Arc::clone(&slots), CallId(call))))
+        .collect();
+    let mishaps: Vec<_> = net
+        .plan
+        .mishaps
+        .iter()
+        .map(|(at, mishap)| tokio::spawn(befalls(Arc::clone(&slots), *at, *mishap)))
+        .collect();
+    for task in calls.into_iter().chain(mishaps) {
+        if let Err(failed) = task.await
+            && failed.is_panic()
+        {
+            std::panic::resume_unwind(failed.into_panic());
+        }
+    }
+
+    net.heal();
+    let all = std::mem::take(&mut *slots.all.lock().unwrap_or_else(PoisonError::into_inner));
+    for idempotency in all {
+        idempotency
+            .drain(LONGEST_DRAIN)
+            .await
+            .map_err(|_| DRAINED)?;
+    }
+    let longest = net
+        .plan
+        .keys
+        .iter()
+        .map(|key| key.ttl.max(key.expiry()))
+        .max()
+        .unwrap_or_default();
+    // What was sent before may still put a record.
+    while !net.idle() {
+        sleep_until(net.at(net.now() + 100)).await;
+    }
+    if !net.immortal().is_empty() {
+        return Err(NOT_FOR_EVER);
+    }
+    let stepped = net
+        .plan
+        .mishaps
+        .iter()
+        .any(|(_, mishap)| matches!(mishap, Mishap::Step { .. }));
+    let jump = if stepped { 3 * longest } else { 0 };
+    let free_at = net.empty_at();
+    if free_at > net.now() + longest + jump {
+        return Err(FREE);
+    }
+    sleep_until(net.at(free_at + 1)).await;
+    probe(&slots).await?;
+    drop(slots);
+    messages.abort();
+    let _ = messages.await;
+    // The keeper alone is left.
+    match Handle::current().metrics().num_alive_tasks() {
+        0 | 1 => Ok(()),
+        _ => Err(NO_TASK),
+    }
+}
+
+async fn call_of(slots: Arc<Slots>, call: CallId) {
+    let net = &slots.net;
+    let plan = net.plan.calls[call.0].clone();
+    sleep_until(net.at(plan.starts)).await;
+    let Some((process, idempotency)) = slots.of(plan.slot) else {
+        return net.record(Some(plan.key), What::NoProcess { call });
+    };
+    let key = net.plan.keys[plan.key];
+    let net = Arc::clone(net);
+    Caller {
+        net,
+        call,
+        plan,
+        key,
+        process,
+        idempotency,
+    }
+    .run()
+    .await;
+}
+
+async fn befalls(slots: Arc<Slots>, at: u64, mishap: Mishap) {
+    let net = &slots.net;
+    match mishap {
+        Mishap::Crash { slot, down_for } => {
+            sleep_until(net.at(at)).await;
+            let Some(process) = slots.stop(slot) else {
+                return;
+            };
+            net.crash(process);
+            sleep_until(net.at(at + down_for)).await;
+            slots.start(slot);
+        }
+        Mishap::Pause { slot, lasts } => {
+            sleep_until(net.at(at)).await;
+            if let Some((process, _)) = slots.of(slot) {
+                net.pause(process, lasts);
+            }
+        }
+        Mishap::Free { key, slot } => {
+            sleep_until(net.at(at)).await;
+            let Some((process, idempotency)) = slots.of(slot) else {
+                return;
+            };
+            let mut frees = Box::pin(async move {
+                if let Ok(Some(peek)) = idempotency.peek(ENDPOINT, &(key as u64,)).await {
+                    let _ = idempotency.forget(&peek).await;
+                }
+            });
+            let operator = Polled {
+                process,
+                call: OPERATOR,
+            };
+            std::future::poll_fn(|context| {
+                as_polled(Some(operator), || frees.as_mut().poll(context))
+            })
+            .await;
+        }
+        _ => {}
+    }
+}
+
+/// Every process can use every key again.
+async fn probe(slots: &Slots) -> Result<(), &'static str> {
+    let policy = Policy::new(Duration::from_secs(1)).release(Release::Always);
+    for slot in 0..slots.net.plan.ahead.len() {
+        let Some((_, idempotency)) = slots.of(slot) else {
+            continue;
+        };
+        for key in 0..slots.net.plan.keys.len() {
+            let call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&idempotency));
+            match call.part(&(key as u64)).claim().await {
+                Ok(held) => held.settle(true).await,
+                Err(_) => return Err(USABLE),
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Run {
+    /// Everything that is needed to understand what went wrong.
+    pub(super) fn report(&self) -> String {
+        let mut text = String::new();
+        let Some(broken) = &self.broken else {
+            return text;
+        };
+        let _ = writeln!(text, "seed {}: {broken}", self.seed);
+        let _ = writeln!(text, "run it again with {SEED}={}", self.seed);
+        let _ = writeln!(text, "{:#?}", self.plan.weather);
+        let _ = writeln!(
+            text,
+            "deadline {} ms, ahead {:?}, mishaps {:?}",
+            self.plan.deadline, self.plan.ahead, self.plan.mishaps
+        );
+        for (key, plan) in self
+            .plan
+            .keys
+            .iter()
+            .enumerate()
+            .filter(|(key, _)| broken.key.is_none_or(|of| of == *key))
+        {
+            let _ = writeln!(text, "key {key}: {plan:?}");
+        }
+        for (call, plan) in self
+            .plan
+            .calls
+            .iter()
+            .enumerate()
+            .filter(|(_, plan)| broken.key.is_none_or(|of| of == plan.key))
+        {
+            let _ = writeln!(text, "#{call}: {plan:?}");
+        }
+        for Event { at, key, what } in &self.history {
+            if key.is_none() || broken.key.is_none() || *key == broken.key {
+                let _ = writeln!(text, "{at:>7} {what:?}");
+            }
+        }
+        text
+    }
+}
+
+/// The variable that names one seed.
+pub(super) const SEED: &str = "IDEMPOTENCE_SEED";
+
+const LONGEST_RUN: Duration = Duration::from_mins(10);
+const LONGEST_DRAIN: Duration = Duration::from_mins(2);

@@ -1,0 +1,124 @@
+//! The tests; what they run and read is told on the module's page.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use super::Naive;
+use super::count::Counts;
+use super::history::digest;
+use super::run::{Run, SEED, run};
+
+#[test]
+fn the_engine_holds() {
+    if let Some(seed) = number(SEED) {
+        let run = run(seed, None, &mut Counts::default());
+        assert!(run.broken.is_none(), "{}", run.report());
+        return;
+    }
+    let seeds = number("IDEMPOTENCE_SEEDS").unwrap_or(SEEDS);
+    let (counts, broken) = run_seeds(seeds, None);
+    if let Some(run) = broken {
+        panic!("{}", run.report());
+    }
+    eprintln!("{seeds} seeds:\n{counts}");
+    for (what, in_a_thousand) in FLOORS {
+        let least = seeds * in_a_thousand / 1000;
+        let count = counts.of(what);
+        assert!(count >= least, "only {count} of {least} {what}:\n{counts}");
+    }
+    let ended = counts.of("calls told") + counts.of("calls dropped") + counts.of("calls died");
+    assert_eq!(ended, counts.of("calls made"), "calls vanished:\n{counts}");
+    let made = counts.of("calls made") + counts.of("calls without a process");
+    assert_eq!(
+        made,
+        counts.of("calls planned"),
+        "calls were not made:\n{counts}"
+    );
+}
+
+#[test]
+fn every_naive_variant_is_caught() {
+    for naive in Naive::ALL {
+        let (_, caught) = run_seeds(SEEDS, Some(naive));
+        let caught = caught.unwrap_or_else(|| panic!("{naive:?} was not caught in {SEEDS} seeds"));
+        let promise = caught.broken.as_ref().map_or("", |broken| broken.promise);
+        assert!(
+            naive.breaks().contains(&promise),
+            "{naive:?}: {}",
+            caught.report()
+        );
+        eprintln!("{naive:?}: {promise} (seed {})", caught.seed);
+    }
+}
+
+#[test]
+fn a_seed_replays() {
+    for seed in 0..300 {
+        let [one, other] = [0; 2].map(|_| run(seed, None, &mut Counts::default()));
+        assert_eq!(digest(&one.history), digest(&other.history), "seed {seed}");
+    }
+}
+
+/// Runs seeds on all cores until they are through or one has broken a promise.
+fn run_seeds(seeds: u64, naive: Option<Naive>) -> (Counts, Option<Run>) {
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let work = || {
+        let mut counts = Counts::default();
+        while !stop.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                break;
+            }
+            let run = run(seed, naive, &mut counts);
+            if run.broken.is_some() {
+                stop.store(true, Ordering::Relaxed);
+                return (counts, Some(run));
+            }
+        }
+        (counts, None)
+    };
+    thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let mut all = (Counts::default(), None::<Run>);
+        for worker in workers {
+            let (counts, broken) = worker.join().expect("a run does not panic");
+            all.0.join(&counts);
+            let first = all.1.as_ref().map_or(u64::MAX, |run| run.seed);
+            all.1 = broken.filter(|run| run.seed < first).or(all.1);
+        }
+        all
+    })
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let number = std::env::var(variable).ok()?;
+    Some(number.parse().expect("a number"))
+}
+
+const SEEDS: u64 = 20_000;
+
+/// What is to be met so often at least in a thousand seeds: about half of what is.
+const FLOORS: [(&str, u64); 20] = [
+    ("calls made", 3000),
+    ("bodies", 1000),
+    ("successes", 500),
+    ("takeovers", 60),
+    ("renewals", 900),
+    ("leases lost", 80),
+    ("panics", 80),
+    ("calls dropped", 180),
+    ("callers frozen", 90),
+    ("crashes", 150),
+    ("pauses", 100),
+    ("requests lost", 350),
+    ("replies lost", 200),
+    ("ghosts", 900),
+    ("refusals", 800),
+    ("records lost", 20),
+    ("keys freed", 15),
+    ("unguarded", 25),
+    ("told: replayed", 200),
+    ("told: mismatch", 150),
+];

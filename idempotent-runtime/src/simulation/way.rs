@@ -1,0 +1,199 @@
+//! The way of one message to the store and back.
+
+use tokio::sync::oneshot;
+
+use super::history::{Sends, What};
+use super::knobs::{Away, Weather};
+use super::net::{Inside, Message, Next, Reply};
+use super::server::Request;
+use crate::store::StoreErrorKind;
+
+impl Inside {
+    pub(super) fn delay(&mut self) -> u64 {
+        let Weather {
+            slowest,
+            straggles,
+            longest,
+            ..
+        } = self.weather;
+        let most = if self.dice.chance(straggles) {
+            longest
+        } else {
+            slowest
+        };
+        self.dice.within(0, most)
+    }
+
+    pub(super) fn dispatch(&mut self, now: u64, mut message: Message) {
+        let key = Some(message.key);
+        if self.dice.chance(self.weather.repeats) {
+            message.repeated = true;
+            let again = Message {
+                op: message.op.clone(),
+                answer: None,
+                ..message
+            };
+            let at = now + self.delay() + self.delay();
+            self.plan(at, Next::Arrive(again));
+        }
+        if self.dice.chance(self.weather.loses_requests) {
+            let number = message.number;
+            self.note(
+                now,
+                key,
+                What::Lost {
+                    message: number,
+                    reply: false,
+                },
+            );
+            return;
+        }
+        match self.delay() {
+            0 => self.arrive(now, message),
+            delay => self.plan(now + delay, Next::Arrive(message)),
+        }
+    }
+
+    pub(super) fn arrive(&mut self, now: u64, message: Message) {
+        let (key, number) = (Some(message.key), message.number);
+        match self.away {
+            Some((_, Away::Loses)) => {
+                self.note(
+                    now,
+                    key,
+                    What::Lost {
+                        message: number,
+                        reply: false,
+                    },
+                );
+                return;
+            }
+            Some((_, Away::Refuses)) => {
+                return self.refuse(now, message, StoreErrorKind::NotApplied);
+            }
+            Some((until, Away::Delays)) => {
+                let delay = self.delay();
+                return self.plan(until + delay, Next::Arrive(message));
+            }
+            None => {}
+        }
+        let Weather {
+            refuses,
+            refuses_completions,
+            is_full,
+            ..
+        } = self.weather;
+        let completes = message.sends == Sends::Completion;
+        if self.dice.chance(refuses) || completes && self.dice.chance(refuses_completions) {
+            return self.refuse(now, message, StoreErrorKind::NotApplied);
+        }
+        let grows = matches!(message.sends, Sends::Claim | Sends::Completion);
+        if grows && self.dice.chance(is_full) {
+            return self.refuse(now, message, StoreErrorKind::Full);
+        }
+        let given_up = message
+            .answer
+            .as_ref()
+            .is_none_or(oneshot::Sender::is_closed);
+        self.note(
+            now,
+            key,
+            What::Arrived {
+                message: number,
+                given_up,
+            },
+        );
+        let Message {
+            sent,
+            key,
+            ref op,
+            call,
+            ..
+        } = message;
+        let request = Request {
+            now,
+            sent,
+            key,
+            op,
+            call,
+        };
+        let answer = self.server.execute(&request, &mut self.log);
+        self.note_log();
+        let Some(answer) = answer else {
+            return self.refuse(now, message, StoreErrorKind::Full);
+        };
+        if let (true, Some(hints)) = (message.tells, self.weather.hints)
+            && !self.dice.chance(hints)
+        {
+            let at = now + self.delay();
+            self.plan(at, Next::Hint(message.key));
+        }
+        if self.dice.chance(self.weather.breaks) {
+            return self.reply(now, message, Err(StoreErrorKind::Unknown));
+        }
+        self.reply(now, message, Ok(answer));
+    }
+
+    pub(super) fn refuse(&mut self, now: u64, message: Message, kind: StoreErrorKind) {
+        let (number, full) = (message.number, kind == StoreErrorKind::Full);
+        self.note(
+            now,
+            Some(message.key),
+            What::Refused {
+                message: number,
+                full,
+            },
+        );
+        // That nothing was changed can only be said of one that arrives once.
+        let kind = if message.repeated {
+            StoreErrorKind::Unknown
+        } else {
+            kind
+        };
+        self.reply(now, message, Err(kind));
+    }
+
+    pub(super) fn reply(&mut self, now: u64, message: Message, reply: Reply) {
+        if message.answer.is_none() {
+            return;
+        }
+        if self.dice.chance(self.weather.loses_replies) {
+            let number = message.number;
+            self.note(
+                now,
+                Some(message.key),
+                What::Lost {
+                    message: number,
+                    reply: true,
+                },
+            );
+            return;
+        }
+        match self.delay() {
+            0 => self.answer(now, message, reply),
+            delay => self.plan(now + delay, Next::Reply(message, reply)),
+        }
+    }
+
+    pub(super) fn answer(&mut self, now: u64, mut message: Message, reply: Reply) {
+        let process = &mut self.processes[message.process];
+        if process.crashed {
+            return;
+        }
+        if process.paused {
+            return process.held_up.push(Next::Reply(message, reply));
+        }
+        if let Some(answer) = message.answer.take().filter(|answer| !answer.is_closed()) {
+            let (number, fine) = (message.number, reply.is_ok());
+            self.note(
+                now,
+                Some(message.key),
+                What::Answered {
+                    message: number,
+                    fine,
+                },
+            );
+            let _ = answer.send(reply);
+        }
+    }
+}

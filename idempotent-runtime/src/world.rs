@@ -1,0 +1,49 @@
+//! What the protocol takes from the world around it: chance, and the time of day.
+//!
+//! In this crate's own tests a `simulation` puts its own in their place, so that a run can be
+//! repeated from its seed.
+
+use std::time::SystemTime;
+
+#[cfg(test)]
+use crate::simulation::source as simulated;
+
+/// 128 bits of a CSPRNG.
+pub(crate) fn random_bits() -> u128 {
+    #[cfg(test)]
+    if let Some(bits) = simulated::random_bits() {
+        return bits;
+    }
+    rand::random()
+}
+
+/// A factor from 1 to 1.5, by which pauses differ that were to be equal.
+pub(crate) fn jitter() -> f64 {
+    #[cfg(test)]
+    if let Some(jitter) = simulated::jitter() {
+        return jitter;
+    }
+    rand::random_range(1.0..1.5)
+}
+
+/// What this machine's clock says.
+pub(crate) fn time_of_day() -> SystemTime {
+    #[cfg(test)]
+    if let Some(time) = simulated::time_of_day() {
+        return time;
+    }
+    SystemTime::now()
+}
+
+/// Whether a naive variant of the protocol runs, as it does only for the simulation, whose checks must see it.
+macro_rules! naive {
+    ($variant:ident) => {{
+        #[cfg(test)]
+        let naive = $crate::simulation::source::is($crate::simulation::Naive::$variant);
+        #[cfg(not(test))]
+        let naive = false;
+        naive
+    }};
+}
+
+pub(crate) use naive;
