@@ -262,10 +262,9 @@ impl Lease {
 
     async fn renew(self: Arc<Self>, good_until: Instant) {
         let sent = Instant::now();
-        let limit = self
-            .idempotency
-            .deadline()
-            .min(good_until.duration_since(sent));
+        // A reply may just be lost: a short lease is to outlive that.
+        let left = good_until.duration_since(sent);
+        let limit = self.idempotency.deadline().min(left / 2);
         let store = self.idempotency.store();
         let renewal = store.replace(self.key(), &self.record, &self.record, self.times.expiry);
         // A store is somebody else's code: its panic must not end the keeper of all other claims.

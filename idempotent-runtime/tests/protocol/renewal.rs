@@ -254,3 +254,23 @@ async fn a_body_that_blocks_its_thread_past_the_lease_is_not_polled_again() {
     assert_eq!(refused.code(), "lease_lost");
     assert!(!polled_again.load(Ordering::SeqCst));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_shorter_than_the_deadline_outlives_a_lost_reply() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), Policy::new(secs(60)).lease(millis(600)));
+    for fault in [Fault::Hang, Fault::ApplyThenHang] {
+        store.next(Op::Replace, fault);
+        let body = async {
+            sleep(secs(2)).await;
+            Ok(())
+        };
+        guarded.run(1, body).await.unwrap();
+        assert_eq!(store.left(), 0);
+        store
+            .inner()
+            .remove(&guarded.key(1), &guarded.stands(1).await.unwrap().value)
+            .await
+            .unwrap();
+    }
+}
