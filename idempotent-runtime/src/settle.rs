@@ -30,7 +30,8 @@ pub(crate) enum Ending {
 pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output = ()> + Send {
     let mut left = HandOver::of(lease, ending);
     async move {
-        let settled = match &left.0 {
+        left.sent = true;
+        let settled = match &left.end {
             Some((lease, ending)) => {
                 let deadline = lease.idempotency.deadline();
                 match Try::first(ending.send(lease), deadline).await {
@@ -39,17 +40,17 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
                     answer => {
                         lease.keep_until_settled();
                         let tries = Tries::after_the_first(deadline);
-                        Box::pin(settled(lease, ending, tries, answer)).await
+                        Box::pin(settled(lease, ending, tries, answer, false)).await
                     }
                 }
             }
             None => Settled::Stands,
         };
-        match (settled, &left.0) {
+        match (settled, &left.end) {
             // Its caller has an answer now: who asks from here on is for the store to answer.
             (Settled::NotYet, Some((lease, _))) => lease.leave(None),
             _ => {
-                if let Some((lease, ending)) = left.0.take() {
+                if let Some((lease, ending)) = left.end.take() {
                     lease.end();
                     lease.leave(ending.found(settled));
                 }
@@ -75,20 +76,27 @@ pub(crate) fn hand_over(lease: Arc<Lease>, ending: Ending) {
 }
 
 /// What is not settled yet; given to the keeper when dropped.
-struct HandOver(Option<(Arc<Lease>, Ending)>);
+struct HandOver {
+    end: Option<(Arc<Lease>, Ending)>,
+    /// It was sent, so it may have been applied.
+    sent: bool,
+}
 
 impl HandOver {
     fn of(lease: Arc<Lease>, ending: Ending) -> Self {
         if let Ending::Hold(until) = ending {
             lease.hold_until(until);
         }
-        Self(Some((lease, ending)))
+        Self {
+            end: Some((lease, ending)),
+            sent: false,
+        }
     }
 }
 
 impl Drop for HandOver {
     fn drop(&mut self) {
-        let Some((lease, ending)) = self.0.take() else {
+        let Some((lease, ending)) = self.end.take() else {
             return;
         };
         let unattended = lease.idempotency.unattended();
@@ -100,6 +108,7 @@ impl Drop for HandOver {
             piece: Some(unattended.begin()),
             lease,
             ending,
+            sent: self.sent,
         };
         if let Some(keeper) = left.lease.keeper() {
             left.lease.keep_until_settled();
@@ -112,6 +121,8 @@ impl Drop for HandOver {
 struct Left {
     lease: Arc<Lease>,
     ending: Ending,
+    /// It was sent before, so it may have been applied.
+    sent: bool,
     piece: Option<Piece>,
 }
 
@@ -127,8 +138,8 @@ impl Left {
                 // but they are not to wait for a store that is away.
                 self.lease.leave(None);
             }
-            match settled(&self.lease, &self.ending, tries, answer).await {
-                Settled::NotYet => {}
+            match settled(&self.lease, &self.ending, tries, answer, self.sent).await {
+                Settled::NotYet => self.sent = true,
                 settled => {
                     self.lease.leave(self.ending.found(settled));
                     break;
@@ -206,12 +217,13 @@ impl Ending {
     }
 }
 
-/// Tries until an answer is conclusive.
+/// Tries until an answer is conclusive. `sent_before` says that this is not the answer to the first send.
 async fn settled(
     lease: &Lease,
     ending: &Ending,
     mut tries: Tries,
     mut answer: Result<Swap, StoreError>,
+    mut sent_before: bool,
 ) -> Settled {
     loop {
         if let Ending::Complete(done) = ending {
@@ -224,6 +236,11 @@ async fn settled(
             (Ok(Swap::Done), _) => return Settled::Stands,
             (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::Hold(_))
             | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::Hold(_)) => {
+                lease.tell(EventKind::AlreadyGone, |event| event);
+                return Settled::Otherwise;
+            }
+            // A removal whose reply was lost, and somebody else's claim since.
+            (Ok(Swap::Other(_)), Ending::Remove) if sent_before => {
                 lease.tell(EventKind::AlreadyGone, |event| event);
                 return Settled::Otherwise;
             }
@@ -240,7 +257,10 @@ async fn settled(
                 return Settled::Otherwise;
             }
             (Err(_), _) if !tries.again().await => return Settled::NotYet,
-            (Err(_), _) => answer = tries.once(ending.send(lease)).await,
+            (Err(_), _) => {
+                sent_before = true;
+                answer = tries.once(ending.send(lease)).await;
+            }
         }
     }
 }

@@ -115,10 +115,12 @@ impl Tries {
 
     /// Waits before the next try; `false` if there is no time for one.
     pub(crate) async fn again(&mut self) -> bool {
-        if self.left() <= self.pause || Handle::try_current().is_err() {
+        // Towards the end, half of what is left is for the try.
+        let pause = self.pause.min(self.left() / 2);
+        if pause < FIRST_PAUSE || Handle::try_current().is_err() {
             return false;
         }
-        tokio::time::sleep(self.pause).await;
+        tokio::time::sleep(pause).await;
         // Where there is much time left, there may be many who wait for the same store.
         self.pause = (self.pause * 2).min((self.left() / 20).clamp(LONG_PAUSE, LONGEST_PAUSE));
         true

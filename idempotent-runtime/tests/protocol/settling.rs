@@ -12,6 +12,7 @@ use idempotent_runtime::{MemoryStore, Policy, Release, Store, StoreError, StoreE
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::guarded::{Failed, Guarded, forever, millis, secs, yielding};
+use crate::told::Told;
 
 fn policy() -> Policy {
     Policy::new(secs(60)).lease(secs(10))
@@ -297,4 +298,44 @@ impl Store for Renewing {
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         self.0.get(key).await
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_the_deadline_is_used_to_record_a_success() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    let heal = async {
+        sleep(millis(700)).await;
+        store.heal();
+    };
+    let (outcome, ()) = tokio::join!(guarded.run(1, async { Ok(()) }), heal);
+    outcome.unwrap();
+    let standing = guarded.stands(1).await.unwrap().value;
+    assert!(standing.starts_with(b"idem1 D"), "{standing:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_reply_was_lost_is_no_trouble_when_the_key_is_taken_again() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let told = Told::default();
+    let guarded = told.on(&Guarded::on(store.clone(), policy().wait(secs(5))));
+    let key = guarded.key(1);
+    store.next(Op::Remove, Fault::LoseReply);
+    let taken_again = async {
+        while store.inner().get(&key).await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
+        let other = Bytes::from_static(b"another call's");
+        let claim = store.inner().claim(&key, &other, secs(10)).await;
+        assert_eq!(claim.unwrap(), Claim::Claimed);
+    };
+    let (outcome, ()) = tokio::join!(guarded.run::<()>(1, yielding(Err(()))), taken_again);
+    outcome.unwrap_err();
+    let told = told.take();
+    assert!(
+        !told.iter().any(|event| event.contains("unrecorded")),
+        "{told:?}"
+    );
+    assert_eq!(store.left(), 0);
 }
