@@ -35,6 +35,8 @@ pub(crate) enum NotWon {
     Taken(Bytes),
     /// The store gave no answer in time.
     Trouble(StoreError),
+    /// It did, but nobody looked before the lease was over.
+    TooLate(StoreError),
     /// The store cannot serve the call.
     Refused(Error),
 }
@@ -117,7 +119,8 @@ impl<'a> Claiming<'a> {
                 Ok(Claim::Claimed) if self.begun() > Some(Instant::now()) => return Ok(self.won()),
                 Ok(Claim::Claimed) => {
                     let late = "the claim was answered only after its lease had ended";
-                    break StoreError::new(StoreErrorKind::Unknown, late);
+                    let late = StoreError::new(StoreErrorKind::Unknown, late);
+                    return Err(NotWon::TooLate(late));
                 }
                 Ok(Claim::Taken(other)) => {
                     self.since = None;

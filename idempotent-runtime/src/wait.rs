@@ -156,7 +156,7 @@ impl Turn {
     }
 
     /// Waits until `other` is over, or has nothing to say any more.
-    async fn landed(&mut self, other: &Flight, heard: &mut Heard) -> Result<Landed, Error> {
+    async fn landed(&mut self, other: &Arc<Flight>, heard: &mut Heard) -> Result<Landed, Error> {
         let deadline = self.lease.idempotency.deadline();
         let followed_since = Instant::now();
         loop {
@@ -200,6 +200,9 @@ impl Turn {
                 }
                 Stage::Held(holder) => {
                     let Some(holder) = holder.upgrade() else {
+                        // Nobody is left to say that it is over, and whoever enters would meet it again.
+                        let flights = self.lease.idempotency.flights();
+                        flights.leave(other, Found::Nothing);
                         return Ok(Landed::Over(Found::Nothing));
                     };
                     let good_until = holder.good_until();
@@ -261,6 +264,14 @@ impl Turn {
                     standing = lasts.map(|lasts| (record.clone(), answered + lasts));
                     Err((record, error))
                 }
+                // The store is well, so those who follow are to ask it.
+                Err(NotWon::TooLate(late)) => match claiming.without_the_store(late) {
+                    Ok(guard) => Ok(guard),
+                    Err(error) => {
+                        lease.leave(None);
+                        return Err(error);
+                    }
+                },
                 // That another call has the key is told before that the store is away.
                 Err(NotWon::Trouble(trouble)) => match (self.told_of_another(), &standing) {
                     (Some(error), _) => return Err(error),

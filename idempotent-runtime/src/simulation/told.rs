@@ -70,7 +70,7 @@ impl Checks<'_> {
                     && which(other)
             })
         };
-        // A claim that is answered after its lease, because nobody polled it, is told to those who follow it, too.
+        // Who follows a claim that nobody polls sees a store that does not answer, and gives up in its own time.
         let frozen = self
             .calls
             .iter()

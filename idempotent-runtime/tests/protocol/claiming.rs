@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use idempotent_runtime::private::{Call, Endpoint};
-use idempotent_runtime::store::Store as _;
+use idempotent_runtime::store::{Claim, Entry, Swap, async_trait};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{Error, Idempotency, MemoryStore, OnStoreError, Policy, StoreErrorKind};
+use idempotent_runtime::{
+    Error, Idempotency, MemoryStore, OnStoreError, Policy, Store, StoreError, StoreErrorKind,
+};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
 
@@ -273,4 +276,41 @@ async fn without_a_handle_a_call_is_refused() {
 #[test]
 fn an_error_is_two_words_wide() {
     assert_eq!(size_of::<Error>(), 2 * size_of::<usize>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_client_sent_twice_is_ours_although_the_store_is_full_by_then() {
+    let store = FullAfterIt(MemoryStore::new());
+    let guarded = Guarded::on(store, Policy::new(secs(60)).lease(secs(10)));
+    guarded.run(1, async { Ok(()) }).await.unwrap();
+}
+
+/// Answers what a client would that repeats a claim whose reply was lost to a server that is full.
+#[derive(Debug)]
+struct FullAfterIt(MemoryStore);
+
+#[async_trait]
+impl Store for FullAfterIt {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await?;
+        Err(StoreError::new(StoreErrorKind::Full, "no room"))
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
 }

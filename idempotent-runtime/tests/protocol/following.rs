@@ -269,3 +269,21 @@ async fn who_looks_at_a_grounded_call_late_is_still_told_of_its_end() {
     assert_eq!(second.unwrap_err().refusal().code(), "already_done");
     assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_nobody_looked_at_in_time_is_no_trouble_of_the_store_for_others() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), Policy::new(secs(60)).lease(millis(100)));
+    store.next(Op::Claim, Fault::Delay(millis(50)));
+    let mut frozen = Box::pin(guarded.run::<()>(1, async { panic!("its lease is over") }));
+    assert!(frozen.as_mut().now_or_never().is_none());
+    let late = async {
+        sleep(millis(200)).await;
+        let refused = frozen.await.unwrap_err().refusal();
+        assert!(refused.is_unavailable(), "{refused:?}");
+    };
+    let beside = guarded.run(1, async { Ok(()) });
+    let (beside, ()) = tokio::join!(beside, late);
+    let told = beside.map_err(|failed| failed.refusal().is_unavailable());
+    assert_ne!(told, Err(true));
+}
