@@ -67,6 +67,15 @@ pub(super) struct Seen {
     pub(super) expired: bool,
 }
 
+impl Seen {
+    /// Until when it counts its lease: from the first send that had no answer, until a renewal is confirmed.
+    fn counts_until(&self, plan: &KeyPlan) -> u64 {
+        let first = self.claim_sent.map(|sent| sent + plan.lease);
+        let unrenewed = self.put_sent == Some(self.renewal_confirmed);
+        first.filter(|_| unrenewed).unwrap_or(self.holds_until)
+    }
+}
+
 /// A record from when to when.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
@@ -428,7 +437,7 @@ impl<'a> Checks<'a> {
             // The keeper takes over from a first try that is not answered in time.
             (Some(_), Some((ended, BodyEnd::Success | BodyEnd::Failure))) => {
                 plan.release != Release::Never
-                    && ended + self.plan.deadline / 4 + 1 < seen.holds_until
+                    && ended + self.plan.deadline / 4 + 1 < seen.counts_until(plan)
             }
             (None, _) | (Some(_), Some((_, BodyEnd::Panic | BodyEnd::Stopped))) => false,
         };

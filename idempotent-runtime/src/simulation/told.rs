@@ -70,7 +70,8 @@ impl Checks<'_> {
                     && which(other)
             })
         };
-        // Who follows a claim that nobody polls sees a store that does not answer, and gives up in its own time.
+        // Who follows a claim that nobody polls sees a store that does not answer, and gives up in its own time; or is
+        // told, when it is polled at last, of a done record that has expired since.
         let frozen = self
             .calls
             .iter()
@@ -82,7 +83,7 @@ impl Checks<'_> {
                 let success = self.calls[value.0]
                     .ended
                     .is_some_and(|ended| ended.1 == BodyEnd::Success);
-                success && !self.differ(call, value) && stands(Some(true), &said)
+                success && !self.differ(call, value) && (stands(Some(true), &said) || frozen)
             }
             Told::BodyFailed => own_body == Some(BodyEnd::Failure),
             Told::Panicked => own_body == Some(BodyEnd::Panic),
@@ -90,7 +91,7 @@ impl Checks<'_> {
                 let equal = |other: CallId| !self.differ(call, other);
                 stands(Some(false), &equal) || unguarded(&equal)
             }
-            Told::Done => stands(Some(true), &|other| !self.differ(call, other)),
+            Told::Done => stands(Some(true), &|other| !self.differ(call, other)) || frozen,
             Told::Mismatch => {
                 let differs = |other: CallId| self.differ(call, other);
                 stands(None, &differs) || unguarded(&differs)
