@@ -21,8 +21,8 @@ pub(crate) struct Claiming<'a> {
     lease: &'a Arc<Lease>,
     /// The first send that may have been applied, unless its answer is conclusive.
     since: Option<Instant>,
-    /// It was sent again while an earlier send had no answer. That one may arrive after the key was found taken.
-    repeated: bool,
+    /// The same without the last send.
+    earlier: Option<Instant>,
     /// Somebody else sees to what those who follow are told.
     handed_on: bool,
     /// Nobody else tells that the call was dropped.
@@ -46,7 +46,7 @@ impl<'a> Claiming<'a> {
         Self {
             lease,
             since: None,
-            repeated: false,
+            earlier: None,
             handed_on: false,
             alone: true,
         }
@@ -57,14 +57,14 @@ impl<'a> Claiming<'a> {
         Self {
             lease,
             since,
-            repeated: false,
+            earlier: None,
             handed_on: false,
             alone: false,
         }
     }
 
     pub(crate) fn send(&mut self) -> Sending<'a, Claim> {
-        self.repeated |= self.since.is_some();
+        self.earlier = self.since;
         self.since.get_or_insert_with(Instant::now);
         let lease = self.lease;
         let store = lease.idempotency.store();
@@ -88,11 +88,6 @@ impl<'a> Claiming<'a> {
         Some(self.lease.begin(since))
     }
 
-    /// The record that may yet come to stand under the key, although that was found taken.
-    pub(crate) fn ghost(&self) -> Option<Bytes> {
-        self.repeated.then(|| self.lease.record.clone())
-    }
-
     /// The key is this call's.
     pub(crate) fn won(&mut self) -> Guard {
         self.since = None;
@@ -113,7 +108,6 @@ impl<'a> Claiming<'a> {
         mut tries: Tries,
     ) -> Result<Guard, NotWon> {
         let lease = self.lease;
-        let mut earlier = None;
         let trouble = loop {
             let error = match answer {
                 Ok(Claim::Claimed) if self.begun() > Some(Instant::now()) => return Ok(self.won()),
@@ -130,7 +124,7 @@ impl<'a> Claiming<'a> {
             };
             let sent = self.since;
             if error.kind() != StoreErrorKind::Unknown {
-                self.since = earlier;
+                self.since = self.earlier;
             }
             match error.kind() {
                 StoreErrorKind::Misconfigured => {
@@ -156,7 +150,6 @@ impl<'a> Claiming<'a> {
                 _ if !tries.again().await => break error,
                 _ => {}
             }
-            earlier = self.since;
             answer = self.ask(&tries).await;
         };
         Err(NotWon::Trouble(trouble))

@@ -17,7 +17,7 @@ use crate::observe::EventKind;
 use crate::pauses::Pauses;
 use crate::policy::OnStoreError;
 use crate::record::Record;
-use crate::store::{Claim, StoreError, StoreErrorKind};
+use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::tries::Tries;
 use crate::world::naive;
 
@@ -241,24 +241,32 @@ impl Turn {
     ) -> Result<Held, Error> {
         // The record that was found last, and when its lease ends if it is not renewed.
         let mut standing: Option<(Bytes, Instant)> = None;
-        let mut ghosts = Vec::new();
+        // Its claims that were told that the key is taken. A copy of one may arrive after that.
+        let mut ghosts: Vec<Bytes> = Vec::new();
         loop {
             let mut claiming = Claiming::since(&lease, since.take());
-            let conclusion = self.conclude(&mut claiming, &mut known).await;
+            let mut conclusion = self.conclude(&mut claiming, &mut known).await;
+            if let Err(NotWon::Taken(record)) = &conclusion {
+                let met = ghosts.contains(record);
+                ghosts.push(lease.record.clone());
+                if met {
+                    match self.remove(record).await {
+                        Ok(_) => {
+                            claiming.hand_on();
+                            drop(claiming);
+                            lease = lease.again();
+                            continue;
+                        }
+                        // That the key is taken, by this very call, is nothing to tell.
+                        Err(trouble) => conclusion = Err(NotWon::Trouble(trouble)),
+                    }
+                }
+            }
             let answered = Instant::now();
             let won = match conclusion {
                 Ok(guard) => Ok(guard),
                 Err(NotWon::Refused(error)) => return Err(error),
-                Err(NotWon::Taken(ghost))
-                    if ghosts.contains(&ghost) && self.removes(&ghost).await =>
-                {
-                    claiming.hand_on();
-                    drop(claiming);
-                    lease = lease.again();
-                    continue;
-                }
                 Err(NotWon::Taken(record)) => {
-                    ghosts.extend(claiming.ghost());
                     let error = told(&lease, &record, false);
                     let lasts = error.duplicate().map(Duplicate::retry_after);
                     standing = lasts.map(|lasts| (record.clone(), answered + lasts));
@@ -316,10 +324,10 @@ impl Turn {
     }
 
     /// Removes a claim of this very call that arrived late: no body runs under it.
-    async fn removes(&self, ghost: &Bytes) -> bool {
+    async fn remove(&self, ghost: &Bytes) -> Result<Swap, StoreError> {
         let store = self.lease.idempotency.store();
         let removal = store.remove(self.lease.key(), ghost);
-        self.tries().once(removal).await.is_ok()
+        self.tries().once(removal).await
     }
 
     async fn conclude(

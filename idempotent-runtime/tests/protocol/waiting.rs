@@ -3,11 +3,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use idempotent_runtime::store::Store as _;
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Release};
+use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Release, StoreErrorKind};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::guarded::{Guarded, forever, millis, never, secs};
@@ -354,4 +356,32 @@ async fn who_waits_is_not_held_up_by_a_claim_of_its_own_that_arrived_late() {
     second.unwrap();
     assert!(begun.elapsed() < secs(3), "{:?}", begun.elapsed());
     assert_eq!(store.left(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_claim_counts_from_its_first_send_in_whatever_round_it_is_answered() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let policy = Policy::new(secs(60)).lease(secs(1)).wait(secs(5));
+    let guarded = Guarded::on(store.clone(), policy);
+    let other = Guarded::in_memory(Policy::new(secs(60)).lease(secs(3)));
+    let _held = other.call(1).claim().await.unwrap();
+    let running = other.stands(1).await.unwrap().value;
+    let key = guarded.key(1);
+    let standing = store.inner().claim(&key, &running, millis(100)).await;
+    standing.unwrap();
+    // Taken; then sent, and put a second later; then refused until the second round.
+    store.next(Op::Claim, Fault::Delay(millis(1)));
+    store.next(Op::Claim, Fault::Ghost(secs(1)));
+    store.always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
+    let heal = async {
+        sleep(millis(1750)).await;
+        store.heal();
+    };
+    let (refused, ()) = tokio::join!(guarded.run(1, never_in_time()), heal);
+    assert!(refused.unwrap_err().refusal().is_unavailable());
+}
+
+async fn never_in_time() -> Result<(), ()> {
+    sleep(Duration::ZERO).await;
+    panic!("the lease ended before it was answered")
 }
