@@ -16,6 +16,8 @@ pub(crate) struct Call {
     /// How many owners were made for it.
     pub(crate) claims: u8,
     pub(crate) owner: u8,
+    /// Its claims that were told "taken", a bit for each: a copy may yet arrive (`wait`).
+    pub(crate) ghosts: u8,
     /// How long the lease is good for, counted from the first send: `good_until` in `lease`.
     pub(crate) lease: u8,
     /// With `release = false`: how long the key stays taken, counted from the first send.
@@ -56,6 +58,8 @@ pub(crate) enum Phase {
     Claiming,
     /// It waits for the end of the call that has this record (`wait`).
     Waiting(Record),
+    /// It has met an earlier claim of its own, and removes it (`wait`).
+    Removing,
     /// Its body runs (`held`).
     Held,
     /// Its end is on its way, and its caller waits (`settle::attended`).
@@ -100,6 +104,7 @@ impl Call {
             told: Told::Nothing,
             claims: 0,
             owner: 0,
+            ghosts: 0,
             lease: 0,
             taken: 0,
             answer: None,
@@ -175,7 +180,7 @@ impl State {
         call.claims += 1;
         call.owner = match config.variant {
             Variant::OwnerPerCaller => call.caller,
-            _ => id * 4 + call.claims,
+            _ => owner(id, call.claims),
         };
         call.phase = Phase::Claiming;
         call.lease = config.lease;
@@ -190,6 +195,9 @@ impl State {
     pub(crate) fn claim_answered(&mut self, config: &Config, id: u8, answer: Answer) {
         self.call_mut(id).answer = None;
         if let Answer::Taken(record) = answer {
+            if self.meets_itself(config, id, record) {
+                return;
+            }
             let may_end = !record.done && !differs(config, id, record);
             if may_end && self.call(id).waits > 0 {
                 self.wait_for(id, record);
@@ -381,6 +389,11 @@ impl State {
 
         self.ask(id, What::Hold, left);
     }
+}
+
+/// Made anew for each claim of a call.
+pub(crate) fn owner(id: u8, claim: u8) -> u8 {
+    id * 4 + claim
 }
 
 /// Whether the call that has this record was made with another payload.

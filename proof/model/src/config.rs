@@ -97,6 +97,8 @@ pub enum Variant {
     FrozenLeaderAwaited,
     /// The record expires when the lease ends.
     NoGrace,
+    /// A call that waits does not know its own earlier claims.
+    GhostUnknown,
 }
 
 /// One space of states.

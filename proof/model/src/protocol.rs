@@ -152,7 +152,7 @@ impl Protocol {
                 actions.push(Action::Hear(id));
             }
             match call.phase {
-                Phase::Claiming | Phase::Settling(_) | Phase::Unattended(_) => {
+                Phase::Claiming | Phase::Removing | Phase::Settling(_) | Phase::Unattended(_) => {
                     actions.push(Action::TimeOut(id));
                 }
                 Phase::Waiting(_) => actions.push(Action::AskAgain(id)),
@@ -242,6 +242,7 @@ impl Protocol {
                 };
                 match call.phase {
                     Phase::Claiming => state.claim_answered(config, id, answer),
+                    Phase::Removing => state.claim(config, id),
                     Phase::Settling(sent) | Phase::Unattended(sent) => {
                         state.end_answered(config, id, sent, answer);
                     }
@@ -342,7 +343,7 @@ impl Protocol {
         }
         match (command.what, call.phase) {
             (What::Renew, _) => state.renewal_answered(command.call, answer),
-            (What::Claim, Phase::Claiming) => {
+            (What::Claim, Phase::Claiming) | (What::Remove, Phase::Removing) => {
                 call.answer.get_or_insert(answer);
             }
             (what, Phase::Settling(sent) | Phase::Unattended(sent)) if what == sent => {
@@ -367,6 +368,11 @@ impl Protocol {
             Phase::Claiming => {
                 state.call_mut(id).answer = None;
                 state.give_up(config, id);
+            }
+            // It says that the store is away, not that the key is taken: that would be by itself.
+            Phase::Removing => {
+                state.leave(id, Found::Trouble);
+                state.call_mut(id).over(Body::NotBegun);
             }
             Phase::Settling(sent) | Phase::Unattended(sent) => {
                 return state.end_unanswered(config, id, sent);
@@ -480,6 +486,7 @@ impl State {
             let call = self.call(it.call);
             let awaited = match call.phase {
                 Phase::Settling(sent) | Phase::Unattended(sent) => sent == it.what,
+                Phase::Removing => it.what == What::Remove,
                 _ => false,
             };
             claims(it)

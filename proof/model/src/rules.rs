@@ -46,6 +46,8 @@ pub enum Event {
     LeaseLost,
     /// The claim of a call that was given up stands under the key.
     Ghost,
+    /// A call that waits has met an earlier claim of its own.
+    OwnGhost,
     /// A completion found nothing, and its result was put.
     LateCompletion,
     /// A renewal is on its way whose call is over.
@@ -137,6 +139,10 @@ impl Event {
                     let call = state.call(record.call);
                     call.phase == Phase::Over && call.body == Body::NotBegun
                 })
+            }),
+            Self::OwnGhost => seen!("a call met itself", |state: &State| {
+                let met = |call: &Call| call.phase == Phase::Removing;
+                state.calls.iter().any(met)
             }),
             Self::LateCompletion => seen!("a result was put late", |state: &State| {
                 let putting = |phase| {

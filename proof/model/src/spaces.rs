@@ -2,8 +2,8 @@
 
 use crate::config::{Caller, Config, Faults, OnCancel, Release, Variant};
 use crate::rules::Event::{
-    self, Duplicate, Follows, Ghost, LateCompletion, LeaseLost, SecondEffect, StrayRenewal,
-    TakenOver,
+    self, Duplicate, Follows, Ghost, LateCompletion, LeaseLost, OwnGhost, SecondEffect,
+    StrayRenewal, TakenOver,
 };
 use crate::rules::Rule;
 
@@ -179,9 +179,13 @@ pub fn duplicates() -> Vec<Space> {
             it.waits = 1;
             it.errors = false;
         })
-        // The first of the `limits`.
-        .without(Rule::NoDuplicateOfOneself)
-        .reaches(&[Duplicate, Ghost]),
+        .reaches(&[Duplicate, Ghost, OwnGhost]),
+        space("wait, a command comes twice", |it| {
+            it.faults = only(|faults| faults.repeats = 1);
+            it.waits = 1;
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, OwnGhost]),
     ]
 }
 
@@ -224,12 +228,18 @@ pub fn long() -> Vec<Space> {
             it.renewals = 1;
             it.errors = false;
         })
-        // The second of the `limits`.
+        // One of the `limits`.
         .without(Rule::OneRunPerTtl)
         .without(Rule::ResultStands)
         .without(Rule::EffectOnceWhileHeld)
         .reaches(&[Duplicate, StrayRenewal]),
         space("three replies lost", |it| it.faults.resends = 3).reaches(&[Duplicate, Ghost]),
+        space("wait, two replies lost", |it| {
+            it.faults.resends = 2;
+            it.waits = 1;
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, Ghost, OwnGhost]),
         space("three callers", |it| {
             it.callers.push(caller(2, 1));
             it.faults = only(|_| {});
@@ -375,6 +385,12 @@ pub fn wrong() -> Vec<(Config, Rule)> {
                 }),
             Rule::EverythingEnds,
         ),
+        with(
+            "wait, and one's own ghost unknown",
+            Variant::GhostUnknown,
+            Rule::NoDuplicateOfOneself,
+            &|it| it.waits = 1,
+        ),
         with("no grace", Variant::NoGrace, Rule::OneBody, &|it| {
             it.faults.drifts = 1;
         }),
@@ -384,21 +400,15 @@ pub fn wrong() -> Vec<(Config, Rule)> {
 /// What the protocol does not promise although one might think so.
 #[must_use]
 pub fn limits() -> Vec<(Config, Rule)> {
-    vec![
-        (
-            plain("wait, and a claim of its own arrives late").with(|it| it.waits = 1),
-            Rule::NoDuplicateOfOneself,
-        ),
-        (
-            plain("a full store, and a renewal arrives late").with(|it| {
-                it.faults = only(|_| {});
-                it.full = true;
-                it.renewals = 1;
-                it.ttl = 5;
-            }),
-            Rule::OneRunPerTtl,
-        ),
-    ]
+    vec![(
+        plain("a full store, and a renewal arrives late").with(|it| {
+            it.faults = only(|_| {});
+            it.full = true;
+            it.renewals = 1;
+            it.ttl = 5;
+        }),
+        Rule::OneRunPerTtl,
+    )]
 }
 
 impl Space {

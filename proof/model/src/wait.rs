@@ -1,9 +1,9 @@
 //! Calls behind an equal one of their process (`flight`, `wait`).
 
-use crate::call::{Body, Phase, differs};
+use crate::call::{Body, Phase, differs, owner};
 use crate::config::{Config, Variant};
 use crate::state::State;
-use crate::store::Record;
+use crate::store::{Record, What};
 
 /// What is known of the store when a call is over (`flight::Found`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +72,24 @@ impl State {
         self.call_mut(id).waits -= 1;
         self.claim(config, id);
         self.moved(id);
+    }
+
+    /// Told "taken" by an earlier claim of its own, which arrived late, it removes that one. Whether it does.
+    pub(crate) fn meets_itself(&mut self, config: &Config, id: u8, record: Record) -> bool {
+        let call = self.call_mut(id);
+        let is = |claim: &u8| record.owner == owner(id, *claim);
+        let ghost = (1..=call.claims)
+            .find(is)
+            .filter(|claim| call.ghosts & (1 << claim) != 0);
+        call.ghosts |= 1 << call.claims;
+        if ghost.is_none() || config.is(Variant::GhostUnknown) {
+            return false;
+        }
+        call.owner = record.owner;
+        call.phase = Phase::Removing;
+
+        self.ask(id, What::Remove, 0);
+        true
     }
 
     /// What one who follows does when it looks (`Turn::landed`, `Turn::follow`). Whether there is anything to do.
