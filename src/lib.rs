@@ -10,10 +10,11 @@
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
-    Builder, ClientAction, Codec, Digest, Duplicate, DuplicateState, EndpointInfo, Error, Event,
-    EventKind, Failure, GuardedCall, Idempotency, KeyPart, Lang, MemoryStore, Observer, OnCancel,
-    OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek, Release, Renew, Replay, Setting,
-    Settings, SetupError, Store, StoreError, StoreErrorKind, endpoints, store,
+    Builder, ClientAction, Codec, Diagnosis, Digest, Duplicate, DuplicateState, Durability,
+    EndpointInfo, Error, Event, EventKind, Failure, GuardedCall, Idempotency, KeyPart, Lang,
+    MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek,
+    Release, Renew, Replay, Setting, Settings, SetupError, Store, StoreError, StoreErrorKind,
+    endpoints, store,
 };
 
 #[doc = include_str!("../docs/fingerprint.md")]

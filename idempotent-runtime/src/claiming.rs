@@ -13,7 +13,7 @@ use crate::observe::EventKind;
 use crate::policy::OnStoreError;
 use crate::settle::{self, Ending};
 use crate::store::{Claim, StoreError, StoreErrorKind};
-use crate::tries::{Sending, Tries};
+use crate::tries::{self, Sending, Tries};
 use crate::world::naive;
 
 /// A claim that was sent, or is about to be. Dropped, it is withdrawn, and those who follow are told.
@@ -108,6 +108,7 @@ impl<'a> Claiming<'a> {
         mut tries: Tries,
     ) -> Result<Guard, NotWon> {
         let lease = self.lease;
+        let mut told = None;
         let trouble = loop {
             let error = match answer {
                 Ok(Claim::Claimed) if self.begun() > Some(Instant::now()) => return Ok(self.won()),
@@ -147,9 +148,10 @@ impl<'a> Claiming<'a> {
                         Ok(None) | Err(_) => break error,
                     }
                 }
-                _ if !tries.again().await => break error,
+                _ if !tries.again().await => break tries::more_telling(told, error),
                 _ => {}
             }
+            told = Some(tries::more_telling(told, error));
             answer = self.ask(&tries).await;
         };
         Err(NotWon::Trouble(trouble))

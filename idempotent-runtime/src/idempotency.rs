@@ -178,6 +178,10 @@ impl Idempotency {
         &*self.0.store
     }
 
+    pub(crate) fn prefix(&self) -> &str {
+        &self.0.prefix
+    }
+
     pub(crate) fn keying(&self) -> &Keying {
         &self.0.keying
     }

@@ -15,6 +15,7 @@ mod cases;
 mod claiming;
 mod client;
 mod codec;
+mod doctor;
 mod drain;
 mod endpoint;
 mod endpoints;
@@ -48,6 +49,7 @@ pub mod private;
 
 pub use client::ClientAction;
 pub use codec::Codec;
+pub use doctor::Diagnosis;
 pub use endpoints::{EndpointInfo, endpoints};
 pub use error::{Duplicate, DuplicateState, Error, Failure, SetupError};
 pub use fingerprint::{Digest, KeyPart};
@@ -63,5 +65,5 @@ pub use settings::{Origin, Setting, Settings};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{RedisConnection, RedisOptions, RedisStore};
-pub use store::{Store, StoreError, StoreErrorKind};
+pub use store::{Durability, Store, StoreError, StoreErrorKind};
 pub use text::Lang;

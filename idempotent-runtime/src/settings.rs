@@ -1,7 +1,7 @@
 //! What operators set for endpoints without compiling: where it stands, and how it is read.
 
 mod closest;
-mod duration;
+pub(crate) mod duration;
 mod env;
 #[cfg(feature = "toml")]
 mod file;

@@ -16,9 +16,14 @@ pub use async_trait::async_trait;
 /// What a record is: name it through here, and the versions agree.
 pub use bytes::Bytes;
 
+mod durability;
+mod finding;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
+
+pub use self::durability::Durability;
+pub use self::finding::{Finding, Level};
 
 /// Keeps records under keys, changing them by compare-and-set only.
 ///
@@ -34,7 +39,8 @@ pub mod redis;
 /// A call that waits for a key asks for it again and again. A store that can tell it of a change
 /// implements [`replace_and_tell`](Self::replace_and_tell), [`remove_and_tell`](Self::remove_and_tell)
 /// and [`changed`](Self::changed); the others leave them out. A store that wraps another one passes
-/// all three on, or the other one's hints are lost.
+/// all three on, or the other one's hints are lost; [`durability`](Self::durability) and
+/// [`examine`](Self::examine), too.
 ///
 /// # A store of your own
 ///
@@ -231,6 +237,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         let _ = key;
         None
     }
+
+    /// What has to fail until an acknowledged record is forgotten.
+    ///
+    /// By default the least there is: [`Durability::Process`].
+    fn durability(&self) -> Durability {
+        Durability::Process
+    }
+
+    /// Says what only the store knows of how it is set up, for
+    /// [`Idempotency::doctor`](crate::Idempotency::doctor): what is fine, and what is not. By default
+    /// nothing.
+    ///
+    /// Under `key` nothing stands, and the store may put there what it tries out; it is the doctor
+    /// who has tried the operations of this trait, each within `deadline`. The answer holds no secrets: it is printed.
+    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
+        let _ = (key, deadline);
+        Vec::new()
+    }
 }
 
 #[async_trait]
@@ -273,6 +297,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
         S::changed(self, key).await
+    }
+
+    fn durability(&self) -> Durability {
+        S::durability(self)
+    }
+
+    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
+        S::examine(self, key, deadline).await
     }
 }
 

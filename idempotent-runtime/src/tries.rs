@@ -1,5 +1,6 @@
 //! The tries of one store operation: how long each may take, and when to give up.
 
+use std::error::Error as StdError;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl<T> Future for Try<'_, T> {
         let now = Instant::now();
         let (keeper, until) = match self.alarm.take() {
             Some((_, (until, _))) if until <= now => {
-                let late = format!("no answer within {:.1?}", self.limit);
+                let late = Late(self.limit);
                 return Poll::Ready(Err(StoreError::new(StoreErrorKind::Unknown, late)));
             }
             Some((keeper, slot)) => {
@@ -75,6 +76,21 @@ impl<T> Future for Try<'_, T> {
             (keeper, slot)
         });
         Poll::Pending
+    }
+}
+
+/// The store gave no answer within this time.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {0:.1?}")]
+struct Late(Duration);
+
+/// Of two failures that say the same of the operation, the one that says more of the store: the last
+/// try is cut short by the end of the time, whatever it would have been answered.
+pub(crate) fn more_telling(earlier: Option<StoreError>, last: StoreError) -> StoreError {
+    let cut_short = last.source().is_some_and(<dyn StdError>::is::<Late>);
+    match earlier {
+        Some(earlier) if cut_short && earlier.kind() == last.kind() => earlier,
+        _ => last,
     }
 }
 

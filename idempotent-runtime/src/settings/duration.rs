@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Reads `1h30m`, or says what is wrong with it.
-pub(super) fn read(text: &str) -> Result<Duration, String> {
+pub(crate) fn read(text: &str) -> Result<Duration, String> {
     let written = text.escape_debug();
     match millis(text) {
         Some(millis) if millis <= LONGEST => Ok(Duration::from_millis(millis)),

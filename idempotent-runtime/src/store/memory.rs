@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use self::shard::Shard;
-use super::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
+use super::{Claim, Entry, Finding, Level, Store, StoreError, StoreErrorKind, Swap};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// Keeps records in the memory of this process; they end with it.
@@ -133,6 +133,18 @@ impl Store for MemoryStore {
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         Ok(self.shards.of(key).get(key, Instant::now()))
+    }
+
+    async fn examine(&self, _: &str, _: Duration) -> Vec<Finding> {
+        let dies = Finding::new(
+            Level::Note,
+            "records are in memory, and die with the process",
+        );
+        vec![
+            dies.advise(
+                "use a store that processes share, unless one that is restarted may forget",
+            ),
+        ]
     }
 }
 

@@ -2,9 +2,14 @@
 
 mod cluster;
 mod connection;
+mod doctor;
+mod durability;
 mod failure;
 mod listener;
+mod removal;
 mod script;
+#[cfg(test)]
+mod scripted;
 mod sentinel;
 mod server;
 mod tls;
@@ -25,11 +30,13 @@ use tokio::sync::watch;
 /// The client that the store is made for: name its types through this, and their versions agree.
 pub use ::redis;
 
+use self::durability::{Lanes, Replicas};
 use self::failure::Failure;
 use self::listener::Listener;
-use self::script::{CLAIM, READ, REMOVE, REPLACE, Script};
+use self::removal::Removal;
+use self::script::{CLAIM, CLAIM_REPLICATED, READ, REPLACE, REPLACE_REPLICATED, Script};
 use self::topology::Topology;
-use super::{Claim, Entry, Store, StoreError, Swap};
+use super::{Claim, Durability, Entry, Finding, Store, StoreError, StoreErrorKind, Swap};
 
 pub use self::connection::RedisConnection;
 pub use self::server::RedisOptions;
@@ -42,16 +49,25 @@ pub use self::server::RedisOptions;
 /// The user of an ACL needs, on the keys of the prefix, `+set +get +pttl +pexpire +del +evalsha
 /// +eval`, and `+info` for the checks at [`connect`](Self::connect); behind sentinels also `+role`,
 /// and in a cluster, on each node, `+cluster|slots +ping +asking`. The user of a sentinel needs
-/// `+sentinel|get-master-addr-by-name`. With `+publish +subscribe +unsubscribe` and the channels of
-/// the prefix, such as `&idem:*`, calls that wait for a key are woken when it is settled; without,
-/// they find out by asking again (and the server notes what it refused in its `ACL LOG`).
+/// `+sentinel|get-master-addr-by-name`. With `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) a release
+/// costs the server no script. With `+publish +subscribe +unsubscribe` and the channels of the
+/// prefix, such as `&idem:*`, calls that wait for a key are woken when it is settled; without, they
+/// find out by asking again (and the server notes what it refused in its `ACL LOG`).
 ///
 /// Expiry is decided by the server's clock. Records are as durable as the server is set up to be:
-/// without an append-only file a restart forgets them, and a fail-over may forget the latest.
+/// without an append-only file a restart forgets them, and a fail-over may forget the latest, unless
+/// replicas must have every claim ([`RedisOptions::replicas`], or `?replicas=1` in the URL; the user
+/// of an ACL needs `+wait` for that).
 #[derive(Clone)]
 pub struct RedisStore<C = RedisConnection> {
     connection: C,
     native_claim: bool,
+    removal: Removal,
+    durability: Durability,
+    /// None where the server's own word is enough.
+    replicas: Option<Replicas>,
+    /// None on a connection of the caller's own, which waits for the replicas itself.
+    lanes: Option<Arc<Lanes>>,
     failure: Failure,
     /// None on a connection of the caller's own: that may be a cluster's, which is not one server to
     /// listen to.
@@ -98,7 +114,14 @@ impl RedisStore {
 
     fn listening_to(self, topology: Arc<Topology>) -> Self {
         let listener = Some(Arc::new(Listener::new(topology)));
-        Self { listener, ..self }
+        let lanes = self
+            .replicas
+            .map(|_| Arc::new(Lanes::beside(self.connection.clone())));
+        Self {
+            lanes,
+            listener,
+            ..self
+        }
     }
 }
 
@@ -112,7 +135,7 @@ where
     /// checks of [`connect`](RedisStore::connect), on every node of a cluster. Costs one round trip.
     ///
     /// A cluster's client, and any that this crate does not know, may send a command twice by
-    /// itself, so its refusals are passed on as [`StoreErrorKind::Unknown`](super::StoreErrorKind::Unknown).
+    /// itself, so its refusals are passed on as [`StoreErrorKind::Unknown`].
     /// A store made by this gives no hints: calls that wait for a key find out by asking again.
     ///
     /// # Errors
@@ -122,24 +145,74 @@ where
         RedisOptions::default().from_connection(connection).await
     }
 
-    fn new(connection: C, native_claim: bool) -> Self {
+    fn new(connection: C, native_claim: bool, durability: Durability) -> Self {
         let client: &dyn Any = &connection;
         let sends_once = match client.downcast_ref::<RedisConnection>() {
-            Some(connection) => connection.sends_once(),
+            Some(connection) => !connection.is_cluster(),
             None => client.is::<ConnectionManager>() || client.is::<MultiplexedConnection>(),
         };
         Self {
             connection,
             native_claim,
+            removal: Removal::default(),
+            durability,
+            replicas: None,
+            lanes: None,
             failure: Failure { sends_once },
             listener: None,
         }
+    }
+
+    fn removing_by(self, removal: Removal) -> Self {
+        Self { removal, ..self }
+    }
+
+    fn waiting_for(self, replicas: Replicas) -> Self {
+        let replicas = (replicas.wanted > 0).then_some(replicas);
+        Self { replicas, ..self }
     }
 
     async fn run(&self, script: &Script, key: &str, args: &[&[u8]]) -> Result<Value, StoreError> {
         let mut connection = self.connection.clone();
         let reply = script.run(&mut connection, key, args).await;
         reply.map_err(|error| self.failure.of(error))
+    }
+
+    /// Runs a script that writes; where replicas must have what it wrote, the form of it for that.
+    ///
+    /// Its reply is a number if the write, or one that it found done already, is to count.
+    async fn write(
+        &self,
+        script: &Script,
+        replicated: &Script,
+        key: &str,
+        args: &[&[u8]],
+    ) -> Result<Value, StoreError> {
+        let Some(replicas) = self.replicas else {
+            return self.run(script, key, args).await;
+        };
+        let ran = if let Some(lanes) = &self.lanes {
+            lanes.run(replicas, replicated, key, args).await
+        } else {
+            let mut connection = self.connection.clone();
+            replicas.run(&mut connection, replicated, key, args).await
+        };
+        let (reply, enough) = ran.map_err(|error| self.failure.of(error))?;
+        match (reply, enough) {
+            (Value::Int(_), Err(short)) => Err(short.into_error()),
+            (reply, _) => Ok(reply),
+        }
+    }
+
+    /// A full server is asked what stands under the key, and an own record found there counts as
+    /// claimed: by a reply that no replica was waited for. The script has looked already.
+    fn full_claim(&self, error: StoreError) -> StoreError {
+        match error.kind() {
+            StoreErrorKind::Full if self.replicas.is_some() => {
+                StoreError::new(StoreErrorKind::NotApplied, error)
+            }
+            _ => error,
+        }
     }
 
     /// Reads a reply of a kind that this store's commands give.
@@ -162,7 +235,8 @@ where
             ttl.as_bytes(),
             channel.as_bytes(),
         ];
-        let reply = self.run(&REPLACE, key, &args).await?;
+        let write = self.write(&REPLACE, &REPLACE_REPLICATED, key, &args);
+        let reply = write.await?;
         self.swap(reply)
     }
 
@@ -172,9 +246,9 @@ where
         key: &str,
         expected: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let args = [&expected[..], channel.as_bytes()];
-        let reply = self.run(&REMOVE, key, &args).await?;
-        self.swap(reply)
+        let mut connection = self.connection.clone();
+        let reply = self.removal.run(&mut connection, key, expected, channel);
+        self.swap(reply.await.map_err(|error| self.failure.of(error))?)
     }
 
     /// The channel on which a change of `key` is told.
@@ -195,6 +269,8 @@ impl<C> fmt::Debug for RedisStore<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
             .field("native_claim", &self.native_claim)
+            .field("native_removal", &self.removal)
+            .field("durability", &self.durability)
             .finish_non_exhaustive()
     }
 }
@@ -206,10 +282,11 @@ where
 {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         let ttl = millis(ttl);
-        if !self.native_claim {
+        if !self.native_claim || self.replicas.is_some() {
             let ttl = ttl.to_string();
             let args = [&value[..], ttl.as_bytes()];
-            return Ok(match self.run(&CLAIM, key, &args).await? {
+            let claim = self.write(&CLAIM, &CLAIM_REPLICATED, key, &args).await;
+            return Ok(match claim.map_err(|error| self.full_claim(error))? {
                 Value::Int(_) => Claim::Claimed,
                 taken => Claim::Taken(self.read::<Vec<u8>>(taken)?.into()),
             });
@@ -269,6 +346,14 @@ where
 
     async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.listener.as_ref()?.listen(key).await
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
+        doctor::examine(self, key, deadline).await
     }
 }
 

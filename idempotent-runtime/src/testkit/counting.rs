@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::Op;
-use crate::store::{Claim, Entry, Store, StoreError, Swap};
+use crate::store::{Claim, Durability, Entry, Finding, Store, StoreError, Swap};
 
 /// Counts the operations that are sent to the store inside; a clone shares the counts.
 ///
@@ -138,5 +138,13 @@ impl<S: Store> Store for CountingStore<S> {
     async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.sent.changed.fetch_add(1, Ordering::SeqCst);
         self.store.changed(key).await
+    }
+
+    fn durability(&self) -> Durability {
+        self.store.durability()
+    }
+
+    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
+        self.store.examine(key, deadline).await
     }
 }

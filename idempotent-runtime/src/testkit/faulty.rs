@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::Op;
-use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
+use crate::store::{Claim, Durability, Entry, Finding, Store, StoreError, StoreErrorKind, Swap};
 
 /// What goes wrong with one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,5 +234,13 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.shared.store.changed(key).await
+    }
+
+    fn durability(&self) -> Durability {
+        self.shared.store.durability()
+    }
+
+    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
+        self.shared.store.examine(key, deadline).await
     }
 }

@@ -4,6 +4,7 @@
 
 mod cancellation;
 mod claiming;
+mod doctor;
 mod drops;
 mod events;
 mod finish;

@@ -134,3 +134,20 @@ async fn an_end_that_the_store_is_not_set_up_for_is_sent_once() {
         assert_eq!(store.counts().total(), 2, "the claim and its end");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_store_said_is_told_when_the_last_try_is_cut_short() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.next(Op::Claim, Fault::Fail(StoreErrorKind::Unknown));
+    store.always(Op::Claim, Fault::Hang);
+    let guarded = Guarded::on(store.clone(), policy());
+    let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
+    let told = format!("{refused:?}");
+    assert!(told.contains("a fault of the test"), "{told}");
+
+    // What it said of another send does not say that this one was not applied.
+    store.next(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
+    let refused = guarded.run(2, forever()).await.unwrap_err().refusal();
+    let told = format!("{refused:?}");
+    assert!(!told.contains("a fault of the test"), "{told}");
+}

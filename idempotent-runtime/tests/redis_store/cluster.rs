@@ -3,15 +3,16 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::store::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::{RedisCluster, RedisServer};
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 use tokio::time::timeout;
 
 use crate::load::Load;
+use crate::replicas::runs_only_with_replicas;
 use crate::servers::{
-    DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, kind, send,
+    DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, key, kind, send,
 };
 use crate::waiting::who_waits_is_woken;
 
@@ -117,6 +118,69 @@ async fn a_node_that_hangs_does_not_hold_the_others() {
     hangs.resume().unwrap();
     unanswered.abort();
     works_for(&store, "a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hangs_does_not_hold_the_writes_that_wait_for_replicas_of_others() {
+    let cluster = RedisCluster::start_with(3, 1, ["--cluster-node-timeout", "20000"]).unwrap();
+    let store = RedisStore::connect(&format!("{}?replicas=1", cluster.url()))
+        .await
+        .unwrap();
+    let (hangs, goes_on) = (cluster.master_of("a").unwrap(), "b");
+    assert_ne!(hangs.port(), cluster.master_of(goes_on).unwrap().port());
+    // To connect takes long while a node hangs: there is to be a connection for either.
+    tokio::join!(until_claimed(&store, "a"), until_claimed(&store, goes_on));
+    hangs.pause().unwrap();
+    let unanswered = tokio::spawn({
+        let store = store.clone();
+        async move {
+            loop {
+                let (value, try_time) = (VALUE, Duration::from_millis(250));
+                let _ = timeout(try_time, store.claim("a", &value, TTL)).await;
+            }
+        }
+    });
+    let (begun, mut worst) = (Instant::now(), Duration::ZERO);
+    while begun.elapsed() < Duration::from_secs(5) {
+        let sent = Instant::now();
+        until_claimed(&store, goes_on).await;
+        worst = worst.max(sent.elapsed());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    eprintln!("the slowest claim of another node took {worst:?}");
+    assert!(worst < Duration::from_secs(1), "{worst:?}");
+    hangs.resume().unwrap();
+    unanswered.abort();
+    until_claimed(&store, "a").await;
+}
+
+async fn until_claimed(store: &RedisStore, key: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while store.claim(key, &VALUE, TTL).await.is_err() {
+        assert!(Instant::now() < deadline, "{key} is not claimed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_in_a_cluster_runs_only_when_the_replica_has_its_claim() {
+    let cluster = RedisCluster::start(3, 1).unwrap();
+    let url = format!("{}?replicas=1", cluster.url());
+    let store = RedisStore::connect(&url).await.unwrap();
+    let mut replicas = Vec::new();
+    for node in cluster.nodes() {
+        let role = send(node, cmd("INFO").arg("replication")).await;
+        if from_redis_value::<String>(role)
+            .unwrap()
+            .contains("role:slave")
+        {
+            replicas.push(node);
+        }
+    }
+    assert_eq!(replicas.len(), 3);
+    runs_only_with_replicas(&store, &replicas).await;
+    for _ in 0..20 {
+        until_claimed(&store, &key()).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,11 +6,14 @@
 mod checks;
 mod cluster;
 mod connection;
+mod doctor;
 mod hints;
 mod load;
 mod proxied;
 mod records;
 mod refusals;
+mod removal;
+mod replicas;
 mod sentinels;
 mod servers;
 mod socket;
@@ -18,6 +21,7 @@ mod socket;
 mod tls;
 mod waiting;
 
+use crate::replicas::{shared_with_replica, shared_with_replica_on_a_connection};
 use crate::servers::{connection_to, shared, shared_by_script};
 
 mod suite {
@@ -26,6 +30,14 @@ mod suite {
 
 mod suite_by_script {
     idempotent_runtime::testkit::conformance!(super::shared_by_script());
+}
+
+mod suite_with_a_replica {
+    idempotent_runtime::testkit::conformance!(super::shared_with_replica());
+}
+
+mod suite_with_a_replica_on_a_connection {
+    idempotent_runtime::testkit::conformance!(super::shared_with_replica_on_a_connection());
 }
 
 mod suite_on_a_connection {

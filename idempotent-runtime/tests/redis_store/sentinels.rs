@@ -13,8 +13,9 @@ use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 use tokio::time::timeout;
 
 use crate::load::Load;
+use crate::replicas::runs_only_with_replicas;
 use crate::servers::{
-    LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, connected_by, key, send,
+    DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, connected_by, key, kind, send,
 };
 use crate::waiting::who_waits_is_woken;
 
@@ -84,6 +85,52 @@ async fn a_master_that_became_a_replica_is_left() {
     sentinels.wait_for_failover(master).unwrap();
     load.goes_well().await;
     load.end().await;
+}
+
+#[tokio::test]
+async fn a_call_behind_sentinels_runs_only_when_the_replica_has_its_claim() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let store = connected(&format!("{}?replicas=1", sentinels.url())).await;
+    runs_only_with_replicas(&store, &[sentinels.replica().unwrap()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_replica_had_is_taken_after_a_failover() {
+    let sentinels = RedisSentinels::start().unwrap();
+    let with = |timeout| format!("{}?replicas=1&replica_timeout={timeout}", sentinels.url());
+    let (store, hasty) = (connected(&with("5s")).await, connected(&with("50ms")).await);
+    let keys: Vec<_> = (0..50).map(|_| key()).collect();
+    for key in &keys {
+        let claim = store.claim(key, &VALUE, TTL).await.unwrap();
+        assert_eq!(claim, Claim::Claimed);
+    }
+    let (master, replica) = (sentinels.master().unwrap(), sentinels.replica().unwrap());
+    replica.pause().unwrap();
+    let refused = hasty.claim("late", &VALUE, TTL).await;
+    assert_eq!(kind(refused), StoreErrorKind::Unknown);
+    master.kill().unwrap();
+    replica.resume().unwrap();
+    sentinels.wait_for_failover(master).unwrap();
+    // The new master has no replica until the old one is back: every wait takes as long as it may.
+    for key in &keys {
+        assert_eq!(claim_of_another(&hasty, key).await, Claim::Taken(VALUE));
+    }
+    let refused = hasty.claim("lonely", &VALUE, TTL).await;
+    assert_eq!(kind(refused), StoreErrorKind::Unknown);
+    master.restart().unwrap();
+    sentinels.wait_until_whole().unwrap();
+    assert_eq!(claim_of_another(&store, &key()).await, Claim::Claimed);
+}
+
+/// Asks until the claim is answered.
+async fn claim_of_another(store: &RedisStore, key: &str) -> Claim {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match store.claim(key, &DONE, TTL).await {
+            Ok(claim) => return claim,
+            Err(error) => assert!(Instant::now() < deadline, "{}", chain(&error)),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

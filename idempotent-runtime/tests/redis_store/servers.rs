@@ -57,6 +57,10 @@ pub(crate) fn claims_natively(store: &RedisStore) -> bool {
     format!("{store:?}").contains("native_claim: true")
 }
 
+pub(crate) fn removes_natively(store: &RedisStore) -> bool {
+    format!("{store:?}").contains("native_removal: Some")
+}
+
 pub(crate) fn url_of_user(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}:s3cret@127.0.0.1:{}", server.port())
 }

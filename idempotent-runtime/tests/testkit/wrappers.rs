@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotent_runtime::store::Swap;
+use idempotent_runtime::store::{
+    Claim, Durability, Entry, Finding, Level, StoreError, Swap, async_trait,
+};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use tokio::time::{advance, timeout};
@@ -172,4 +174,51 @@ async fn wrappers_pass_hints_on() {
     let swap = store.remove_and_tell("key", &DONE).await;
     assert_eq!(swap.unwrap(), Swap::Done);
     assert!(heard.has_changed().unwrap());
+}
+
+/// A store that has something to say of itself.
+#[derive(Debug)]
+struct Telling(MemoryStore);
+
+#[async_trait]
+impl Store for Telling {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Sql
+    }
+
+    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
+        vec![Finding::new(Level::Note, format!("{key} {deadline:?}"))]
+    }
+}
+
+#[tokio::test]
+async fn what_a_store_says_of_itself_is_passed_on() {
+    let store = Arc::new(Telling(MemoryStore::new()));
+    let wrapped = CountingStore::new(FaultyStore::new(store));
+    assert_eq!(wrapped.durability(), Durability::Sql);
+    let findings = wrapped.examine("key", SECOND).await;
+    assert_eq!(findings, [Finding::new(Level::Note, "key 1s")]);
+    assert_eq!(MemoryStore::new().durability(), Durability::Process);
 }

@@ -10,6 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::timeout;
 
 use super::super::StoreError;
+use super::durability::Replicas;
 use super::tls::{self, Certificates};
 use super::topology::{CONNECT_TIMEOUT, connect, in_time, not_now, tcp_settings};
 
@@ -23,13 +24,19 @@ impl Cluster {
     pub(super) fn new(
         nodes: Vec<ConnectionInfo>,
         certificates: &Certificates,
+        replicas: Replicas,
     ) -> Result<Self, StoreError> {
+        let waited_for = if replicas.wanted > 0 {
+            replicas.timeout
+        } else {
+            Duration::ZERO
+        };
         let builder = ClusterClientBuilder::new(nodes.clone())
             .tcp_settings(tcp_settings())
             .connection_timeout(CONNECT_TIMEOUT)
             // The client stands still while it learns the slots from a node that hangs. A caller's
             // command that is not answered by then is sent again.
-            .response_timeout(NODE_TIMEOUT)
+            .response_timeout(NODE_TIMEOUT.saturating_add(waited_for))
             // How long a call may take in all is its caller's to say.
             .overall_response_timeout(None)
             // A quarter of a second at most: then the caller is told why, and decides.

@@ -1,7 +1,7 @@
 //! A connection that is made anew when it broke.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use ::redis::aio::ConnectionLike;
@@ -66,14 +66,22 @@ impl RedisConnection {
         }
     }
 
-    /// Connects now: what is wrong with the connection is not to be taken for the answer to a command.
-    pub(super) async fn connect(&self) -> RedisResult<()> {
-        self.get().1.await.map(drop)
+    /// A connection of its own to the same servers.
+    pub(super) fn another(&self) -> Self {
+        Self::to(Arc::clone(&self.shared.topology))
     }
 
-    /// Whether an error is about the only time that a command was sent.
-    pub(super) fn sends_once(&self) -> bool {
-        !matches!(*self.shared.topology, Topology::Cluster(_))
+    /// Connects, unless it is connected: what is wrong with the connection is not to be taken for the
+    /// answer to a command.
+    pub(super) async fn connect(&self) -> RedisResult<()> {
+        let (number, connection) = self.get();
+        let connected = connection.await.inspect_err(|_| self.rest(number));
+        connected.map(drop)
+    }
+
+    /// Whether its client mends what broke by itself, and may send a command twice for that.
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(*self.shared.topology, Topology::Cluster(_))
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
@@ -117,6 +125,7 @@ impl RedisConnection {
         &self,
         cmd: Option<&Cmd>,
         send: impl AsyncFnOnce(&mut Link) -> RedisResult<T>,
+        is_refused: impl FnOnce(&T) -> bool,
     ) -> RedisResult<T> {
         let (number, connection) = self.get();
         let mut link = connection.await.inspect_err(|_| self.rest(number))?;
@@ -132,8 +141,8 @@ impl RedisConnection {
             // The client may have lost the node, the whole cluster, or the runtime that it ran on.
             (Link::Cluster(_), Err(error)) => is_answer(error),
         };
-        if let (Link::Server(_), Err(error)) = (&link, &reply)
-            && is_over(error)
+        if let Link::Server(_) = link
+            && reply.as_ref().map_or_else(is_over, is_refused)
         {
             self.forget(number);
         }
@@ -152,25 +161,8 @@ impl RedisConnection {
         }
         let link = current.connection.clone().and_then(FutureExt::now_or_never);
         if let (Ok(runtime), Some(Ok(link))) = (Handle::try_current(), link) {
-            let doubting = self.clone().examine(number, link, question);
+            let doubting = examine(Arc::downgrade(&self.shared), number, link, question);
             current.doubts = Some(runtime.spawn(doubting));
-        }
-    }
-
-    async fn examine(self, number: u64, mut link: Link, question: Cmd) {
-        if answers(&mut link, &question).await {
-            return;
-        }
-        if let Link::Server(_) = link {
-            return self.forget(number);
-        }
-        // Other nodes may be well: they are left only for a connection that can do more, or when
-        // there is nobody at all.
-        let Ok(mut link) = self.shared.topology.connect().await else {
-            return self.forget(number);
-        };
-        if answers(&mut link, &question).await {
-            self.replace(number, link);
         }
     }
 
@@ -227,6 +219,28 @@ fn question(command: Option<&Cmd>) -> Cmd {
     }
 }
 
+async fn examine(doubted: Weak<Inner>, number: u64, mut link: Link, question: Cmd) {
+    if answers(&mut link, &question).await {
+        return;
+    }
+    // Nobody uses it any more.
+    let Some(shared) = doubted.upgrade() else {
+        return;
+    };
+    let connection = RedisConnection { shared };
+    if let Link::Server(_) = link {
+        return connection.forget(number);
+    }
+    // Other nodes may be well: they are left only for a connection that can do more, or when there is
+    // nobody at all.
+    let Ok(mut link) = connection.shared.topology.connect().await else {
+        return connection.forget(number);
+    };
+    if answers(&mut link, &question).await {
+        connection.replace(number, link);
+    }
+}
+
 /// Whether there is a reply in time, of whatever kind.
 async fn answers(link: &mut Link, question: &Cmd) -> bool {
     match in_time(PATIENCE, link.command(question)).await {
@@ -248,10 +262,18 @@ fn is_over(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || replica || error.code() == Some("NOAUTH")
 }
 
+fn is_refusal(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(_))
+        && reply
+            .clone()
+            .extract_error()
+            .is_err_and(|error| is_over(&error))
+}
+
 impl ConnectionLike for RedisConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.send(Some(cmd), async move |link| link.command(cmd).await)
-            .boxed()
+        let reply = async move |link: &mut Link| link.command(cmd).await;
+        self.send(Some(cmd), reply, |_| false).boxed()
     }
 
     fn req_packed_commands<'a>(
@@ -261,7 +283,10 @@ impl ConnectionLike for RedisConnection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         let replies = async move |link: &mut Link| link.pipeline(pipeline, offset, count).await;
-        self.send(pipeline.cmd_iter().next(), replies).boxed()
+        // The errors of a pipeline are among its replies.
+        let is_refused = |replies: &Vec<Value>| replies.iter().any(is_refusal);
+        self.send(pipeline.cmd_iter().next(), replies, is_refused)
+            .boxed()
     }
 
     fn get_db(&self) -> i64 {

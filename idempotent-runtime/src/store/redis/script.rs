@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value, cmd};
+use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value, cmd};
 
 /// `1`: claimed. Bytes: what stands there.
 pub(super) static CLAIM: Script = Script::new(
@@ -51,6 +51,47 @@ return current",
     || hash(&REPLACE),
 );
 
+/// [`CLAIM`] before a `WAIT`, which waits for what its connection has written: an own record that is
+/// found is written again, or the `WAIT` would have nothing to wait for and end at once.
+///
+/// To write it is to set the time to live that it has; a record without any is given its own.
+pub(super) static CLAIM_REPLICATED: Script = Script::new(
+    "local current = redis.call('GET', KEYS[1])
+if not current then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return 1
+end
+if current == ARGV[1] then
+  local left = redis.call('PTTL', KEYS[1])
+  redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[2])
+  return 1
+end
+return current",
+    || hash(&CLAIM_REPLICATED),
+);
+
+/// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], what stands there already is written again.
+pub(super) static REPLACE_REPLICATED: Script = Script::new(
+    "local current = redis.call('GET', KEYS[1])
+if not current then return false end
+if current == ARGV[1] then
+  if ARGV[1] == ARGV[2] then
+    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  else
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+    if ARGV[4] ~= '' then redis.pcall('PUBLISH', ARGV[4], '') end
+  end
+  return 1
+end
+if current == ARGV[2] then
+  local left = redis.call('PTTL', KEYS[1])
+  redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[3])
+  return 1
+end
+return current",
+    || hash(&REPLACE_REPLICATED),
+);
+
 /// `1`: done. Nil: absent. Bytes: what stands there.
 ///
 /// The last argument is the channel for the hint; empty for none.
@@ -88,25 +129,36 @@ impl Script {
         key: &str,
         args: &[&[u8]],
     ) -> RedisResult<Value> {
-        let call = |mut cmd: Cmd| {
-            cmd.arg(1).arg(key);
-            for arg in args {
-                cmd.arg(*arg);
-            }
-            cmd
-        };
-        let mut by_hash = cmd("EVALSHA");
-        by_hash.arg(&*self.hash);
-        let reply = call(by_hash).query_async(connection).await;
+        let reply = self.by_hash(key, args).query_async(connection).await;
         match reply {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                let mut by_source = cmd("EVAL");
-                by_source.arg(self.source);
-                call(by_source).query_async(connection).await
+            Err(error) if Self::is_unknown(&error) => {
+                self.by_source(key, args).query_async(connection).await
             }
             reply => reply,
         }
     }
+
+    pub(super) fn by_hash(&self, key: &str, args: &[&[u8]]) -> Cmd {
+        call("EVALSHA", &self.hash, key, args)
+    }
+
+    pub(super) fn by_source(&self, key: &str, args: &[&[u8]]) -> Cmd {
+        call("EVAL", self.source, key, args)
+    }
+
+    /// Whether the server does not know the script by its hash.
+    pub(super) fn is_unknown(error: &RedisError) -> bool {
+        error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+    }
+}
+
+fn call(command: &str, script: &str, key: &str, args: &[&[u8]]) -> Cmd {
+    let mut call = cmd(command);
+    call.arg(script).arg(1).arg(key);
+    for arg in args {
+        call.arg(*arg);
+    }
+    call
 }
 
 fn hash(script: &Script) -> String {

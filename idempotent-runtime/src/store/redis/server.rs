@@ -8,10 +8,12 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{RedisError, Value, cmd};
 use tokio::time::timeout;
 
-use super::super::{StoreError, StoreErrorKind};
+use super::super::{Durability, StoreError, StoreErrorKind};
 use super::RedisStore;
 use super::connection::RedisConnection;
+use super::durability::{self, Replicas};
 use super::failure::kind_of;
+use super::removal::Removal;
 use super::tls::{Certificates, ClientCertificate};
 use super::topology::Topology;
 use super::url::{Address, refused};
@@ -33,6 +35,7 @@ use super::url::{Address, refused};
 #[must_use]
 pub struct RedisOptions {
     allow_eviction: bool,
+    replicas: Replicas,
     certificates: Certificates,
 }
 
@@ -42,6 +45,39 @@ impl RedisOptions {
     /// A dropped record lets a second call run: only for servers where that does no harm.
     pub fn allow_eviction(mut self, allow: bool) -> Self {
         self.allow_eviction = allow;
+        self
+    }
+
+    /// Counts a write only when this many replicas have it, so that a fail-over to one of them
+    /// forgets no claim and no result. Default: 0, the server's own word is enough.
+    ///
+    /// Claims, renewals and completions wait for the replicas, by `WAIT` in the same round trip. With
+    /// fewer than wanted the claim is taken back and the body does not run; a claim that cannot be
+    /// renewed is lost when its lease ends, and a result that cannot be recorded is sent again until
+    /// then. A release does not wait: if it is lost, the key is taken until the lease ends, and no
+    /// more.
+    ///
+    /// `WAIT` holds up its connection, so [`connect`](Self::connect) makes some more when they are
+    /// needed, up to 16, for these writes alone; in a cluster up to 16 to each primary, and 16 writes to
+    /// one that hangs hold up those to the others. A connection of the caller's own is held up itself:
+    /// then all other calls of the store wait behind each write.
+    ///
+    /// What this cannot promise: `WAIT` does not say *which* replicas have a write. A fail-over that
+    /// promotes another one forgets it: want all of them, or have the fail-over take the one that is
+    /// furthest, as Sentinel and Cluster try to. In a cluster they are the replicas of the key's own
+    /// primary.
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.replicas.wanted = replicas;
+        self
+    }
+
+    /// Sets how long one write waits for the [`replicas`](Self::replicas). Default: 200 ms.
+    ///
+    /// The first try of a call has a quarter of the
+    /// [deadline](crate::Builder::deadline) of the handle: 250 ms unless told otherwise. A longer wait is
+    /// cut off there, so that the call knows less about what went wrong.
+    pub fn replica_timeout(mut self, timeout: Duration) -> Self {
+        self.replicas.timeout = timeout;
         self
     }
 
@@ -69,7 +105,7 @@ impl RedisOptions {
 
     /// Connects to the server at `url`: see [`RedisStore::connect`].
     ///
-    /// What the URL says of eviction has the last word.
+    /// `?allow_eviction=…`, `?replicas=…` and `?replica_timeout=…` in the URL have the last word.
     ///
     /// # Errors
     ///
@@ -77,7 +113,12 @@ impl RedisOptions {
     pub async fn connect(mut self, url: &str) -> Result<RedisStore, StoreError> {
         let address = Address::parse(url)?;
         self.allow_eviction = address.allow_eviction.unwrap_or(self.allow_eviction);
-        let topology = Arc::new(Topology::new(address, self.certificates.clone())?);
+        self.replicas = Replicas {
+            wanted: address.replicas.unwrap_or(self.replicas.wanted),
+            timeout: address.replica_timeout.unwrap_or(self.replicas.timeout),
+        };
+        let topology = Topology::new(address, self.certificates.clone(), self.replicas)?;
+        let topology = Arc::new(topology);
         let connection = RedisConnection::to(Arc::clone(&topology));
         let what = format!("cannot connect to {topology}");
         let checked = async {
@@ -114,7 +155,7 @@ impl RedisOptions {
                     "INFO is not allowed: it is not known whether the server evicts keys, \
                      and claims are made by a script"
                 );
-                return Ok(RedisStore::new(connection, false));
+                Vec::new()
             }
             Err(error) => return Err(failed(what, error)),
         };
@@ -123,7 +164,18 @@ impl RedisOptions {
             info.iter().try_for_each(|info| refuse_eviction(info))?;
         }
         let native_claim = !info.is_empty() && info.iter().all(|info| is_version_7(info));
-        let store = RedisStore::new(connection, native_claim);
+        let durability = if self.replicas.wanted > 0 {
+            let checked = self.replicas.check(&mut connection, &info).await;
+            checked.map_err(|error| failed("the server does not let this user WAIT", error))?;
+            Durability::Replicated {
+                replicas: self.replicas.wanted,
+            }
+        } else {
+            durability::of_server(&mut connection, &info).await
+        };
+        let store = RedisStore::new(connection, native_claim, durability)
+            .removing_by(Removal::of_servers(&info))
+            .waiting_for(self.replicas);
         if store.failure.sends_once && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(
                 "this server is one node of a cluster, and refuses the keys of the others: \
@@ -150,7 +202,7 @@ async fn in_time<T>(
 }
 
 /// The answers to `INFO`: one of a server, one per node of a cluster.
-fn texts(reply: Value) -> Vec<String> {
+pub(super) fn texts(reply: Value) -> Vec<String> {
     match reply {
         Value::BulkString(bytes) => vec![String::from_utf8_lossy(&bytes).into_owned()],
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => vec![text],
@@ -162,7 +214,7 @@ fn texts(reply: Value) -> Vec<String> {
     }
 }
 
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .map(str::trim)
@@ -200,14 +252,14 @@ fn refuse_eviction(info: &str) -> Result<(), StoreError> {
 }
 
 /// Whether the server knows `SET … NX GET`. Valkey says 7.2.4 here, whatever its own version is.
-fn is_version_7(info: &str) -> bool {
+pub(super) fn is_version_7(info: &str) -> bool {
     field(info, "redis_version")
         .and_then(|version| version.split('.').next()?.parse::<u32>().ok())
         .is_some_and(|major| major >= 7)
 }
 
 /// Whether the command is kept from this user, by an ACL or by being renamed.
-fn is_forbidden(error: &RedisError) -> bool {
+pub(super) fn is_forbidden(error: &RedisError) -> bool {
     let forbidden = error.code() == Some("NOPERM") || error.code() == Some("ERR");
     forbidden && kind_of(error) == StoreErrorKind::Misconfigured
 }

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::super::StoreError;
 use super::cluster::Cluster;
+use super::durability::Replicas;
 use super::sentinel::{self, Sentinels};
 use super::tls::Certificates;
 use super::url::{Address, Place, refused};
@@ -36,7 +37,12 @@ pub(super) enum Link {
 }
 
 impl Topology {
-    pub(super) fn new(address: Address, certificates: Certificates) -> Result<Self, StoreError> {
+    /// The replicas are those that writes will wait for.
+    pub(super) fn new(
+        address: Address,
+        certificates: Certificates,
+        replicas: Replicas,
+    ) -> Result<Self, StoreError> {
         let Address {
             place, tls, login, ..
         } = address;
@@ -57,7 +63,7 @@ impl Topology {
                     .into_iter()
                     .map(|host| info(sentinel::address(host, tls)));
                 let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-                Self::Cluster(Cluster::new(nodes, &certificates)?)
+                Self::Cluster(Cluster::new(nodes, &certificates, replicas)?)
             }
             Place::Sentinels {
                 sentinels,

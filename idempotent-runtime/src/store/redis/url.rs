@@ -1,10 +1,12 @@
 //! What the URL of a store says.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ::redis::{ProtocolVersion, RedisConnectionInfo};
 
 use super::super::{StoreError, StoreErrorKind};
+use crate::settings::duration;
 
 /// A URL that was understood.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub(super) struct Address {
     /// How to log in to the servers, and what to say there first.
     pub(super) login: RedisConnectionInfo,
     pub(super) allow_eviction: Option<bool>,
+    pub(super) replicas: Option<u32>,
+    pub(super) replica_timeout: Option<Duration>,
 }
 
 /// Where the records are.
@@ -103,6 +107,8 @@ impl Address {
             tls,
             login: info,
             allow_eviction: query.allow_eviction,
+            replicas: query.replicas,
+            replica_timeout: query.replica_timeout,
         })
     }
 }
@@ -142,6 +148,8 @@ const SCHEMES: &str = "the URL is none of Redis: it begins with `redis://`, `red
 #[derive(Default)]
 struct Query {
     allow_eviction: Option<bool>,
+    replicas: Option<u32>,
+    replica_timeout: Option<Duration>,
     protocol: ProtocolVersion,
     /// Of a socket.
     db: i64,
@@ -162,6 +170,18 @@ impl Query {
                     })?;
                     query.allow_eviction = Some(allow);
                 }
+                ("replicas", _) => {
+                    let wanted = value
+                        .parse()
+                        .map_err(|_| refused("`replicas` in the URL must be a whole number"))?;
+                    query.replicas = Some(wanted);
+                }
+                ("replica_timeout", _) => {
+                    let timeout = duration::read(value).map_err(|_| {
+                        refused("`replica_timeout` in the URL must be a duration such as `200ms`")
+                    })?;
+                    query.replica_timeout = Some(timeout);
+                }
                 ("protocol", _) => {
                     query.protocol = match value {
                         "2" | "resp2" => ProtocolVersion::RESP2,
@@ -180,9 +200,9 @@ impl Query {
                 }
                 _ => {
                     return Err(refused(
-                        "the URL has an option that is not known: `allow_eviction` and `protocol` \
-                         are, for sockets `db`, `user` and `pass`, and for sentinels \
-                         `sentinel_user` and `sentinel_pass`",
+                        "the URL has an option that is not known: `allow_eviction`, `replicas`, \
+                         `replica_timeout` and `protocol` are, for sockets `db`, `user` and `pass`, \
+                         and for sentinels `sentinel_user` and `sentinel_pass`",
                     ));
                 }
             }
@@ -439,6 +459,26 @@ mod tests {
     }
 
     #[test]
+    fn replicas_may_be_wanted_anywhere() {
+        for (url, replicas, millis) in [
+            ("redis://h", None, None),
+            ("redis://h?replicas=1", Some(1), None),
+            ("unix:///s?replicas=0&db=1", Some(0), None),
+            ("redis-cluster://h?replica_timeout=70ms", None, Some(70)),
+            (
+                "redis-sentinel://h/m?replica_timeout=1s500ms&protocol=3&replicas=2",
+                Some(2),
+                Some(1500),
+            ),
+        ] {
+            let address = Address::parse(url).expect(url);
+            assert_eq!(address.replicas, replicas, "{url}");
+            let timeout = millis.map(Duration::from_millis);
+            assert_eq!(address.replica_timeout, timeout, "{url}");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_without_being_repeated() {
         for url in [
             "",
@@ -472,6 +512,12 @@ mod tests {
             "redis://h?allow_eviction=1",
             "redis://h?allow_eviction",
             "redis://h?protocol=4",
+            "redis://:s3cret?replicas=s3cret",
+            "redis://h?replicas=-1",
+            "redis://h?replicas",
+            "redis://h?replica_timeout=0ms",
+            "redis://h?replica_timeout=200",
+            "redis://:s3cret?replica_timeout=s3cret",
             "redis://:s3cret?allow_eviction=s3cret",
             "redis://:s3cret?allow_evction=true",
             "redis://h?pass=s3cret",

@@ -1,0 +1,89 @@
+//! What a server says of itself, and what it keeps from its user.
+
+mod permissions;
+mod servers;
+
+use std::time::{Duration, SystemTime};
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{Cmd, FromRedisValue, RedisResult, cmd};
+use tokio::time::timeout;
+
+use super::super::Level::{Fine, Note};
+use super::super::{Finding, Level};
+use super::RedisStore;
+
+/// Asks the server, with one command after the other.
+pub(super) async fn examine<C>(store: &RedisStore<C>, key: &str, deadline: Duration) -> Vec<Finding>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    let mut doctor = Doctor {
+        connection: store.connection.clone(),
+        wanted: store.replicas.map_or(0, |replicas| replicas.wanted),
+        deadline,
+        findings: Vec::new(),
+    };
+    doctor.servers(store.failure.sends_once).await;
+    doctor.clock().await;
+    doctor.permissions(store, key).await;
+    if let Some(replicas) = store.replicas
+        && replicas.timeout > deadline / 4
+    {
+        let found = format!(
+            "replicas are waited for up to {:?}, and the first try of a call is over after {:?}",
+            replicas.timeout,
+            deadline / 4
+        );
+        doctor.tell(
+            Note,
+            found,
+            "set `replica_timeout` below a quarter of the deadline",
+        );
+    }
+    doctor.findings
+}
+
+struct Doctor<C> {
+    connection: C,
+    wanted: u32,
+    deadline: Duration,
+    findings: Vec<Finding>,
+}
+
+impl<C: ConnectionLike> Doctor<C> {
+    fn tell(&mut self, level: Level, found: impl Into<String>, advice: &str) {
+        self.findings
+            .push(Finding::new(level, found).advise(advice));
+    }
+
+    fn fine(&mut self, found: impl Into<String>) {
+        self.findings.push(Finding::new(Fine, found));
+    }
+
+    async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+        let answer = command.query_async(&mut self.connection);
+        let answer = timeout(self.deadline, answer).await;
+        answer.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
+    }
+
+    async fn clock(&mut self) {
+        // Nothing depends on it: expiry is by the server's clock alone.
+        let Ok((seconds, micros)) = self.ask::<(u64, u32)>(&cmd("TIME")).await else {
+            return;
+        };
+        let theirs = SystemTime::UNIX_EPOCH + Duration::new(seconds, micros.min(999_999) * 1000);
+        let ours = SystemTime::now();
+        let apart = ours
+            .duration_since(theirs)
+            .unwrap_or_else(|theirs| theirs.duration());
+        if apart > LONGEST_APART {
+            let found = format!("the server's clock and the one here are {apart:.1?} apart");
+            let advice =
+                "synchronise both: no rule depends on it, but the times in records are confusing";
+            self.tell(Note, found, advice);
+        }
+    }
+}
+
+const LONGEST_APART: Duration = Duration::from_secs(1);

@@ -1,0 +1,99 @@
+//! What is kept from a user, tried out command by command.
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{Arg, Cmd, Value, cmd};
+
+use super::super::super::Level::{Note, Problem};
+use super::super::super::{Level, Store};
+use super::super::server::is_forbidden;
+use super::super::{RedisStore, SILENT};
+use super::Doctor;
+
+impl<C: ConnectionLike> Doctor<C> {
+    pub(super) async fn permissions(&mut self, store: &RedisStore<C>, key: &str)
+    where
+        C: Clone + Send + Sync + 'static,
+    {
+        let found_so_far = self.findings.len();
+        for (needed, command) in needed(key) {
+            self.permission(Problem, needed, &command, "without it no call runs")
+                .await;
+        }
+        if self.wanted > 0 {
+            let advice = "without it no replica can be waited for";
+            self.permission(Problem, "+wait", cmd("WAIT").arg(0).arg(1), advice)
+                .await;
+        }
+        if store.channel(key) != SILENT {
+            let advice = "with it calls that wait for a key are woken when it is settled";
+            let publish = cmd("PUBLISH").arg(key).arg("").clone();
+            self.permission(
+                Note,
+                "+publish, and the channels of the prefix",
+                &publish,
+                advice,
+            )
+            .await;
+            if store.changed(key).await.is_none() {
+                let found = "this user cannot listen for changes of a key";
+                let advice = format!(
+                    "allow `+subscribe +unsubscribe`, and the channels of the prefix: {advice}"
+                );
+                self.tell(Note, found, &advice);
+            }
+        }
+        if store.removal.is_refused() {
+            let found = "the server's own command to compare and delete is kept from this user";
+            self.tell(
+                Note,
+                found,
+                "allow `+delifeq` or `+delex`: without it a script removes",
+            );
+        }
+        if self.findings.len() == found_so_far {
+            self.fine("this user may send every command that calls need");
+        }
+    }
+
+    async fn permission(&mut self, level: Level, needed: &str, command: &Cmd, why: &str) {
+        if let Err(error) = self.ask::<Value>(command).await
+            && is_forbidden(&error)
+        {
+            let name = command.args_iter().next().map(|arg| match arg {
+                Arg::Simple(name) => String::from_utf8_lossy(name).into_owned(),
+                _ => String::new(),
+            });
+            let found = format!(
+                "this user may not send {}: {error}",
+                name.unwrap_or_default()
+            );
+            self.tell(level, found, &format!("allow `{needed}`: {why}"));
+        }
+    }
+}
+
+/// The commands that every call needs, as an operator allows them, and an example of each.
+fn needed(key: &str) -> [(&'static str, Cmd); 7] {
+    let on = |name: &str, more: &[&str]| {
+        let mut command = cmd(name);
+        command.arg(key).arg(more);
+        command
+    };
+    let script = |name: &str, script: &str| {
+        let mut command = cmd(name);
+        command.arg(script).arg(1).arg(key);
+        command
+    };
+    [
+        ("+set", on("SET", &["doctor", "NX", "PX", "60000"])),
+        ("+get", on("GET", &[])),
+        ("+pttl", on("PTTL", &[])),
+        ("+pexpire", on("PEXPIRE", &["60000"])),
+        (
+            "+evalsha",
+            script("EVALSHA", "0000000000000000000000000000000000000000"),
+        ),
+        ("+eval", script("EVAL", "return 1")),
+        ("+del", on("DEL", &[])),
+    ]
+}

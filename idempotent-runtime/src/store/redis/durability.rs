@@ -1,0 +1,239 @@
+//! What a server keeps of what it has acknowledged, and writes that count only when replicas have them.
+
+mod lanes;
+
+use std::fmt;
+use std::time::Duration;
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
+
+use super::super::{Durability, StoreError, StoreErrorKind};
+use super::script::Script;
+use super::server::field;
+
+pub(super) use self::lanes::Lanes;
+
+/// How many replicas must have a write, and how long they are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Replicas {
+    pub(super) wanted: u32,
+    pub(super) timeout: Duration,
+}
+
+impl Default for Replicas {
+    fn default() -> Self {
+        Self {
+            wanted: 0,
+            // The first try of a call gets a quarter of the handle's deadline, which is a second
+            // unless told otherwise: so the answer of `WAIT` comes before the try is given up.
+            timeout: Duration::from_millis(200),
+        }
+    }
+}
+
+impl Replicas {
+    /// Runs a script that writes, and waits for the replicas.
+    ///
+    /// An error is about the script alone. That the replicas did not answer is told beside its
+    /// reply: what the script refused needs no replica.
+    pub(super) async fn run<C: ConnectionLike>(
+        self,
+        connection: &mut C,
+        script: &Script,
+        key: &str,
+        args: &[&[u8]],
+    ) -> RedisResult<(Value, Result<(), Short>)> {
+        let reply = self.send(connection, script.by_hash(key, args)).await;
+        match reply {
+            Err(error) if Script::is_unknown(&error) => {
+                self.send(connection, script.by_source(key, args)).await
+            }
+            reply => reply,
+        }
+    }
+
+    /// Both in one pipeline, because `WAIT` waits for the writes of its own connection: sent later,
+    /// and on a connection made anew, it would acknowledge at once what no replica has.
+    async fn send<C: ConnectionLike>(
+        self,
+        connection: &mut C,
+        call: Cmd,
+    ) -> RedisResult<(Value, Result<(), Short>)> {
+        let mut together = pipe();
+        together.add_command(call).add_command(self.wait());
+        // Not by `query_async`: that makes one error of both replies.
+        let replies = connection.req_packed_commands(&together, 0, 2).await?;
+        let Ok([reply, have]) = <[Value; 2]>::try_from(replies) else {
+            let message = "two commands have not two replies";
+            return Err(RedisError::from((ErrorKind::UnexpectedReturnType, message)));
+        };
+        Ok((reply.extract_error()?, self.enough(have)))
+    }
+
+    fn wait(self) -> Cmd {
+        let mut wait = cmd("WAIT");
+        // To wait for zero milliseconds is to wait for ever.
+        let millis = self.timeout.as_millis().clamp(1, u128::from(u32::MAX));
+        wait.arg(self.wanted).arg(millis.to_string());
+        wait
+    }
+
+    fn enough(self, have: Value) -> Result<(), Short> {
+        let have = have
+            .extract_error()
+            .and_then(|have| Ok(u32::from_redis_value(have)?));
+        match have {
+            Ok(have) if have >= self.wanted => Ok(()),
+            Ok(have) => Err(Short::Few {
+                have,
+                replicas: self,
+            }),
+            Err(error) => Err(Short::NotKnown(error)),
+        }
+    }
+
+    /// Whether this user may wait for replicas, and whether there are enough of them now.
+    pub(super) async fn check<C: ConnectionLike>(
+        self,
+        connection: &mut C,
+        info: &[String],
+    ) -> RedisResult<()> {
+        for info in info {
+            if field(info, "role") == Some("slave") {
+                continue;
+            }
+            let connected = field(info, "connected_slaves").and_then(|text| text.parse().ok());
+            if connected.is_some_and(|connected: u32| connected < self.wanted) {
+                tracing::warn!(
+                    connected,
+                    wanted = self.wanted,
+                    "the server has fewer replicas than must have every claim: until more are \
+                     connected, no call runs"
+                );
+            }
+        }
+        cmd("WAIT").arg(0).arg(1).exec_async(connection).await
+    }
+}
+
+/// Too few replicas are known to have a write. The primary has it.
+#[derive(Debug)]
+pub(super) enum Short {
+    Few { have: u32, replicas: Replicas },
+    NotKnown(RedisError),
+}
+
+impl Short {
+    /// The write stands and may be lost: so it is sent again, or taken back.
+    pub(super) fn into_error(self) -> StoreError {
+        StoreError::new(StoreErrorKind::Unknown, self)
+    }
+}
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Few { have, replicas } => {
+                let Replicas { wanted, timeout } = replicas;
+                write!(f, "{have} of {wanted} replicas have it after {timeout:?}")
+            }
+            Self::NotKnown(_) => f.write_str("it is not known how many replicas have it"),
+        }
+    }
+}
+
+impl std::error::Error for Short {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Few { .. } => None,
+            Self::NotKnown(error) => Some(error),
+        }
+    }
+}
+
+/// What the server's own acknowledgement is worth: only where it says so, more than its memory.
+pub(super) async fn of_server<C: ConnectionLike>(
+    connection: &mut C,
+    info: &[String],
+) -> Durability {
+    let [info] = info else {
+        return Durability::Server;
+    };
+    if field(info, "aof_enabled") != Some("1") {
+        return Durability::Server;
+    }
+    match sync_policy(connection).await {
+        Ok(policy) if policy == "always" => Durability::Fsync,
+        _ => Durability::Server,
+    }
+}
+
+/// `always`, `everysec` or `no`: when the append-only file is synced.
+async fn sync_policy<C: ConnectionLike>(connection: &mut C) -> RedisResult<String> {
+    let mut ask = cmd("CONFIG");
+    ask.arg("GET").arg("appendfsync");
+    let (_, policy): (String, String) = ask.query_async(connection).await?;
+    Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::CLAIM_REPLICATED;
+    use super::super::scripted::Scripted;
+    use super::*;
+
+    const TWO: Replicas = Replicas {
+        wanted: 2,
+        timeout: Duration::from_millis(70),
+    };
+
+    async fn run(mut server: Scripted) -> RedisResult<(Value, Result<(), Short>)> {
+        let args = [&b"own"[..], b"1000"];
+        let reply = TWO.run(&mut server, &CLAIM_REPLICATED, "key", &args);
+        let reply = reply.await;
+        server.has_been_asked_all();
+        reply
+    }
+
+    const BY_HASH: [&str; 6] = ["EVALSHA", "key", "own", "WAIT", "2", "70"];
+    const BY_SOURCE: [&str; 7] = ["EVAL", "redis.call", "key", "own", "WAIT", "2", "70"];
+
+    #[tokio::test]
+    async fn the_write_and_its_wait_are_one_pipeline() {
+        for (have, expected) in [
+            (":3\r\n", None),
+            (":2\r\n", None),
+            (":1\r\n", Some("1 of 2 replicas have it after 70ms")),
+            (":0\r\n", Some("0 of 2 replicas have it after 70ms")),
+            (
+                "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n",
+                Some("it is not known how many replicas have it"),
+            ),
+        ] {
+            let server = Scripted::default().answers(&BY_HASH, &[":1\r\n", have]);
+            let (reply, enough) = run(server).await.expect("a reply");
+            assert_eq!(reply, Value::Int(1));
+            let short = enough.err().map(|short| short.to_string());
+            assert_eq!(short.as_deref(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_script_that_is_not_known_is_sent_with_a_wait_of_its_own() {
+        let no_script = "-NOSCRIPT No matching script.\r\n";
+        let server = Scripted::default()
+            .answers(&BY_HASH, &[no_script, ":2\r\n"])
+            .answers(&BY_SOURCE, &[":1\r\n", ":0\r\n"]);
+        let (reply, enough) = run(server).await.expect("a reply");
+        assert_eq!(reply, Value::Int(1));
+        assert!(enough.is_err(), "the first wait was for nothing");
+    }
+
+    #[tokio::test]
+    async fn what_the_script_refuses_is_its_error() {
+        let server = Scripted::default().answers(&BY_HASH, &["-READONLY a replica\r\n", ":0\r\n"]);
+        let error = run(server).await.expect_err("refused");
+        assert_eq!(error.code(), Some("READONLY"));
+    }
+}

@@ -1,0 +1,190 @@
+//! What the doctor makes of a store, whatever store it is.
+
+use std::time::Duration;
+
+use idempotent_runtime::store::{
+    Bytes, Claim, Entry, Finding, Level, Store, StoreError, Swap, async_trait,
+};
+use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotent_runtime::{Diagnosis, Idempotency, MemoryStore, StoreErrorKind};
+
+use crate::guarded::{millis, secs};
+
+async fn diagnosis(store: impl Store) -> Diagnosis {
+    Idempotency::new(store).doctor().await
+}
+
+#[track_caller]
+fn assert_found(diagnosis: &Diagnosis, level: Level, text: &str) {
+    let found = |finding: &Finding| finding.level() == level && finding.to_string().contains(text);
+    let is_there = diagnosis.findings().iter().any(found);
+    assert!(is_there, "no {level} {text:?} in\n{diagnosis}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_in_memory_is_fit_and_dies_with_the_process() {
+    let store = MemoryStore::new();
+    let diagnosis = diagnosis(store.clone()).await;
+    assert_eq!(diagnosis.worst(), Level::Note, "{diagnosis}");
+    assert_found(&diagnosis, Level::Fine, "every operation works");
+    assert_found(
+        &diagnosis,
+        Level::Fine,
+        "a claim takes 0.0ns, of a deadline of 1s",
+    );
+    assert_found(
+        &diagnosis,
+        Level::Fine,
+        "the store's clock goes as the one here",
+    );
+    assert_found(&diagnosis, Level::Note, "die with the process");
+    assert_eq!(store.len(), 0, "the probes are removed");
+    let text = diagnosis.to_string();
+    assert!(text.starts_with("fine     every operation works"), "{text}");
+    assert!(
+        text.contains("\n         -> use a store that processes share"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_operation_that_fails_is_named() {
+    for (op, named) in [
+        (Op::Claim, "cannot claim"),
+        (Op::Replace, "cannot renew"),
+        (Op::Remove, "cannot remove"),
+        (Op::Get, "cannot read"),
+    ] {
+        for (kind, advice) in [
+            (StoreErrorKind::Full, "make room"),
+            (StoreErrorKind::Misconfigured, "see to the credentials"),
+            (StoreErrorKind::Unknown, "see whether the store runs"),
+        ] {
+            let store = FaultyStore::new(MemoryStore::new());
+            store.next(op, Fault::Fail(kind));
+            let diagnosis = diagnosis(store.clone()).await;
+            assert_found(&diagnosis, Level::Problem, named);
+            assert_found(&diagnosis, Level::Problem, advice);
+            assert_found(&diagnosis, Level::Problem, "a fault of the test");
+            assert_eq!(store.inner().len(), 0, "{named}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_is_a_problem_and_a_slow_one_is_told() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always_all(Fault::Hang);
+    let silent = diagnosis(store.clone()).await;
+    assert_found(&silent, Level::Problem, "no answer within 1s");
+    store.always_all(Fault::Delay(millis(300)));
+    let slow = diagnosis(store.clone()).await;
+    assert_found(
+        &slow,
+        Level::Warning,
+        "a claim takes 300.0ms, of a deadline of 1s",
+    );
+    store.always_all(Fault::Delay(millis(200)));
+    let quick = diagnosis(store).await;
+    assert_found(&quick, Level::Fine, "a claim takes 200.0ms");
+}
+
+/// A store in memory that says this of what is left of a record.
+#[derive(Debug)]
+struct Clock(MemoryStore, fn(Duration) -> Option<Duration>);
+
+#[async_trait]
+impl Store for Clock {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let entry = self.0.get(key).await?;
+        Ok(entry.map(|entry| Entry {
+            ttl: entry.ttl.and_then(self.1),
+            ..entry
+        }))
+    }
+
+    async fn examine(&self, _: &str, _: Duration) -> Vec<Finding> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_that_differ_are_found() {
+    let right: fn(Duration) -> Option<Duration> = Some;
+    let rounded = |left: Duration| left.checked_sub(millis(10));
+    let fast = |left: Duration| left.checked_sub(secs(1));
+    let stopped = |_: Duration| Some(secs(60));
+    let back = |left: Duration| Some(left + secs(1));
+    for (clock, level, text) in [
+        (right, Level::Fine, "goes as the one here"),
+        (rounded, Level::Fine, "goes as the one here"),
+        (fast, Level::Warning, "1.3s of a record's time to live"),
+        (stopped, Level::Warning, "0ns of a record's time to live"),
+        (back, Level::Warning, "0ns of a record's time to live"),
+        (|_| None, Level::Problem, "or for ever"),
+    ] {
+        let diagnosis = diagnosis(Clock(MemoryStore::new(), clock)).await;
+        assert_found(&diagnosis, level, text);
+        assert_found(
+            &diagnosis,
+            Level::Problem,
+            "did not answer what it was asked within 5s",
+        );
+    }
+}
+
+#[derive(Debug)]
+struct TakesAll;
+
+#[async_trait]
+impl Store for TakesAll {
+    async fn claim(&self, _: &str, _: &Bytes, _: Duration) -> Result<Claim, StoreError> {
+        Ok(Claim::Claimed)
+    }
+
+    async fn replace(
+        &self,
+        _: &str,
+        _: &Bytes,
+        _: &Bytes,
+        _: Duration,
+    ) -> Result<Swap, StoreError> {
+        Ok(Swap::Done)
+    }
+
+    async fn remove(&self, _: &str, _: &Bytes) -> Result<Swap, StoreError> {
+        Ok(Swap::Done)
+    }
+
+    async fn get(&self, _: &str) -> Result<Option<Entry>, StoreError> {
+        Ok(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_answers_wrongly_is_found() {
+    let diagnosis = diagnosis(TakesAll).await;
+    assert_found(
+        &diagnosis,
+        Level::Problem,
+        "to claim a taken key was answered with Claimed",
+    );
+}
