@@ -1,4 +1,5 @@
 // The first definition of a link counts: these lead to other pages here than on the README's own.
+//! [guarantees]: guarantees
 //! [specification]: fingerprint
 //! [MIT]: https://spdx.org/licenses/MIT.html
 //! [Apache-2.0]: https://spdx.org/licenses/Apache-2.0.html
@@ -21,6 +22,9 @@ pub use idempotent_runtime::{
 pub mod fingerprint {
     pub use idempotent_runtime::fingerprint::*;
 }
+
+#[doc = include_str!("../docs/guarantees.md")]
+pub mod guarantees {}
 
 #[cfg(feature = "axum")]
 pub use idempotent_runtime::axum;

@@ -42,11 +42,16 @@ impl Checks<'_> {
             self.spans.iter().any(|span| {
                 // While a call is not over, its process may tell of it: what became of it is not known there yet.
                 let beside = self.of(span.call).process == process;
-                let known_until = match self.of(span.call).over {
+                let seen = self.of(span.call);
+                // Its caller may have gone, and its body run to its end.
+                let finishes = self.call_plan(span.call).finishes && seen.body.is_some();
+                let known_until = match (seen.over, seen.ended) {
                     _ if in_trouble => u64::MAX,
                     _ if !beside => span.until,
-                    None => u64::MAX,
-                    Some(over) => span.until.max(over + slack),
+                    (Some(_), None) if finishes => u64::MAX,
+                    (Some(over), Some((ended, _))) => span.until.max(over.max(ended) + slack),
+                    (Some(over), None) => span.until.max(over + slack),
+                    (None, _) => u64::MAX,
                 };
                 let late = if span.done { slack } else { 0 };
                 span.key == key
