@@ -103,7 +103,7 @@ impl Checks<'_> {
             }
             Told::LeaseLost => {
                 let renews = self.key_plan(call).renew == Renew::Yes;
-                !(fair && renews) || self.excused(key)
+                !(fair && renews) || self.excused(key) || self.of(call).frozen_for > 0
             }
             Told::Unavailable => !fair || frozen,
             Told::Otherwise(_) => false,
