@@ -380,13 +380,8 @@ impl Turn {
 
     fn tries(&self) -> Tries {
         let (now, limit) = (Instant::now(), self.lease.idempotency.deadline());
-        Tries::until(
-            match self.patience {
-                Some(_) => now + limit,
-                None => self.deadline.max(now + limit / 4),
-            },
-            limit,
-        )
+        let last = self.patience.map_or(self.deadline, |until| until + limit);
+        Tries::until(last.clamp(now + limit / 4, now + limit), limit)
     }
 }
 
