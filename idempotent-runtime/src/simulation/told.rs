@@ -75,12 +75,15 @@ impl Checks<'_> {
                     && which(other)
             })
         };
-        // Who follows a claim that nobody polls sees a store that does not answer, and gives up in its own time; or is
-        // told, when it is polled at last, of a done record that has expired since.
-        let frozen = self
-            .calls
-            .iter()
-            .any(|seen| seen.process == process && seen.frozen_for > 0);
+        // Who follows a claim that nobody polls, for a while or in a process that stands still, sees a store that does
+        // not answer, and gives up in its own time; or is told, when it is polled at last, of what has expired since.
+        let frozen =
+            self.calls
+                .iter()
+                .any(|seen| seen.process == process && seen.frozen_for > 0)
+                || self.stops.iter().any(|(stopped, from, until)| {
+                    *stopped == process && *from <= at && *until >= made
+                });
         let true_of_some = match told {
             Told::Value(value) if value == call => own_body == Some(BodyEnd::Success),
             Told::Value(value) => {
@@ -99,7 +102,7 @@ impl Checks<'_> {
             Told::Done => stands(Some(true), &|other| !self.differ(call, other)) || frozen,
             Told::Mismatch => {
                 let differs = |other: CallId| self.differ(call, other);
-                stands(None, &differs) || unguarded(&differs)
+                stands(None, &differs) || unguarded(&differs) || frozen
             }
             Told::LeaseLost => {
                 let renews = self.key_plan(call).renew == Renew::Yes;
