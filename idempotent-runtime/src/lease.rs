@@ -306,10 +306,8 @@ impl Lease {
             }
             Err(error) => error,
         };
-        let due = match failed.kind() {
-            StoreErrorKind::Misconfigured => standing.good_until,
-            _ => Instant::now() + (self.times.lease / 20).min(LONGEST_PAUSE),
-        };
+        // Whatever the failure: permissions and passwords, too, may be wrong for a moment only.
+        let due = Instant::now() + (self.times.lease / 20).min(LONGEST_PAUSE);
         let first = !std::mem::replace(&mut standing.failing, true);
         self.schedule(&mut standing, due);
         drop(standing);

@@ -36,6 +36,8 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
                 let deadline = lease.idempotency.deadline();
                 match Try::first(ending.send(lease), deadline).await {
                     Ok(Swap::Done) => Settled::Stands,
+                    // Permissions and passwords may be wrong for a moment, but not one that is worth a caller's time.
+                    Err(error) if error.kind() == StoreErrorKind::Misconfigured => Settled::NotYet,
                     // Seldom needed, so its state is not part of every caller's.
                     answer => {
                         lease.keep_until_settled();
@@ -250,10 +252,6 @@ async fn settled(
             }
             (Ok(Swap::Other(_)), _) => {
                 unsettled(lease, ending, "another record stands under its key");
-                return Settled::Otherwise;
-            }
-            (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured => {
-                unsettled(lease, ending, "the store is not set up for it");
                 return Settled::Otherwise;
             }
             (Err(_), _) if !tries.again().await => return Settled::NotYet,
