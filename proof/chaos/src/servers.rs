@@ -175,7 +175,10 @@ impl Servers {
         });
         old.kill()?;
         match self.wait_for_another(old) {
-            Ok(()) => self.history.note(What::LeaderBack),
+            Ok(()) => {
+                self.history.note(What::LeaderBack);
+                self.look()?;
+            }
             // None was ready to lead: all wait for the old one to come back.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
             Err(error) => return Err(error),
@@ -204,7 +207,8 @@ impl Servers {
         }
         // Of no account to the check if another one led in time.
         self.history.note(What::LeaderBack);
-        self.look()
+        // A third one may have taken over while the old one came back.
+        self.notice_other_leaders()
     }
 
     /// On a machine that is busy a leader may be replaced although nobody has killed it.
