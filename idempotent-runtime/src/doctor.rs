@@ -53,8 +53,8 @@ impl Idempotency {
     /// compared to the [deadline](crate::Builder::deadline), whether records expire as told, and what
     /// the store has to say of itself, such as missing permissions, eviction and persistence of a Redis.
     ///
-    /// Takes about half a second, some twenty round trips, and a few keys under the handle's prefix with random names, which
-    /// are removed again and end after a minute by themselves.
+    /// Takes about half a second, some sixty round trips, and one key under the handle's prefix with a
+    /// random name, which is removed again and ends after a minute by itself.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;

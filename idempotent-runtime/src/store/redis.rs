@@ -43,13 +43,18 @@ pub use self::server::RedisOptions;
 
 /// Keeps records in Redis: one string per key, with an expiry.
 ///
-/// Every operation is one round trip and touches one key, so Redis Cluster needs no hash tags.
+/// Every operation touches one key, so Redis Cluster needs no hash tags, and is one round trip, but for
+/// these: a script that the server does not know yet is sent a second time; a removal by `DELIFEQ` or
+/// `DELEX` that removes nothing asks what stands there; and a write that waits for replicas lasts until
+/// they have answered, on a connection that may have to be made first.
 /// Works from Redis 2.6.12 on, and with Valkey. A clone shares the connection.
 ///
 /// The user of an ACL needs, on the keys of the prefix, `+set +get +pttl +pexpire +del +evalsha
-/// +eval`, and `+info` for the checks at [`connect`](Self::connect); behind sentinels also `+role`,
-/// and in a cluster, on each node, `+cluster|slots +ping +asking`. The user of a sentinel needs
-/// `+sentinel|get-master-addr-by-name`. With `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) a release
+/// +eval`, and `+info` for the checks at [`connect`](Self::connect); for a database other than 0
+/// `+select`; behind sentinels also `+role`, and in a cluster, on each node, `+cluster|slots +ping
+/// +asking`. The user of a sentinel needs `+sentinel|get-master-addr-by-name`. With `+config|get` the
+/// store finds out whether an append-only file is synced before every answer
+/// ([`Durability::Fsync`]). With `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) a release
 /// costs the server no script. With `+publish +subscribe +unsubscribe` and the channels of the
 /// prefix, such as `&idem:*`, calls that wait for a key are woken when it is settled; without, they
 /// find out by asking again (and the server notes what it refused in its `ACL LOG`).
@@ -57,7 +62,9 @@ pub use self::server::RedisOptions;
 /// Expiry is decided by the server's clock. Records are as durable as the server is set up to be:
 /// without an append-only file a restart forgets them, and a fail-over may forget the latest, unless
 /// replicas must have every claim ([`RedisOptions::replicas`], or `?replicas=1` in the URL; the user
-/// of an ACL needs `+wait` for that).
+/// of an ACL needs `+wait` for that). [`Durability::Fsync`] is said of one server alone, never of one
+/// that had replicas when the store was connected, of one behind sentinels, or of a cluster: their disk
+/// is not what survives a fail-over.
 #[derive(Clone)]
 pub struct RedisStore<C = RedisConnection> {
     connection: C,
@@ -92,7 +99,9 @@ impl RedisStore {
     /// replica, and when a reply that a caller gave up waiting for is overdue for another second. A
     /// server that may evict keys is refused, because an evicted claim lets a second call run; a cache
     /// server can be used all the same with `?allow_eviction=true`. Costs the connection's handshake
-    /// and one round trip; behind sentinels also a connection to one of them and two round trips.
+    /// and one round trip; a second one where there is an append-only file (`CONFIG GET`), or where
+    /// replicas are waited for (`WAIT`); behind sentinels also a connection to one of them and two round
+    /// trips.
     ///
     /// The first call that waits for a key opens a second connection, to listen; it is shared, too,
     /// and ends with the last clone of the store. To listen costs one round trip on it, and none for
@@ -113,11 +122,17 @@ impl RedisStore {
     }
 
     fn listening_to(self, topology: Arc<Topology>) -> Self {
+        let durability = match (self.durability, &*topology) {
+            // A fail-over does not ask the disk of the server that is gone.
+            (Durability::Fsync, Topology::Sentinels(_)) => Durability::Server,
+            (durability, _) => durability,
+        };
         let listener = Some(Arc::new(Listener::new(topology)));
         let lanes = self
             .replicas
             .map(|_| Arc::new(Lanes::beside(self.connection.clone())));
         Self {
+            durability,
             lanes,
             listener,
             ..self
@@ -131,8 +146,10 @@ where
 {
     /// Makes a store on a connection of the caller's own.
     ///
-    /// Give it one that heals itself, such as a [`RedisConnection`] on a client of your own: a plain [`MultiplexedConnection`] fails for ever once it broke. Performs the
-    /// checks of [`connect`](RedisStore::connect), on every node of a cluster. Costs one round trip.
+    /// Give it one that heals itself, such as a [`RedisConnection`] on a client of your own: a plain
+    /// [`MultiplexedConnection`] fails for ever once it broke. Performs the checks of
+    /// [`connect`](RedisStore::connect), on every node of a cluster. Costs one round trip, or two as
+    /// there.
     ///
     /// A cluster's client, and any that this crate does not know, may send a command twice by
     /// itself, so its refusals are passed on as [`StoreErrorKind::Unknown`].
@@ -204,8 +221,10 @@ where
         }
     }
 
-    /// A full server is asked what stands under the key, and an own record found there counts as
-    /// claimed: by a reply that no replica was waited for. The script has looked already.
+    /// A caller who is told that the server is full looks what stands under the key, and counts an own
+    /// record as claimed: by a reply that no replica was waited for. So it is told to claim again: a
+    /// full server refuses to put a record, but the script finds an own one and waits for its
+    /// replicas. (`SET NX GET` would be refused for an own record, too.)
     fn full_claim(&self, error: StoreError) -> StoreError {
         match error.kind() {
             StoreErrorKind::Full if self.replicas.is_some() => {

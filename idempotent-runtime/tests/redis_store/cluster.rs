@@ -344,3 +344,18 @@ async fn works_for(store: &RedisStore, key: &str) {
         assert!(Instant::now() < deadline, "{key} is not served");
     }
 }
+
+#[tokio::test]
+async fn a_client_of_one_server_is_told_that_this_is_a_cluster() {
+    let node = &shared_cluster().nodes()[0];
+    let store = RedisStore::connect(&node.url()).await.unwrap();
+    // Two thirds of the keys are kept by others.
+    let error = loop {
+        if let Err(error) = store.claim(&key(), &VALUE, TTL).await {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    let text = chain(&error);
+    assert!(text.contains("connect by `redis-cluster://`"), "{text}");
+}

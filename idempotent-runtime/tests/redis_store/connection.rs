@@ -1,14 +1,18 @@
 //! Connections that break, servers that restart.
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use idempotent_runtime::store::redis::redis::{self, Client, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::RedisServer;
-use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{RedisConnection, RedisStore, Store, StoreErrorKind};
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::servers::{DONE, PATIENCE, TTL, VALUE, chain, key, kind, send, shared};
+use crate::servers::{
+    DONE, PATIENCE, TTL, VALUE, chain, claims_natively, clients, key, kind, send, shared,
+};
 
 #[tokio::test]
 async fn the_store_connects_again_after_a_restart() {
@@ -64,6 +68,64 @@ async fn a_reconnection_that_was_refused_is_tried_again() {
             assert!(Instant::now() < deadline, "{answer:?}");
         }
     }
+}
+
+/// The rest after a failure, many times over.
+const LONG_AFTER: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_failure_that_nobody_waited_for_is_not_told_to_a_later_call() {
+    let server = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("redis://:s3cret@{}", server.local_addr().unwrap());
+    let mut connection = RedisConnection::new(Client::open(url).unwrap());
+    let ping = cmd("PING");
+    let (mut refused, _) = tokio::select! {
+        answer = ping.query_async::<Value>(&mut connection) => panic!("{answer:?}"),
+        client = server.accept() => client.unwrap(),
+    };
+    answer_all(&mut refused, "-WRONGPASS invalid password\r\n").await;
+    tokio::time::sleep(LONG_AFTER).await;
+    let serve = async {
+        let (mut client, _) = server.accept().await.unwrap();
+        answer_all(&mut client, "+OK\r\n").await;
+    };
+    let answer = tokio::select! {
+        answer = ping.query_async::<Value>(&mut connection) => answer,
+        () = serve => panic!("the client has left"),
+    };
+    assert_eq!(answer.unwrap(), Value::Okay);
+}
+
+/// Answers every command with `reply` until the client leaves.
+async fn answer_all(client: &mut TcpStream, reply: &str) {
+    let mut request = [0; 4096];
+    loop {
+        client.readable().await.unwrap();
+        match client.try_read(&mut request) {
+            Ok(length @ 1..) => {
+                let commands = request[..length].iter().filter(|byte| **byte == b'*');
+                let _ = client.try_write(reply.repeat(commands.count()).as_bytes());
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Ok(0) | Err(_) => return,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_left_by_a_single_command() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    assert!(claims_natively(&store));
+    send(&server, cmd("REPLICAOF").arg(&["127.0.0.1", "1"])).await;
+    let before = clients(&server).await;
+    let refused = store.claim("key", &VALUE, TTL).await;
+    assert_eq!(kind(refused), StoreErrorKind::NotApplied);
+    store.get("key").await.unwrap();
+    let after = clients(&server).await;
+    let new = after.iter().filter(|id| !before.contains(id)).count();
+    // The one that asks is new, too.
+    assert_eq!(new, 2, "{before:?} {after:?}");
 }
 
 #[tokio::test]

@@ -151,7 +151,7 @@ async fn what_the_user_may_not_send_is_found() {
     ] {
         let diagnosis = on(command, &format!("-{command}")).await;
         let level = match command {
-            "config" => Level::Warning,
+            "config" | "info" => Level::Warning,
             _ => Level::Note,
         };
         assert_found(&diagnosis, level, found);
@@ -159,9 +159,28 @@ async fn what_the_user_may_not_send_is_found() {
     }
     let elsewhere = on("elsewhere", "resetkeys ~elsewhere:*").await;
     assert_found(&elsewhere, Level::Problem, "may not send GET: ");
+    assert_found(&elsewhere, Level::Problem, "allow the keys of the prefix");
+    let unheard = on("unheard", "resetchannels").await;
+    assert_found(&unheard, Level::Note, "allow the channels of the prefix");
     for diagnosis in [elsewhere, on("all", "").await] {
         assert!(!diagnosis.to_string().contains("s3cret"));
     }
+}
+
+#[tokio::test]
+async fn a_user_who_is_locked_out_is_told_of_the_password() {
+    let server = RedisServer::start().unwrap();
+    let user = ["SETUSER", "shop", "on", ">s3cret", "~*", "&*", "+@all"];
+    send(&server, cmd("ACL").arg(&user)).await;
+    let store = RedisStore::connect(&url_of_user(&server, "shop")).await;
+    let handle = Idempotency::builder(store.unwrap()).deadline(DEADLINE);
+    let handle = handle.build().unwrap();
+    send(&server, cmd("ACL").arg(&["DELUSER", "shop"])).await;
+    // The first finds out that its connection has ended.
+    handle.doctor().await;
+    let diagnosis = handle.doctor().await;
+    assert_found(&diagnosis, Level::Problem, "the user's name and password");
+    assert!(!diagnosis.to_string().contains("may send every command"));
 }
 
 #[tokio::test]
@@ -199,7 +218,11 @@ async fn a_server_of_a_cluster_is_seen_as_such() {
 #[tokio::test]
 async fn a_master_behind_sentinels_is_fit() {
     let sentinels = RedisSentinels::start_with(1, ["--appendonly", "yes"]).unwrap();
-    let diagnosis = diagnosis(&format!("{}?replicas=1", sentinels.url())).await;
+    let diagnosis = diagnosis(&format!(
+        "{}?replicas=1&replica_timeout=4s",
+        sentinels.url()
+    ))
+    .await;
     for fine in ["every operation works", "is online", "replicated(1)"] {
         assert_found(&diagnosis, Level::Fine, fine);
     }
@@ -209,7 +232,7 @@ async fn a_master_behind_sentinels_is_fit() {
 #[tokio::test]
 async fn a_whole_cluster_is_fit() {
     let cluster = RedisCluster::start_with(3, 1, ["--appendonly", "yes"]).unwrap();
-    let diagnosis = diagnosis(&format!("{}?replicas=1", cluster.url())).await;
+    let diagnosis = diagnosis(&format!("{}?replicas=1&replica_timeout=4s", cluster.url())).await;
     for fine in ["every operation works", "is online", "replicated(1)"] {
         assert_found(&diagnosis, Level::Fine, fine);
     }

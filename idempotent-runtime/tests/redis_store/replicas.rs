@@ -10,7 +10,7 @@ use idempotent_runtime::store::redis::redis::aio::MultiplexedConnection;
 use idempotent_runtime::store::redis::redis::cluster::ClusterClient;
 use idempotent_runtime::store::redis::redis::{self, Cmd, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::testkit::RedisServer;
+use idempotent_runtime::testkit::{RedisSentinels, RedisServer};
 use idempotent_runtime::{
     Durability, Error, Idempotency, MemoryStore, RedisOptions, RedisStore, Store, StoreErrorKind,
 };
@@ -18,7 +18,7 @@ use idempotent_runtime::{
 use tokio::sync::OnceCell;
 
 use crate::servers::{
-    DONE, PATIENCE, TTL, VALUE, chain, connection_to, key, kind, send, url_of_user,
+    DONE, PATIENCE, TTL, VALUE, chain, clients, connection_to, key, kind, send, url_of_user,
 };
 
 /// A server with one replica, which has caught up.
@@ -403,6 +403,32 @@ async fn a_dropped_write_holds_up_no_other() {
 }
 
 #[tokio::test]
+async fn a_dropped_write_takes_its_connection_with_it() {
+    let server = RedisServer::start().unwrap();
+    let url = format!("{}?replicas=1&replica_timeout=", server.url());
+    // From here on the server knows the script: else the first pipeline waits before it is put.
+    let hasty = RedisStore::connect(&format!("{url}1ms")).await.unwrap();
+    hasty.claim("first", &VALUE, TTL).await.unwrap_err();
+    let store = RedisStore::connect(&format!("{url}5m")).await.unwrap();
+    for number in 0..60 {
+        let key = format!("key{number}");
+        let sent = async {
+            let deadline = Instant::now() + PATIENCE;
+            while store.get(&key).await.unwrap().is_none() {
+                assert!(Instant::now() < deadline, "{key} is not sent");
+            }
+        };
+        let value = VALUE;
+        tokio::select! {
+            claim = store.claim(&key, &value, TTL) => panic!("{claim:?}"),
+            () = sent => {}
+        }
+    }
+    let connected = clients(&server).await.len();
+    assert!(connected <= 20, "{connected}");
+}
+
+#[tokio::test]
 async fn the_primary_may_restart() {
     let pair = Pair::start().await;
     let store = pair.store(LONG).await;
@@ -431,19 +457,13 @@ async fn a_primary_that_became_a_replica_is_left() {
         ))
         .await
         .unwrap();
-    let id = async || -> Vec<String> {
-        let clients = send(&pair.primary, cmd("CLIENT").arg("LIST")).await;
-        let clients: String = redis::from_redis_value(clients).unwrap();
-        let ids = clients.lines().map(|line| line.split(' ').next().unwrap());
-        ids.map(str::to_owned).collect()
-    };
     by_connection.claim("held", &VALUE, TTL).await.unwrap();
     send(&pair.primary, cmd("REPLICAOF").arg(&["127.0.0.1", "1"])).await;
-    let before = id().await;
+    let before = clients(&pair.primary).await;
     let refused = by_connection.claim("key", &VALUE, TTL).await;
     assert_eq!(kind(refused), StoreErrorKind::NotApplied);
     by_connection.get("key").await.unwrap();
-    let after = id().await;
+    let after = clients(&pair.primary).await;
     let new = after.iter().filter(|id| !before.contains(id)).count();
     // The one that asks is new, too.
     assert!(new >= 2, "{before:?} {after:?}");
@@ -594,10 +614,19 @@ async fn a_store_says_how_durable_it_is() {
     let always = ["--appendonly", "yes", "--appendfsync", "always"];
     let always = RedisServer::start_with(always).unwrap();
     let replicated = Durability::Replicated { replicas: 2 };
+    // A fail-over asks no disk.
+    let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
+    let sentinels = RedisSentinels::start_with(0, arguments).unwrap();
+    let pair = Pair::start().await;
+    for (name, value) in [("appendonly", "yes"), ("appendfsync", "always")] {
+        send(&pair.primary, cmd("CONFIG").arg(&["SET", name, value])).await;
+    }
     for (url, durability, named) in [
         (url.clone(), Durability::Server, "server"),
         (every_second.url(), Durability::Server, "server"),
         (always.url(), Durability::Fsync, "fsync"),
+        (pair.primary.url(), Durability::Server, "server"),
+        (sentinels.url(), Durability::Server, "server"),
         (format!("{url}?replicas=2"), replicated, "replicated(2)"),
     ] {
         let store = RedisStore::connect(&url).await.unwrap();

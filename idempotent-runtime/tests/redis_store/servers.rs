@@ -96,6 +96,14 @@ pub(crate) async fn send(server: &RedisServer, command: &redis::Cmd) -> Value {
     command.query_async(&mut connection).await.unwrap()
 }
 
+/// The numbers of all who are connected, the one that asks included.
+pub(crate) async fn clients(server: &RedisServer) -> Vec<String> {
+    let clients = send(server, cmd("CLIENT").arg("LIST")).await;
+    let clients: String = redis::from_redis_value(clients).unwrap();
+    let ids = clients.lines().map(|line| line.split(' ').next().unwrap());
+    ids.map(str::to_owned).collect()
+}
+
 /// Asks the server until it answers `expected`.
 pub(crate) async fn becomes<T>(server: &RedisServer, question: &redis::Cmd, expected: T)
 where

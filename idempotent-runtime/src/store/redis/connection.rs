@@ -37,6 +37,17 @@ struct Inner {
     current: Mutex<Current>,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left to whom it matters, and it would keep the connection open meanwhile.
+        let current = self.current.get_mut();
+        let current = current.unwrap_or_else(PoisonError::into_inner);
+        if let Some(doubts) = current.doubts.take() {
+            doubts.abort();
+        }
+    }
+}
+
 /// The connection in use, or on its way, with its number.
 struct Current {
     number: u64,
@@ -98,10 +109,16 @@ impl RedisConnection {
         let topology = Arc::clone(&self.shared.topology);
         // Shared, so that the callers who wait for it fail together instead of one after another.
         let connection = async move { topology.connect().await }.boxed().shared();
-        // In a task, so that it goes on when the caller who began it is dropped.
-        tokio::spawn(connection.clone().map(drop));
         current.set(Some(connection.clone()));
-        (current.number, connection)
+        let (number, shared) = (current.number, Arc::downgrade(&self.shared));
+        // In a task, so that it goes on when the caller who began it is dropped, and a failure that
+        // nobody waited for does not hold longer than any other.
+        tokio::spawn(connection.clone().map(move |made| {
+            if let (Err(_), Some(shared)) = (made, shared.upgrade()) {
+                Self { shared }.rest(number);
+            }
+        }));
+        (number, connection)
     }
 
     /// Lets the next command connect anew, unless that was seen to already.
@@ -254,12 +271,13 @@ fn is_answer(error: &RedisError) -> bool {
 }
 
 /// Whether nothing good can come from this connection any more.
-fn is_over(error: &RedisError) -> bool {
+pub(super) fn is_over(error: &RedisError) -> bool {
     let replica = matches!(
         error.kind(),
         ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
     );
-    error.is_unrecoverable_error() || replica || error.code() == Some("NOAUTH")
+    let broken = error.is_unrecoverable_error() || error.is_io_error();
+    broken || replica || error.code() == Some("NOAUTH")
 }
 
 fn is_refusal(reply: &Value) -> bool {
@@ -273,7 +291,8 @@ fn is_refusal(reply: &Value) -> bool {
 impl ConnectionLike for RedisConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         let reply = async move |link: &mut Link| link.command(cmd).await;
-        self.send(Some(cmd), reply, |_| false).boxed()
+        // The client of one server hands on what was refused as a reply, too.
+        self.send(Some(cmd), reply, is_refusal).boxed()
     }
 
     fn req_packed_commands<'a>(
@@ -283,7 +302,6 @@ impl ConnectionLike for RedisConnection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         let replies = async move |link: &mut Link| link.pipeline(pipeline, offset, count).await;
-        // The errors of a pipeline are among its replies.
         let is_refused = |replies: &Vec<Value>| replies.iter().any(is_refusal);
         self.send(pipeline.cmd_iter().next(), replies, is_refused)
             .boxed()

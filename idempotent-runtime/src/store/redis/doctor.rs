@@ -24,9 +24,10 @@ where
         deadline,
         findings: Vec::new(),
     };
-    doctor.servers(store.failure.sends_once).await;
-    doctor.clock().await;
-    doctor.permissions(store, key).await;
+    if doctor.servers(store.failure.sends_once).await {
+        doctor.clock().await;
+        doctor.permissions(store, key).await;
+    }
     if let Some(replicas) = store.replicas
         && replicas.timeout > deadline / 4
     {
@@ -53,12 +54,18 @@ struct Doctor<C> {
 
 impl<C: ConnectionLike> Doctor<C> {
     fn tell(&mut self, level: Level, found: impl Into<String>, advice: &str) {
-        self.findings
-            .push(Finding::new(level, found).advise(advice));
+        self.add(Finding::new(level, found).advise(advice));
     }
 
     fn fine(&mut self, found: impl Into<String>) {
-        self.findings.push(Finding::new(Fine, found));
+        self.add(Finding::new(Fine, found));
+    }
+
+    /// Tells once what several nodes of a cluster say.
+    fn add(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
     }
 
     async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
@@ -72,7 +79,11 @@ impl<C: ConnectionLike> Doctor<C> {
         let Ok((seconds, micros)) = self.ask::<(u64, u32)>(&cmd("TIME")).await else {
             return;
         };
-        let theirs = SystemTime::UNIX_EPOCH + Duration::new(seconds, micros.min(999_999) * 1000);
+        let since = Duration::new(seconds, micros.min(999_999) * 1000);
+        let Some(theirs) = SystemTime::UNIX_EPOCH.checked_add(since) else {
+            let found = format!("the server's clock makes no sense: {seconds} s since 1970");
+            return self.tell(Note, found, "see to the time of the server's host");
+        };
         let ours = SystemTime::now();
         let apart = ours
             .duration_since(theirs)
@@ -87,3 +98,29 @@ impl<C: ConnectionLike> Doctor<C> {
 }
 
 const LONGEST_APART: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::Scripted;
+    use super::*;
+
+    async fn findings_about(reply: &'static str) -> Vec<Finding> {
+        let mut doctor = Doctor {
+            connection: Scripted::default().answers(&["TIME"], &[reply]),
+            wanted: 0,
+            deadline: Duration::from_secs(20),
+            findings: Vec::new(),
+        };
+        doctor.clock().await;
+        doctor.findings
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_makes_no_sense_is_a_finding() {
+        let end_of_time = "*2\r\n$20\r\n18446744073709551615\r\n$1\r\n0\r\n";
+        let findings = findings_about(end_of_time).await;
+        assert!(findings[0].found().contains("makes no sense"));
+        let findings = findings_about("*2\r\n$1\r\n1\r\n$1\r\n0\r\n").await;
+        assert!(findings[0].found().contains("apart"));
+    }
+}

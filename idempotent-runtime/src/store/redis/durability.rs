@@ -152,7 +152,8 @@ impl std::error::Error for Short {
     }
 }
 
-/// What the server's own acknowledgement is worth: only where it says so, more than its memory.
+/// What the server's own acknowledgement is worth: more than its memory only where it says so, and has
+/// no replica that may take its place without the latest writes.
 pub(super) async fn of_server<C: ConnectionLike>(
     connection: &mut C,
     info: &[String],
@@ -160,7 +161,8 @@ pub(super) async fn of_server<C: ConnectionLike>(
     let [info] = info else {
         return Durability::Server;
     };
-    if field(info, "aof_enabled") != Some("1") {
+    let alone = field(info, "connected_slaves").is_none_or(|connected| connected == "0");
+    if field(info, "aof_enabled") != Some("1") || !alone {
         return Durability::Server;
     }
     match sync_policy(connection).await {

@@ -3,6 +3,7 @@
 use ::redis::{ErrorKind, RedisError};
 
 use super::super::{StoreError, StoreErrorKind};
+use super::server::misconfigured;
 
 /// Turns errors of the client into errors of the store.
 #[derive(Clone, Copy)]
@@ -14,6 +15,10 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn of(self, error: RedisError) -> StoreError {
+        if self.sends_once && matches!(error.code(), Some("MOVED" | "ASK")) {
+            let what = "this server is a node of a cluster: connect by `redis-cluster://`";
+            return misconfigured(what, error);
+        }
         let kind = match kind_of(&error) {
             StoreErrorKind::NotApplied if !self.sends_once => StoreErrorKind::Unknown,
             kind => kind,
@@ -235,5 +240,17 @@ mod tests {
         assert_eq!(again.of(refused()).kind(), StoreErrorKind::Unknown);
         let oom = make_extension_error("OOM".to_owned(), None);
         assert_eq!(again.of(oom).kind(), StoreErrorKind::Full);
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_is_no_place_for_a_client_of_one_server() {
+        for code in ["MOVED", "ASK"] {
+            let moved = || make_extension_error(code.to_owned(), Some("1 127.0.0.1:1".to_owned()));
+            let error = Failure { sends_once: true }.of(moved());
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+            assert!(format!("{error:?}").contains("redis-cluster://"));
+            let by_a_cluster = Failure { sends_once: false }.of(moved());
+            assert_eq!(by_a_cluster.kind(), StoreErrorKind::Unknown);
+        }
     }
 }

@@ -54,7 +54,8 @@ return current",
 /// [`CLAIM`] before a `WAIT`, which waits for what its connection has written: an own record that is
 /// found is written again, or the `WAIT` would have nothing to wait for and end at once.
 ///
-/// To write it is to set the time to live that it has; a record without any is given its own.
+/// To write it is to set the time to live that it has; a record without any, or with less than a
+/// millisecond left, is given its own.
 pub(super) static CLAIM_REPLICATED: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then

@@ -55,12 +55,14 @@ impl RedisOptions {
     /// fewer than wanted the claim is taken back and the body does not run; a claim that cannot be
     /// renewed is lost when its lease ends, and a result that cannot be recorded is sent again until
     /// then. A release does not wait: if it is lost, the key is taken until the lease ends, and no
-    /// more.
+    /// more. So it may be with a claim of a call that is dropped while it waits: put on another
+    /// connection than its withdrawal, it may come after that, and then stands until its lease ends.
     ///
     /// `WAIT` holds up its connection, so [`connect`](Self::connect) makes some more when they are
     /// needed, up to 16, for these writes alone; in a cluster up to 16 to each primary, and 16 writes to
     /// one that hangs hold up those to the others. A connection of the caller's own is held up itself:
-    /// then all other calls of the store wait behind each write.
+    /// then all other calls of the store wait behind each write, and a response timeout of its client
+    /// that is shorter than the [`replica_timeout`](Self::replica_timeout) cuts `WAIT` off.
     ///
     /// What this cannot promise: `WAIT` does not say *which* replicas have a write. A fail-over that
     /// promotes another one forgets it: want all of them, or have the fail-over take the one that is
@@ -83,14 +85,16 @@ impl RedisOptions {
 
     /// Trusts the servers, and sentinels, whose certificates these ones have signed: PEM, one or many.
     ///
-    /// They take the place of those that the system trusts. Needs a URL of TLS, such as `rediss://`.
+    /// They take the place of those that the system trusts. Needs a URL of TLS, such as `rediss://`, and
+    /// for a cluster the feature `redis-rustls`.
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.roots = Some(pem.into());
         self
     }
 
     /// Shows this certificate to servers that ask for one: PEM, with the chain if there is one, and its
-    /// private key, in PEM of PKCS #8. Needs a URL of TLS, such as `rediss://`.
+    /// private key, in PEM of PKCS #8. Needs a URL of TLS, such as `rediss://`, and for a cluster the
+    /// feature `redis-rustls`.
     pub fn client_certificate(
         mut self,
         certificate_pem: impl Into<Vec<u8>>,
@@ -131,6 +135,8 @@ impl RedisOptions {
     }
 
     /// Makes a store on a connection of the caller's own: see [`RedisStore::from_connection`].
+    ///
+    /// Certificates are that connection's own: those given here are ignored.
     ///
     /// # Errors
     ///

@@ -245,6 +245,13 @@ fn parse_master(text: &str) -> Result<String, StoreError> {
             "the URL names no master: `redis-sentinel://host:26379/master` does",
         ));
     }
+    // More likely it is the end of a password that has a raw `/`: the name is shown, so it is refused.
+    if text.contains('@') {
+        return Err(refused(
+            "the URL has an `@` in the name of the master: there it is written `%40`, and `/` in a \
+             password `%2F`",
+        ));
+    }
     decode(text)
 }
 
@@ -528,6 +535,7 @@ mod tests {
             "redis-sentinel://:s3cret@a,b/",
             "redis-sentinel://:s3cret@a,b//1",
             "redis-sentinel://:s3cret@a,b/master/s3cret",
+            "redis-sentinel://127.0.0.1:1/s3cret@127.0.0.1",
             "redis-sentinel://a/master?sentinel_password=s3cret",
             "redis+unix://",
             "redis+unix://s3cret",

@@ -27,13 +27,7 @@ impl<C: ConnectionLike> Doctor<C> {
         if store.channel(key) != SILENT {
             let advice = "with it calls that wait for a key are woken when it is settled";
             let publish = cmd("PUBLISH").arg(key).arg("").clone();
-            self.permission(
-                Note,
-                "+publish, and the channels of the prefix",
-                &publish,
-                advice,
-            )
-            .await;
+            self.permission(Note, "+publish", &publish, advice).await;
             if store.changed(key).await.is_none() {
                 let found = "this user cannot listen for changes of a key";
                 let advice = format!(
@@ -67,7 +61,16 @@ impl<C: ConnectionLike> Doctor<C> {
                 "this user may not send {}: {error}",
                 name.unwrap_or_default()
             );
-            self.tell(level, found, &format!("allow `{needed}`: {why}"));
+            // The words differ by version; that about a command is `to run the … command`.
+            let says = |text: &str| error.detail().is_some_and(|detail| detail.contains(text));
+            let needed = if says("keys") || says("access a key") {
+                "the keys of the prefix, such as `~idem:*`".to_owned()
+            } else if says("channel") {
+                "the channels of the prefix, such as `&idem:*`".to_owned()
+            } else {
+                format!("`{needed}`")
+            };
+            self.tell(level, found, &format!("allow {needed}: {why}"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What servers say of themselves.
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Value, cmd};
+use ::redis::{ErrorKind, RedisError, Value, cmd};
 
 use super::super::super::Level::{Note, Problem, Warning};
 use super::super::removal::Removal;
@@ -9,23 +9,25 @@ use super::super::server::{field, is_forbidden, is_version_7, texts};
 use super::Doctor;
 
 impl<C: ConnectionLike> Doctor<C> {
-    pub(super) async fn servers(&mut self, one_server: bool) {
+    /// Returns whether there is anybody to ask for more.
+    pub(super) async fn servers(&mut self, one_server: bool) -> bool {
         let info = match self.ask::<Value>(cmd("INFO").arg("everything")).await {
             Ok(reply) => texts(reply),
             Err(error) => {
                 let found = format!("the server does not answer INFO: {error}");
                 if is_forbidden(&error) {
-                    let advice = "allow `+info`: version, role, eviction, persistence and replicas \
-                        are not known without it";
-                    self.tell(Note, found, advice);
-                } else {
-                    self.tell(
-                        Problem,
-                        found,
-                        "see whether the server runs and can be reached",
-                    );
+                    let advice = "allow `+info`: without it nobody knows whether records may be \
+                        evicted, nor version, role, persistence and replicas";
+                    self.tell(Warning, found, advice);
+                    return true;
                 }
-                return;
+                let advice = if is_locked_out(&error) {
+                    "see to the user's name and password"
+                } else {
+                    "see whether the server runs and can be reached"
+                };
+                self.tell(Problem, found, advice);
+                return false;
             }
         };
         for info in &info {
@@ -40,6 +42,7 @@ impl<C: ConnectionLike> Doctor<C> {
         if let Some(info) = of_cluster.find(|info| field(info, "cluster_enabled") == Some("1")) {
             self.cluster(info, one_server).await;
         }
+        true
     }
 
     fn version(&mut self, info: &str) {
@@ -125,8 +128,7 @@ impl<C: ConnectionLike> Doctor<C> {
                         "the append-only file is synced later (appendfsync = {policy}): a power \
                          failure may forget the latest records"
                     );
-                    let advice = "set appendfsync to always, or wait for replicas with `replicas`";
-                    self.tell(Note, found, advice);
+                    self.tell(Note, found, "set appendfsync to always");
                 }
                 None => {
                     let found =
@@ -136,7 +138,7 @@ impl<C: ConnectionLike> Doctor<C> {
             }
             return;
         }
-        let advice = "set appendonly to yes, or wait for replicas with `replicas`";
+        let advice = "set appendonly to yes";
         let snapshots = self.config("save", may_ask).await;
         match snapshots {
             Some(save) if save.is_empty() => {
@@ -178,10 +180,10 @@ impl<C: ConnectionLike> Doctor<C> {
         for replica in &replicas {
             let state = told(replica, "state").unwrap_or_default();
             let lag = told(replica, "lag").and_then(|lag| lag.parse::<i64>().ok());
-            let port = told(replica, "port").unwrap_or_default();
-            let port = format!("the replica at port {port}");
+            let [host, port] = ["ip", "port"].map(|name| told(replica, name).unwrap_or_default());
+            let name = format!("the replica at {host}:{port}");
             if state != "online" {
-                let found = format!("{port} is not online ({state})");
+                let found = format!("{name} is not online ({state})");
                 self.tell(
                     Warning,
                     found,
@@ -192,14 +194,14 @@ impl<C: ConnectionLike> Doctor<C> {
             online += 1;
             match lag {
                 Some(lag) if lag > LONGEST_LAG => {
-                    let found = format!("{port} has not answered for {lag} s");
+                    let found = format!("{name} has not answered for {lag} s");
                     self.tell(
                         Warning,
                         found,
                         "see to the replica, and to the network between",
                     );
                 }
-                _ => self.fine(format!("{port} is online")),
+                _ => self.fine(format!("{name} is online")),
             }
         }
         if online < self.wanted {
@@ -262,6 +264,12 @@ impl<C: ConnectionLike> Doctor<C> {
             }
         }
     }
+}
+
+/// Whether the server does not know who asks.
+fn is_locked_out(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }
 
 /// More seconds than this without an answer are no jitter: replicas answer every second.

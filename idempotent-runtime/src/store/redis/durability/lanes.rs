@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ::redis::{RedisResult, Value};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::super::connection::RedisConnection;
+use super::super::connection::{RedisConnection, is_over};
 use super::super::script::Script;
 use super::{Replicas, Short};
 
@@ -51,7 +51,7 @@ impl Lanes {
         match &reply {
             // What broke this connection has most likely broken all: the next write is not to find
             // that out again.
-            Err(error) if error.is_unrecoverable_error() && !mends_itself => self.idle().clear(),
+            Err(error) if is_over(error) && !mends_itself => self.idle().clear(),
             _ => lane.fit = true,
         }
         reply
