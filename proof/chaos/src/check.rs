@@ -148,7 +148,9 @@ impl Checking<'_> {
             let Some((second, at)) = second.and_then(|deed| Some((deed, deed.started?))) else {
                 continue;
             };
-            let excused = self.story.suffered(first, at) || self.story.is_troubled(first, at);
+            let excused = self.story.suffered(first, at)
+                || self.story.is_troubled(first, at)
+                || outlasted_by_silence(first, at);
             if excused {
                 self.verdict.figures.second_effects += usize::from(second.effect().is_some());
             } else {
@@ -253,6 +255,14 @@ impl Checking<'_> {
     fn push(&mut self, rule: Rule, what: String) {
         self.verdict.violations.push(Violation { rule, what });
     }
+}
+
+/// Whether the store was silent from the effect of `first` until its lease was over, at the latest at
+/// `at`: a server may stand still although nobody has stopped it.
+fn outlasted_by_silence(first: &Deed, at: Micros) -> bool {
+    let silent_from = first.effect().filter(|effect| at - effect >= LEASE);
+    let waited = first.answered().zip(silent_from);
+    waited.is_some_and(|(answered, effect)| answered - effect >= LEASE)
 }
 
 /// Whether the answer says for certain that a success stands in the store.

@@ -137,6 +137,10 @@ fn a_second_effect_needs_a_reason() {
     let first = || tale().body(1, PAY, 100).at(200, What::Effect(call(1), PAY));
     let killed = first().at(201, What::Killed(1)).success(2, PAY, 900, 1000);
     assert_eq!(killed.breaks(&[2]), []);
+    let silent = |told: u64| first().told(1, PAY, told, Told::Success);
+    let beside = |tale: Tale| tale.success(2, PAY, 900, 1000);
+    assert_eq!(beside(silent(901)).breaks(&[2]), []);
+    assert_eq!(beside(silent(300)).breaks(&[1, 2]), [Rule::NoSecondRun; 2]);
     let dropped = || first().told(1, PAY, 201, Told::GaveUp);
     let second = dropped().success(2, PAY, 900, 1000);
     assert_eq!(second.breaks(&[2]), [Rule::NoSecondRun]);
