@@ -21,8 +21,8 @@ pub(crate) struct Claiming<'a> {
     lease: &'a Arc<Lease>,
     /// The first send that may have been applied, unless its answer is conclusive.
     since: Option<Instant>,
-    /// The same without the last send.
-    earlier: Option<Instant>,
+    /// The last send was not the first of those.
+    again: bool,
     /// Somebody else sees to what those who follow are told.
     handed_on: bool,
     /// Nobody else tells that the call was dropped.
@@ -46,7 +46,7 @@ impl<'a> Claiming<'a> {
         Self {
             lease,
             since: None,
-            earlier: None,
+            again: false,
             handed_on: false,
             alone: true,
         }
@@ -57,14 +57,14 @@ impl<'a> Claiming<'a> {
         Self {
             lease,
             since,
-            earlier: None,
+            again: false,
             handed_on: false,
             alone: false,
         }
     }
 
     pub(crate) fn send(&mut self) -> Sending<'a, Claim> {
-        self.earlier = self.since;
+        self.again = self.since.is_some();
         self.since.get_or_insert_with(Instant::now);
         let lease = self.lease;
         let store = lease.idempotency.store();
@@ -124,8 +124,8 @@ impl<'a> Claiming<'a> {
                 Err(error) => error,
             };
             let sent = self.since;
-            if error.kind() != StoreErrorKind::Unknown {
-                self.since = self.earlier;
+            if error.kind() != StoreErrorKind::Unknown && !self.again {
+                self.since = None;
             }
             match error.kind() {
                 StoreErrorKind::Misconfigured => {

@@ -36,8 +36,6 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
                 let deadline = lease.idempotency.deadline();
                 match Try::first(ending.send(lease), deadline).await {
                     Ok(Swap::Done) => Settled::Stands,
-                    // Permissions and passwords may be wrong for a moment, but not one that is worth a caller's time.
-                    Err(error) if error.kind() == StoreErrorKind::Misconfigured => Settled::NotYet,
                     // Seldom needed, so its state is not part of every caller's.
                     answer => {
                         lease.keep_until_settled();
@@ -141,7 +139,11 @@ impl Left {
                 self.lease.leave(None);
             }
             match settled(&self.lease, &self.ending, tries, answer, self.sent).await {
-                Settled::NotYet => self.sent = true,
+                Settled::NotYet if !self.sent => {
+                    self.sent = true;
+                    continue;
+                }
+                Settled::NotYet => {}
                 settled => {
                     self.lease.leave(self.ending.found(settled));
                     break;
@@ -253,6 +255,10 @@ async fn settled(
             (Ok(Swap::Other(_)), _) => {
                 unsettled(lease, ending, "another record stands under its key");
                 return Settled::Otherwise;
+            }
+            // Permissions and passwords may be wrong for a moment, but not one that is worth a caller's time.
+            (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured && !sent_before => {
+                return Settled::NotYet;
             }
             (Err(_), _) if !tries.again().await => return Settled::NotYet,
             (Err(_), _) => {
