@@ -112,6 +112,6 @@ const DELAYS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis
 fn faults(direction: Direction) -> impl Iterator<Item = ProxyFault> {
     let delays = DELAYS.map(ProxyFault::Delay);
     let faults = [ProxyFault::Close, ProxyFault::Silence, ProxyFault::Cut];
-    let again = (direction == Direction::Request).then_some(ProxyFault::Duplicate);
+    let again = (direction == Direction::Request).then_some(ProxyFault::Repeat);
     faults.into_iter().chain(delays).chain(again)
 }

@@ -53,7 +53,7 @@ pub enum ProxyFault {
     Delay(Duration),
     /// A request comes twice, and its client gets the first reply only. A reply is passed on once:
     /// nothing on a connection repeats it.
-    Duplicate,
+    Repeat,
     /// Half of its bytes come, then its connection is closed.
     Cut,
 }
@@ -65,7 +65,7 @@ impl ProxyFault {
             Self::Close,
             Self::Silence,
             Self::Delay(delay),
-            Self::Duplicate,
+            Self::Repeat,
             Self::Cut,
         ]
     }
@@ -213,8 +213,8 @@ impl Shared {
                 }
                 Some(ProxyFault::Silence) => silent = true,
                 Some(ProxyFault::Delay(delay)) => thread::sleep(delay),
-                Some(ProxyFault::Duplicate) if direction == Direction::Request => times = 2,
-                Some(ProxyFault::Duplicate) | None => {}
+                Some(ProxyFault::Repeat) if direction == Direction::Request => times = 2,
+                Some(ProxyFault::Repeat) | None => {}
             }
             if silent {
                 continue;

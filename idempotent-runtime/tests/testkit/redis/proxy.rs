@@ -164,7 +164,7 @@ fn a_late_request_comes_also_if_its_client_has_left() {
 #[test]
 fn a_request_that_comes_twice_is_answered_once() {
     let (server, proxy, mut client) = proxied();
-    proxy.plan(Direction::Request, 1, ProxyFault::Duplicate);
+    proxy.plan(Direction::Request, 1, ProxyFault::Repeat);
     client.send(PIPELINE);
     client.reads(":1\r\n:1\r\n:1\r\n");
     assert_eq!(counted(&server), "*3$11$12$11");
