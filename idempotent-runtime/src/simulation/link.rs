@@ -66,17 +66,8 @@ impl Store for Link {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let (expected, value) = (expected.clone(), value.clone());
-        self.swap(
-            key,
-            Op::Replace {
-                expected,
-                value,
-                ttl,
-            },
-            false,
-        )
-        .await
+        let replacement = replacement(expected, value, ttl);
+        self.swap(key, replacement, false).await
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
@@ -101,17 +92,8 @@ impl Store for Link {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let (expected, value) = (expected.clone(), value.clone());
-        self.swap(
-            key,
-            Op::Replace {
-                expected,
-                value,
-                ttl,
-            },
-            true,
-        )
-        .await
+        let replacement = replacement(expected, value, ttl);
+        self.swap(key, replacement, true).await
     }
 
     async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
@@ -150,4 +132,12 @@ pub(super) fn number_of(key: &str) -> Option<usize> {
                 .next()
                 .is_some_and(|hex| hex.starts_with(key))
     })
+}
+
+fn replacement(expected: &Bytes, value: &Bytes, ttl: Duration) -> Op {
+    Op::Replace {
+        expected: expected.clone(),
+        value: value.clone(),
+        ttl,
+    }
 }

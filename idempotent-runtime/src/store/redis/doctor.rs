@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, FromRedisValue, RedisResult, cmd};
-use tokio::time::timeout;
 
 use super::super::Level::{Fine, Note};
 use super::super::{Finding, Level};
 use super::RedisStore;
+use super::topology::in_time;
 
 /// Asks the server, with one command after the other.
 pub(super) async fn examine<C>(store: &RedisStore<C>, key: &str, deadline: Duration) -> Vec<Finding>
@@ -70,8 +70,7 @@ impl<C: ConnectionLike> Doctor<C> {
 
     async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         let answer = command.query_async(&mut self.connection);
-        let answer = timeout(self.deadline, answer).await;
-        answer.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
+        in_time(self.deadline, answer).await
     }
 
     async fn clock(&mut self) {

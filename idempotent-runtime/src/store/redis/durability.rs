@@ -10,7 +10,7 @@ use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cm
 
 use super::super::{Durability, StoreError, StoreErrorKind};
 use super::script::Script;
-use super::server::field;
+use super::server::{config, field};
 
 pub(super) use self::lanes::Lanes;
 
@@ -165,18 +165,10 @@ pub(super) async fn of_server<C: ConnectionLike>(
     if field(info, "aof_enabled") != Some("1") || !alone {
         return Durability::Server;
     }
-    match sync_policy(connection).await {
+    match config(connection, "appendfsync").await {
         Ok(policy) if policy == "always" => Durability::Fsync,
         _ => Durability::Server,
     }
-}
-
-/// `always`, `everysec` or `no`: when the append-only file is synced.
-async fn sync_policy<C: ConnectionLike>(connection: &mut C) -> RedisResult<String> {
-    let mut ask = cmd("CONFIG");
-    ask.arg("GET").arg("appendfsync");
-    let (_, policy): (String, String) = ask.query_async(connection).await?;
-    Ok(policy)
 }
 
 #[cfg(test)]

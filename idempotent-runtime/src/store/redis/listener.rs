@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-use super::topology::Topology;
+use super::topology::{Topology, in_time};
 
 /// Hears what is published under keys, for all clones of a store, on one connection of its own.
 ///
@@ -102,7 +102,7 @@ impl Listener {
 }
 
 async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Request>) {
-    match in_time(topology.listen()).await {
+    match in_time(PATIENCE, topology.listen()).await {
         Ok(connection) => {
             if let Err(error) = Listening::new(connection, requests).serve().await {
                 tracing::debug!(%error, "no more changes are heard on this connection");
@@ -197,7 +197,7 @@ impl Listening {
                 (key, answers, confirmed)
             }
         });
-        let confirmations = in_time(join_all(subscriptions).map(Ok)).await?;
+        let confirmations = in_time(PATIENCE, join_all(subscriptions).map(Ok)).await?;
         for (key, answers, confirmed) in confirmations {
             let sender = confirmed.map(|()| self.insert(key));
             for answer in answers {
@@ -228,7 +228,7 @@ impl Listening {
             self.senders.remove(key);
         }
         let channels: Vec<&str> = keys.iter().map(|key| &**key).collect();
-        in_time(self.sink.unsubscribe(channels)).await
+        in_time(PATIENCE, self.sink.unsubscribe(channels)).await
     }
 
     fn tell(&self, message: &Msg) {
@@ -240,11 +240,6 @@ impl Listening {
 
 /// How many requests are answered in one round trip.
 const AT_ONCE: usize = 1024;
-
-async fn in_time<T>(answer: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    let answered = timeout(PATIENCE, answer).await;
-    answered.unwrap_or_else(|_| Err(failed(io::ErrorKind::TimedOut)))
-}
 
 fn failed(kind: io::ErrorKind) -> RedisError {
     RedisError::from(io::Error::from(kind))

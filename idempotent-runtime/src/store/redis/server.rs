@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{RedisError, Value, cmd};
+use ::redis::{RedisError, RedisResult, Value, cmd};
 use tokio::time::timeout;
 
 use super::super::{Durability, StoreError, StoreErrorKind};
@@ -205,6 +205,17 @@ async fn in_time<T>(
             let message = format!("no answer from {server} within {CONNECT_DEADLINE:?}");
             Err(StoreError::new(StoreErrorKind::Unknown, message))
         })
+}
+
+/// How the server is set up. Of a cluster's client it is not known which server answers.
+pub(super) async fn config<C: ConnectionLike>(
+    connection: &mut C,
+    name: &str,
+) -> RedisResult<String> {
+    let mut ask = cmd("CONFIG");
+    ask.arg("GET").arg(name);
+    let (_, value): (String, String) = ask.query_async(connection).await?;
+    Ok(value)
 }
 
 /// The answers to `INFO`: one of a server, one per node of a cluster.

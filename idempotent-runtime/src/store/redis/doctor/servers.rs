@@ -5,7 +5,8 @@ use ::redis::{ErrorKind, RedisError, Value, cmd};
 
 use super::super::super::Level::{Note, Problem, Warning};
 use super::super::removal::Removal;
-use super::super::server::{field, is_forbidden, is_version_7, texts};
+use super::super::server::{config, field, is_forbidden, is_version_7, texts};
+use super::super::topology::in_time;
 use super::Doctor;
 
 impl<C: ConnectionLike> Doctor<C> {
@@ -157,10 +158,11 @@ impl<C: ConnectionLike> Doctor<C> {
     }
 
     async fn config(&mut self, name: &str, may_ask: bool) -> Option<String> {
-        let command = cmd("CONFIG").arg("GET").arg(name).clone();
-        let answer = may_ask.then_some(self.ask::<(String, String)>(&command));
-        let (_, value) = answer?.await.ok()?;
-        Some(value)
+        if !may_ask {
+            return None;
+        }
+        let asked = config(&mut self.connection, name);
+        in_time(self.deadline, asked).await.ok()
     }
 
     fn replicas(&mut self, info: &str) {
