@@ -32,6 +32,9 @@ pub use idempotent_runtime::axum;
 #[cfg(feature = "redis")]
 pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use idempotent_runtime::sql;
+
 #[cfg(feature = "testkit")]
 pub use idempotent_runtime::testkit;
 

@@ -3,6 +3,8 @@
 #[cfg(feature = "axum")]
 pub mod axum;
 pub mod fingerprint;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub mod sql;
 pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;

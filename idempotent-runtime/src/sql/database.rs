@@ -1,0 +1,69 @@
+//! The databases there are, behind what the parts of this module need of them.
+
+use std::future::Future;
+
+use sqlx::{AssertSqlSafe, Executor, QueryBuilder};
+
+/// A database that this crate knows: `Postgres`, `MySql` (`MariaDB`, too) or `Sqlite`.
+pub trait Database: sqlx::Database + Sealed {}
+
+/// What the parts of this module need of a database. The futures are written out per database, because sqlx's
+/// bounds for all of them at once do not hold behind a reference.
+pub trait Sealed: sqlx::Database {
+    /// Runs a statement; how many rows it touched (`MySql`: matched). One round trip.
+    fn execute(
+        connection: &mut Self::Connection,
+        statement: QueryBuilder<Self>,
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
+
+    /// Runs a statement; its first row. One round trip.
+    fn fetch_optional(
+        connection: &mut Self::Connection,
+        statement: QueryBuilder<Self>,
+    ) -> impl Future<Output = sqlx::Result<Option<Self::Row>>> + Send;
+
+    /// Runs statements without values, separated by semicolons. One round trip.
+    fn execute_all(
+        connection: &mut Self::Connection,
+        statements: String,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+}
+
+macro_rules! database {
+    ($feature:literal, $database:ty, $connection:ty) => {
+        #[cfg(feature = $feature)]
+        impl Database for $database {}
+
+        #[cfg(feature = $feature)]
+        impl Sealed for $database {
+            async fn execute(
+                connection: &mut $connection,
+                mut statement: QueryBuilder<Self>,
+            ) -> sqlx::Result<u64> {
+                let done = connection.execute(statement.build()).await?;
+                Ok(done.rows_affected())
+            }
+
+            async fn fetch_optional(
+                connection: &mut $connection,
+                mut statement: QueryBuilder<Self>,
+            ) -> sqlx::Result<Option<Self::Row>> {
+                connection.fetch_optional(statement.build()).await
+            }
+
+            async fn execute_all(
+                connection: &mut $connection,
+                statements: String,
+            ) -> sqlx::Result<()> {
+                connection
+                    .execute(sqlx::raw_sql(AssertSqlSafe(statements)))
+                    .await?;
+                Ok(())
+            }
+        }
+    };
+}
+
+database!("postgres", sqlx::Postgres, sqlx::PgConnection);
+database!("mysql", sqlx::MySql, sqlx::MySqlConnection);
+database!("sqlite", sqlx::Sqlite, sqlx::SqliteConnection);
