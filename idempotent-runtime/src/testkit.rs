@@ -1,5 +1,5 @@
-//! For tests: stores that fail on purpose, stores that count, private Redis servers and a proxy, and the
-//! suite that every [`Store`](crate::Store) has to pass.
+//! For tests: stores that fail on purpose, stores that count, private servers of Redis, PostgreSQL and
+//! MariaDB, a proxy, and the suite that every [`Store`](crate::Store) has to pass.
 //!
 //! Time is [`tokio::time`] everywhere in this crate, so the test clock is `tokio::time::pause()`,
 //! or `#[tokio::test(start_paused = true)]`: for everything but real servers.
@@ -8,10 +8,22 @@ pub mod conformance;
 mod counting;
 mod faulty;
 #[cfg(unix)]
+mod keeper;
+#[cfg(unix)]
+mod mariadb;
+#[cfg(unix)]
+mod postgres;
+#[cfg(unix)]
 mod redis;
+#[cfg(unix)]
+mod sql_server;
 
 pub use self::counting::{CountingStore, Counts};
 pub use self::faulty::{Fault, FaultyStore};
+#[cfg(unix)]
+pub use self::mariadb::MariaDbServer;
+#[cfg(unix)]
+pub use self::postgres::PostgresServer;
 #[cfg(unix)]
 pub use self::redis::{
     Certificates, Direction, ProxyFault, RedisCluster, RedisProxy, RedisSentinels, RedisServer,

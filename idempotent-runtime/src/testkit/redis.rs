@@ -1,7 +1,6 @@
 //! Redis servers of the test's own, alone and together, and what may happen between them and a client.
 
 mod cluster;
-mod keeper;
 mod proxy;
 mod resp;
 mod sentinel;

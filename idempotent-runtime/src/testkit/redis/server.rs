@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{env, fs, process};
+use std::{env, fs};
 
-use super::keeper::{Keeper, LOG, SOCKET};
 use super::resp;
 use super::tls::Certificates;
+use crate::testkit::keeper::{Keeper, LOG, new_folder};
 
 /// A private `redis-server` on a free port, in a temporary folder, gone when dropped.
 ///
@@ -80,7 +80,7 @@ impl RedisServer {
         loop {
             // Between here and the server's own bind the ports may be taken by others.
             let (port, bus_port) = free_ports()?;
-            let folder = new_folder()?;
+            let folder = new_folder("redis")?;
             let config = folder.join("redis.conf");
             // The shell comes first, because it is what removes the folder.
             let command = [program.as_ref(), config.as_os_str()];
@@ -207,7 +207,7 @@ impl RedisServer {
 
     fn tell(&self, order: &str) -> io::Result<()> {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        keeper.tell(order)
+        keeper.tell(order).map(|_| ())
     }
 
     fn launch(&self) -> io::Result<()> {
@@ -236,6 +236,8 @@ impl RedisServer {
         }
     }
 }
+
+const SOCKET: &str = "redis.sock";
 
 /// Where a server is to be.
 pub(super) struct Seat<'a> {
@@ -284,12 +286,4 @@ fn free_ports() -> io::Result<(u16, u16)> {
     let port = TcpListener::bind(("127.0.0.1", 0))?;
     let bus_port = TcpListener::bind(("127.0.0.1", 0))?;
     Ok((port.local_addr()?.port(), bus_port.local_addr()?.port()))
-}
-
-fn new_folder() -> io::Result<PathBuf> {
-    // Short, because the path of a socket may have no more than about 100 bytes.
-    let name = format!("redis-{}-{:08x}", process::id(), rand::random::<u32>());
-    let folder = env::temp_dir().join(name);
-    fs::create_dir(&folder)?;
-    Ok(folder)
 }

@@ -1,0 +1,160 @@
+//! What the private database servers have in common.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{env, fs, io};
+
+use super::keeper::{Keeper, LOG, new_folder};
+
+/// A database server on a free port, in a temporary folder, gone when dropped.
+#[derive(Debug)]
+pub(super) struct SqlServer {
+    port: u16,
+    folder: PathBuf,
+    client: Vec<String>,
+    databases: AtomicU32,
+    keeper: Mutex<Keeper>,
+}
+
+/// The programs for a server in one folder and on one port, word by word.
+pub(super) struct Programs {
+    /// Fills the folder.
+    pub(super) prepare: Vec<String>,
+    pub(super) serve: Vec<String>,
+    /// Carries out the statement that is its last word, by a socket in the folder: behind the port
+    /// may be another's server.
+    pub(super) client: Vec<String>,
+}
+
+impl SqlServer {
+    pub(super) fn start(
+        kind: &str,
+        programs: impl Fn(&Path, u16) -> Programs,
+        args: &[&str],
+    ) -> io::Result<Self> {
+        loop {
+            // Between here and the server's own bind the port may be taken by others.
+            let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+            let folder = new_folder(kind)?;
+            let programs = programs(&folder, port);
+            // The shell comes first, because it is what removes the folder.
+            let words = programs.serve.iter().map(String::as_str);
+            let mut keeper = Keeper::unprivileged(&folder, words.chain(args.iter().copied()))?;
+            let prepared = keeper.run(&programs.prepare)?;
+            let server = Self {
+                port,
+                folder,
+                client: programs.client,
+                databases: AtomicU32::new(0),
+                keeper: Mutex::new(keeper),
+            };
+            if !prepared {
+                return Err(server.says("cannot prepare its folder"));
+            }
+            match server.launch() {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                launched => return launched.map(|()| server),
+            }
+        }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The name of a new database, made by the statement that is given for it.
+    pub(super) fn database(&self, create: impl Fn(&str) -> String) -> io::Result<String> {
+        let number = self.databases.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("test_{number}");
+        self.execute(&create(&name))?;
+        Ok(name)
+    }
+
+    pub(super) fn kill(&self) -> io::Result<()> {
+        self.tell("kill").map(|_| ())
+    }
+
+    pub(super) fn restart(&self) -> io::Result<()> {
+        self.kill()?;
+        self.launch()
+    }
+
+    pub(super) fn pause(&self) -> io::Result<()> {
+        self.tell("pause").map(|_| ())
+    }
+
+    pub(super) fn resume(&self) -> io::Result<()> {
+        self.tell("resume").map(|_| ())
+    }
+
+    fn tell(&self, order: &str) -> io::Result<bool> {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        keeper.tell(order)
+    }
+
+    fn launch(&self) -> io::Result<()> {
+        self.tell("start")?;
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.execute("SELECT 1").is_err() {
+            if !self.tell("runs")? {
+                let log = self.log();
+                if log.contains("Address already in use") {
+                    return Err(io::ErrorKind::AddrInUse.into());
+                }
+                // A process of the one before, killed, is still on its way out.
+                let waits = log.contains("shared memory block");
+                if !waits || Instant::now() > deadline {
+                    return Err(self.says("does not start"));
+                }
+                self.tell("start")?;
+            }
+            if Instant::now() > deadline {
+                return Err(self.says("does not answer"));
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    fn execute(&self, statement: &str) -> io::Result<()> {
+        let output = Command::new(&self.client[0])
+            .args(&self.client[1..])
+            .arg(statement)
+            .stdin(Stdio::null())
+            .output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr)))
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join(LOG)).unwrap_or_default()
+    }
+
+    fn says(&self, what: &str) -> io::Error {
+        io::Error::other(format!("the server {what}; its log says: {}", self.log()))
+    }
+}
+
+/// The first of these folders that has this program.
+pub(super) fn find(program: impl AsRef<Path>, folders: &[PathBuf]) -> Option<PathBuf> {
+    let mut paths = folders.iter().map(|folder| folder.join(&program));
+    paths.find(|path| path.is_file())
+}
+
+/// The folders of `PATH`.
+pub(super) fn path() -> Vec<PathBuf> {
+    env::var_os("PATH")
+        .map(|path| env::split_paths(&path).collect())
+        .unwrap_or_default()
+}
