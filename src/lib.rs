@@ -29,11 +29,30 @@ pub mod guarantees {}
 #[cfg(feature = "axum")]
 pub use idempotent_runtime::axum;
 
+#[cfg(feature = "mysql")]
+pub use idempotent_runtime::MySqlStore;
+#[cfg(feature = "postgres")]
+pub use idempotent_runtime::PostgresStore;
+#[cfg(feature = "sqlite")]
+pub use idempotent_runtime::SqliteStore;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use idempotent_runtime::{PurgeTask, SqlStore};
+
 #[cfg(feature = "redis")]
 pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 
+// The page tells of all databases, and its examples are of one: without all of them they would not compile.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub use idempotent_runtime::sql;
+#[cfg_attr(
+    all(feature = "mysql", feature = "postgres", feature = "sqlite"),
+)]
+#[cfg_attr(
+    not(all(feature = "mysql", feature = "postgres", feature = "sqlite")),
+    doc = "For databases: what makes a thing happen once by the database's own means."
+)]
+pub mod sql {
+    pub use idempotent_runtime::sql::*;
+}
 
 #[cfg(feature = "testkit")]
 pub use idempotent_runtime::testkit;

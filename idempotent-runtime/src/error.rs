@@ -48,7 +48,8 @@ pub enum Error {
     /// An equal call ended with a success, and its result cannot be given: it was too large to be kept, say, or
     /// was written for another type. The body did not run again.
     ResultUnavailable(Duplicate),
-    /// The store could not be asked; the body did not run.
+    /// The store could not be asked; the body did not run. With the option `tx`: the transaction must be rolled back,
+    /// and may be run again.
     Unavailable(Failure),
     /// The store cannot serve the call as it is set up; the body did not run.
     Misconfigured(Failure),
@@ -84,7 +85,7 @@ impl Error {
     /// When a repeated call may fare better, counted from now; a hint. `None`: repeating does not help.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Unavailable(_) => Some(Duration::from_secs(1)),
+            Self::Unavailable(_) => Some(IN_A_MOMENT),
             Self::PayloadMismatch(_) => None,
             _ => self.duplicate().map(Duplicate::retry_after),
         }
@@ -162,6 +163,19 @@ impl Error {
                 }
             }
         }
+    }
+
+    /// What a call is told whose key is that of a transaction which was still open after this call had `waited`: the
+    /// record is not to be seen.
+    pub(crate) fn still_open(site: Site, waited: Duration) -> Self {
+        Self::InProgress(Duplicate(Box::new(Known {
+            site,
+            state: DuplicateState::Running,
+            holder: String::new(),
+            age: waited,
+            retry_after: IN_A_MOMENT,
+            result: FirstResult::NotAsked,
+        })))
     }
 
     /// Whether it is told of as ended only when its result was looked at.
@@ -292,6 +306,9 @@ impl StdError for Error {
     }
 }
 
+/// When to try again if nothing says more.
+const IN_A_MOMENT: Duration = Duration::from_secs(1);
+
 /// The equal call that has the key, as far as its record tells.
 #[derive(Debug, Clone)]
 pub struct Duplicate(Box<Known>);
@@ -370,12 +387,14 @@ impl Duplicate {
         self.0.site.endpoint.as_str()
     }
 
-    /// The process that made the equal call, as `host:pid`.
+    /// The process that made the equal call, as `host:pid`. Empty if that is not known yet: its row is in a transaction
+    /// that is still open.
     pub fn holder(&self) -> &str {
         &self.0.holder
     }
 
-    /// How long ago the equal call was made, or ended if it is done. Compares two machines' clocks: a hint.
+    /// How long ago the equal call was made, or ended if it is done. Compares two machines' clocks: a hint. Of a
+    /// transaction that is still open, how long it was waited for.
     pub fn age(&self) -> Duration {
         self.0.age
     }
@@ -410,6 +429,10 @@ impl fmt::Display for Duplicate {
             );
         }
         match state {
+            DuplicateState::Running if holder.is_empty() => write!(
+                f,
+                "{site} is already running (in a transaction that was open for all of the {age:.1?} that it was waited for)"
+            ),
             DuplicateState::Running => write!(
                 f,
                 "{site} is already running (by {holder}, for {age:.1?}); \
@@ -503,7 +526,12 @@ impl SetupError {
         }
     }
 
-    #[cfg(feature = "redis")]
+    #[cfg(any(
+        feature = "mysql",
+        feature = "postgres",
+        feature = "redis",
+        feature = "sqlite"
+    ))]
     pub(crate) fn caused(what: impl Into<String>, source: StoreError) -> Self {
         Self {
             what: what.into(),

@@ -15,8 +15,7 @@ use crate::flight::Flights;
 use crate::observe::{Observer, Observers};
 use crate::replay::Keeping;
 use crate::settings::Settings;
-use crate::store::Store;
-use crate::store::memory::MemoryStore;
+use crate::store::{self, Store};
 
 /// A store with its settings: what guarded calls run on. Cheap to clone; clones are the same handle.
 ///
@@ -69,9 +68,17 @@ impl Idempotency {
         Builder::new(Arc::new(store))
     }
 
-    /// A handle on the store that `url` names: `memory:`, or with the feature `redis`
-    /// `redis://[user:password@]host[:port][/database]` and the other URLs of `RedisStore::connect`, for
-    /// clusters, sentinels, sockets and TLS.
+    /// A handle on the store that `url` names, by the feature of that name:
+    ///
+    /// * `memory:`, always;
+    /// * `redis`: `redis://[user:password@]host[:port][/database]` and the other URLs of
+    ///   `RedisStore::connect`, for clusters, sentinels, sockets and TLS;
+    /// * `postgres`: `postgres://[user[:password]@]host[:port]/database`;
+    /// * `mysql`: `mysql://[user[:password]@]host[:port]/database`, and `mariadb://…`;
+    /// * `sqlite`: `sqlite:file`.
+    ///
+    /// The tables of a database are made if they are missing, and expired records are purged by those who have
+    /// the store: `SqlStore::purge_every`.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -86,35 +93,11 @@ impl Idempotency {
     /// # Errors
     ///
     /// If no store of this build answers to the scheme, or the server cannot be reached or refuses
-    /// (see `RedisStore::connect`). The text never contains the URL's password.
-    #[cfg_attr(
-        not(feature = "redis"),
-        expect(
-            clippy::unused_async,
-            reason = "the features do not change the signature"
-        )
-    )]
+    /// (see `connect` of the stores). The text never contains the URL's password.
     pub async fn from_url(url: &str) -> Result<Self, SetupError> {
-        match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
-            "memory" if url == "memory:" => Ok(Self::new(MemoryStore::new())),
-            #[cfg(feature = "redis")]
-            scheme if is_redis(scheme) => {
-                match crate::store::redis::RedisStore::connect(url).await {
-                    Ok(store) => Ok(Self::new(store)),
-                    Err(error) => Err(SetupError::caused(
-                        "cannot use the Redis of this URL",
-                        error,
-                    )),
-                }
-            }
-            #[cfg(not(feature = "redis"))]
-            scheme if is_redis(scheme) => Err(SetupError::new(
-                "a Redis URL needs the feature `redis` of the crate `idempotence`",
-            )),
-            _ => Err(SetupError::new(
-                "no store answers to this URL: write `memory:` or `redis://host:port/`",
-            )),
-        }
+        store::url::connect(url)
+            .await
+            .map(|store| Builder::new(store).finish(KnownEndpoints::default()))
     }
 
     /// Makes this the handle of every call in the process that has no other.
@@ -232,13 +215,6 @@ impl fmt::Debug for Idempotency {
             .field("keeping", &self.0.keeping)
             .finish_non_exhaustive()
     }
-}
-
-/// Whether the Redis store is to say what it makes of the URL.
-fn is_redis(scheme: &str) -> bool {
-    ["redis", "valkey", "unix"]
-        .into_iter()
-        .any(|name| scheme.starts_with(name))
 }
 
 static INSTALLED: OnceLock<Idempotency> = OnceLock::new();

@@ -67,5 +67,13 @@ pub use settings::{Origin, Setting, Settings};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{RedisConnection, RedisOptions, RedisStore};
+#[cfg(feature = "mysql")]
+pub use store::sql::MySqlStore;
+#[cfg(feature = "postgres")]
+pub use store::sql::PostgresStore;
+#[cfg(feature = "sqlite")]
+pub use store::sql::SqliteStore;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use store::sql::{PurgeTask, SqlStore};
 pub use store::{Durability, Store, StoreError, StoreErrorKind};
 pub use text::Lang;

@@ -4,8 +4,14 @@
 //! together with the work.
 
 mod database;
+pub(crate) mod failure;
+pub(crate) mod lent;
+pub(crate) mod schema;
+pub(crate) mod time;
 
 /// The client that this is made for: name its types through this, and their versions agree.
 pub use ::sqlx;
 
 pub use self::database::Database;
+pub use self::failure::is_retryable;
+pub use self::schema::{migrate, schema};

@@ -21,6 +21,9 @@ mod finding;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub(crate) mod sql;
+pub(crate) mod url;
 
 pub use self::durability::Durability;
 pub use self::finding::{Finding, Level};

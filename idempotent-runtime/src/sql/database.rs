@@ -4,12 +4,15 @@ use std::future::Future;
 
 use sqlx::{AssertSqlSafe, Executor, QueryBuilder};
 
-/// A database that this crate knows: `Postgres`, `MySql` (`MariaDB`, too) or `Sqlite`.
+use super::schema::Schema;
+use crate::store::sql::Dialect;
+
+/// A database that this crate knows: `Postgres`, `MySql` (MariaDB, too) or `Sqlite`.
 pub trait Database: sqlx::Database + Sealed {}
 
 /// What the parts of this module need of a database. The futures are written out per database, because sqlx's
 /// bounds for all of them at once do not hold behind a reference.
-pub trait Sealed: sqlx::Database {
+pub trait Sealed: Schema + Dialect {
     /// Runs a statement; how many rows it touched (`MySql`: matched). One round trip.
     fn execute(
         connection: &mut Self::Connection,
@@ -17,6 +20,9 @@ pub trait Sealed: sqlx::Database {
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     /// Runs a statement; its first row. One round trip.
+    ///
+    /// Not for a statement that writes and is no part of a transaction: the client of SQLite answers before that is
+    /// committed, and does not tell if it fails.
     fn fetch_optional(
         connection: &mut Self::Connection,
         statement: QueryBuilder<Self>,

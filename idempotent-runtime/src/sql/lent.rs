@@ -1,0 +1,60 @@
+//! A connection of a pool, for the time of one operation.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::pool::PoolConnection;
+
+use super::database::Database;
+
+/// A connection that is closed when it is dropped, unless it may be lent again.
+#[derive(Debug)]
+pub(crate) struct Lent<DB: Database> {
+    connection: PoolConnection<DB>,
+    /// Whether nothing is left of what it was lent for.
+    ended: bool,
+}
+
+impl<DB: Database> Lent<DB> {
+    /// For statements that are transactions of their own.
+    ///
+    /// Where one is given up, its answer is still to come, and whoever borrowed the connection next would
+    /// wait for that first, however long it takes. SQLite has no answers that come later, and a
+    /// database in memory may end with the connection.
+    pub(crate) fn for_statements(connection: PoolConnection<DB>) -> Self {
+        let ended = !DB::ANSWERS_LATE;
+        Self { connection, ended }
+    }
+
+    /// For a transaction, which would stay open.
+    pub(crate) fn for_transaction(connection: PoolConnection<DB>) -> Self {
+        let ended = false;
+        Self { connection, ended }
+    }
+
+    /// All was answered.
+    pub(crate) fn give_back(mut self) {
+        self.ended = true;
+    }
+}
+
+impl<DB: Database> Deref for Lent<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        &self.connection
+    }
+}
+
+impl<DB: Database> DerefMut for Lent<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        &mut self.connection
+    }
+}
+
+impl<DB: Database> Drop for Lent<DB> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.connection.close_on_drop();
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Times, as they are bound: by durations in microseconds, which the database adds to its own clock.
+
+use std::time::Duration;
+
+/// The longest time to live that is asked for; a database refuses one that leads past its calendar.
+const THOUSAND_YEARS: i64 = 1000 * 365 * 24 * 60 * 60 * 1_000_000;
+
+/// `ttl` in whole microseconds, rounded up, and a millisecond at least.
+pub(crate) fn micros(ttl: Duration) -> i64 {
+    let micros = ttl.as_nanos().div_ceil(1000);
+    i64::try_from(micros).map_or(THOUSAND_YEARS, |micros| micros.clamp(1000, THOUSAND_YEARS))
+}
+
+/// The clock of SQLite, in microseconds since 1970: the same in all of a statement. It ticks in milliseconds.
+#[cfg(feature = "sqlite")]
+macro_rules! sqlite_now {
+    () => {
+        "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
+    };
+}
+
+#[cfg(feature = "sqlite")]
+pub(crate) use sqlite_now;
+
+/// What begins just before the clock of SQLite ticks would end that much too early.
+#[cfg(feature = "sqlite")]
+pub(crate) const TICK: i64 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_live_are_rounded_up_and_capped() {
+        for (ttl, expected) in [
+            (Duration::ZERO, 1000),
+            (Duration::from_nanos(1), 1000),
+            (Duration::from_millis(1), 1000),
+            (Duration::from_nanos(1_000_001), 1001),
+            (Duration::from_secs(30), 30_000_000),
+            (Duration::MAX, THOUSAND_YEARS),
+        ] {
+            assert_eq!(micros(ttl), expected, "{ttl:?}");
+        }
+    }
+}

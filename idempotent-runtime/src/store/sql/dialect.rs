@@ -1,0 +1,80 @@
+//! What the store has to say to a database, in the words of that database.
+
+use std::future::Future;
+
+use bytes::Bytes;
+use sqlx::pool::PoolOptions;
+use sqlx::{Connection, Database};
+
+use crate::store::Finding;
+
+/// The statements of one database. Times to live are in microseconds, and its own clock counts them.
+pub trait Dialect: Database {
+    /// What a URL for `connect` may begin with, before the colon.
+    const SCHEMES: &'static [&'static str];
+
+    /// Whether the answer to a statement that was given up comes before those to later ones, when it comes.
+    const ANSWERS_LATE: bool = true;
+
+    /// Puts `value` under `key` if nothing lives there; whether it did.
+    fn claim(
+        connection: &mut Self::Connection,
+        key: &str,
+        value: &[u8],
+        micros: i64,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+    /// Puts `value` where `expected` stands; whether it did.
+    fn replace(
+        connection: &mut Self::Connection,
+        key: &str,
+        expected: &[u8],
+        value: &[u8],
+        micros: i64,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+    /// Sets how long `expected` stands; whether it did.
+    fn renew(
+        connection: &mut Self::Connection,
+        key: &str,
+        expected: &[u8],
+        micros: i64,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+    /// Removes `expected`; whether it did.
+    fn remove(
+        connection: &mut Self::Connection,
+        key: &str,
+        expected: &[u8],
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+    /// What stands under `key`, and for how long yet.
+    fn get(
+        connection: &mut Self::Connection,
+        key: &str,
+    ) -> impl Future<Output = sqlx::Result<Option<(Bytes, i64)>>> + Send;
+
+    /// Removes up to `most` records that have expired; how many.
+    fn purge(
+        connection: &mut Self::Connection,
+        most: u32,
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
+
+    /// How to connect to `url`, whose scheme is one of [`SCHEMES`](Self::SCHEMES), and by what pool.
+    fn options(
+        url: &str,
+    ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
+
+    /// How many records wait for a purge, counted up to [`MANY`]; and the clock, in microseconds since 1970.
+    fn backlog_and_clock(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<(i64, i64)>> + Send;
+
+    /// What is to be said of how the database is set up.
+    fn examine(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<Vec<Finding>>> + Send;
+}
+
+/// More records than that need not be counted.
+pub(super) const MANY: i64 = 100_000;

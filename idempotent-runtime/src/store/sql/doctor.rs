@@ -1,0 +1,146 @@
+//! What a database says of itself.
+
+use std::future::Future;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use sqlx::Pool;
+use tokio::time::timeout;
+
+use super::super::Level::{self, Fine, Note, Problem};
+use super::dialect::MANY;
+use crate::sql::lent::Lent;
+use crate::sql::schema::VERSION;
+use crate::sql::{Database, failure};
+use crate::store::{Finding, StoreError};
+
+/// Asks the database, with one statement after the other.
+pub(super) async fn examine<DB: Database>(pool: &Pool<DB>, deadline: Duration) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = ask(pool, deadline, &mut findings).await {
+        let cause = std::error::Error::source(&error);
+        let cause = cause.map(ToString::to_string).unwrap_or_default();
+        let found = format!("the database did not say how it is set up: {cause}");
+        findings.push(Finding::new(Problem, found));
+    }
+    findings
+}
+
+async fn ask<DB: Database>(
+    pool: &Pool<DB>,
+    deadline: Duration,
+    findings: &mut Vec<Finding>,
+) -> Result<(), StoreError> {
+    let connection = in_time(deadline, pool.acquire()).await;
+    let mut connection = Lent::for_statements(connection.map_err(failure::unsent)?);
+    let version = in_time(deadline, DB::version(&mut connection)).await;
+    findings.push(tables(version.ok().flatten()));
+    let setup = in_time(deadline, DB::examine(&mut connection)).await;
+    findings.extend(setup.map_err(failure::of)?);
+    let state = in_time(deadline, DB::backlog_and_clock(&mut connection)).await;
+    let (expired, clock) = state.map_err(failure::of)?;
+    findings.push(backlog(expired));
+    findings.extend(clocks(clock));
+    connection.give_back();
+    Ok(())
+}
+
+async fn in_time<T>(
+    limit: Duration,
+    answer: impl Future<Output = sqlx::Result<T>>,
+) -> sqlx::Result<T> {
+    let answered = timeout(limit, answer).await;
+    answered.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+}
+
+fn tables(version: Option<i64>) -> Finding {
+    match version {
+        Some(version) if version > VERSION => tell(
+            Note,
+            format!(
+                "the tables are of version {version}, which is newer than this crate's {VERSION}"
+            ),
+            "update the processes that are behind",
+        ),
+        Some(VERSION) => Finding::new(Fine, format!("the tables are of version {VERSION}")),
+        Some(version) => tell(
+            Problem,
+            format!(
+                "the tables are of version {version}, which is older than this crate's {VERSION}"
+            ),
+            "call `store.migrate()`",
+        ),
+        None => tell(
+            Note,
+            "the version of the tables is not to be read",
+            "call `store.migrate()`, and allow the user of the store to read `idempotence_version`",
+        ),
+    }
+}
+
+fn backlog(expired: i64) -> Finding {
+    match expired {
+        MANY.. => tell(
+            Note,
+            format!("{MANY} records or more have expired and wait for a purge"),
+            "call `purge_every` in one of the processes",
+        ),
+        _ => Finding::new(
+            Fine,
+            format!("{expired} records have expired and wait for a purge"),
+        ),
+    }
+}
+
+/// Nothing depends on it: expiry is by the database's clock alone.
+fn clocks(theirs: i64) -> Option<Finding> {
+    let since = Duration::from_micros(u64::try_from(theirs).ok()?);
+    let theirs = SystemTime::UNIX_EPOCH.checked_add(since)?;
+    let apart = SystemTime::now()
+        .duration_since(theirs)
+        .unwrap_or_else(|ahead| ahead.duration());
+    (apart > LONGEST_APART).then(|| {
+        let found = format!("the database's clock and the one here are {apart:.1?} apart");
+        let advice =
+            "synchronise both: no rule depends on it, but the times in records are confusing";
+        tell(Note, found, advice)
+    })
+}
+
+const LONGEST_APART: Duration = Duration::from_secs(1);
+
+fn tell(level: Level, found: impl Into<String>, advice: &str) -> Finding {
+    Finding::new(level, found).advise(advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_are_apart_are_noted() {
+        assert_eq!(clocks(0).map(|finding| finding.level()), Some(Note));
+        assert_eq!(clocks(-1), None);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = i64::try_from(now.unwrap_or_default().as_micros()).unwrap_or_default();
+        assert_eq!(clocks(now), None);
+    }
+
+    #[test]
+    fn tables_of_another_version_are_told() {
+        for (version, level) in [
+            (None, Note),
+            (Some(VERSION - 1), Problem),
+            (Some(VERSION), Fine),
+            (Some(VERSION + 1), Note),
+        ] {
+            assert_eq!(tables(version).level(), level, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_backlog_is_told() {
+        assert_eq!(backlog(MANY - 1).level(), Fine);
+        assert_eq!(backlog(MANY).level(), Note);
+    }
+}

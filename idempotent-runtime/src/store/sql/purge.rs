@@ -1,0 +1,70 @@
+//! Removing what has expired.
+
+use std::time::Duration;
+
+use sqlx::Pool;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::attempts::Attempts;
+use crate::sql::Database;
+use crate::store::StoreError;
+
+/// How many records a statement removes at most.
+const BATCH: u32 = 1000;
+
+/// How often one is begun: a time of none would spin, and one of ages overflow.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_hours(365 * 24);
+
+/// A purge that goes on in the background until this is dropped.
+#[derive(Debug)]
+#[must_use = "the purge ends when this is dropped"]
+pub struct PurgeTask(JoinHandle<()>);
+
+impl PurgeTask {
+    pub(super) fn start<DB: Database>(pool: Pool<DB>, period: Duration) -> Self {
+        let period = period.clamp(SHORTEST, LONGEST);
+        Self(tokio::spawn(async move {
+            loop {
+                // Processes that were started together do not purge together.
+                sleep(period.mul_f64(rand::random_range(0.75..1.25))).await;
+                match purge_expired(&pool).await {
+                    Ok(removed) => tracing::debug!(removed, "purged expired records"),
+                    Err(error) => {
+                        let error: &(dyn std::error::Error + 'static) = &error;
+                        tracing::warn!(error, "expired records could not be purged");
+                    }
+                }
+            }
+        }))
+    }
+}
+
+impl Drop for PurgeTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+pub(super) async fn purge_expired<DB: Database>(pool: &Pool<DB>) -> Result<u64, StoreError> {
+    let mut all = 0;
+    loop {
+        let removed = batch(pool).await?;
+        all += removed;
+        if removed < u64::from(BATCH) {
+            return Ok(all);
+        }
+    }
+}
+
+async fn batch<DB: Database>(pool: &Pool<DB>) -> Result<u64, StoreError> {
+    let mut attempts = Attempts::new(pool);
+    loop {
+        let mut connection = attempts.connection().await?;
+        let removed = DB::purge(&mut connection, BATCH).await;
+        if let Some(removed) = attempts.ended(connection, removed.map(Some))? {
+            return Ok(removed);
+        }
+    }
+}

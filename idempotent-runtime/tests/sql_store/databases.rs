@@ -1,0 +1,217 @@
+//! Fresh databases, stores in them, and what the tests say to them.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, process};
+
+use bytes::Bytes;
+use idempotent_runtime::sql::Database;
+use idempotent_runtime::sql::sqlx::pool::PoolOptions;
+use idempotent_runtime::sql::sqlx::{
+    self, AssertSqlSafe, Connection, MySql, Pool, Postgres, Sqlite, Transaction, query_scalar,
+    raw_sql,
+};
+use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
+use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, SqliteStore};
+use idempotent_runtime::{Store, StoreError, StoreErrorKind};
+
+pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
+pub(crate) const OTHER: Bytes = Bytes::from_static(b"other");
+pub(crate) const TTL: Duration = Duration::from_mins(1);
+pub(crate) const SHORT: Duration = Duration::from_millis(1);
+/// Far longer than anything takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A database of which the tests can have a fresh one.
+pub(crate) trait Fresh: Database {
+    /// Puts a record whatever stands there.
+    const PUT: &'static str;
+
+    /// A time that is over, in the words of the database.
+    const PAST: &'static str;
+
+    /// Where one is that has no tables.
+    fn url() -> String;
+
+    /// Runs statements without values.
+    fn run(pool: &Pool<Self>, statements: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Makes the record of the key `locked` one that lives; it is locked until the transaction ends.
+    fn lock(transaction: &mut Transaction<'_, Self>) -> impl Future<Output = ()> + Send;
+
+    /// Reads records, as long as the transaction is open.
+    fn look(transaction: &mut Transaction<'_, Self>) -> impl Future<Output = ()> + Send;
+
+    /// Runs a statement that answers with a number.
+    fn number(pool: &Pool<Self>, statement: &str) -> impl Future<Output = i64> + Send;
+}
+
+macro_rules! fresh {
+    ($database:ty, $url:expr, $put:literal, $past:literal, $future:literal, $key:literal) => {
+        impl Fresh for $database {
+            const PUT: &'static str = $put;
+            const PAST: &'static str = $past;
+
+            fn url() -> String {
+                $url
+            }
+
+            async fn run(pool: &Pool<Self>, statements: &str) -> sqlx::Result<()> {
+                let statements = raw_sql(AssertSqlSafe(statements.to_owned()));
+                statements.execute(pool).await.map(drop)
+            }
+
+            async fn lock(transaction: &mut Transaction<'_, Self>) {
+                let lock = format!(
+                    "UPDATE idempotence SET value = 'held', expires_at = {} WHERE {} = 'locked'",
+                    $future, $key
+                );
+                let lock = raw_sql(AssertSqlSafe(lock));
+                lock.execute(&mut **transaction).await.unwrap();
+            }
+
+            async fn look(transaction: &mut Transaction<'_, Self>) {
+                let look = raw_sql("SELECT value FROM idempotence");
+                look.fetch_all(&mut **transaction).await.unwrap();
+            }
+
+            async fn number(pool: &Pool<Self>, statement: &str) -> i64 {
+                let statement = query_scalar(AssertSqlSafe(statement.to_owned()));
+                statement.fetch_one(pool).await.unwrap()
+            }
+        }
+    };
+}
+
+fresh!(
+    Postgres,
+    PostgresServer::shared().unwrap().database().unwrap(),
+    "INSERT INTO idempotence (key, value, expires_at) \
+     VALUES ('key', 'racer', now() + interval '1 min') \
+     ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value",
+    "now() - interval '1 hour'",
+    "now() + interval '1 hour'",
+    "key"
+);
+fresh!(
+    MySql,
+    MariaDbServer::shared().unwrap().database().unwrap(),
+    "INSERT INTO idempotence (`key`, value, expires_at) \
+     VALUES ('key', 'racer', UTC_TIMESTAMP(6) + INTERVAL 1 MINUTE) \
+     ON DUPLICATE KEY UPDATE value = 'racer'",
+    "UTC_TIMESTAMP(6) - INTERVAL 1 HOUR",
+    "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR",
+    "`key`"
+);
+fresh!(
+    Sqlite,
+    format!("sqlite:{}", file().display()),
+    "INSERT INTO idempotence (key, value, expires_at) VALUES ('key', x'00', 9000000000000000) \
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    "1000000",
+    "9000000000000000",
+    "key"
+);
+
+/// Makes a test of each case for each database: functions that are generic over a [`Fresh`] one.
+macro_rules! on_every_database {
+    ($($case:ident)*) => {
+        on_every_database! { @each on_postgres Postgres [$($case)*] }
+        on_every_database! { @each on_mysql MySql [$($case)*] }
+        on_every_database! { @each on_sqlite Sqlite [$($case)*] }
+    };
+    (@each $module:ident $database:ident [$($case:ident)*]) => {
+        mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case::<idempotent_runtime::sql::sqlx::$database>().await;
+                }
+            )*
+        }
+    };
+}
+pub(crate) use on_every_database;
+
+pub(crate) async fn store<DB: Fresh>() -> SqlStore<DB> {
+    SqlStore::connect(&DB::url()).await.unwrap()
+}
+
+/// A store in a fresh database that has one connection, and the URL.
+pub(crate) async fn narrow<DB: Fresh>(url: &str) -> SqlStore<DB> {
+    let store = SqlStore::<DB>::connect(url).await.unwrap();
+    let options: <DB::Connection as Connection>::Options =
+        (*store.pool().connect_options()).clone();
+    SqlStore::new(
+        PoolOptions::new()
+            .max_connections(1)
+            .connect_lazy_with(options),
+    )
+}
+
+pub(crate) async fn postgres() -> PostgresStore {
+    store().await
+}
+
+pub(crate) async fn mysql() -> MySqlStore {
+    store().await
+}
+
+pub(crate) async fn sqlite() -> SqliteStore {
+    store().await
+}
+
+/// Leaves a record under `key` that has expired.
+pub(crate) async fn leave_expired(store: &impl Store, key: &str) {
+    store.claim(key, &VALUE, SHORT).await.unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while store.get(key).await.unwrap().is_some() {
+        assert!(Instant::now() < deadline);
+    }
+}
+
+pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, StoreError>) -> StoreErrorKind {
+    result.unwrap_err().kind()
+}
+
+/// What a person is shown.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text = format!("{text}: {error}");
+        next = error.source();
+    }
+    text
+}
+
+/// A path where no file is, in a folder of this process.
+pub(crate) fn file() -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    static FILES: AtomicUsize = AtomicUsize::new(0);
+
+    let folder = FOLDER.get_or_init(|| {
+        let folders = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sql_store");
+        remove_those_of_earlier_runs(&folders);
+        let folder = folders.join(process::id().to_string());
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    });
+    folder.join(FILES.fetch_add(1, Ordering::SeqCst).to_string())
+}
+
+fn remove_those_of_earlier_runs(folders: &Path) {
+    let Ok(found) = fs::read_dir(folders) else {
+        return;
+    };
+    for folder in found.flatten() {
+        let made = folder.metadata().and_then(|metadata| metadata.modified());
+        let age = made.ok().and_then(|made| made.elapsed().ok());
+        if age > Some(Duration::from_hours(1)) {
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What the databases say of themselves.
+
+use idempotent_runtime::Idempotency;
+use idempotent_runtime::sql::sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
+use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
+use idempotent_runtime::store::Level;
+use idempotent_runtime::{MySqlStore, PostgresStore, SqliteStore, Store};
+
+use crate::databases::{Fresh, chain, file, leave_expired, mysql, narrow, postgres, store};
+
+async fn findings(store: impl Store) -> String {
+    Idempotency::new(store).doctor().await.to_string()
+}
+
+fn assert_says(level: Level, what: &str, findings: &str) {
+    let said = findings.lines().find(|line| line.contains(what));
+    let said = said.unwrap_or_else(|| panic!("nothing of {what} in\n{findings}"));
+    assert!(said.starts_with(&level.to_string()), "{said}");
+}
+
+#[tokio::test]
+async fn what_a_crash_of_postgres_may_forget_is_told() {
+    let url = Postgres::url();
+    let options = "options[synchronous_commit]=off&options[default_transaction_read_only]=on";
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let unlogged = "ALTER TABLE idempotence SET UNLOGGED";
+    Postgres::run(store.pool(), unlogged).await.unwrap();
+    let careless = narrow::<Postgres>(&url);
+    let said = findings(careless.await).await;
+    assert_says(Level::Warning, "the table is not logged", &said);
+    assert_says(Level::Note, "lock_timeout is not set", &said);
+    let url = format!("{url}?{options}");
+    let reader = PostgresStore::connect(&url).await.unwrap();
+    let said = findings(reader).await;
+    assert_says(Level::Warning, "synchronous_commit is off", &said);
+    assert_says(Level::Problem, "read-only", &said);
+    assert!(!said.contains("lock_timeout"));
+}
+
+#[tokio::test]
+async fn what_makes_mysql_forget_or_confuse_is_told() {
+    let store = mysql().await;
+    leave_expired(&store, "expired").await;
+    let said = findings(store.clone()).await;
+    assert_says(Level::Fine, "1 records have expired", &said);
+    let alter = "ALTER TABLE idempotence ENGINE = MyISAM, MODIFY `key` VARCHAR(200) NOT NULL";
+    MySql::run(store.pool(), alter).await.unwrap();
+    let said = findings(store).await;
+    assert_says(Level::Problem, "not InnoDB", &said);
+    assert_says(Level::Problem, "keys are text", &said);
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_synced_is_told() {
+    for (journal, synchronous, level, what) in [
+        (
+            SqliteJournalMode::Wal,
+            SqliteSynchronous::Normal,
+            Level::Warning,
+            "not synced",
+        ),
+        (
+            SqliteJournalMode::Memory,
+            SqliteSynchronous::Full,
+            Level::Warning,
+            "not on disk",
+        ),
+        (
+            SqliteJournalMode::Delete,
+            SqliteSynchronous::Full,
+            Level::Note,
+            "not written ahead",
+        ),
+        (
+            SqliteJournalMode::Wal,
+            SqliteSynchronous::Full,
+            Level::Note,
+            "busy_timeout is long",
+        ),
+    ] {
+        let options = SqliteConnectOptions::new()
+            .filename(file())
+            .create_if_missing(true)
+            .journal_mode(journal)
+            .synchronous(synchronous);
+        let store = SqliteStore::new(SqlitePoolOptions::new().connect_lazy_with(options));
+        store.migrate().await.unwrap();
+        assert_says(level, what, &findings(store).await);
+    }
+}
+
+#[tokio::test]
+async fn newer_and_missing_tables_are_told() {
+    let newer = postgres().await;
+    let version = "UPDATE idempotence_version SET version = 7";
+    Postgres::run(newer.pool(), version).await.unwrap();
+    assert_says(Level::Note, "version 7", &findings(newer).await);
+    let missing = store::<Sqlite>().await;
+    Sqlite::run(missing.pool(), "DROP TABLE idempotence")
+        .await
+        .unwrap();
+    let said = findings(missing).await;
+    assert_says(Level::Problem, "the tables are missing", &said);
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_is_told() {
+    let store: MySqlStore = mysql().await;
+    store.pool().close().await;
+    let error = store.get("key").await.unwrap_err();
+    let said = findings(store).await;
+    assert!(said.contains("did not say"), "{said}: {}", chain(&error));
+}

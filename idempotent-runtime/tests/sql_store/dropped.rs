@@ -1,0 +1,88 @@
+//! An operation whose caller has given up.
+
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
+use idempotent_runtime::store::Claim;
+use idempotent_runtime::{SqliteStore, Store};
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use crate::databases::{Fresh, TTL, VALUE, leave_expired, narrow};
+
+/// Another session holds the row of an expired record. The claim of it is given up, and the one connection of the pool
+/// is needed again.
+async fn a_claim_that_was_given_up_is_in_nobodys_way<DB: Fresh>() {
+    let url = DB::url();
+    let store = narrow::<DB>(&url).await;
+    leave_expired(&store, "locked").await;
+    let other = narrow::<DB>(&url).await;
+    let mut locking = other.pool().begin().await.unwrap();
+    DB::lock(&mut locking).await;
+    for _ in 0..3 {
+        let value = VALUE;
+        let claim = store.claim("locked", &value, TTL);
+        let given_up = timeout(Duration::from_millis(200), claim).await;
+        given_up.unwrap_err();
+        let begun = Instant::now();
+        store.claim("free", &VALUE, TTL).await.unwrap();
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    locking.rollback().await.unwrap();
+    // The first claims may have been carried out by now, or not.
+    let claim = store.claim("locked", &VALUE, TTL).await.unwrap();
+    assert_eq!(claim, Claim::Claimed);
+}
+
+#[tokio::test]
+async fn a_claim_that_was_given_up_is_in_nobodys_way_on_postgres() {
+    a_claim_that_was_given_up_is_in_nobodys_way::<Postgres>().await;
+}
+
+#[tokio::test]
+async fn a_claim_that_was_given_up_is_in_nobodys_way_on_mysql() {
+    a_claim_that_was_given_up_is_in_nobodys_way::<MySql>().await;
+}
+
+/// It waits for the file, and not for longer than the file is waited for.
+#[tokio::test]
+async fn a_claim_that_was_given_up_is_not_long_in_the_way_of_those_who_read_a_file() {
+    let url = Sqlite::url();
+    let store = SqliteStore::connect(&url).await.unwrap();
+    store.claim("held", &VALUE, TTL).await.unwrap();
+    let other = narrow::<Sqlite>(&url).await;
+    let locking = other.pool().begin_with("BEGIN IMMEDIATE").await.unwrap();
+    for _ in 0..3 {
+        let value = VALUE;
+        let claim = store.claim("key", &value, TTL);
+        let given_up = timeout(Duration::from_millis(20), claim).await;
+        given_up.unwrap_err();
+        let begun = Instant::now();
+        assert!(store.get("held").await.unwrap().is_some());
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    locking.rollback().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_in_memory_outlives_claims_that_were_given_up() {
+    let store = SqliteStore::connect("sqlite::memory:").await.unwrap();
+    store.claim("held", &VALUE, TTL).await.unwrap();
+    for looks in 0..50 {
+        let (key, value) = (looks.to_string(), VALUE);
+        let given_up = async {
+            for _ in 0..looks {
+                yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = store.claim(&key, &value, TTL) => {}
+            () = given_up => {}
+        }
+    }
+    let entry = store.get("held").await.unwrap();
+    assert_eq!(entry.unwrap().value, VALUE);
+}

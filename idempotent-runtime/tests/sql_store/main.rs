@@ -1,0 +1,35 @@
+#![cfg(all(
+    unix,
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite",
+    feature = "testkit"
+))]
+#![allow(clippy::unwrap_used)]
+
+//! The stores in databases, on private servers and in temporary files.
+
+mod calls;
+mod databases;
+mod doctor;
+mod dropped;
+mod outage;
+mod processes;
+mod purge;
+mod races;
+mod refusals;
+mod schema;
+mod sessions;
+mod statements;
+
+mod postgres_suite {
+    idempotent_runtime::testkit::conformance!(crate::databases::postgres());
+}
+
+mod mysql_suite {
+    idempotent_runtime::testkit::conformance!(crate::databases::mysql());
+}
+
+mod sqlite_suite {
+    idempotent_runtime::testkit::conformance!(crate::databases::sqlite());
+}

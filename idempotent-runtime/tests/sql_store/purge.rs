@@ -1,0 +1,133 @@
+//! What has expired goes, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use idempotent_runtime::store::Swap;
+use idempotent_runtime::{SqlStore, Store};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::databases::{
+    Fresh, PATIENCE, SHORT, TTL, VALUE, leave_expired, narrow, on_every_database, store,
+};
+use crate::races::claimed;
+
+on_every_database! {
+    what_has_expired_is_purged_in_batches
+    a_record_that_is_claimed_anew_is_not_purged
+    a_record_that_is_being_claimed_anew_is_not_purged
+    a_purge_goes_on_until_it_is_dropped
+}
+
+const RECORDS: &str = "SELECT count(*) FROM idempotence";
+
+async fn what_has_expired_is_purged_in_batches<DB: Fresh>() {
+    let store = store::<DB>().await;
+    assert_eq!(store.purge_expired().await.unwrap(), 0);
+    let filled = (0..2500).map(|key| format!("('{key}', 'value', {PAST})"));
+    let filled = filled.collect::<Vec<_>>().join(", ");
+    let fill = format!("INSERT INTO idempotence VALUES {filled}");
+    let past = DB::PAST;
+    DB::run(store.pool(), &fill.replace(PAST, past))
+        .await
+        .unwrap();
+    store.claim("living", &VALUE, TTL).await.unwrap();
+    leave_expired(&store, "expired").await;
+    assert_eq!(store.purge_expired().await.unwrap(), 2501);
+    assert_eq!(store.purge_expired().await.unwrap(), 0);
+    assert_eq!(DB::number(store.pool(), RECORDS).await, 1);
+    assert!(store.get("living").await.unwrap().is_some());
+}
+
+const PAST: &str = "<past>";
+
+async fn a_record_that_is_claimed_anew_is_not_purged<DB: Fresh>() {
+    let store = store::<DB>().await;
+    let over = Arc::new(AtomicBool::new(false));
+    let purging = {
+        let (store, over) = (store.clone(), Arc::clone(&over));
+        tokio::spawn(async move {
+            let mut removed = 0;
+            while !over.load(Ordering::SeqCst) {
+                removed += store.purge_expired().await.unwrap();
+            }
+            removed
+        })
+    };
+    let mut claiming = JoinSet::new();
+    for task in 0..8 {
+        let store = store.clone();
+        claiming.spawn(async move { claim_anew(&store, &format!("key {task}")).await });
+    }
+    claiming.join_all().await;
+    over.store(true, Ordering::SeqCst);
+    assert!(purging.await.unwrap() > 0, "nothing was there to purge");
+}
+
+/// The claim is not committed when the purge comes to the record.
+async fn a_record_that_is_being_claimed_anew_is_not_purged<DB: Fresh>() {
+    let url = DB::url();
+    let store = SqlStore::<DB>::connect(&url).await.unwrap();
+    leave_expired(&store, "locked").await;
+    let other = narrow::<DB>(&url).await;
+    let mut claiming = other.pool().begin().await.unwrap();
+    DB::lock(&mut claiming).await;
+    let purging = {
+        let store = store.clone();
+        tokio::spawn(async move { store.purge_expired().await })
+    };
+    // It passes over the record, or waits for it.
+    sleep(Duration::from_millis(100)).await;
+    claiming.commit().await.unwrap();
+    assert_eq!(purging.await.unwrap().unwrap(), 0);
+    let entry = store.get("locked").await.unwrap();
+    assert_eq!(entry.expect("it lives").value, "held");
+}
+
+/// Again and again has a record expire, claims it, and finds it there.
+async fn claim_anew<DB: Fresh>(store: &SqlStore<DB>, key: &str) {
+    for round in 0..30 {
+        leave_expired(store, key).await;
+        let value = Bytes::from(format!("claim {round}"));
+        assert!(claimed(store, key, &value, TTL).await);
+        let entry = store.get(key).await.unwrap();
+        assert_eq!(entry.expect("it was claimed").value, value);
+        let done = store.replace(key, &value, &VALUE, SHORT).await.unwrap();
+        assert_eq!(done, Swap::Done);
+        let deadline = Instant::now() + PATIENCE;
+        while store.get(key).await.unwrap().is_some() {
+            assert!(Instant::now() < deadline);
+        }
+    }
+}
+
+async fn a_purge_goes_on_until_it_is_dropped<DB: Fresh>() {
+    let store = store::<DB>().await;
+    let purge = store.purge_every(Duration::from_millis(10));
+    leave_expired(&store, "first").await;
+    is_purged(&store).await;
+    // A failure is no end.
+    let away = "ALTER TABLE idempotence RENAME TO away";
+    let back = "ALTER TABLE away RENAME TO idempotence";
+    DB::run(store.pool(), away).await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    DB::run(store.pool(), back).await.unwrap();
+    leave_expired(&store, "second").await;
+    is_purged(&store).await;
+    drop(purge);
+    sleep(Duration::from_millis(50)).await;
+    leave_expired(&store, "third").await;
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(DB::number(store.pool(), RECORDS).await, 1);
+}
+
+async fn is_purged<DB: Fresh>(store: &SqlStore<DB>) {
+    let deadline = Instant::now() + PATIENCE;
+    while DB::number(store.pool(), RECORDS).await > 0 {
+        assert!(Instant::now() < deadline);
+        sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,113 @@
+//! Many at once, from several pools.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Entry, Swap};
+use idempotent_runtime::{SqlStore, Store, StoreError, StoreErrorKind};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use crate::databases::{Fresh, PATIENCE, TTL, VALUE, leave_expired, on_every_database};
+
+on_every_database! {
+    one_of_200_claims_wins
+    a_store_that_looks_and_then_puts_lets_several_win
+    one_of_50_takes_over_what_has_expired
+}
+
+async fn one_of_200_claims_wins<DB: Fresh>() {
+    let stores = stores::<DB>().await;
+    assert_eq!(winners(&stores, 200).await, 1);
+}
+
+async fn a_store_that_looks_and_then_puts_lets_several_win<DB: Fresh>() {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let stores = stores::<DB>().await;
+        let naive = stores.map(|store| Arc::new(LooksThenPuts(store)));
+        if winners(&naive, 200).await > 1 {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the race would find nothing");
+    }
+}
+
+async fn one_of_50_takes_over_what_has_expired<DB: Fresh>() {
+    let stores = stores::<DB>().await;
+    leave_expired(&stores[0], "key").await;
+    assert_eq!(winners(&stores, 50).await, 1);
+}
+
+/// Four on the same database, as if they were in four processes.
+async fn stores<DB: Fresh>() -> [Arc<SqlStore<DB>>; 4] {
+    let url = DB::url();
+    let store = async || Arc::new(SqlStore::connect(&url).await.unwrap());
+    [store().await, store().await, store().await, store().await]
+}
+
+/// How many of the racers are told that the key is theirs.
+async fn winners<S: Store>(stores: &[Arc<S>], racers: usize) -> usize {
+    let start = Arc::new(Barrier::new(racers));
+    let mut racing = JoinSet::new();
+    for racer in 0..racers {
+        let store = Arc::clone(&stores[racer % stores.len()]);
+        let start = Arc::clone(&start);
+        racing.spawn(async move {
+            let value = Bytes::from(format!("racer {racer}"));
+            start.wait().await;
+            claimed(&*store, "key", &value, TTL).await
+        });
+    }
+    let claimed = racing.join_all().await;
+    claimed.into_iter().filter(|claimed| *claimed).count()
+}
+
+/// Claims as a call does, which goes on while the answer is not conclusive.
+pub(crate) async fn claimed(store: &impl Store, key: &str, value: &Bytes, ttl: Duration) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match store.claim(key, value, ttl).await {
+            Ok(claim) => return claim == Claim::Claimed,
+            Err(error) => {
+                assert_eq!(error.kind(), StoreErrorKind::NotApplied, "{error:?}");
+                assert!(Instant::now() < deadline, "{error:?}");
+            }
+        }
+    }
+}
+
+/// What is usually written, and is wrong.
+#[derive(Debug)]
+struct LooksThenPuts<DB: Fresh>(Arc<SqlStore<DB>>);
+
+#[async_trait]
+impl<DB: Fresh> Store for LooksThenPuts<DB> {
+    async fn claim(&self, key: &str, _: &Bytes, _: Duration) -> Result<Claim, StoreError> {
+        if let Some(entry) = self.0.get(key).await? {
+            return Ok(Claim::Taken(entry.value));
+        }
+        let put = DB::run(self.0.pool(), DB::PUT).await;
+        Ok(put.map_or(Claim::Taken(VALUE), |()| Claim::Claimed))
+    }
+
+    async fn replace(
+        &self,
+        _: &str,
+        _: &Bytes,
+        _: &Bytes,
+        _: Duration,
+    ) -> Result<Swap, StoreError> {
+        Ok(Swap::Absent)
+    }
+
+    async fn remove(&self, _: &str, _: &Bytes) -> Result<Swap, StoreError> {
+        Ok(Swap::Absent)
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+}
