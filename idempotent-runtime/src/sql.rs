@@ -3,15 +3,28 @@
 //! A lock says "not at once"; only the database can say "never twice", because it commits the row that says so
 //! together with the work.
 
+mod connection;
 mod database;
+mod duplicate;
 pub(crate) mod failure;
+mod insert;
 pub(crate) mod lent;
+mod row;
 pub(crate) mod schema;
+mod statement;
+mod syntax;
 pub(crate) mod time;
+mod transition;
+mod version;
 
 /// The client that this is made for: name its types through this, and their versions agree.
 pub use ::sqlx;
 
+pub use self::connection::AsConnection;
 pub use self::database::Database;
+pub use self::duplicate::duplicate_of;
 pub use self::failure::is_retryable;
+pub use self::insert::{Insertion, insert_once};
 pub use self::schema::{migrate, schema};
+pub use self::transition::{Transition, TransitionUpdate, transition};
+pub use self::version::{Versioned, VersionedUpdate, versioned_update};

@@ -5,6 +5,7 @@ use std::future::Future;
 use sqlx::{AssertSqlSafe, Executor, QueryBuilder};
 
 use super::schema::Schema;
+use super::syntax::Syntax;
 use crate::store::sql::Dialect;
 
 /// A database that this crate knows: `Postgres`, `MySql` (MariaDB, too) or `Sqlite`.
@@ -12,7 +13,7 @@ pub trait Database: sqlx::Database + Sealed {}
 
 /// What the parts of this module need of a database. The futures are written out per database, because sqlx's
 /// bounds for all of them at once do not hold behind a reference.
-pub trait Sealed: Schema + Dialect {
+pub trait Sealed: Schema + Dialect + Syntax {
     /// Runs a statement; how many rows it touched (`MySql`: matched). One round trip.
     fn execute(
         connection: &mut Self::Connection,

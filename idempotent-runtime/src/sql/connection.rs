@@ -1,0 +1,62 @@
+//! What statements run on: a transaction of the caller's, or a connection of its own.
+
+use sqlx::Transaction;
+use sqlx::pool::PoolConnection;
+
+use super::database::Database;
+
+/// A transaction, or a connection: of a pool or not. A `&mut` to one is one, too.
+///
+/// So `tx`, `&mut tx` and `&mut *tx` are all good, whatever `tx` is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a transaction of sqlx nor a connection",
+    note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
+)]
+pub trait AsConnection: Send {
+    /// The database that it leads to.
+    type Database: Database;
+
+    /// The connection that statements are sent on.
+    fn as_connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection;
+}
+
+impl<DB: Database> AsConnection for Transaction<'_, DB> {
+    type Database = DB;
+
+    fn as_connection(&mut self) -> &mut DB::Connection {
+        self
+    }
+}
+
+impl<DB: Database> AsConnection for PoolConnection<DB> {
+    type Database = DB;
+
+    fn as_connection(&mut self) -> &mut DB::Connection {
+        self
+    }
+}
+
+impl<C: AsConnection> AsConnection for &mut C {
+    type Database = C::Database;
+
+    fn as_connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection {
+        C::as_connection(self)
+    }
+}
+
+macro_rules! as_connection {
+    ($feature:literal, $database:ty, $connection:ty) => {
+        #[cfg(feature = $feature)]
+        impl AsConnection for $connection {
+            type Database = $database;
+
+            fn as_connection(&mut self) -> &mut $connection {
+                self
+            }
+        }
+    };
+}
+
+as_connection!("postgres", sqlx::Postgres, sqlx::PgConnection);
+as_connection!("mysql", sqlx::MySql, sqlx::MySqlConnection);
+as_connection!("sqlite", sqlx::Sqlite, sqlx::SqliteConnection);

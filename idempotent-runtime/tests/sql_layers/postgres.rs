@@ -1,0 +1,176 @@
+//! On PostgreSQL.
+
+#[path = "inserts.rs"]
+mod inserts;
+#[path = "names.rs"]
+mod names;
+#[path = "tables.rs"]
+mod tables;
+#[path = "transitions.rs"]
+mod transitions;
+#[path = "versions.rs"]
+mod versions;
+
+use idempotent_runtime::sql::{self, Insertion, Transition};
+use idempotent_runtime::testkit::PostgresServer;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, Connection, Error, PgPool};
+
+use self::tables::{TAKE, coupons, orders, pay, put, run, status, take};
+use crate::PATIENCE;
+use crate::status::Status;
+
+type Db = sqlx::Postgres;
+
+/// How the constraints of `user_coupon` are called.
+const PRIMARY: &str = "user_coupon_pkey";
+const UNIQUE: &str = "uk_user_coupon";
+const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
+/// What a test quotes names with.
+const QUOTE: &str = "\"";
+
+struct Fresh {
+    pool: PgPool,
+}
+
+async fn fresh() -> Fresh {
+    let url = PostgresServer::shared().unwrap().database().unwrap();
+    let options = PgPoolOptions::new()
+        .max_connections(60)
+        .acquire_timeout(PATIENCE);
+    let pool = options.connect(&url).await.unwrap();
+    Fresh { pool }
+}
+
+/// Where tables are.
+async fn schema(_: &Fresh) -> String {
+    "public".to_owned()
+}
+
+/// A statement with `?`, as this database has it.
+fn text(statement: &str) -> AssertSqlSafe<String> {
+    let mut text = statement.to_owned();
+    for number in 1.. {
+        let Some(place) = text.find('?') else { break };
+        text.replace_range(place..=place, &format!("${number}"));
+    }
+    AssertSqlSafe(text)
+}
+
+/// Waits until so many statements wait for a lock.
+async fn waiting(fresh: &Fresh, statements: i64) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    crate::until("statements wait for a lock", async || {
+        let count = sqlx::query_scalar::<_, i64>(waiting);
+        count.fetch_one(&fresh.pool).await.unwrap() >= statements
+    })
+    .await;
+}
+
+fn code(error: &Error) -> String {
+    error.as_database_error().unwrap().code().unwrap().into()
+}
+
+/// Somebody moved the row after the snapshot: only a transaction that begins anew can tell.
+#[tokio::test]
+async fn what_a_snapshot_hides_is_an_error_that_says_try_again() {
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        for (before, after) in [
+            (Status::Paying, Status::Paid),
+            (Status::Paid, Status::Refunded),
+            (Status::Created, Status::Paying),
+        ] {
+            let fresh = orders([before]).await;
+            let mut connection = fresh.pool.acquire().await.unwrap();
+            let begin = AssertSqlSafe(format!("BEGIN ISOLATION LEVEL {level}"));
+            let mut tx = connection.begin_with(begin).await.unwrap();
+            assert_eq!(status(&mut *tx).await, before);
+            put(&fresh.pool, after).await;
+
+            let error = pay().run(&mut tx).await.unwrap_err();
+            assert_eq!(code(&error), "40001", "{before:?} {after:?}");
+            assert!(sql::is_retryable(&error));
+            tx.rollback().await.unwrap();
+        }
+    }
+}
+
+/// PostgreSQL passes over a row that does not fit, and so does not wait for whoever makes it fit.
+#[tokio::test]
+async fn a_row_that_comes_back_between_update_and_read_is_moved_after_all() {
+    let fresh = orders([Status::Created]).await;
+    let mut other = fresh.pool.begin().await.unwrap();
+    put(&mut *other, Status::Paying).await;
+
+    let pool = fresh.pool.clone();
+    let late = tokio::spawn(async move {
+        let mut tx = pool.begin().await.unwrap();
+        let transition = pay().run(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+        transition
+    });
+    waiting(&fresh, 1).await;
+    other.commit().await.unwrap();
+    assert_eq!(late.await.unwrap(), Transition::Applied);
+    assert_eq!(status(&fresh.pool).await, Status::Paid);
+}
+
+/// Whoever asks about an order must not keep others from adding to it.
+#[tokio::test]
+async fn rows_that_point_to_the_row_can_still_be_inserted() {
+    let fresh = orders([Status::Refunded]).await;
+    let lines = "CREATE TABLE lines (order_id BIGINT REFERENCES orders)";
+    run(&fresh.pool, lines).await;
+    let mut tx = fresh.pool.begin().await.unwrap();
+    let actual = Status::Refunded;
+    let transition = pay().run(&mut tx).await.unwrap();
+    assert_eq!(transition, Transition::Illegal { actual });
+
+    let mut other = fresh.pool.acquire().await.unwrap();
+    run(&mut *other, "SET lock_timeout = '5s'").await;
+    run(&mut *other, "INSERT INTO lines VALUES (1)").await;
+}
+
+/// It is lost, and a duplicate would be told as if the rest of it could still be committed.
+#[tokio::test]
+async fn a_violation_in_a_transaction_begun_by_hand_stays_an_error() {
+    let fresh = coupons().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    assert!(take(&mut *connection, 1, 1, "1").await.unwrap());
+    run(&mut *connection, "BEGIN").await;
+    let error = take(&mut *connection, 2, 1, "2").await.unwrap_err();
+    assert!(sql::duplicate_of(&error, UNIQUE), "{error}");
+    run(&mut *connection, "ROLLBACK").await;
+    assert!(!take(&mut *connection, 2, 1, "2").await.unwrap());
+}
+
+#[tokio::test]
+async fn savepoints_of_the_caller_stay_and_ours_are_gone() {
+    let fresh = coupons().await;
+    let mut tx = fresh.pool.begin().await.unwrap();
+    let mut inner = tx.begin().await.unwrap();
+    assert!(take(&mut *inner, 1, 1, "1").await.unwrap());
+    assert!(!take(&mut *inner, 2, 1, "2").await.unwrap());
+    inner.rollback().await.unwrap();
+    assert!(take(&mut *tx, 1, 1, "1").await.unwrap());
+    let release = sqlx::query("RELEASE SAVEPOINT idempotence");
+    let error = release.execute(&mut *tx).await.unwrap_err();
+    assert_eq!(code(&error), "3B001");
+}
+
+#[tokio::test]
+async fn an_index_of_expressions_and_some_rows_is_a_constraint_too() {
+    let fresh = coupons().await;
+    let index = "CREATE UNIQUE INDEX uk_lower ON user_coupon (lower(phone)) WHERE user_id < 5";
+    run(&fresh.pool, index).await;
+    let mut tx = fresh.pool.begin().await.unwrap();
+    assert!(take(&mut tx, 1, 1, "a").await.unwrap());
+    let insert = sqlx::query(text(TAKE)).bind(2_i64).bind(2_i64).bind(7_i64);
+    let insertion = sql::insert_once(&mut tx, "uk_lower", insert.bind("A")).await;
+    assert!(
+        matches!(insertion, Ok(Insertion::AlreadyThere)),
+        "{insertion:?}"
+    );
+    assert!(take(&mut tx, 6, 6, "A").await.unwrap());
+}

@@ -1,0 +1,135 @@
+//! On SQLite.
+
+#[path = "inserts.rs"]
+mod inserts;
+#[path = "names.rs"]
+mod names;
+#[path = "tables.rs"]
+mod tables;
+#[path = "transitions.rs"]
+mod transitions;
+#[path = "versions.rs"]
+mod versions;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, process};
+
+use idempotent_runtime::sql::{self, Insertion, Transition};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, SqlitePool};
+
+use self::tables::{TAKE, coupons, orders, pay, put, run, status, take};
+use crate::PATIENCE;
+use crate::status::Status;
+
+type Db = sqlx::Sqlite;
+
+/// How the constraints of `user_coupon` are called.
+const PRIMARY: &str = "user_coupon.id";
+const UNIQUE: &str = "uk_user_coupon";
+const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
+/// What a test quotes names with.
+const QUOTE: &str = "\"";
+
+struct Fresh {
+    pool: SqlitePool,
+    folder: PathBuf,
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+async fn fresh() -> Fresh {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = format!("idempotence-layers-{}-{count}", process::id());
+    let folder = env::temp_dir().join(folder);
+    fs::create_dir(&folder).unwrap();
+    let file = SqliteConnectOptions::new()
+        .filename(folder.join("it.db"))
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .busy_timeout(PATIENCE);
+    let options = SqlitePoolOptions::new()
+        .max_connections(60)
+        .acquire_timeout(PATIENCE);
+    let pool = options.connect_with(file).await.unwrap();
+    Fresh { pool, folder }
+}
+
+/// Where tables are.
+async fn schema(_: &Fresh) -> String {
+    "main".to_owned()
+}
+
+/// A statement with `?`, as this database has it.
+fn text(statement: &str) -> AssertSqlSafe<String> {
+    AssertSqlSafe(statement.to_owned())
+}
+
+/// Nobody can tell who waits: whether they do makes no difference to what a test says here.
+async fn waiting(_: &Fresh, _: i64) {
+    tokio::task::yield_now().await;
+}
+
+/// A reader that would write after somebody else did has to begin anew.
+#[tokio::test]
+async fn what_a_snapshot_hides_is_an_error_that_says_try_again() {
+    let actual = Status::Refunded;
+    for (before, after, expected) in [
+        (Status::Paying, Status::Paid, Transition::AlreadyThere),
+        (
+            Status::Paid,
+            Status::Refunded,
+            Transition::Illegal { actual },
+        ),
+    ] {
+        let fresh = orders([before]).await;
+        let mut tx = fresh.pool.begin().await.unwrap();
+        assert_eq!(status(&mut *tx).await, before);
+        put(&fresh.pool, after).await;
+        let error = pay().run(&mut tx).await.unwrap_err();
+        assert!(sql::is_retryable(&error), "{error}");
+        tx.rollback().await.unwrap();
+        let transition = pay().run(&mut fresh.pool.begin().await.unwrap()).await;
+        assert_eq!(transition.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_constraint_is_called_by_its_columns_or_by_its_index() {
+    let fresh = coupons().await;
+    run(
+        &fresh.pool,
+        "CREATE UNIQUE INDEX uk_lower ON user_coupon (coupon_id, lower(phone))",
+    )
+    .await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    assert!(take(&mut connection, 1, 1, "a").await.unwrap());
+    let mut again = async |constraint, phone| {
+        let user = if phone == "b" { 1_i64 } else { 2 };
+        let insert = sqlx::query(text(TAKE)).bind(2_i64).bind(user).bind(7_i64);
+        sql::insert_once(&mut connection, constraint, insert.bind(phone)).await
+    };
+    let columns = "user_coupon.user_id, user_coupon.coupon_id";
+    for (constraint, phone, duplicate) in [
+        (columns, "b", true),
+        ("uk_user_coupon", "b", true),
+        ("uk_phone", "b", false),
+        ("uk_lower", "A", true),
+        ("uk_other", "A", false),
+        ("uk_lower", "b", false),
+        ("no such index", "b", false),
+        ("' OR 1 = 1 --", "b", false),
+    ] {
+        let insertion = again(constraint, phone).await;
+        let found = matches!(insertion, Ok(Insertion::AlreadyThere));
+        assert_eq!(found, duplicate, "{constraint}: {insertion:?}");
+        assert_eq!(insertion.is_err(), !duplicate, "{constraint}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Updates of what was read, and of nothing newer.
+
+use std::sync::Arc;
+
+use idempotent_runtime::sql::{self, Versioned, VersionedUpdate};
+use sqlx::Error;
+use tokio::sync::Barrier;
+
+use super::Db;
+use super::tables::{goods, stock};
+
+const RACERS: usize = 20;
+
+/// One of good 2 is sold by somebody who read this version.
+fn sell(version: i64) -> VersionedUpdate<'static, Db> {
+    sql::versioned_update("goods")
+        .id("good_id", 2)
+        .version("version", version)
+        .add("count", -1)
+}
+
+#[tokio::test]
+async fn an_update_that_is_sent_again_is_applied_once() {
+    let fresh = goods().await;
+    let mut tx = fresh.pool.begin().await.unwrap();
+    let first = sell(1).run(&mut tx).await.unwrap();
+    assert_eq!(first, Versioned::Applied { version: 2 });
+    let again = sell(1).run(&mut tx).await.unwrap();
+    assert_eq!(again, Versioned::Conflict { current: 2 });
+    tx.commit().await.unwrap();
+    assert_eq!(stock(&fresh).await, (9, 2));
+}
+
+/// The mistake that the documentation tells of.
+#[tokio::test]
+async fn an_update_that_is_sent_again_with_a_new_version_is_applied_twice() {
+    let fresh = goods().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    for version in [1, 2] {
+        let update = sell(version).run(&mut connection).await.unwrap();
+        let version = version + 1;
+        assert_eq!(update, Versioned::Applied { version });
+    }
+    assert_eq!(stock(&fresh).await, (8, 3));
+}
+
+#[tokio::test]
+async fn a_column_may_be_set_and_a_row_be_missing() {
+    let fresh = goods().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let set = |good: i32| {
+        let update = sql::versioned_update("goods").id("good_id", good);
+        update.version("version", 1).set("count", 5)
+    };
+    let applied = set(2).run(&mut connection).await.unwrap();
+    assert_eq!(applied, Versioned::Applied { version: 2 });
+    assert_eq!(stock(&fresh).await, (5, 2));
+    let missing = set(3).run(&mut connection).await.unwrap();
+    assert_eq!(missing, Versioned::NotFound);
+}
+
+#[tokio::test]
+async fn what_the_table_forbids_stays_an_error_and_changes_nothing() {
+    let fresh = goods().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let all = sql::versioned_update("goods").id("good_id", 2);
+    let all = all.version("version", 1).add("count", -11);
+    let error = all.run(&mut connection).await.unwrap_err();
+    let error = error.as_database_error().unwrap();
+    assert!(error.is_check_violation(), "{error}");
+    assert_eq!(stock(&fresh).await, (10, 1));
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let fresh = goods().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    for refused in [
+        sell(i64::MAX),
+        sell(1).set("version", 7),
+        sell(1).set("count", 7),
+        sql::versioned_update("goods")
+            .id("good_id", 2)
+            .set("count", 7),
+        sql::versioned_update("goods")
+            .version("version", 1)
+            .set("count", 7),
+    ] {
+        let error = refused.run(&mut connection).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    }
+    assert_eq!(stock(&fresh).await, (10, 1));
+}
+
+#[tokio::test]
+async fn of_many_that_read_one_version_one_is_applied() {
+    let fresh = goods().await;
+    let barrier = Arc::new(Barrier::new(RACERS));
+    let race = (0..RACERS).map(|_| {
+        let (pool, barrier) = (fresh.pool.clone(), barrier.clone());
+        tokio::spawn(async move {
+            let mut tx = pool.begin().await.unwrap();
+            barrier.wait().await;
+            let update = sell(1).run(&mut tx).await.unwrap();
+            tx.commit().await.unwrap();
+            update
+        })
+    });
+    let mut applied = 0;
+    for racer in race.collect::<Vec<_>>() {
+        match racer.await.unwrap() {
+            Versioned::Applied { version: 2 } => applied += 1,
+            other => assert_eq!(other, Versioned::Conflict { current: 2 }),
+        }
+    }
+    assert_eq!(applied, 1);
+    assert_eq!(stock(&fresh).await, (9, 2));
+}
