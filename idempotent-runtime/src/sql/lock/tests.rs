@@ -1,0 +1,84 @@
+//! Statements whose replies were lost, so that they are sent twice.
+#![allow(clippy::unwrap_used)]
+
+use sqlx::mysql::MySqlPoolOptions;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::sqlite::SqlitePoolOptions;
+
+use super::*;
+use crate::testkit::{MariaDbServer, PostgresServer};
+
+const OWNER: Owner = [7; 16];
+const LONG: Duration = Duration::from_mins(10);
+const SHORT: Duration = Duration::from_millis(100);
+
+async fn a_statement_that_is_sent_twice_counts_once<DB: Database>(pool: Pool<DB>) {
+    let lock = Lock::new(pool.clone());
+    let name = "sent twice";
+    let first = lock.take_as(name, OWNER, LONG).await.unwrap().unwrap();
+    let second = lock.take_as(name, OWNER, SHORT).await.unwrap().unwrap();
+    assert_eq!((first.fence(), second.fence()), (1, 1));
+    tokio::time::sleep_until(second.deadline() + SHORT).await;
+    assert!(
+        lock.take(name, LONG).await.unwrap().is_none(),
+        "the first lease was cut short"
+    );
+
+    let mut connection = pool.acquire().await.unwrap();
+    for _ in 0..2 {
+        assert!(
+            DB::release_lock(&mut connection, name, &OWNER)
+                .await
+                .unwrap()
+        );
+        assert!(
+            !DB::renew_lock(&mut connection, name, &OWNER, 1_000_000)
+                .await
+                .unwrap()
+        );
+    }
+    drop(connection);
+    assert_eq!(lock.take(name, LONG).await.unwrap().unwrap().fence(), 2);
+}
+
+async fn a_statement_that_comes_too_late_changes_nothing<DB: Database>(pool: Pool<DB>) {
+    let lock = Lock::new(pool);
+    let name = "too late";
+    let _old = lock.take_as(name, OWNER, SHORT).await.unwrap().unwrap();
+    let mut new = loop {
+        if let Some(new) = lock.take(name, LONG).await.unwrap() {
+            break new;
+        }
+    };
+    assert!(lock.take_as(name, OWNER, LONG).await.unwrap().is_none());
+    assert!(new.renew(LONG).await.unwrap());
+    assert!(new.release().await.unwrap());
+    assert_eq!(lock.take(name, LONG).await.unwrap().unwrap().fence(), 3);
+}
+
+#[tokio::test]
+async fn postgres() {
+    let url = PostgresServer::shared().unwrap().database().unwrap();
+    let pool = PgPoolOptions::new().connect(&url).await.unwrap();
+    crate::sql::migrate(&pool).await.unwrap();
+    a_statement_that_is_sent_twice_counts_once(pool.clone()).await;
+    a_statement_that_comes_too_late_changes_nothing(pool).await;
+}
+
+#[tokio::test]
+async fn mariadb() {
+    let url = MariaDbServer::shared().unwrap().database().unwrap();
+    let pool = MySqlPoolOptions::new().connect(&url).await.unwrap();
+    crate::sql::migrate(&pool).await.unwrap();
+    a_statement_that_is_sent_twice_counts_once(pool.clone()).await;
+    a_statement_that_comes_too_late_changes_nothing(pool).await;
+}
+
+#[tokio::test]
+async fn sqlite() {
+    let pool = SqlitePoolOptions::new().max_connections(1);
+    let pool = pool.connect("sqlite::memory:").await.unwrap();
+    crate::sql::migrate(&pool).await.unwrap();
+    a_statement_that_is_sent_twice_counts_once(pool.clone()).await;
+    a_statement_that_comes_too_late_changes_nothing(pool).await;
+}

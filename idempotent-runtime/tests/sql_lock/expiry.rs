@@ -1,0 +1,133 @@
+//! A lease that ends, and one that is renewed.
+
+use std::time::Duration;
+
+use idempotent_runtime::sql::{Held, Lock};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::databases::{Fresh, Subject};
+
+const SHORT: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_mins(10);
+
+crate::on_all_databases!(
+    a_held_lock_is_refused_until_it_is_released,
+    an_expired_lock_is_taken_over_and_its_old_holder_changes_nothing,
+    an_expired_lock_cannot_be_renewed,
+    a_renewed_lock_outlives_its_first_lease,
+    a_renewal_never_shortens_a_lease,
+    the_lease_is_counted_from_before_the_send,
+    futures_of_locks_can_be_spawned,
+);
+
+async fn a_held_lock_is_refused_until_it_is_released<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
+    assert!(lock.take("trade:42", LONG).await.unwrap().is_none());
+    let _other = lock.take("trade:43", LONG).await.unwrap().unwrap();
+
+    assert!(held.release().await.unwrap());
+    let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
+    drop(held);
+    assert!(
+        lock.take("trade:42", LONG).await.unwrap().is_none(),
+        "a drop releases nothing"
+    );
+}
+
+async fn an_expired_lock_is_taken_over_and_its_old_holder_changes_nothing<DB: Subject>(
+    fresh: Fresh<DB>,
+) {
+    let lock = fresh.lock();
+    let mut old = lock.take("trade:42", SHORT).await.unwrap().unwrap();
+    let deadline = old.deadline();
+    let mut new = taken_over(&lock, "trade:42").await;
+    assert!(
+        Instant::now() >= deadline,
+        "it was taken over before the lease ended"
+    );
+    assert_eq!(old.remaining(), Duration::ZERO);
+    assert!(new.fence() > old.fence());
+
+    assert!(!old.renew(LONG).await.unwrap());
+    assert_eq!(old.remaining(), Duration::ZERO);
+    assert!(!old.release().await.unwrap());
+    assert!(lock.take("trade:42", LONG).await.unwrap().is_none());
+    assert!(new.renew(LONG).await.unwrap());
+    assert!(new.release().await.unwrap());
+}
+
+async fn an_expired_lock_cannot_be_renewed<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let mut held = lock.take("trade:42", SHORT).await.unwrap().unwrap();
+    // The statement that took it came later than the holder counts from.
+    sleep_until(Instant::now() + SHORT).await;
+    assert!(!held.renew(LONG).await.unwrap());
+    assert!(held.release().await.unwrap(), "nobody else had it");
+}
+
+async fn a_renewed_lock_outlives_its_first_lease<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let mut held = long_enough(&lock, "trade:42").await;
+    sleep_until(held.1 + SHORT).await;
+    assert!(lock.take("trade:42", LONG).await.unwrap().is_none());
+    assert!(held.0.remaining() > LONG / 2);
+    assert!(held.0.renew(LONG).await.unwrap());
+}
+
+async fn a_renewal_never_shortens_a_lease<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let mut held = lock.take("trade:42", LONG).await.unwrap().unwrap();
+    let deadline = held.deadline();
+    assert!(held.renew(SHORT).await.unwrap());
+    assert_eq!(held.deadline(), deadline);
+    sleep_until(Instant::now() + SHORT).await;
+    assert!(lock.take("trade:42", LONG).await.unwrap().is_none());
+}
+
+async fn the_lease_is_counted_from_before_the_send<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let before = Instant::now();
+    let mut held = lock.take("trade:42", LONG).await.unwrap().unwrap();
+    let after = Instant::now();
+    assert!(held.deadline() >= before + LONG && held.deadline() <= after + LONG);
+
+    assert!(held.renew(2 * LONG).await.unwrap());
+    assert!(held.deadline() >= after + 2 * LONG);
+    assert!(held.deadline() <= Instant::now() + 2 * LONG);
+}
+
+async fn futures_of_locks_can_be_spawned<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let renewed = tokio::spawn(async move {
+        let mut held = lock.take("trade:42", LONG).await?.unwrap();
+        let renewed = held.renew(LONG).await?;
+        Ok::<_, idempotent_runtime::sql::sqlx::Error>(renewed && held.release().await?)
+    });
+    assert!(renewed.await.unwrap().unwrap());
+}
+
+/// A lock that was taken for a short time and renewed before that was over, and when it was taken.
+async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (Held<DB>, Instant) {
+    // On a machine that stood still for so long, the lease is over before it can be renewed.
+    for _ in 0..100 {
+        if let Some(mut held) = lock.take(name, SHORT).await.unwrap()
+            && held.renew(LONG).await.unwrap()
+        {
+            return (held, Instant::now());
+        }
+    }
+    panic!("the machine is too slow");
+}
+
+/// The lock, once its lease is over.
+async fn taken_over<DB: Subject>(lock: &Lock<DB>, name: &str) -> Held<DB> {
+    let taking = async {
+        loop {
+            if let Some(held) = lock.take(name, LONG).await.unwrap() {
+                break held;
+            }
+        }
+    };
+    timeout(Duration::from_mins(1), taking).await.unwrap()
+}

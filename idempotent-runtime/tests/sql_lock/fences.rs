@@ -1,0 +1,109 @@
+//! The number of a holder is larger than that of all before it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::databases::{Fresh, Subject};
+
+const LONG: Duration = Duration::from_mins(10);
+
+crate::on_all_databases!(
+    the_fence_grows_over_a_thousand_holders,
+    the_fence_grows_when_leases_end,
+    a_late_holder_loses_by_its_fence,
+    each_name_has_fences_of_its_own,
+);
+
+/// Four take turns. Each notes its fence while it holds the lock, so they stand in the order of the holders.
+async fn the_fence_grows_over_a_thousand_holders<DB: Subject>(fresh: Fresh<DB>) {
+    const HOLDERS: usize = 1000;
+    let fences = Arc::new(Mutex::new(Vec::new()));
+    let mut takers = JoinSet::new();
+    for _ in 0..4 {
+        let (lock, fences) = (fresh.lock(), Arc::clone(&fences));
+        takers.spawn(async move {
+            while fences.lock().unwrap().len() < HOLDERS {
+                if let Some(held) = lock.take("trade:42", LONG).await.unwrap() {
+                    fences.lock().unwrap().push(held.fence());
+                    assert!(held.release().await.unwrap());
+                }
+            }
+        });
+    }
+    takers.join_all().await;
+    let fences = fences.lock().unwrap();
+    let expected: Vec<i64> = (1..).take(fences.len()).collect();
+    assert_eq!(*fences, expected);
+}
+
+/// Nobody releases: each holder's lease ends.
+async fn the_fence_grows_when_leases_end<DB: Subject>(fresh: Fresh<DB>) {
+    let lease = Duration::from_millis(20);
+    let enough = Instant::now() + Duration::from_secs(2);
+    let mut takers = JoinSet::new();
+    for _ in 0..4 {
+        let lock = fresh.lock();
+        takers.spawn(async move {
+            let mut fences = Vec::new();
+            while Instant::now() < enough {
+                if let Some(held) = lock.take("trade:42", lease).await.unwrap() {
+                    fences.push(held.fence());
+                }
+            }
+            fences
+        });
+    }
+    let takers = takers.join_all().await;
+    for fences in &takers {
+        assert!(
+            fences.is_sorted_by(|earlier, later| earlier < later),
+            "{fences:?}"
+        );
+    }
+    let mut fences = takers.concat();
+    let holders = fences.len();
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(fences.len(), holders, "two holders with one fence");
+    assert!(holders > 1);
+}
+
+async fn a_late_holder_loses_by_its_fence<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let late = lock
+        .take("trade:42", Duration::from_millis(50))
+        .await
+        .unwrap()
+        .unwrap();
+    let taking = async {
+        loop {
+            if let Some(held) = lock.take("trade:42", LONG).await.unwrap() {
+                break held;
+            }
+        }
+    };
+    let holder = timeout(Duration::from_mins(1), taking).await.unwrap();
+
+    let table = "CREATE TABLE trade (id int NOT NULL, fence bigint NOT NULL)";
+    DB::run_raw(&fresh.pool, table).await.unwrap();
+    DB::run_raw(&fresh.pool, "INSERT INTO trade VALUES (42, 0)")
+        .await
+        .unwrap();
+    let written = async |fence| DB::write_with_fence(&fresh.pool, fence).await;
+    assert_eq!(written(holder.fence()).await, 1);
+    assert_eq!(written(late.fence()).await, 0);
+}
+
+async fn each_name_has_fences_of_its_own<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    for fence in 1..=3 {
+        let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
+        assert_eq!(held.fence(), fence);
+        held.release().await.unwrap();
+    }
+    let held = lock.take("trade:43", LONG).await.unwrap().unwrap();
+    assert_eq!(held.fence(), 1);
+}

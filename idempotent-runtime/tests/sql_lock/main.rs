@@ -1,0 +1,43 @@
+#![cfg(all(
+    unix,
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite",
+    feature = "testkit"
+))]
+#![allow(clippy::unwrap_used)]
+
+//! The lock in a table, on all three databases.
+
+mod broken;
+mod commits;
+mod databases;
+mod expiry;
+mod fences;
+mod killed;
+mod names;
+mod races;
+mod sessions;
+
+/// A test on each database, on a fresh one.
+macro_rules! on_all_databases {
+    ($($test:ident),+ $(,)?) => {
+        crate::on_all_databases!(@ postgres, sqlx::Postgres, $($test),+);
+        crate::on_all_databases!(@ mariadb, sqlx::MySql, $($test),+);
+        crate::on_all_databases!(@ sqlite, sqlx::Sqlite, $($test),+);
+    };
+    (@ $name:ident, $database:ty, $($test:ident),+) => {
+        mod $name {
+            use idempotent_runtime::sql::sqlx;
+
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    super::$test(crate::databases::Fresh::<$database>::new().await).await;
+                }
+            )+
+        }
+    };
+}
+
+pub(crate) use on_all_databases;

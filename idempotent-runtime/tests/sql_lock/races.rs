@@ -1,0 +1,70 @@
+//! Many takers at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use crate::databases::{Fresh, Subject};
+
+const TAKERS: usize = 50;
+const LONG: Duration = Duration::from_mins(10);
+
+crate::on_all_databases!(
+    one_of_fifty_takers_gets_a_new_lock,
+    one_of_fifty_takers_gets_a_free_lock,
+    a_lock_table_without_its_unique_key_admits_several,
+);
+
+async fn one_of_fifty_takers_gets_a_new_lock<DB: Subject>(fresh: Fresh<DB>) {
+    for round in 0..5 {
+        let lock = fresh.lock();
+        let name = format!("trade:{round}");
+        let holders = at_once(async move || lock.take(&name, LONG).await.unwrap()).await;
+        assert_eq!(holders.len(), 1, "in round {round}");
+    }
+}
+
+async fn one_of_fifty_takers_gets_a_free_lock<DB: Subject>(fresh: Fresh<DB>) {
+    for round in 1..=5 {
+        let lock = fresh.lock();
+        let mut holders = at_once(async move || lock.take("trade:42", LONG).await.unwrap()).await;
+        assert_eq!(holders.len(), 1, "in round {round}");
+        let held = holders.remove(0);
+        assert_eq!(held.fence(), round);
+        assert!(held.release().await.unwrap());
+    }
+}
+
+/// The control: a row for each holder and nothing that makes the names unique, as it is often copied.
+async fn a_lock_table_without_its_unique_key_admits_several<DB: Subject>(fresh: Fresh<DB>) {
+    let table = "CREATE TABLE trade_lock (type int NOT NULL, lock_id int NOT NULL)";
+    DB::run_raw(&fresh.pool, table).await.unwrap();
+    let pool = fresh.pool.clone();
+    let holders = at_once(async move || {
+        let insert = "INSERT INTO trade_lock (type, lock_id) VALUES (1, 42)";
+        DB::run_raw(&pool, insert).await.ok()
+    })
+    .await;
+    assert!(holders.len() > 1, "the broken lock was found to be none");
+}
+
+/// Fifty that begin at once; what those have who got the lock.
+async fn at_once<T, F>(take: impl FnOnce() -> F + Clone + Send + 'static) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Option<T>> + Send + 'static,
+{
+    let barrier = Arc::new(Barrier::new(TAKERS));
+    let mut takers = JoinSet::new();
+    for _ in 0..TAKERS {
+        let barrier = Arc::clone(&barrier);
+        let take = take.clone();
+        takers.spawn(async move {
+            barrier.wait().await;
+            take().await
+        });
+    }
+    takers.join_all().await.into_iter().flatten().collect()
+}
