@@ -1,5 +1,6 @@
 // The first definition of a link counts: these lead to other pages here than on the README's own.
 //! [guarantees]: guarantees
+//! [sql]: sql
 //! [specification]: fingerprint
 //! [MIT]: https://spdx.org/licenses/MIT.html
 //! [Apache-2.0]: https://spdx.org/licenses/Apache-2.0.html
@@ -45,6 +46,7 @@ pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #[cfg_attr(
     all(feature = "mysql", feature = "postgres", feature = "sqlite"),
+    doc = include_str!("../docs/sql.md")
 )]
 #[cfg_attr(
     not(all(feature = "mysql", feature = "postgres", feature = "sqlite")),

@@ -33,3 +33,7 @@ mod method;
 #[rustfmt::skip]
 #[path = "expand/replay.expanded.rs"]
 mod replay;
+#[cfg(feature = "sqlite")]
+#[rustfmt::skip]
+#[path = "expand/tx.expanded.rs"]
+mod tx;

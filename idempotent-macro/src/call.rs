@@ -114,6 +114,9 @@ impl Expansion<'_> {
         if options.replay.is_some() {
             policy.extend(mixed!(.replay()));
         }
+        if options.tx.is_some() {
+            policy.extend(mixed!(.tx()));
+        }
         policy
     }
 }

@@ -1,7 +1,8 @@
 //! The guarded function; beside an error, the function as written.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::Type;
 
 use crate::error::Errors;
 use crate::function::Function;
@@ -54,6 +55,12 @@ pub struct Expansion<'a> {
     pub function: &'a Function,
 }
 
+/// The argument that the row of the call is written through.
+struct Transaction<'a> {
+    name: &'a Ident,
+    ty: &'a Type,
+}
+
 impl<'a> Expansion<'a> {
     fn new(options: &'a Options, function: &'a Function) -> Self {
         Self { options, function }
@@ -96,6 +103,9 @@ impl<'a> Expansion<'a> {
                 quote_spanned!(hidden(answer)=> returns.answered(error, #answer))
             }
         };
+        if let Some(tx) = self.transaction() {
+            return self.in_transaction(&tx, &returns, &call, &refused);
+        }
         let finishes = matches!(self.options.on_cancel, Some((_, OnCancel::Finish)));
         let (mutable, run) = if finishes {
             (None, self.finish())
@@ -111,6 +121,58 @@ impl<'a> Expansion<'a> {
             };
             #run
         }
+    }
+
+    // Output: let returns = returns::<R>();
+    //         let call = Call::new(<endpoint>, <policy>, None).part(&id);
+    //         let rows = rows(&mut *tx);
+    //         let mut held = match call.claim_in(rows(&mut *tx)).await { Ok(held) => held, Err(error) => return <refused> };
+    //         let outcome = {
+    //             let body = { let tx = &mut *tx; <body> };
+    //             let mut body = pin!(body);
+    //             poll_fn(|context| held.poll_body(context, body.as_mut())).await
+    //         };
+    //         returns.settle_in(held, outcome, rows(tx)).await
+    //
+    // The body has what it calls `tx` for as long as it runs; the row is written before and after it.
+    fn in_transaction(
+        &self,
+        tx: &Transaction,
+        returns: &TokenStream,
+        call: &TokenStream,
+        refused: &TokenStream,
+    ) -> TokenStream {
+        let body = self.body();
+        let Transaction { name, ty } = tx;
+        let span = hidden(ty);
+        let private = self.private(span);
+        let rows = quote_spanned!(span=> #private::rows(&mut *#name));
+        mixed! {
+            let returns = #returns;
+            let call = #call;
+            let rows = #rows;
+            let mut held = match call.claim_in(rows(&mut *#name)).await {
+                ::core::result::Result::Ok(held) => held,
+                ::core::result::Result::Err(error) => return #refused,
+            };
+            let outcome = {
+                let body = {
+                    #[allow(unused_variables)]
+                    let #name = &mut *#name;
+                    #body
+                };
+                let mut body = ::core::pin::pin!(body);
+                ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
+            };
+            returns.settle_in(held, outcome, rows(#name)).await
+        }
+    }
+
+    /// The argument of the option `tx`.
+    fn transaction(&self) -> Option<Transaction<'a>> {
+        let name = self.options.tx.as_ref()?;
+        let ty = self.function.argument(name)?;
+        Some(Transaction { name, ty })
     }
 
     // Output: replaying::<R, _, _>(returns::<R>().success(|outcome| …)).replay_err(|error| …)
@@ -205,6 +267,10 @@ impl<'a> Expansion<'a> {
                         #body
                     }
                 }
+            }
+            Future::Boxed(future) if self.options.tx.is_some() => {
+                let future = Future::shortened(future);
+                mixed!(async move { (move || -> #future #body)().await })
             }
             Future::Boxed(future) => mixed!(async move { (move || -> #future #body)().await }),
             Future::Impl => mixed!(async move { (move || #body)().await }),

@@ -5,7 +5,10 @@ use quote::{ToTokens, TokenStreamExt, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::token::Brace;
-use syn::{Attribute, FnArg, GenericParam, LitStr, Pat, Signature, Token, Visibility, braced};
+use syn::{
+    Attribute, FnArg, GenericParam, LitStr, Pat, PatIdent, Signature, Token, Type, Visibility,
+    braced,
+};
 
 use crate::error::error;
 use crate::output::Output;
@@ -95,6 +98,17 @@ impl Function {
         names
     }
 
+    /// The type of an argument that is a plain name.
+    pub fn argument(&self, name: &Ident) -> Option<&Type> {
+        self.sig.inputs.iter().find_map(|input| match input {
+            FnArg::Typed(input) => match &*input.pat {
+                Pat::Ident(pat) if pat.ident == *name && is_plain(pat) => Some(&*input.ty),
+                _ => None,
+            },
+            FnArg::Receiver(_) => None,
+        })
+    }
+
     /// Whether `name` is bound by a pattern that `#[async_trait]` has moved into the body.
     pub fn hides(&self, name: &str) -> bool {
         let hidden = |input: &FnArg| match input {
@@ -146,6 +160,20 @@ fn is_function(ahead: ParseStream) -> bool {
         }
     }
     false
+}
+
+fn is_plain(pat: &PatIdent) -> bool {
+    pat.by_ref.is_none() && pat.mutability.is_none() && pat.subpat.is_none()
+}
+
+/// Whether a type is written as `&mut T`.
+pub fn is_mutable_reference(ty: &Type) -> bool {
+    match ty {
+        Type::Group(ty) => is_mutable_reference(&ty.elem),
+        Type::Paren(ty) => is_mutable_reference(&ty.elem),
+        Type::Reference(ty) => ty.mutability.is_some(),
+        _ => false,
+    }
 }
 
 fn bind(pat: &Pat, names: &mut Vec<Ident>) {

@@ -127,7 +127,8 @@ fn root(part: &Expr) -> Option<&Ident> {
     }
 }
 
-fn unknown(
+/// That an option names an argument which is not there.
+pub fn unknown(
     option: &str,
     root: &Ident,
     name: &str,
@@ -163,6 +164,7 @@ fn unknown(
 fn without_parts(option: &str) -> &'static str {
     match option {
         "key" => "for one key shared by every call write `key = ()`",
-        _ => "leave `payload` out",
+        "payload" => "leave `payload` out",
+        _ => "take a transaction, as in `tx: &mut Transaction<'_, Postgres>`",
     }
 }

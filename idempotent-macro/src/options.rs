@@ -30,11 +30,14 @@ pub struct Options {
     pub error: Option<Expr>,
     pub on_store_error: Option<OnStoreError>,
     pub success: Option<Expr>,
+    pub tx: Option<Ident>,
     pub using: Option<Expr>,
     pub krate: Option<Path>,
+    /// The names of those that are written.
+    written: Vec<Ident>,
 }
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "key",
     "ttl",
     "release",
@@ -51,27 +54,21 @@ const NAMES: [&str; 18] = [
     "error",
     "on_store_error",
     "success",
+    "tx",
     "using",
     "crate",
 ];
 
 /// Options of a later version, and what to do until then.
-const RESERVED: [(&str, &str); 2] = [
-    (
-        "tx",
-        "write the row that makes the call unique in the function",
-    ),
-    ("token", "name the token in `key`"),
-];
+const RESERVED: [(&str, &str); 1] = [("token", "name the token in `key`")];
 
 impl Options {
     /// Reads as much as can be understood; the rest is in `errors`.
     pub fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut options = Self::default();
-        let mut seen = Vec::new();
         let list = |input: ParseStream| {
             while !input.is_empty() {
-                options.parse_one(input, &mut seen, errors)?;
+                options.parse_one(input, errors)?;
             }
             Ok(())
         };
@@ -83,23 +80,24 @@ impl Options {
         options
     }
 
-    fn parse_one(
-        &mut self,
-        input: ParseStream,
-        seen: &mut Vec<Ident>,
-        errors: &mut Errors,
-    ) -> syn::Result<()> {
+    /// Where this option is written, if it is.
+    pub fn written(&self, name: &str) -> Option<Span> {
+        let name = self.written.iter().find(|written| *written == name)?;
+        Some(name.span())
+    }
+
+    fn parse_one(&mut self, input: ParseStream, errors: &mut Errors) -> syn::Result<()> {
         let name = input.call(Ident::parse_any)?;
         let value = parse_value(&name, input);
         if value.is_err() {
             skip_value(input)?;
         }
-        if let Some(()) = errors.take(check_name(&name, seen))
+        if let Some(()) = errors.take(check_name(&name, &self.written))
             && let Some(value) = errors.take(value)
         {
             errors.take(self.set(&name, value));
         }
-        seen.push(name);
+        self.written.push(name);
         if !input.is_empty() && input.parse::<Option<Token![,]>>()?.is_none() {
             errors.push(input.error("expected `,`"));
             if !input.peek2(Token![=]) {
@@ -128,6 +126,7 @@ impl Options {
             "error" => self.error = Some(value),
             "on_store_error" => self.on_store_error = Some(OnStoreError::new(&value)?),
             "success" => self.success = Some(value),
+            "tx" => self.tx = Some(value::argument(name, &value)?),
             "using" => self.using = Some(value),
             _ => self.krate = Some(value::path(value)?),
         }

@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use syn::punctuated::Punctuated;
 use syn::token::{Paren, Underscore};
 use syn::{
-    GenericArgument, PathArguments, PathSegment, ReturnType, Signature, Type, TypeInfer,
+    GenericArgument, Lifetime, PathArguments, PathSegment, ReturnType, Signature, Type, TypeInfer,
     TypeParamBound, TypeTuple,
 };
 
@@ -25,6 +25,19 @@ pub enum Future {
     Boxed(Box<Type>),
     /// `-> impl Future<Output = R>`
     Impl,
+}
+
+impl Future {
+    // Input:  Pin<Box<dyn Future<Output = R> + Send + 'a>>, BoxFuture<'a, R>
+    // Output: Pin<Box<dyn Future<Output = R> + Send + '_>>, BoxFuture<'_, R>
+    /// The type of a boxed future that need not live for as long as its caller lends it the arguments.
+    pub fn shortened(ty: &Type) -> Type {
+        let mut ty = ty.clone();
+        if let Some(segment) = last_segment_mut(&mut ty) {
+            shorten(segment);
+        }
+        ty
+    }
 }
 
 impl Output {
@@ -155,6 +168,43 @@ fn ungrouped(ty: &Type) -> &Type {
 fn last_segment(ty: &Type) -> Option<&PathSegment> {
     match ungrouped(ty) {
         Type::Path(ty) => ty.path.segments.last(),
+        _ => None,
+    }
+}
+
+fn shorten(segment: &mut PathSegment) {
+    let PathArguments::AngleBracketed(arguments) = &mut segment.arguments else {
+        return;
+    };
+    for argument in &mut arguments.args {
+        match argument {
+            GenericArgument::Lifetime(lifetime) => *lifetime = unnamed(lifetime.span()),
+            GenericArgument::Type(Type::TraitObject(ty)) => {
+                for bound in &mut ty.bounds {
+                    if let TypeParamBound::Lifetime(lifetime) = bound {
+                        *lifetime = unnamed(lifetime.span());
+                    }
+                }
+            }
+            GenericArgument::Type(ty) if segment.ident == "Pin" => {
+                if let Some(boxed) = last_segment_mut(ty) {
+                    shorten(boxed);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn unnamed(span: Span) -> Lifetime {
+    Lifetime::new("'_", span)
+}
+
+fn last_segment_mut(ty: &mut Type) -> Option<&mut PathSegment> {
+    match ty {
+        Type::Group(ty) => last_segment_mut(&mut ty.elem),
+        Type::Paren(ty) => last_segment_mut(&mut ty.elem),
+        Type::Path(ty) => ty.path.segments.last_mut(),
         _ => None,
     }
 }

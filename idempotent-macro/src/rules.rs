@@ -1,15 +1,21 @@
 //! What does not go together: options with each other, and options with the function.
 
+use proc_macro2::Ident;
+
 use crate::duration::Time;
 use crate::error::{Errors, error};
-use crate::function::Function;
+use crate::function::{self, Function};
+use crate::key;
 use crate::options::Options;
 use crate::value::{OnCancel, Release, Renew};
 
 /// Reports what the options say against each other.
 pub fn check_options(options: &Options, errors: &mut Errors) {
     check_replay(options, errors);
-    check_lease(options, errors);
+    match &options.tx {
+        Some(_) => check_tx(options, errors),
+        None => check_lease(options, errors),
+    }
 }
 
 /// Reports what the options ask of a function that is not so.
@@ -17,7 +23,11 @@ pub fn check_function(options: &Options, function: &Function, errors: &mut Error
     for key in options.key.iter().chain(&options.payload) {
         key.check(function).for_each(|error| errors.push(error));
     }
+    if let Some(tx) = &options.tx {
+        check_transaction(tx, function, errors);
+    }
     if let Some((span, OnCancel::Finish)) = options.on_cancel
+        && options.tx.is_none()
         && let Some(argument) = function.borrowed()
     {
         let name = &function.sig.ident;
@@ -50,6 +60,54 @@ fn check_replay(options: &Options, errors: &mut Errors) {
         )),
         _ => {}
     }
+}
+
+fn check_tx(options: &Options, errors: &mut Errors) {
+    if options.release == Some(Release::Always)
+        && let Some(span) = options.written("release")
+    {
+        errors.push(error(
+            span,
+            "`release = true` does not go with `tx`, which commits the key with the work",
+            "leave `release` out, or write `release = false`",
+        ));
+    }
+    for name in ["lease", "renew", "on_cancel", "on_lease_lost"] {
+        if let Some(span) = options.written(name) {
+            errors.push(error(
+                span,
+                format_args!("`{name}` does not go with `tx`, where the transaction holds the key"),
+                format_args!("leave `{name}` out"),
+            ));
+        }
+    }
+    if let Some(span) = options.written("on_store_error") {
+        errors.push(error(
+            span,
+            "`on_store_error` does not go with `tx`, which uses no store",
+            "leave `on_store_error` out",
+        ));
+    }
+}
+
+fn check_transaction(tx: &Ident, function: &Function, errors: &mut Errors) {
+    let name = tx.to_string();
+    let names = function.names();
+    if !names.contains(&name) {
+        return errors.push(key::unknown("tx", tx, &name, function, &names));
+    }
+    let (message, help) = match function.argument(tx) {
+        Some(ty) if function::is_mutable_reference(ty) => return,
+        Some(_) => (
+            format!("`{name}` is not a `&mut`, and its transaction is the caller's to commit"),
+            format!("write `{name}: &mut Transaction<'_, Postgres>`"),
+        ),
+        None => (
+            format!("`{name}` is not a plain argument of its own"),
+            "take the transaction as one, without `mut` and patterns, as in `tx: &mut Transaction<'_, Postgres>`".to_owned(),
+        ),
+    };
+    errors.push(error(tx.span(), message, help));
 }
 
 /// The lease of a call that names none, unless its `ttl` is shorter.

@@ -75,7 +75,7 @@ fn every_mistake_of_an_attribute_is_reported_once() {
         count(quote!(
             key = "id",
             ttl = "30s",
-            tx = tx,
+            token = token,
             on_duplicate = |a, b| c
         )),
         1

@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path};
+use syn::{Expr, ExprLit, Ident, Lit, LitBool, LitStr, Path};
 
 use crate::duration::Time;
 use crate::error::{List, closest, error};
@@ -160,6 +160,23 @@ pub fn path(value: Expr) -> syn::Result<Path> {
             "write `crate = ::idempotence`, without quotes",
         )),
     }
+}
+
+/// The argument that an option names.
+pub fn argument(option: &Ident, value: &Expr) -> syn::Result<Ident> {
+    if let Expr::Path(path) = ungrouped(value)
+        && path.qself.is_none()
+        && let Some(name) = path.path.get_ident()
+    {
+        return Ok(name.clone());
+    }
+    let message = format_args!("`{option}` is the name of an argument");
+    let help = match literal(value) {
+        Some(Lit::Str(text)) => format!("write `{option} = {}`, without quotes", text.value()),
+        _ => "take the transaction as an argument, as in `tx: &mut Transaction<'_, Postgres>`"
+            .to_owned(),
+    };
+    Err(error(span(value), message, help))
 }
 
 /// Where an error about `value` belongs: at its first token, as spans cannot be joined on stable.

@@ -147,6 +147,16 @@ impl Call {
     }
 }
 
+impl Call {
+    /// The call as one that its caller's transaction holds.
+    pub(crate) fn in_tx(self) -> Result<Arc<Lease>, Error> {
+        self.0.and_then(|mut open| {
+            open.policy.tx = true;
+            open.lease()
+        })
+    }
+}
+
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

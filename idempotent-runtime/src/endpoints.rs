@@ -11,6 +11,7 @@ pub use registered::Registered;
 
 use crate::error::SetupError;
 use crate::idempotency::Idempotency;
+use crate::in_tx::DEFAULT_PATIENCE;
 use crate::policy::{OnStoreError, Policy};
 use crate::settings::{Applied, LeftOut, Origin, Overrides, Resolved, Setting};
 
@@ -81,14 +82,26 @@ impl EndpointInfo {
             value,
             origin: Origin::Attribute,
         };
+        let by_default = |value| Setting {
+            value,
+            origin: Origin::Default,
+        };
+        if attribute.tx {
+            let lowest = Overrides {
+                ttl: Some(by_attribute(attribute.ttl)),
+                wait: Some(match attribute.wait {
+                    Some(wait) => by_attribute(wait),
+                    None => by_default(DEFAULT_PATIENCE),
+                }),
+                ..Overrides::default()
+            };
+            return Self::of(name, true, overrides.over(lowest), left_out);
+        }
         let lowest = Overrides {
             ttl: Some(by_attribute(attribute.ttl)),
             lease: Some(match attribute.lease {
                 Some(lease) => by_attribute(lease),
-                None => Setting {
-                    value: policy.times().map_or(policy.ttl, |times| times.lease),
-                    origin: Origin::Default,
-                },
+                None => by_default(policy.times().map_or(policy.ttl, |times| times.lease)),
             }),
             wait: attribute.wait.map(by_attribute),
             on_store_error: Some(Setting {
@@ -121,7 +134,8 @@ impl EndpointInfo {
         self.shown.ttl.as_ref()
     }
 
-    /// How long an unfinished claim outlives a silent holder. `None`: not known before the first call.
+    /// How long an unfinished claim outlives a silent holder. `None`: not known before the first call, or there is
+    /// none, as with `tx`.
     pub fn lease(&self) -> Option<&Setting<Duration>> {
         self.shown.lease.as_ref()
     }
@@ -131,7 +145,8 @@ impl EndpointInfo {
         self.shown.wait.as_ref()
     }
 
-    /// What happens when the store is unavailable. `None`: not known before the first call.
+    /// What happens when the store is unavailable. `None`: not known before the first call, or the store is not used, as
+    /// with `tx`.
     pub fn on_store_error(&self) -> Option<&Setting<OnStoreError>> {
         self.shown.on_store_error.as_ref()
     }

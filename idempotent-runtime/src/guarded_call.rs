@@ -15,6 +15,8 @@ use crate::idempotency::Idempotency;
 use crate::outcome::{Fallible, Outcome};
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 use crate::replay::{Keep, Nothing, Replay, Storable, Values, ValuesAnd};
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+use crate::sql::AsConnection;
 
 /// A call in the making that does what the attribute does: its methods are the attribute's options.
 ///
@@ -269,6 +271,83 @@ impl<A, K> GuardedCall<A, K> {
         match finish.await {
             Ok(outcome) => outcome,
             Err(error) => refused(answers, keep, error),
+        }
+    }
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+impl<A, K> GuardedCall<A, K> {
+    /// Runs `body` if no equal call has the key, and keeps its row in the caller's transaction: what the body writes
+    /// through `tx`, the row and the result of [`replay`](Self::replay) are committed together, by the caller, or not at
+    /// all. The handle's store is not used.
+    ///
+    /// Round trips: 1, with `replay` 2. A duplicate of a call whose transaction is open waits for its end, at most for
+    /// [`wait`](Self::wait) (default: 5 s). There is no lease: what is set of one is refused.
+    ///
+    /// # Databases
+    ///
+    /// The row stands in the table `idempotence`, which [`migrate`](crate::sql::migrate) makes, under the key that a store would
+    /// have it under, for `ttl` from the claim on; with `replay` from the end of the call on. It is seen by others once it
+    /// is committed.
+    ///
+    /// | | PostgreSQL | MySQL, MariaDB | SQLite |
+    /// | --- | --- | --- | --- |
+    /// | round trips | 1, with `replay` 2 | the same | the same, without a network |
+    /// | of a duplicate | 2; 6 if it waits | 2; 3 if it waits in vain | 2 |
+    /// | a duplicate of an open call waits for | `wait`, or 5 s | the same in whole seconds; MySQL itself for `innodb_lock_wait_timeout` | `wait`, or the connection's `busy_timeout`, which is 5 s by default |
+    /// | the call is open for longer | `Error::InProgress` | `Error::InProgress` | `Error::Unavailable`: who writes is not to be seen |
+    /// | after a duplicate the transaction | goes on | goes on; it has the row locked | goes on |
+    /// | a deadlock | `Error::Unavailable`, the transaction goes on | `Error::Unavailable`, and the transaction is over: what is sent after is committed by itself | cannot be |
+    /// | a snapshot that is older than the row | `Error::Unavailable` | sees the row | `Error::Unavailable` |
+    ///
+    /// After an `Error::Unavailable` that [`is_retryable`](crate::sql::is_retryable) roll back, and run the transaction again.
+    /// Under REPEATABLE READ and SERIALIZABLE a claim on PostgreSQL takes 5 round trips, because a failure breaks the
+    /// transaction without a savepoint; under READ COMMITTED it holds an advisory lock until the transaction ends, so
+    /// one with thousands of keys needs a larger `max_locks_per_transaction`. A transaction on SQLite that will write is
+    /// best begun with `begin_with("BEGIN IMMEDIATE")`.
+    ///
+    /// A connection that is in no transaction is refused with [`Error::Misconfigured`]: its row
+    /// would be committed without the work. Only transactions that were begun by sqlx (`begin`, `begin_with`) are seen.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run). After an [`Error::Unavailable`] the transaction must be rolled back, also if the body ran;
+    /// it may be run again.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped, the row may be in the transaction: roll it back. A connection to SQLite that is dropped while it waits keeps the
+    /// `busy_timeout` of that wait, and is busy until it ends.
+    pub async fn run_in<T, R>(
+        self,
+        tx: &mut T,
+        body: impl AsyncFnOnce(&mut <T::Database as sqlx::Database>::Connection) -> R,
+    ) -> R
+    where
+        T: AsConnection,
+        A: Answers<R>,
+        K: Keep<R>,
+    {
+        let Self {
+            call,
+            has_key,
+            policy,
+            answers,
+            keep,
+        } = self;
+        let call = if has_key { call } else { call.without_key() };
+        let mut held = match call.with(policy).claim_in(tx).await {
+            Ok(held) => held,
+            Err(error) => return refused(answers, keep, error),
+        };
+        let outcome = {
+            let mut body = pin!(body(tx.as_connection()));
+            poll_fn(|context| held.poll_body(context, body.as_mut())).await
+        };
+        let success = answers.is_success(&outcome);
+        match held.settle_with(keep, &outcome, success, tx).await {
+            Ok(()) => outcome,
+            Err(error) => answers.refused(error),
         }
     }
 }

@@ -32,8 +32,8 @@ pub struct Held {
 /// How a body ended.
 #[derive(Debug)]
 pub struct End {
-    success: bool,
-    kept: Kept,
+    pub(crate) success: bool,
+    pub(crate) kept: Kept,
 }
 
 impl End {

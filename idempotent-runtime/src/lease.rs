@@ -87,13 +87,18 @@ impl Lease {
         made: Option<Instant>,
     ) -> Arc<Self> {
         let owner = Owner::random();
-        let payload = flight.payload.as_ref();
+        let (payload, now) = (flight.payload.as_ref(), world::time_of_day());
+        let record = if policy.is_done_at_once() {
+            record::done(owner, payload, now, times.ttl, &Kept::Nothing)
+        } else {
+            record::running(owner, payload, now, times.expiry)
+        };
         Arc::new(Self {
             idempotency,
             site,
             span,
             made,
-            record: record::running(owner, payload, world::time_of_day(), times.expiry),
+            record,
             flight,
             policy,
             times,
@@ -355,9 +360,13 @@ impl Lease {
     }
 
     fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
+        Ending::Complete(self.done(lasts, kept))
+    }
+
+    /// The record of the call once it is done, which stands for as long as it `lasts`.
+    pub(crate) fn done(&self, lasts: Duration, kept: &Kept) -> Bytes {
         let payload = self.flight.payload.as_ref();
-        let now = world::time_of_day();
-        Ending::Complete(record::done(self.owner, payload, now, lasts, kept))
+        record::done(self.owner, payload, world::time_of_day(), lasts, kept)
     }
 
     /// How long the record of a call that is done stands from now on.

@@ -27,6 +27,7 @@ mod flight;
 mod guarded_call;
 mod held;
 mod idempotency;
+mod in_tx;
 mod lease;
 mod observe;
 mod once;

@@ -68,6 +68,7 @@ pub struct Policy {
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) wait: Option<Duration>,
     pub(crate) replay: bool,
+    pub(crate) tx: bool,
 }
 
 impl Policy {
@@ -83,6 +84,7 @@ impl Policy {
             on_store_error: None,
             wait: None,
             replay: false,
+            tx: false,
         }
     }
 
@@ -141,6 +143,13 @@ impl Policy {
         self.replay = true;
         self
     }
+
+    /// Has the caller's transaction hold the key, so that there is no lease; not with [`Release::Always`].
+    #[must_use]
+    pub const fn tx(mut self) -> Self {
+        self.tx = true;
+        self
+    }
 }
 
 /// A policy's durations, checked and worked out for one call.
@@ -158,6 +167,9 @@ pub(crate) struct Times {
 
 impl Policy {
     pub(crate) fn times(&self) -> Result<Times, &'static str> {
+        if self.tx {
+            return self.times_in_tx();
+        }
         let lease = match (self.lease, self.release) {
             (Some(lease), Release::OnError) => lease,
             (None, Release::OnError) => self.ttl.min(DEFAULT_LEASE),
@@ -167,15 +179,7 @@ impl Policy {
         if self.replay && self.release == Release::Always {
             return Err("`replay` does not go with `release = true`, which frees the key at once");
         }
-        if self.ttl.is_zero() {
-            return Err("its ttl is zero, and there is no default");
-        }
-        if self.ttl < SHORTEST || lease < SHORTEST {
-            return Err("a ttl or lease is shorter than a millisecond");
-        }
-        if self.ttl > LONGEST || lease > LONGEST {
-            return Err("a ttl or lease is longer than a hundred years");
-        }
+        self.check(lease)?;
         let renew_for = match self.renew {
             Renew::Yes => lease.max(DEFAULT_CAP),
             Renew::No => Duration::ZERO,
@@ -190,6 +194,41 @@ impl Policy {
             renew_for,
         })
     }
+
+    /// The row of a call in a transaction stands for `ttl`, and nothing renews it.
+    fn times_in_tx(&self) -> Result<Times, &'static str> {
+        let leased = self.lease.is_some()
+            || self.renew != Renew::Yes
+            || self.on_cancel != OnCancel::Keep
+            || self.on_lease_lost != OnLeaseLost::Stop
+            || self.on_store_error == Some(OnStoreError::Run);
+        if leased {
+            return Err("the transaction holds its key, so there is no lease to be set");
+        }
+        if self.release == Release::Always {
+            return Err("`release = true` frees the key at once, and its row is to be committed");
+        }
+        self.check(self.ttl)?;
+        Ok(Times {
+            ttl: self.ttl,
+            lease: self.ttl,
+            expiry: self.ttl,
+            renew_for: Duration::ZERO,
+        })
+    }
+
+    fn check(&self, lease: Duration) -> Result<(), &'static str> {
+        if self.ttl.is_zero() {
+            return Err("its ttl is zero, and there is no default");
+        }
+        if self.ttl < SHORTEST || lease < SHORTEST {
+            return Err("a ttl or lease is shorter than a millisecond");
+        }
+        if self.ttl > LONGEST || lease > LONGEST {
+            return Err("a ttl or lease is longer than a hundred years");
+        }
+        Ok(())
+    }
 }
 
 impl Policy {
@@ -198,6 +237,12 @@ impl Policy {
         self.wait
             .filter(|wait| !wait.is_zero())
             .map(|wait| wait.min(LONGEST))
+    }
+
+    /// Whether nothing is written after the body: the record of the claim says that the call is done, which it is
+    /// once it is committed.
+    pub(crate) fn is_done_at_once(&self) -> bool {
+        self.tx && self.release == Release::OnError && !self.replay
     }
 
     /// Whether the record of a call says when it is over.
@@ -296,6 +341,23 @@ mod tests {
             Policy::new(secs(10)).replay().release(Release::Always),
         ] {
             assert!(policy.times().is_err(), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn a_transaction_holds_its_key_without_a_lease() {
+        let times = Policy::new(secs(600)).tx().times().unwrap();
+        assert_eq!((times.ttl, times.expiry), (secs(600), secs(600)));
+        for policy in [
+            Policy::new(Duration::ZERO),
+            Policy::new(secs(10)).release(Release::Always),
+            Policy::new(secs(10)).lease(secs(5)),
+            Policy::new(secs(10)).renew(Renew::No),
+            Policy::new(secs(10)).on_cancel(OnCancel::Release),
+            Policy::new(secs(10)).on_lease_lost(OnLeaseLost::Continue),
+            Policy::new(secs(10)).on_store_error(OnStoreError::Run),
+        ] {
+            assert!(policy.tx().times().is_err(), "{policy:?}");
         }
     }
 }

@@ -20,6 +20,7 @@ pub use crate::endpoint::Endpoint;
 pub use crate::endpoints::Registered;
 pub use crate::fingerprint::KeyPart;
 pub use crate::held::Held;
+pub use crate::in_tx::{InTx, Row, RowClaim, Rows};
 pub use crate::outcome::{Fallible, FromError, Outcome};
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 pub use crate::replay::{Keep, Replay};
@@ -123,6 +124,16 @@ impl<R, E, K: Keep<R>> Returns<R, E, K> {
         held.settle_with(self.keep, outcome, (self.success)(outcome))
     }
 
+    /// Ends a call that its caller's transaction holds, with the row written through `tx`; if that fails, the error
+    /// takes the place of the outcome.
+    pub async fn settle_in(&self, held: InTx, outcome: R, tx: &mut dyn Rows) -> R {
+        let settled = held.settle_with(self.keep, &outcome, (self.success)(&outcome), tx);
+        match settled.await {
+            Ok(()) => outcome,
+            Err(error) => self.failed(error),
+        }
+    }
+
     /// Runs the body and settles, in a task of its own once the caller has dropped the future.
     pub fn finish(self, held: Held, body: Pin<Box<dyn Future<Output = R> + Send>>) -> Finish<R>
     where
@@ -191,6 +202,11 @@ impl<T: Using + ?Sized> Using for Box<T> {
     fn idempotency(&self) -> &Idempotency {
         T::idempotency(self)
     }
+}
+
+/// How rows are written through a `T`: the one place that asks for [`Rows`], so that rustc complains once.
+pub fn rows<T: Rows>(_here: &mut T) -> fn(&mut T) -> &mut dyn Rows {
+    |tx| tx
 }
 
 /// The type name of the closure that the expansion nests in the body.

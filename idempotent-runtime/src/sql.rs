@@ -5,6 +5,7 @@
 
 mod connection;
 mod database;
+mod dedup;
 mod duplicate;
 pub(crate) mod failure;
 mod insert;

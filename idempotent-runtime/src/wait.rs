@@ -394,14 +394,14 @@ impl Drop for Turn {
 }
 
 /// Tells that the call ended, unless it is to be known first whether the result that it found can be given.
-fn tell(lease: &Lease, error: &Error) {
+pub(crate) fn tell(lease: &Lease, error: &Error) {
     if !error.has_result() {
         lease.refused(error);
     }
 }
 
 /// What a call is told whose key has this record; `running` says that the call which put it runs for certain.
-fn told(lease: &Arc<Lease>, record: &Bytes, running: bool) -> Error {
+pub(crate) fn told(lease: &Arc<Lease>, record: &Bytes, running: bool) -> Error {
     match Record::read(record) {
         Some(record) => Error::taken(lease, &record, running),
         None => Error::foreign(lease.site.clone()),

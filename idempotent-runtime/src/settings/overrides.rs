@@ -14,7 +14,7 @@ pub(super) const LIST: &str = "`ttl`, `lease`, `wait` and `on_store_error`";
 /// Whether `name` is an option of the attribute that cannot be set elsewhere, such as `release`, which is close to
 /// `lease` only in its letters.
 pub(super) fn is_for_the_attribute(name: &str) -> bool {
-    const OPTIONS: [&str; 12] = [
+    const OPTIONS: [&str; 13] = [
         "key",
         "name",
         "payload",
@@ -26,6 +26,7 @@ pub(super) fn is_for_the_attribute(name: &str) -> bool {
         "on_lease_lost",
         "error",
         "success",
+        "tx",
         "using",
     ];
     OPTIONS.contains(&name)
@@ -130,7 +131,7 @@ impl LeftOut {
 impl Resolved {
     /// Lays this over the policy of an attribute; what does not fit it is left out.
     pub(crate) fn apply(&self, attribute: Policy) -> Applied {
-        let wanted = self.of(attribute.release);
+        let wanted = self.of(attribute);
         let without_lease = Overrides {
             lease: None,
             ..wanted.clone()
@@ -167,9 +168,14 @@ impl Resolved {
         }
     }
 
-    /// What is set for an endpoint of this `release`.
-    fn of(&self, release: Release) -> Overrides {
-        match release {
+    /// What is set for an endpoint with this attribute.
+    fn of(&self, attribute: Policy) -> Overrides {
+        match attribute.release {
+            // The handle's store has no part in a call that its caller's transaction holds.
+            _ if attribute.tx => Overrides {
+                on_store_error: None,
+                ..self.of_unknown()
+            },
             Release::OnError => self.named.clone().over(self.all.clone()),
             Release::Always | Release::Never => self.of_unknown(),
         }
@@ -232,6 +238,21 @@ mod tests {
             .on_store_error(OnStoreError::Run);
         assert_eq!(resolved.apply(attribute).policy, expected);
         assert_eq!(Resolved::default().apply(attribute).policy, attribute);
+    }
+
+    #[test]
+    fn a_call_that_a_transaction_holds_has_no_lease_and_no_store() {
+        let mut resolved = named(Some(secs(60)), Some(secs(20)));
+        resolved.named.wait = Some(setting(secs(2)));
+        resolved.all.lease = Some(setting(secs(5)));
+        resolved.all.on_store_error = Some(Setting {
+            value: OnStoreError::Run,
+            origin: Origin::Default,
+        });
+        let applied = resolved.apply(Policy::new(secs(10)).tx());
+        let expected = Policy::new(secs(60)).wait(secs(2)).tx();
+        assert_eq!(applied.policy, expected);
+        assert_eq!(left_out(&applied), ["lease"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use sqlx::{AssertSqlSafe, Executor, QueryBuilder};
 
+use super::dedup::Dedup;
 use super::lock;
 use super::schema::Schema;
 use super::syntax::Syntax;
@@ -14,7 +15,7 @@ pub trait Database: sqlx::Database + Sealed {}
 
 /// What the parts of this module need of a database. The futures are written out per database, because sqlx's
 /// bounds for all of them at once do not hold behind a reference.
-pub trait Sealed: Schema + Dialect + Syntax + lock::Statements {
+pub trait Sealed: Schema + Dialect + Syntax + Dedup + lock::Statements {
     /// Runs a statement; how many rows it touched (`MySql`: matched). One round trip.
     fn execute(
         connection: &mut Self::Connection,

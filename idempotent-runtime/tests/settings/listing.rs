@@ -13,6 +13,7 @@ async fn literal<T: Send>(_: T) {
         "listing.literal",
         ::core::option::Option::Some(|| Policy::new(secs(30)).release(Release::Always))
     }
+    register! { "listing.tx", ::core::option::Option::Some(|| Policy::new(secs(30)).tx()) }
 }
 
 struct Service;
@@ -32,6 +33,7 @@ fn a_function_with_a_name_is_listed_before_its_first_call_and_without_a_handle()
         [
             "listing.expression: by expressions in its attribute, known with its first call",
             "listing.literal: ttl = 30s (attribute), lease = 30s (default), on_store_error = refuse (default)",
+            "listing.tx: ttl = 30s (attribute), wait = 5s (default)",
         ]
     );
 }

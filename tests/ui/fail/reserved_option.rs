@@ -1,6 +1,6 @@
 use idempotence::{Error, idempotent};
 
-#[idempotent(key = "id", ttl = "30s", tx = tx, token = true)]
+#[idempotent(key = "id", ttl = "30s", token = true)]
 async fn pay(id: u64) -> Result<(), Error> {
     Ok(())
 }

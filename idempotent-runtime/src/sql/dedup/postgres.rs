@@ -1,0 +1,164 @@
+//! The dedup row in PostgreSQL.
+//!
+//! A failed statement breaks a transaction of PostgreSQL, and so does one that waits too long for a lock. So a claim
+//! does not wait: it tries the key's advisory lock, which the transaction that has the row open holds as well. Only
+//! who has to wait, or sees an old snapshot, does so behind a savepoint.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sqlx::error::DatabaseError;
+use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
+
+use super::Dedup;
+use crate::in_tx::{DEFAULT_PATIENCE, Row, RowClaim};
+use crate::sql::database::Sealed as _;
+use crate::sql::time::micros;
+
+/// $1 key, $2 value, $3 microseconds, $4 whether the advisory lock is held already.
+///
+/// A row that is committed is seen before anything is locked, so that the duplicates of a call that is done do not
+/// wait for each other's transactions. Only under READ COMMITTED can the INSERT not fail on a row that is not seen.
+const CLAIM: &str = "\
+    INSERT INTO idempotence (key, value, expires_at) \
+    SELECT $1, $2, statement_timestamp() + $3 * interval '1 microsecond' \
+    WHERE CASE \
+        WHEN EXISTS ( \
+            SELECT FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp() \
+        ) THEN false \
+        WHEN $4 THEN true \
+        WHEN current_setting('transaction_isolation') LIKE 'read %' \
+            THEN pg_try_advisory_xact_lock(hashtextextended($1, 0)) \
+        ELSE false \
+    END \
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
+    WHERE idempotence.expires_at <= statement_timestamp()";
+
+const LOOK: &str = "\
+    SELECT (SELECT value FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp()), \
+        hashtextextended($1, 0), current_setting('lock_timeout'), current_setting('statement_timeout')";
+
+const REPLACE: &str = "\
+    UPDATE idempotence SET value = $3, expires_at = statement_timestamp() + $4 * interval '1 microsecond' \
+    WHERE key = $1 AND value = $2";
+
+const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
+
+impl Dedup for Postgres {
+    /// 1 round trip, 2 for a duplicate, 6 for one that has to wait. A claim takes 5 if the transaction is REPEATABLE READ or
+    /// SERIALIZABLE.
+    async fn claim_row(
+        connection: &mut PgConnection,
+        row: Row<'_>,
+        patience: Option<Duration>,
+    ) -> sqlx::Result<RowClaim> {
+        if put(connection, row, false).await? {
+            return Ok(RowClaim::Claimed);
+        }
+        let Seen {
+            value,
+            lock,
+            lock_timeout,
+            statement_timeout,
+        } = look(connection, row).await?;
+        if let Some(value) = value {
+            return Ok(RowClaim::Taken(value));
+        }
+        let patience = patience.unwrap_or(DEFAULT_PATIENCE);
+        let patience = patience.as_millis().clamp(1, LONGEST);
+        let wait = format!(
+            "SAVEPOINT idempotence; SET LOCAL lock_timeout = {patience}; \
+             SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
+        );
+        let claim = behind_savepoint(connection, row, wait).await;
+        // The lock is kept only with the row: others wait for it.
+        let end = match &claim {
+            Ok(RowClaim::Claimed) => {
+                format!(
+                    "RELEASE SAVEPOINT idempotence; SET LOCAL lock_timeout = '{lock_timeout}'; \
+                     SET LOCAL statement_timeout = '{statement_timeout}'"
+                )
+            }
+            _ => "ROLLBACK TO SAVEPOINT idempotence; RELEASE SAVEPOINT idempotence".to_owned(),
+        };
+        let ended = Self::execute_all(connection, end).await;
+        let claim = claim?;
+        ended.map(|()| claim)
+    }
+
+    async fn replace_row(
+        connection: &mut PgConnection,
+        row: Row<'_>,
+        value: &Bytes,
+    ) -> sqlx::Result<bool> {
+        let replace = sqlx::query(REPLACE)
+            .bind(row.key)
+            .bind(&row.value[..])
+            .bind(&value[..])
+            .bind(micros(row.ttl));
+        Ok(connection.execute(replace).await?.rows_affected() == 1)
+    }
+
+    async fn remove_row(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<()> {
+        let remove = sqlx::query(REMOVE).bind(row.key).bind(&row.value[..]);
+        connection.execute(remove).await.map(drop)
+    }
+}
+
+/// Puts the row, unless one stands there or its advisory lock is not free.
+async fn put(connection: &mut PgConnection, row: Row<'_>, locked: bool) -> sqlx::Result<bool> {
+    let claim = sqlx::query(CLAIM)
+        .bind(row.key)
+        .bind(&row.value[..])
+        .bind(micros(row.ttl))
+        .bind(locked);
+    Ok(connection.execute(claim).await?.rows_affected() == 1)
+}
+
+/// What is to be seen by one who could not put a row.
+struct Seen {
+    value: Option<Bytes>,
+    /// The advisory lock of the key.
+    lock: i64,
+    /// The caller's own.
+    lock_timeout: String,
+    statement_timeout: String,
+}
+
+async fn look(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Seen> {
+    let seen = sqlx::query(LOOK).bind(row.key);
+    let seen = connection.fetch_one(seen).await?;
+    let value: Option<Vec<u8>> = seen.try_get(0)?;
+    Ok(Seen {
+        value: value.map(Bytes::from),
+        lock: seen.try_get(1)?,
+        lock_timeout: seen.try_get(2)?,
+        statement_timeout: seen.try_get(3)?,
+    })
+}
+
+/// Waits for the advisory lock, and claims again.
+async fn behind_savepoint(
+    connection: &mut PgConnection,
+    row: Row<'_>,
+    wait: String,
+) -> sqlx::Result<RowClaim> {
+    match Postgres::execute_all(connection, wait).await {
+        // Only an equal call has the advisory lock. What the statements below wait for may be anything.
+        Err(error) if is_lock_timeout(&error) => return Ok(RowClaim::StillOpen),
+        waited => waited?,
+    }
+    if put(connection, row, true).await? {
+        return Ok(RowClaim::Claimed);
+    }
+    let seen = look(connection, row).await?;
+    Ok(seen.value.map_or(RowClaim::StillOpen, RowClaim::Taken))
+}
+
+fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.as_deref() == Some("55P03")
+}
+
+/// The longest `lock_timeout`, in milliseconds.
+const LONGEST: u128 = i32::MAX as u128;

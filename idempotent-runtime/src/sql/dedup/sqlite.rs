@@ -1,0 +1,100 @@
+//! The dedup row in SQLite.
+//!
+//! There is one writer at a time, so a duplicate waits for the other's transaction to end before it can write its row;
+//! in `BEGIN IMMEDIATE` already, which is how to begin one that will write.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sqlx::{AssertSqlSafe, Executor as _, Row as _, Sqlite, SqliteConnection};
+
+use super::Dedup;
+use crate::in_tx::{Row, RowClaim};
+use crate::sql::time::{TICK, micros, sqlite_now};
+
+const CLAIM: &str = concat!(
+    "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
+    sqlite_now!(),
+    " + ?3) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
+     WHERE idempotence.expires_at <= ",
+    sqlite_now!(),
+);
+
+const READ: &str = "SELECT value FROM idempotence WHERE key = ?1";
+
+const REPLACE: &str = concat!(
+    "UPDATE idempotence SET value = ?3, expires_at = ",
+    sqlite_now!(),
+    " + ?4 WHERE key = ?1 AND value = ?2",
+);
+
+const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
+
+impl Dedup for Sqlite {
+    /// 1 statement, which waits for as long as the connection's `busy_timeout` says: 5 s, unless it was opened with
+    /// another. A `patience` is 2 more.
+    async fn claim_row(
+        connection: &mut SqliteConnection,
+        row: Row<'_>,
+        patience: Option<Duration>,
+    ) -> sqlx::Result<RowClaim> {
+        let Some(patience) = patience else {
+            return claim(connection, row).await;
+        };
+        let before = set_busy_timeout(connection, patience.as_millis()).await?;
+        let claim = claim(connection, row).await;
+        set_busy_timeout(connection, before).await?;
+        claim
+    }
+
+    async fn replace_row(
+        connection: &mut SqliteConnection,
+        row: Row<'_>,
+        value: &Bytes,
+    ) -> sqlx::Result<bool> {
+        let replace = sqlx::query(REPLACE)
+            .bind(row.key)
+            .bind(&row.value[..])
+            .bind(&value[..])
+            .bind(micros(row.ttl) + TICK);
+        Ok(connection.execute(replace).await?.rows_affected() == 1)
+    }
+
+    async fn remove_row(connection: &mut SqliteConnection, row: Row<'_>) -> sqlx::Result<()> {
+        let remove = sqlx::query(REMOVE).bind(row.key).bind(&row.value[..]);
+        connection.execute(remove).await.map(drop)
+    }
+}
+
+async fn claim(connection: &mut SqliteConnection, row: Row<'_>) -> sqlx::Result<RowClaim> {
+    let put = sqlx::query(CLAIM)
+        .bind(row.key)
+        .bind(&row.value[..])
+        .bind(micros(row.ttl) + TICK);
+    if connection.execute(put).await?.rows_affected() == 1 {
+        return Ok(RowClaim::Claimed);
+    }
+    let found = connection
+        .fetch_one(sqlx::query(READ).bind(row.key))
+        .await?;
+    let value: Vec<u8> = found.try_get(0)?;
+    Ok(RowClaim::Taken(value.into()))
+}
+
+/// Sets how long a statement waits for another writer; how long it did before, in milliseconds.
+async fn set_busy_timeout(connection: &mut SqliteConnection, millis: u128) -> sqlx::Result<u128> {
+    let millis = millis.min(LONGEST);
+    let pragma = format!("PRAGMA busy_timeout; PRAGMA busy_timeout = {millis}");
+    let before = connection
+        .fetch_all(sqlx::raw_sql(AssertSqlSafe(pragma)))
+        .await?;
+    let before = before.first().map(|row| row.try_get::<i64, _>(0));
+    Ok(before
+        .transpose()?
+        .unwrap_or_default()
+        .try_into()
+        .unwrap_or_default())
+}
+
+/// The longest `busy_timeout`, in milliseconds.
+const LONGEST: u128 = i32::MAX as u128;

@@ -1,0 +1,491 @@
+//! What holds on every database. Each names its own `Db`, `Connection`, `Tx`, `pool`, `begin`, `somebody_waits` and `STILL_OPEN`.
+
+macro_rules! every_database {
+    () => {
+        use std::future::pending;
+        use std::time::Instant;
+
+        use futures_util::future::join_all;
+        use idempotent_runtime::{DuplicateState, Release};
+        use sqlx::{AssertSqlSafe, Executor as _, Pool};
+        use tokio::sync::{Barrier, oneshot};
+        use tokio::time::timeout;
+
+        use crate::*;
+
+        /// The work: a row for each payment, and nothing in the database minds a second one.
+        async fn insert(tx: &mut Connection, order: u32) -> sqlx::Result<()> {
+            let insert = format!("INSERT INTO payment (order_no) VALUES ({order})");
+            tx.execute(AssertSqlSafe(insert)).await.map(drop)
+        }
+
+        async fn payments(pool: &Pool<Db>) -> i64 {
+            let count = sqlx::query_scalar("SELECT count(*) FROM payment");
+            count.fetch_one(pool).await.unwrap()
+        }
+
+        async fn rows(pool: &Pool<Db>) -> i64 {
+            let count = sqlx::query_scalar("SELECT count(*) FROM idempotence");
+            count.fetch_one(pool).await.unwrap()
+        }
+
+        /// Pays order 7, and gives this receipt.
+        async fn pay(handle: &Idempotency, tx: &mut Tx, receipt: u32) -> Result<u32, Trouble> {
+            paying(handle, 7)
+                .replay()
+                .run_in(tx, async |tx: &mut Connection| {
+                    insert(tx, 7).await?;
+                    Ok(receipt)
+                })
+                .await
+        }
+
+        /// The same in a transaction of its own, which commits what went well.
+        async fn pay_and_commit(
+            handle: &Idempotency,
+            pool: &Pool<Db>,
+            receipt: u32,
+        ) -> Result<u32, Trouble> {
+            let mut tx = begin(pool).await?;
+            let receipt = pay(handle, &mut tx, receipt).await?;
+            tx.commit().await?;
+            Ok(receipt)
+        }
+
+        #[tokio::test]
+        async fn a_committed_call_gives_its_result_to_duplicates() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            assert_eq!(pay_and_commit(&handle, &pool, 1).await.unwrap(), 1);
+            assert_eq!(pay_and_commit(&handle, &pool, 2).await.unwrap(), 1);
+            assert_eq!(payments(&pool).await, 1);
+            assert_eq!(taken(&told), "executed replayed");
+        }
+
+        #[tokio::test]
+        async fn without_replay_a_duplicate_is_told_that_it_is_done() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            for round in 0..2 {
+                let mut tx = begin(&pool).await.unwrap();
+                let paid = paying(&handle, 7)
+                    .run_in(&mut tx, async |tx: &mut Connection| {
+                        Ok::<_, Trouble>(insert(tx, 7).await?)
+                    })
+                    .await;
+                tx.commit().await.unwrap();
+                assert_eq!(paid.is_ok(), round == 0);
+                if let Err(error) = paid {
+                    let error = error.refusal();
+                    assert!(matches!(error, Error::AlreadyDone(_)), "{error}");
+                    let duplicate = error.duplicate().unwrap();
+                    let pid = format!(":{}", std::process::id());
+                    assert!(duplicate.holder().ends_with(&pid), "{duplicate}");
+                    assert!(duplicate.retry_after() > HOUR / 2, "{duplicate}");
+                }
+            }
+            assert_eq!(payments(&pool).await, 1);
+            assert_eq!(taken(&told), "executed done");
+        }
+
+        #[tokio::test]
+        async fn a_call_that_was_rolled_back_leaves_nothing() {
+            let (pool, (handle, _)) = (pool().await, handle());
+            let mut tx = begin(&pool).await.unwrap();
+            assert_eq!(pay(&handle, &mut tx, 1).await.unwrap(), 1);
+            tx.rollback().await.unwrap();
+            assert_eq!((payments(&pool).await, rows(&pool).await), (0, 0));
+            assert_eq!(pay_and_commit(&handle, &pool, 2).await.unwrap(), 2);
+            assert_eq!(payments(&pool).await, 1);
+        }
+
+        #[tokio::test]
+        async fn a_duplicate_of_an_open_call_waits_for_its_commit() {
+            let (pool, (handle, _)) = (pool().await, handle());
+            let mut tx = begin(&pool).await.unwrap();
+            assert_eq!(pay(&handle, &mut tx, 1).await.unwrap(), 1);
+            let duplicate = tokio::spawn({
+                let (handle, pool) = (handle.clone(), pool.clone());
+                async move { pay_and_commit(&handle, &pool, 2).await }
+            });
+            somebody_waits(&pool).await;
+            assert!(!duplicate.is_finished());
+            tx.commit().await.unwrap();
+            assert_eq!(duplicate.await.unwrap().unwrap(), 1);
+            assert_eq!(payments(&pool).await, 1);
+        }
+
+        #[tokio::test]
+        async fn a_rolled_back_first_call_lets_its_duplicate_run() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            let mut tx = begin(&pool).await.unwrap();
+            assert_eq!(pay(&handle, &mut tx, 1).await.unwrap(), 1);
+            let duplicate = tokio::spawn({
+                let (handle, pool) = (handle.clone(), pool.clone());
+                async move { pay_and_commit(&handle, &pool, 2).await }
+            });
+            somebody_waits(&pool).await;
+            tx.rollback().await.unwrap();
+            assert_eq!(duplicate.await.unwrap().unwrap(), 2);
+            assert_eq!(payments(&pool).await, 1);
+            assert_eq!(taken(&told), "executed executed");
+        }
+
+        #[tokio::test]
+        async fn a_duplicate_waits_no_longer_than_it_may_and_its_transaction_goes_on() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            let mut first = begin(&pool).await.unwrap();
+            pay(&handle, &mut first, 1).await.unwrap();
+            let mut second = begin(&pool).await.unwrap();
+            let began = Instant::now();
+            let wait = Duration::from_millis(300);
+            let duplicate = paying(&handle, 7).wait(wait).run_in(
+                &mut second,
+                async |_: &mut Connection| -> Result<(), Trouble> { panic!("two at once") },
+            );
+            let refused = timeout(PATIENCE, duplicate)
+                .await
+                .unwrap()
+                .unwrap_err()
+                .refusal();
+            assert!(began.elapsed() >= wait, "{:?}", began.elapsed());
+            assert_eq!(refused.code(), STILL_OPEN, "{refused}");
+            if refused.is_duplicate() {
+                let duplicate = refused.duplicate().unwrap();
+                assert_eq!(duplicate.state(), DuplicateState::Running);
+                assert_eq!(duplicate.holder(), "");
+                assert!(duplicate.age() >= wait, "{duplicate}");
+                let text = "is already running (in a transaction that was open for all of the";
+                assert!(refused.to_string().contains(text), "{refused}");
+            } else {
+                assert!(is_retryable(&refused), "{}", causes(&refused));
+            }
+            first.commit().await.unwrap();
+            insert(&mut second, 8).await.unwrap();
+            second.commit().await.unwrap();
+            assert_eq!(payments(&pool).await, 2);
+            let ended = if refused.is_duplicate() {
+                "in_progress"
+            } else {
+                "store_error"
+            };
+            assert_eq!(taken(&told), format!("executed {ended}"));
+        }
+
+        #[tokio::test]
+        async fn a_failed_call_frees_its_key_if_it_is_committed_all_the_same() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            for replay in [false, true] {
+                let mut tx = begin(&pool).await.unwrap();
+                let call = paying(&handle, 7);
+                let body = async |_: &mut Connection| Err::<u32, _>(Trouble::Declined);
+                let failed = if replay {
+                    call.replay().run_in(&mut tx, body).await
+                } else {
+                    call.run_in(&mut tx, body).await
+                };
+                assert!(matches!(failed, Err(Trouble::Declined)));
+                tx.commit().await.unwrap();
+                assert_eq!(rows(&pool).await, 0);
+            }
+            assert_eq!(taken(&told), "failed failed");
+        }
+
+        #[tokio::test]
+        async fn a_call_that_is_not_to_be_released_keeps_its_key_when_it_fails() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            for round in 0..2 {
+                let mut tx = begin(&pool).await.unwrap();
+                let failed = paying(&handle, 7)
+                    .release(Release::Never)
+                    .run_in(&mut tx, async |_: &mut Connection| {
+                        Err::<u32, _>(Trouble::Declined)
+                    })
+                    .await;
+                tx.commit().await.unwrap();
+                match failed {
+                    Err(Trouble::Declined) if round == 0 => {}
+                    Err(Trouble::Guard(Error::Taken(_))) if round == 1 => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(taken(&told), "failed taken");
+        }
+
+        #[tokio::test]
+        async fn an_error_that_is_chosen_is_kept_like_a_result() {
+            let (pool, (handle, _)) = (pool().await, handle());
+            for answer in ["declined", "again"] {
+                let mut tx = begin(&pool).await.unwrap();
+                let failed = paying(&handle, 7)
+                    .error(|error| error.code().to_owned())
+                    .replay()
+                    .replay_err(|_: &String| true)
+                    .run_in(&mut tx, async |_: &mut Connection| {
+                        Err::<u32, _>(answer.to_owned())
+                    })
+                    .await;
+                tx.commit().await.unwrap();
+                assert_eq!(failed.unwrap_err(), "declined");
+            }
+        }
+
+        #[tokio::test]
+        async fn a_panic_and_a_dropped_call_are_rolled_back_with_the_transaction() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            let panicked = tokio::spawn({
+                let (handle, pool) = (handle.clone(), pool.clone());
+                async move {
+                    let mut tx = begin(&pool).await.unwrap();
+                    let body = async |tx: &mut Connection| {
+                        insert(tx, 7).await.unwrap();
+                        panic!("on purpose")
+                    };
+                    paying(&handle, 7)
+                        .run_in::<_, Result<(), Trouble>>(&mut tx, body)
+                        .await
+                }
+            });
+            assert!(panicked.await.unwrap_err().is_panic());
+
+            let (began, begun) = oneshot::channel();
+            let dropped = tokio::spawn({
+                let (handle, pool) = (handle.clone(), pool.clone());
+                async move {
+                    let mut tx = begin(&pool).await.unwrap();
+                    let body = async |tx: &mut Connection| {
+                        insert(tx, 7).await.unwrap();
+                        began.send(()).unwrap();
+                        pending().await
+                    };
+                    paying(&handle, 7)
+                        .run_in::<_, Result<(), Trouble>>(&mut tx, body)
+                        .await
+                }
+            });
+            begun.await.unwrap();
+            dropped.abort();
+            assert!(dropped.await.unwrap_err().is_cancelled());
+
+            assert_eq!(pay_and_commit(&handle, &pool, 3).await.unwrap(), 3);
+            assert_eq!(payments(&pool).await, 1);
+            assert_eq!(taken(&told), "panicked cancelled executed");
+        }
+
+        #[tokio::test]
+        async fn another_payload_is_told_apart() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            for (amount, code) in [(5, "ok"), (6, "payload_mismatch"), (5, "already_done")] {
+                let mut tx = begin(&pool).await.unwrap();
+                let paid = paying(&handle, 7)
+                    .payload(&amount)
+                    .run_in(&mut tx, async |tx: &mut Connection| {
+                        Ok::<_, Trouble>(insert(tx, 7).await?)
+                    })
+                    .await;
+                tx.commit().await.unwrap();
+                let paid = paid.map_err(Trouble::refusal);
+                assert_eq!(paid.map_or_else(|error| error.code(), |()| "ok"), code);
+            }
+            assert_eq!(taken(&told), "executed mismatch done");
+        }
+
+        #[tokio::test]
+        async fn a_row_that_has_expired_is_taken_over() {
+            let (pool, (handle, _)) = (pool().await, handle());
+            let pay_again = async || {
+                let mut tx = begin(&pool).await.unwrap();
+                let paid = paying(&handle, 7)
+                    .ttl(Duration::from_millis(500))
+                    .run_in(&mut tx, async |tx: &mut Connection| {
+                        Ok::<_, Trouble>(insert(tx, 7).await?)
+                    })
+                    .await;
+                tx.commit().await.unwrap();
+                paid
+            };
+            pay_again().await.unwrap();
+            let paid_again = async { while pay_again().await.is_err() {} };
+            timeout(PATIENCE, paid_again).await.unwrap();
+            assert_eq!((payments(&pool).await, rows(&pool).await), (2, 1));
+        }
+
+        #[tokio::test]
+        async fn twice_in_one_transaction_runs_once() {
+            let (pool, (handle, _)) = (pool().await, handle());
+            let mut tx = begin(&pool).await.unwrap();
+            assert_eq!(pay(&handle, &mut tx, 1).await.unwrap(), 1);
+            assert_eq!(pay(&handle, &mut tx, 2).await.unwrap(), 1);
+            tx.commit().await.unwrap();
+            assert_eq!(payments(&pool).await, 1);
+        }
+
+        #[tokio::test]
+        async fn a_result_that_is_too_large_is_not_kept_and_the_call_not_run_again() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            let pay = async || {
+                let mut tx = begin(&pool).await.unwrap();
+                let paid = paying(&handle, 7)
+                    .replay()
+                    .run_in(&mut tx, async |_: &mut Connection| {
+                        Ok::<_, Trouble>("x".repeat(2000))
+                    })
+                    .await;
+                tx.commit().await.unwrap();
+                paid
+            };
+            assert_eq!(pay().await.unwrap().len(), 2000);
+            let refused = pay().await.unwrap_err().refusal();
+            assert!(matches!(refused, Error::ResultUnavailable(_)), "{refused}");
+            assert_eq!(taken(&told), "not_kept executed result_unavailable");
+        }
+
+        #[tokio::test]
+        async fn a_connection_in_no_transaction_is_refused() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            let mut connection = pool.acquire().await.unwrap();
+            let refused = paying(&handle, 7)
+                .run_in(
+                    &mut connection,
+                    async |_: &mut Connection| -> Result<(), Trouble> { panic!("it ran") },
+                )
+                .await
+                .unwrap_err()
+                .refusal();
+            assert!(matches!(refused, Error::Misconfigured(_)), "{refused}");
+            assert!(
+                refused.to_string().contains("`tx` is in no transaction"),
+                "{refused}"
+            );
+            assert_eq!(rows(&pool).await, 0);
+            assert_eq!(taken(&told), "store_error");
+        }
+
+        #[tokio::test]
+        async fn what_is_set_of_a_lease_is_refused() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            let mut tx = begin(&pool).await.unwrap();
+            let refused = paying(&handle, 7)
+                .lease(HOUR)
+                .run_in(&mut tx, async |_: &mut Connection| -> Result<(), Trouble> {
+                    panic!("it ran")
+                })
+                .await
+                .unwrap_err()
+                .refusal();
+            assert!(matches!(refused, Error::InvalidPolicy(_)), "{refused}");
+            assert_eq!(taken(&told), "invalid");
+        }
+
+        #[tokio::test]
+        async fn a_result_whose_row_is_gone_is_an_error_and_not_a_success() {
+            let (pool, (handle, told)) = (pool().await, handle());
+            let mut tx = begin(&pool).await.unwrap();
+            let refused = paying(&handle, 7)
+                .replay()
+                .run_in(&mut tx, async |tx: &mut Connection| {
+                    tx.execute("DELETE FROM idempotence").await?;
+                    Ok::<_, Trouble>(1)
+                })
+                .await
+                .unwrap_err()
+                .refusal();
+            assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+            assert!(
+                refused
+                    .to_string()
+                    .contains("not in the transaction any more"),
+                "{refused}"
+            );
+            assert_eq!(taken(&told), "store_error");
+        }
+
+        #[tokio::test]
+        async fn without_its_table_a_call_is_refused_as_misconfigured() {
+            let (pool, (handle, _)) = (pool().await, handle());
+            pool.execute("DROP TABLE idempotence").await.unwrap();
+            let mut tx = begin(&pool).await.unwrap();
+            let refused = pay(&handle, &mut tx, 1).await.unwrap_err().refusal();
+            assert!(
+                matches!(refused, Error::Misconfigured(_)),
+                "{}",
+                causes(&refused)
+            );
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+        async fn of_fifty_at_once_one_pays() {
+            let (pool, (handle, _)) = (pool().await, handle());
+            let barrier = Arc::new(Barrier::new(50));
+            let calls = (0..50).map(|receipt| {
+                let (handle, pool, barrier) = (handle.clone(), pool.clone(), barrier.clone());
+                tokio::spawn(async move {
+                    // So that none has to connect first.
+                    drop(pool.acquire().await);
+                    barrier.wait().await;
+                    pay_and_commit(&handle, &pool, receipt).await
+                })
+            });
+            let receipts = join_all(calls).await;
+            let receipts: Vec<_> = receipts
+                .into_iter()
+                .map(|paid| paid.unwrap().unwrap())
+                .collect();
+            assert_eq!(payments(&pool).await, 1);
+            assert!(
+                receipts.iter().all(|receipt| *receipt == receipts[0]),
+                "{receipts:?}"
+            );
+        }
+
+        /// The negative control of the race: what looks before it writes pays more than once, sooner or later.
+        #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+        async fn of_fifty_that_look_first_more_than_one_pays() {
+            let pool = pool().await;
+            let rounds = async {
+                while payments(&pool).await < 2 {
+                    pool.execute("DELETE FROM payment").await.unwrap();
+                    let barrier = Arc::new(Barrier::new(50));
+                    let calls = (0..50).map(|_| {
+                        let (pool, barrier) = (pool.clone(), barrier.clone());
+                        tokio::spawn(async move {
+                            let mut connection = pool.acquire().await.unwrap();
+                            barrier.wait().await;
+                            let paid = "SELECT count(*) FROM payment";
+                            let paid = sqlx::query_scalar::<_, i64>(paid);
+                            if paid.fetch_one(&mut *connection).await.unwrap() == 0 {
+                                insert(&mut connection, 7).await.unwrap();
+                            }
+                        })
+                    });
+                    join_all(calls).await;
+                }
+            };
+            timeout(PATIENCE, rounds).await.unwrap();
+        }
+
+        /// Holds one key and asks for another; a transaction that the database wants to be run again is rolled back.
+        #[allow(dead_code, reason = "SQLite has one writer at a time")]
+        async fn pays_both(
+            handle: &Idempotency,
+            mut tx: Tx,
+            keys: [u32; 2],
+            both_hold_one: &Barrier,
+        ) -> Result<(), Error> {
+            for key in keys {
+                let paid = paying(handle, key)
+                    .run_in(&mut tx, async |tx: &mut Connection| {
+                        Ok::<_, Trouble>(insert(tx, key).await?)
+                    })
+                    .await;
+                if let Err(error) = paid {
+                    tx.rollback().await.unwrap();
+                    return Err(error.refusal());
+                }
+                if key == keys[0] {
+                    both_hold_one.wait().await;
+                }
+            }
+            tx.commit().await.unwrap();
+            Ok(())
+        }
+    };
+}

@@ -1,0 +1,243 @@
+//! What only MariaDB does.
+
+use idempotent_runtime::testkit::MariaDbServer;
+use sqlx::Connection as _;
+use sqlx::mysql::MySqlPoolOptions;
+
+use crate::turns::Turns;
+
+type Db = sqlx::MySql;
+type Connection = sqlx::MySqlConnection;
+type Tx = sqlx::Transaction<'static, Db>;
+
+/// What a duplicate of a call is told whose transaction is open for too long.
+const STILL_OPEN: &str = "in_progress";
+
+async fn pool() -> sqlx::MySqlPool {
+    pool_at(&MariaDbServer::shared().unwrap().database().unwrap()).await
+}
+
+async fn pool_at(url: &str) -> sqlx::MySqlPool {
+    let pool = MySqlPoolOptions::new()
+        .max_connections(50)
+        .connect(url)
+        .await
+        .unwrap();
+    idempotent_runtime::sql::migrate(&pool).await.unwrap();
+    let table = "CREATE TABLE payment (order_no BIGINT NOT NULL)";
+    sqlx::raw_sql(table).execute(&pool).await.unwrap();
+    pool
+}
+
+async fn begin(pool: &sqlx::MySqlPool) -> sqlx::Result<Tx> {
+    pool.begin().await
+}
+
+/// Returns once so many statements in the database wait for a lock.
+async fn wait_for(pool: &sqlx::MySqlPool, most: i64) {
+    let waiting = "SELECT count(*) FROM information_schema.innodb_trx JOIN information_schema.processlist \
+         ON id = trx_mysql_thread_id WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()";
+    let waiting = async {
+        while sqlx::query_scalar::<_, i64>(waiting)
+            .fetch_one(pool)
+            .await
+            .unwrap()
+            < most
+        {
+            // Who asks sooner is told the same.
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.unwrap();
+}
+
+async fn somebody_waits(pool: &sqlx::MySqlPool) {
+    wait_for(pool, 1).await;
+}
+
+every_database!();
+
+#[tokio::test]
+async fn of_two_that_take_two_keys_crosswise_one_is_to_run_again() {
+    let (pool, (handle, _), barrier) = (pool().await, handle(), Barrier::new(2));
+    let (one, other) = (begin(&pool).await.unwrap(), begin(&pool).await.unwrap());
+    let told: [_; 2] = tokio::join!(
+        pays_both(&handle, one, [1, 2], &barrier),
+        pays_both(&handle, other, [2, 1], &barrier),
+    )
+    .into();
+    let refused: Vec<_> = told.iter().filter_map(|told| told.as_ref().err()).collect();
+    let [refused] = refused[..] else {
+        panic!("{told:?}");
+    };
+    assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+    assert!(is_retryable(refused), "{}", causes(refused));
+    assert_eq!(payments(&pool).await, 2);
+}
+
+#[tokio::test]
+async fn of_those_that_wait_for_a_call_that_is_rolled_back_none_takes_a_deadlock_for_a_duplicate() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    for _ in 0..20 {
+        pool.execute("DELETE FROM idempotence").await.unwrap();
+        pool.execute("DELETE FROM payment").await.unwrap();
+        let mut first = begin(&pool).await.unwrap();
+        pay(&handle, &mut first, 1).await.unwrap();
+        let others = [2, 3].map(|receipt| {
+            let (handle, pool) = (handle.clone(), pool.clone());
+            tokio::spawn(async move { pay_and_commit(&handle, &pool, receipt).await })
+        });
+        wait_for(&pool, 2).await;
+        first.rollback().await.unwrap();
+        let mut receipts = Vec::new();
+        for paid in join_all(others).await {
+            match paid.unwrap().map_err(Trouble::refusal) {
+                Ok(receipt) => receipts.push(receipt),
+                Err(error) => assert!(is_retryable(&error), "{}", causes(&error)),
+            }
+        }
+        assert!(
+            receipts.iter().all(|receipt| *receipt == receipts[0]),
+            "{receipts:?}"
+        );
+        assert_eq!(payments(&pool).await, i64::from(!receipts.is_empty()));
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_older_than_the_winner_is_told_of_it() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let mut older = begin(&pool).await.unwrap();
+    older
+        .execute("SELECT count(*) FROM idempotence")
+        .await
+        .unwrap();
+    assert_eq!(pay_and_commit(&handle, &pool, 1).await.unwrap(), 1);
+    assert_eq!(pay(&handle, &mut older, 2).await.unwrap(), 1);
+    let seen = "SELECT count(*) FROM payment";
+    let seen: i64 = sqlx::query_scalar(seen)
+        .fetch_one(&mut *older)
+        .await
+        .unwrap();
+    assert_eq!(seen, 0, "the snapshot is not an old one");
+}
+
+#[tokio::test]
+async fn a_lock_around_the_row_is_no_duplicate() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let mut beside = begin(&pool).await.unwrap();
+    let lock = "SELECT * FROM idempotence WHERE `key` > '' FOR UPDATE";
+    beside.execute(lock).await.unwrap();
+    let mut tx = begin(&pool).await.unwrap();
+    let body = async |_: &mut Connection| Ok::<_, Trouble>(());
+    let wait = Duration::from_millis(100);
+    let paid = paying(&handle, 7).wait(wait).run_in(&mut tx, body).await;
+    let refused = paid.unwrap_err().refusal();
+    assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+    assert!(is_retryable(&refused), "{}", causes(&refused));
+    insert(&mut tx, 8).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(payments(&pool).await, 1);
+}
+
+#[tokio::test]
+async fn where_waiting_in_vain_ends_the_transaction_it_is_to_be_run_again() {
+    let server = MariaDbServer::start_with(["--innodb-rollback-on-timeout=ON"]).unwrap();
+    let (pool, (handle, _)) = (pool_at(&server.database().unwrap()).await, handle());
+    let mut first = begin(&pool).await.unwrap();
+    pay(&handle, &mut first, 1).await.unwrap();
+    let mut second = begin(&pool).await.unwrap();
+    let body = async |_: &mut Connection| Ok::<_, Trouble>(());
+    let wait = Duration::from_millis(100);
+    let paid = paying(&handle, 7)
+        .wait(wait)
+        .run_in(&mut second, body)
+        .await;
+    let refused = paid.unwrap_err().refusal();
+    assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+    assert!(is_retryable(&refused), "{}", causes(&refused));
+}
+
+#[tokio::test]
+async fn the_callers_own_lock_wait_timeout_stays() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let mut tx = begin(&pool).await.unwrap();
+    tx.execute("SET SESSION innodb_lock_wait_timeout = 77")
+        .await
+        .unwrap();
+    for receipt in [1, 1] {
+        assert_eq!(pay(&handle, &mut tx, receipt).await.unwrap(), receipt);
+        let timeout = sqlx::query_scalar("SELECT @@innodb_lock_wait_timeout");
+        let timeout: u64 = timeout.fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(timeout, 77);
+    }
+}
+
+#[tokio::test]
+async fn a_call_takes_one_round_trip_and_two_with_replay() {
+    let server = MariaDbServer::shared().unwrap();
+    let (pool, (handle, _)) = (pool().await, handle());
+    let turns = Turns::before(server.port()).await;
+    let options = (*pool.connect_options()).clone().port(turns.port());
+    let mut connection = Connection::connect_with(&options).await.unwrap();
+    let body = async |_: &mut Connection| Ok::<_, Trouble>(1);
+    let mut counted = Vec::new();
+    // What is prepared first is not counted.
+    for order in [0, 0, 1, 1] {
+        let mut tx = connection.begin().await.unwrap();
+        let before = turns.count();
+        paying(&handle, order)
+            .replay()
+            .run_in(&mut tx, body)
+            .await
+            .unwrap();
+        counted.push(turns.count() - before);
+        let before = turns.count();
+        let _ = paying(&handle, order + 7).run_in(&mut tx, body).await;
+        counted.push(turns.count() - before);
+        tx.commit().await.unwrap();
+    }
+    // With replay, without; duplicates of both.
+    assert_eq!(counted[4..], [2, 1, 2, 2]);
+}
+
+#[tokio::test]
+async fn a_transaction_that_the_server_has_ended_is_refused() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let mut tx = begin(&pool).await.unwrap();
+    // Commits what was before it, and begins nothing: as a deadlock ends a transaction, unseen by the client.
+    tx.execute("CREATE TABLE other (id INT)").await.unwrap();
+    let error = pay(&handle, &mut tx, 1).await.unwrap_err();
+    let error = Trouble::refusal(error);
+    assert!(matches!(error, Error::Misconfigured(_)), "{error}");
+    tx.rollback().await.unwrap();
+    assert_eq!(payments(&pool).await, 0);
+    pay_and_commit(&handle, &pool, 2).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_duplicate_behind_one_that_was_answered_is_answered_too() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    pay_and_commit(&handle, &pool, 1).await.unwrap();
+    // It has the row locked until it ends.
+    let mut first = begin(&pool).await.unwrap();
+    assert_eq!(pay(&handle, &mut first, 2).await.unwrap(), 1);
+    let mut second = begin(&pool).await.unwrap();
+    let told: Result<u32, Trouble> = paying(&handle, 7)
+        .replay()
+        .wait(Duration::from_secs(1))
+        .run_in(&mut second, async |_: &mut Connection| Ok(3))
+        .await;
+    assert_eq!(told.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_wait_may_be_as_long_as_a_duration_can_be() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let mut tx = begin(&pool).await.unwrap();
+    let paid: Result<u32, Trouble> = paying(&handle, 7)
+        .wait(Duration::MAX)
+        .run_in(&mut tx, async |_: &mut Connection| Ok(1))
+        .await;
+    assert_eq!(paid.unwrap(), 1);
+}

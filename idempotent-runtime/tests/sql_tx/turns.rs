@@ -1,0 +1,62 @@
+//! Counts the round trips of connections: how often a client speaks again after the server has.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A door before a server that counts what goes through it.
+pub(crate) struct Turns {
+    port: u16,
+    counter: Arc<Counter>,
+}
+
+#[derive(Default)]
+struct Counter {
+    count: AtomicUsize,
+    /// The last that was said came from the client.
+    asked: AtomicBool,
+}
+
+impl Turns {
+    pub(crate) async fn before(server: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let turns = Self {
+            port: listener.local_addr().unwrap().port(),
+            counter: Arc::default(),
+        };
+        let counter = Arc::clone(&turns.counter);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                tokio::spawn(pass(from_client, to_server, true, Arc::clone(&counter)));
+                tokio::spawn(pass(from_server, to_client, false, Arc::clone(&counter)));
+            }
+        });
+        turns
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.counter.count.load(Ordering::SeqCst)
+    }
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, asks: bool, counter: Arc<Counter>) {
+    let mut buffer = vec![0; 65536];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        if !counter.asked.swap(asks, Ordering::SeqCst) && asks {
+            counter.count.fetch_add(1, Ordering::SeqCst);
+        }
+        if to.write_all(&buffer[..read]).await.is_err() {
+            break;
+        }
+    }
+}
