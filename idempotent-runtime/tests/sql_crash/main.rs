@@ -1,0 +1,17 @@
+//! Nothing is lost by a crash at any point: processes and servers are killed at every message and every step, and
+//! after a retry there is one business row.
+#![cfg(all(
+    unix,
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite",
+    feature = "testkit"
+))]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+mod crash;
+mod flow;
+mod messages;
+mod process;
+mod steps;
+mod wire;

@@ -1,0 +1,121 @@
+//! Processes that can be killed: this binary starts itself again.
+
+use std::env::{current_exe, var};
+use std::io::{BufRead, BufReader, Lines, Write, stdin};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use tokio::runtime::Runtime;
+
+use crate::flow::{self, Flow, Order};
+
+/// A process that makes one call.
+pub(crate) struct Process {
+    child: Child,
+    orders: Option<ChildStdin>,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    pub(crate) fn start(flow: Flow, url: &str, order: &Order) -> Self {
+        let mut process = Self::start_in_steps(flow, url, order);
+        process.go_on();
+        process
+    }
+
+    /// Starts a process that waits before each [`step`] to be told to take it.
+    pub(crate) fn start_in_steps(flow: Flow, url: &str, order: &Order) -> Self {
+        let mut child = Command::new(current_exe().unwrap())
+            .args(["--exact", "process::another_process", "--nocapture"])
+            .env(CALL, format!("{flow:?} {} {}", order.number, order.by))
+            .env(URL, url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        Self {
+            orders: child.stdin.take(),
+            lines: BufReader::new(stdout).lines(),
+            child,
+        }
+    }
+
+    /// Waits until the process is before its next step, which this is; `None` after the last.
+    pub(crate) fn next_step(&mut self) -> Option<String> {
+        self.said(STEP)
+    }
+
+    /// Lets it take its next step.
+    pub(crate) fn take_step(&mut self) {
+        writeln!(self.orders.as_mut().unwrap()).unwrap();
+    }
+
+    /// Lets it take all steps.
+    pub(crate) fn go_on(&mut self) {
+        self.orders = None;
+    }
+
+    /// Waits for what it answers, or for why it does not.
+    pub(crate) fn answer(&mut self) -> Result<String, String> {
+        let end = self.said(END).unwrap_or("killed".to_owned());
+        match end.strip_prefix(ANSWER) {
+            Some(answer) => Ok(answer.to_owned()),
+            None => Err(end),
+        }
+    }
+
+    /// Kills it with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn said(&mut self, mark: &str) -> Option<String> {
+        self.lines.find_map(|line| {
+            let said = line.unwrap();
+            Some(said.strip_prefix(mark)?.to_owned())
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits to be told to take a step, if the process was started in steps.
+pub(crate) fn step(step: &str) {
+    println!("\n{STEP}{step}");
+    stdin().read_line(&mut String::new()).unwrap();
+}
+
+const CALL: &str = "IDEMPOTENCE_TEST_CALL";
+const URL: &str = "IDEMPOTENCE_TEST_URL";
+const STEP: &str = "step: ";
+const END: &str = "end: ";
+const ANSWER: &str = "answer: ";
+
+/// What the processes run. Without the environment that [`Process::start`] sets, nothing.
+#[test]
+fn another_process() {
+    let (Ok(call), Ok(url)) = (var(CALL), var(URL)) else {
+        return;
+    };
+    let [flow, number, by] = call.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+        panic!("{call}");
+    };
+    let order = Order {
+        number: number.parse().unwrap(),
+        by: by.to_owned(),
+    };
+    let flow = Flow::named(flow);
+    let end = Runtime::new()
+        .unwrap()
+        .block_on(flow::pay(flow, &url, &order));
+    match end {
+        Ok(answer) => println!("\n{END}{ANSWER}{answer}"),
+        Err(error) => println!("\n{END}{error:?}"),
+    }
+}

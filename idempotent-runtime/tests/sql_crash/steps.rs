@@ -1,0 +1,112 @@
+//! SQLite, which has no wire: a process is killed before every step, and at moments all over a call.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Instant;
+use std::{env, fs};
+
+use crate::crash::{Crash, FIRST, both_sides_of_the_commit, lost, nothing_is_lost, twice};
+use crate::flow::{self, Flow};
+use crate::process::Process;
+
+#[test]
+fn a_process_killed_before_any_step_loses_nothing() {
+    let crashes = before_every_step(Flow::InTheTransaction);
+    let places: Vec<_> = crashes.iter().map(|crash| crash.place.as_str()).collect();
+    let steps = [
+        "begin",
+        "claim",
+        "insert",
+        "keep the result",
+        "commit",
+        "answer",
+    ];
+    assert_eq!(places, steps);
+    nothing_is_lost(&crashes);
+    both_sides_of_the_commit(&crashes);
+}
+
+#[test]
+fn a_row_that_is_committed_before_the_work_loses_the_operation() {
+    assert!(before_every_step(Flow::MarkedFirst).iter().any(lost));
+}
+
+#[test]
+fn a_row_that_is_committed_after_the_work_lets_it_happen_twice() {
+    assert!(before_every_step(Flow::MarkedLast).iter().any(twice));
+}
+
+#[test]
+fn a_process_killed_at_any_moment_loses_nothing() {
+    const MOMENTS: u32 = 60;
+
+    let file = File::new();
+    let flow = Flow::InTheTransaction;
+    let begun = |number| {
+        let mut process = Process::start_in_steps(flow, &file.url, &Crash::first(number));
+        process.next_step();
+        process.go_on();
+        (process, Instant::now())
+    };
+    // The longest of some, so that the last moments come after the end.
+    let whole = (0..5).map(|number| {
+        let (mut process, start) = begun(number);
+        assert_eq!(process.answer().as_deref(), Ok(FIRST));
+        start.elapsed()
+    });
+    let whole = whole.max().unwrap();
+    let mut crashes = Vec::new();
+    for moment in 0..MOMENTS {
+        let number = 100 + moment;
+        let (mut process, start) = begun(number);
+        let after = whole * moment / MOMENTS;
+        sleep(after.saturating_sub(start.elapsed()));
+        process.kill();
+        let said = process.answer().ok();
+        let place = format!("after {after:?} of {whole:?}");
+        crashes.push(Crash::after_a_retry(place, said, flow, &file.url, number));
+    }
+    nothing_is_lost(&crashes);
+}
+
+fn before_every_step(flow: Flow) -> Vec<Crash> {
+    let file = File::new();
+    let mut crashes = Vec::new();
+    for number in 1.. {
+        let mut process = Process::start_in_steps(flow, &file.url, &Crash::first(number));
+        let mut step = process.next_step();
+        for _ in 1..number {
+            process.take_step();
+            step = process.next_step();
+        }
+        let Some(step) = step else {
+            break;
+        };
+        process.kill();
+        let said = process.answer().ok();
+        crashes.push(Crash::after_a_retry(step, said, flow, &file.url, number));
+    }
+    crashes
+}
+
+/// A database in a folder of its own.
+struct File {
+    folder: PathBuf,
+    url: String,
+}
+
+impl File {
+    fn new() -> Self {
+        let folder = env::temp_dir().join(format!("sqlite-{:016x}", rand::random::<u64>()));
+        fs::create_dir(&folder).unwrap();
+        let url = format!("sqlite://{}?mode=rwc", folder.join("orders.db").display());
+        flow::set_up(&url);
+        Self { folder, url }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
