@@ -1,0 +1,259 @@
+//! An order is paid, and what was bought is shipped once, whenever the process is killed.
+//!
+//! ```text
+//! cargo run -p idempotence-examples --features sqlite --bin outbox
+//! cargo run -p idempotence-examples --features sqlite --bin outbox -- FOLDER
+//! ```
+//!
+//! With a folder, kill it with `kill -9` and start it again: it goes on where it was.
+//!
+//! # What guards what
+//!
+//! * The **transition** lets one of any number of notifications of the bank move the order from `PAYING` to `PAID`.
+//! * The **outbox** is a table of the shop. The row that orders a shipment is written in the transaction of the
+//!   transition, so there is one for each paid order, and none for the others. "Paid, and then ship" without it loses the
+//!   shipment of a process that dies in between: the bank's next notification finds the order paid, and nothing to do.
+//! * The **guarded call** keeps those who ship apart. Of several that read the same row one calls the carrier. The one
+//!   that is killed is followed by another, when its lease is over.
+//! * The **idempotency key** guards what is not in the shop's database. A process that is killed after the carrier took
+//!   the order, and before the shop has noted it, is followed by one that asks the carrier again: with the same key, the
+//!   number of the row in the outbox, so that the carrier answers with the parcel that there is.
+#![allow(clippy::print_stdout)]
+
+use std::error::Error as StdError;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use idempotence::sql::{self, Transition};
+use idempotence::{Error, Idempotency, SqliteStore, idempotent};
+use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+type Result<T, E = Box<dyn StdError + Send + Sync>> = std::result::Result<T, E>;
+
+const ORDERS: i64 = 10;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let shop = Shop::open(&folder()?).await?;
+
+    let mut tasks = JoinSet::new();
+    for shipper in ["ada", "bob"] {
+        tasks.spawn(shop.clone().ship_all(shipper));
+    }
+    // The bank tells of each payment three times, and again after a restart.
+    for order in (1..=ORDERS).flat_map(|order| [order; 3]) {
+        let shop = shop.clone();
+        tasks.spawn(async move { shop.paid(order).await });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    println!("{ORDERS} orders, {} parcels", shop.carrier.parcels().await?);
+    Ok(())
+}
+
+/// Where the databases are: the argument, or a new folder.
+fn folder() -> Result<PathBuf> {
+    let folder = match std::env::args_os().nth(1) {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::temp_dir().join(format!("outbox-{}", std::process::id())),
+    };
+    std::fs::create_dir_all(&folder)?;
+    println!("the databases are in {}", folder.display());
+    Ok(folder)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(rename_all = "UPPERCASE")]
+enum Status {
+    Paying,
+    Paid,
+}
+
+#[derive(Clone)]
+struct Shop {
+    pool: SqlitePool,
+    idempotency: Idempotency,
+    carrier: Carrier,
+}
+
+impl Shop {
+    async fn open(folder: &Path) -> Result<Self> {
+        let pool = open(&folder.join("shop.db")).await?;
+        sqlx::raw_sql(
+            "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, status TEXT NOT NULL);
+             CREATE TABLE IF NOT EXISTS outbox (
+                 id INTEGER PRIMARY KEY, order_id INTEGER NOT NULL UNIQUE, parcel INTEGER
+             );",
+        )
+        .execute(&pool)
+        .await?;
+        for order in 1..=ORDERS {
+            sqlx::query("INSERT OR IGNORE INTO orders (id, status) VALUES (?, ?)")
+                .bind(order)
+                .bind(Status::Paying)
+                .execute(&pool)
+                .await?;
+        }
+
+        let store = SqliteStore::new(pool.clone());
+        store.migrate().await?;
+        Ok(Self {
+            pool,
+            idempotency: Idempotency::new(store),
+            carrier: Carrier::open(folder).await?,
+        })
+    }
+
+    /// What the bank calls, as often as it likes.
+    async fn paid(&self, order: i64) -> Result<()> {
+        // A transaction of SQLite that reads before it writes may be refused in the middle, unless it begins like this.
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+        let transition = sql::transition("orders")
+            .id("id", order)
+            .from([Status::Paying])
+            .to(Status::Paid)
+            .run(&mut tx)
+            .await?;
+        match transition {
+            Transition::Applied => {
+                sqlx::query("INSERT INTO outbox (order_id) VALUES (?)")
+                    .bind(order)
+                    .execute(&mut *tx)
+                    .await?;
+                tx.commit().await?;
+                println!("paid: order {order}");
+                Ok(())
+            }
+            Transition::AlreadyThere => Ok(()),
+            Transition::Illegal { .. } | Transition::NotFound => {
+                Err(format!("order {order} cannot be paid: {transition:?}").into())
+            }
+        }
+    }
+
+    /// Ships until all orders are shipped.
+    async fn ship_all(self, shipper: &'static str) -> Result<()> {
+        loop {
+            let open: Vec<(i64, i64)> =
+                sqlx::query_as("SELECT id, order_id FROM outbox WHERE parcel IS NULL ORDER BY id")
+                    .fetch_all(&self.pool)
+                    .await?;
+            for (row, order) in open {
+                match ship(&self, row, order).await {
+                    Ok(()) => println!("{shipper}: shipped order {order}"),
+                    Err(ShipError::Refused(refused)) if refused.is_duplicate() => {}
+                    // It stays in the outbox.
+                    Err(error) => println!("{shipper}: order {order} is left for later: {error}"),
+                }
+            }
+            let done: i64 =
+                sqlx::query_scalar("SELECT count(*) FROM outbox WHERE parcel IS NOT NULL")
+                    .fetch_one(&self.pool)
+                    .await?;
+            if done == ORDERS {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Has a parcel made for a row of the outbox, and notes it there.
+///
+/// A success is remembered for longer than a shipper needs from reading the rows to coming to the last of them.
+#[idempotent(name = "orders.ship", key = "row", ttl = "10m", lease = "2s", using = shop.idempotency)]
+async fn ship(shop: &Shop, row: i64, order: i64) -> Result<(), ShipError> {
+    println!("shipping: order {order}");
+    let parcel = shop.carrier.ship(&format!("shop-{row}"), order).await?;
+    sqlx::query("UPDATE outbox SET parcel = ? WHERE id = ?")
+        .bind(parcel)
+        .bind(row)
+        .execute(&shop.pool)
+        .await?;
+    Ok(())
+}
+
+#[derive(Debug)]
+enum ShipError {
+    /// The body did not run, or was stopped.
+    Refused(Error),
+    Database(sqlx::Error),
+}
+
+impl From<Error> for ShipError {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<sqlx::Error> for ShipError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl std::fmt::Display for ShipError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Database(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Somebody else's service, with a database of its own. It takes an idempotency key, as a good service does.
+#[derive(Clone)]
+struct Carrier(SqlitePool);
+
+impl Carrier {
+    async fn open(folder: &Path) -> Result<Self> {
+        let pool = open(&folder.join("carrier.db")).await?;
+        sqlx::raw_sql(
+            "CREATE TABLE IF NOT EXISTS parcels (
+                 id INTEGER PRIMARY KEY, idempotency_key TEXT NOT NULL UNIQUE, order_id INTEGER NOT NULL,
+                 requests INTEGER NOT NULL
+             );",
+        )
+        .execute(&pool)
+        .await?;
+        Ok(Self(pool))
+    }
+
+    /// The number of the parcel; the same one for a key that it has seen.
+    async fn ship(&self, idempotency_key: &str, order: i64) -> sqlx::Result<i64> {
+        sleep(Duration::from_millis(50)).await;
+        sqlx::query(
+            "INSERT INTO parcels (idempotency_key, order_id, requests) VALUES (?, ?, 1)
+             ON CONFLICT (idempotency_key) DO UPDATE SET requests = requests + 1",
+        )
+        .bind(idempotency_key)
+        .bind(order)
+        .execute(&self.0)
+        .await?;
+        println!("carrier: took order {order}");
+        sleep(Duration::from_millis(50)).await;
+        sqlx::query_scalar("SELECT id FROM parcels WHERE idempotency_key = ?")
+            .bind(idempotency_key)
+            .fetch_one(&self.0)
+            .await
+    }
+
+    async fn parcels(&self) -> sqlx::Result<i64> {
+        sqlx::query_scalar("SELECT count(*) FROM parcels")
+            .fetch_one(&self.0)
+            .await
+    }
+}
+
+async fn open(file: &Path) -> sqlx::Result<SqlitePool> {
+    let options = SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .busy_timeout(Duration::from_secs(10));
+    SqlitePool::connect_with(options).await
+}
