@@ -1,7 +1,7 @@
 //! What the benchmarks compare, and how they measure it.
 //!
 //! Each way to guard a function is written once per task that it is put to ([`upload`], [`replay`], [`storm`]), and
-//! each store brings its own contenders ([`in_memory`], [`on_redis`], [`on_cluster`]).
+//! each store brings its own contenders ([`in_memory`], [`on_redis`], [`on_cluster`], [`on_sql`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +18,10 @@ mod by_hand;
 pub mod in_memory;
 pub mod on_cluster;
 pub mod on_redis;
+pub mod on_sql;
+pub mod plans;
 pub mod replay;
+pub mod rounds;
 pub mod storm;
 mod upload;
 

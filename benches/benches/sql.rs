@@ -1,0 +1,62 @@
+//! Prints the table of `sql.md`: claim and release, and the dedup row in a transaction, beside the same by hand on the
+//! same pool; and beside ten thousand rows of others, and two million. All take turns in one process.
+
+use std::time::Duration;
+
+use idempotence_benches::Lap;
+use idempotence_benches::on_sql::{OnSql, ROWS, Statements, TASKS};
+use idempotence_benches::rounds::{Rounds, machine, per_second, rounds, tasks_text};
+
+fn main() {
+    println!("{}", machine("Rust client sqlx 0.9"));
+    let on_postgres = OnSql::postgres();
+    on(&on_postgres);
+    show(on_postgres.plans());
+    drop(on_postgres);
+    let on_mariadb = OnSql::mariadb();
+    on(&on_mariadb);
+    show(on_mariadb.plans());
+    drop(on_mariadb);
+    on(&OnSql::sqlite());
+}
+
+fn show(plans: Vec<(String, String)>) {
+    for (statement, plan) in plans {
+        println!("\n{}\n->\n{plan}", statement.trim());
+    }
+}
+
+fn on<DB: Statements>(on_sql: &OnSql<DB>) {
+    let [few, many] = ROWS;
+    println!(
+        "\n| {}, {few} rows | attribute | by hand | of by hand | of by hand at {many} rows | of its own at {few} rows |",
+        on_sql.version
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+    for tasks in TASKS {
+        row("claim + release", tasks, &on_sql.claims(tasks));
+    }
+    for tasks in TASKS {
+        row(
+            "begin, dedup, insert, commit",
+            tasks,
+            &on_sql.transactions(tasks),
+        );
+    }
+}
+
+/// The attribute and by hand beside few rows, then both beside many.
+fn row(name: &str, tasks: u32, laps: &[Lap<'_>]) {
+    let rounds = Rounds::run(laps, rounds(), Duration::from_millis(400));
+    let speed = |contender: usize| per_second(tasks, rounds.median(|round| round[contender]));
+    let ratio = |of: usize, to: usize| rounds.median(|round| round[to] / round[of]);
+    println!(
+        "| {name}, {} | {} | {} | {:.2} | {:.2} | {:.2} |",
+        tasks_text(tasks),
+        speed(0),
+        speed(1),
+        ratio(0, 1),
+        ratio(2, 3),
+        ratio(2, 0),
+    );
+}

@@ -1,0 +1,443 @@
+//! Contenders that keep keys in tables of databases of the benchmark's own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use idempotence::sql::sqlx::{AssertSqlSafe, Executor as _, MySql, Pool, Postgres, Sqlite, query};
+use idempotence::sql::{self, Database};
+use idempotence::testkit::{MariaDbServer, PostgresServer};
+use idempotence::{Error, Idempotency, SqlStore};
+use tokio::runtime::Runtime;
+
+use crate::plans::{self, Plan};
+use crate::upload::{self, Upload};
+use crate::{ATTRIBUTE, BY_HAND, Lap, key, owner};
+
+/// How many tasks make calls at once.
+pub const TASKS: [u32; 2] = [1, 32];
+
+/// How many rows others have left: the same work is done beside few and beside many.
+pub const ROWS: [u32; 2] = [10_000, 2_000_000];
+
+/// A database with few rows and one with many, both on one server.
+pub struct OnSql<DB: Database> {
+    runtime: Runtime,
+    /// In the order of [`ROWS`].
+    sides: [Side<DB>; 2],
+    many_url: String,
+    /// Which database it is, and its version.
+    pub version: String,
+    _server: Server,
+}
+
+/// Contenders on one pool.
+struct Side<DB: Database> {
+    pool: Pool<DB>,
+    attribute: Idempotency,
+    by_hand: ByHand<DB>,
+}
+
+/// What is gone when it is dropped.
+enum Server {
+    Postgres(PostgresServer),
+    MariaDb(MariaDbServer),
+    Sqlite(PathBuf),
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Self::Sqlite(folder) = self {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+impl OnSql<Postgres> {
+    /// `PostgreSQL`, with memory for all rows.
+    pub fn postgres() -> Self {
+        let server =
+            PostgresServer::start_with(["-c", "shared_buffers=2GB", "-c", "max_wal_size=4GB"]);
+        Self::start(Server::Postgres(server.expect("postgres is installed")))
+    }
+}
+
+impl OnSql<Postgres> {
+    /// How it goes about the statements, beside the many rows.
+    pub fn plans(&self) -> Vec<Plan> {
+        self.runtime.block_on(plans::on_postgres(&self.many_url))
+    }
+}
+
+impl OnSql<MySql> {
+    /// How it goes about the statements, beside the many rows.
+    pub fn plans(&self) -> Vec<Plan> {
+        self.runtime.block_on(plans::on_mariadb(&self.many_url))
+    }
+}
+
+impl OnSql<MySql> {
+    /// `MariaDB`, with memory for all rows.
+    pub fn mariadb() -> Self {
+        let server = MariaDbServer::start_with([
+            "--innodb-buffer-pool-size=2G",
+            "--innodb-log-file-size=1G",
+        ]);
+        Self::start(Server::MariaDb(server.expect("mariadbd is installed")))
+    }
+}
+
+impl OnSql<Sqlite> {
+    /// Two files.
+    pub fn sqlite() -> Self {
+        let folder = format!("idempotence-bench-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir(&folder).expect("a new folder");
+        Self::start(Server::Sqlite(folder))
+    }
+}
+
+impl<DB: Statements> OnSql<DB> {
+    fn start(server: Server) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let urls = ROWS.map(|rows| match &server {
+            Server::Postgres(server) => server.database().expect("a database"),
+            Server::MariaDb(server) => server.database().expect("a database"),
+            Server::Sqlite(folder) => format!("sqlite:{}", folder.join(rows.to_string()).display()),
+        });
+        let [few, many] = ROWS;
+        let [few_url, many_url] = urls;
+        let (sides, version) = runtime.block_on(async {
+            let sides = [
+                Side::new(&few_url, few).await,
+                Side::new(&many_url, many).await,
+            ];
+            let version = DB::text(&sides[0].pool, DB::VERSION).await;
+            (sides, version)
+        });
+        Self {
+            runtime,
+            sides,
+            many_url,
+            version: format!("{} {version}", DB::NAME),
+            _server: server,
+        }
+    }
+
+    /// First calls that give their key back, from so many tasks: beside few rows, then beside many.
+    pub fn claims(&self, tasks: u32) -> Vec<Lap<'_>> {
+        self.laps(|side| {
+            [
+                upload::lap(&self.runtime, tasks, side.attribute.clone()),
+                upload::lap(&self.runtime, tasks, side.by_hand.clone()),
+            ]
+        })
+    }
+
+    /// First calls in transactions that insert an order, from so many tasks: beside few rows, then beside many.
+    pub fn transactions(&self, tasks: u32) -> Vec<Lap<'_>> {
+        self.laps(|side| {
+            let attribute = Guarded(side.pool.clone(), side.attribute.clone());
+            let by_hand = InHand(side.by_hand.clone());
+            [
+                upload::lap(&self.runtime, tasks, attribute),
+                upload::lap(&self.runtime, tasks, by_hand),
+            ]
+        })
+    }
+
+    fn laps<'a>(
+        &'a self,
+        of: impl Fn(&'a Side<DB>) -> [Box<dyn Fn(u64) -> Duration + 'a>; 2],
+    ) -> Vec<Lap<'a>> {
+        let pairs = self.sides.iter().map(of);
+        pairs
+            .flat_map(|[attribute, by_hand]| [(ATTRIBUTE, attribute), (BY_HAND, by_hand)])
+            .collect()
+    }
+}
+
+impl<DB: Statements> Side<DB> {
+    async fn new(url: &str, rows: u32) -> Self {
+        let store = SqlStore::<DB>::connect(url).await.expect("a store");
+        let pool = store.pool().clone();
+        let attribute = Idempotency::new(store);
+        let by_hand = ByHand {
+            pool: pool.clone(),
+            rest: "-".repeat(RECORD_LEN - 32),
+        };
+        // The same table under another name, and the business.
+        let tables = sql::schema::<DB>().replace("idempotence", "by_hand");
+        let orders = "CREATE TABLE orders (number VARCHAR(40) PRIMARY KEY, amount BIGINT NOT NULL)";
+        for statement in tables.split(';').chain([orders]) {
+            if !statement.trim().is_empty() {
+                DB::apply(&pool, statement).await;
+            }
+        }
+        for table in ["idempotence", "by_hand"] {
+            let fill = DB::FILL.replace("{table}", table);
+            let fill = fill.replace("{rows}", &rows.to_string());
+            DB::apply(&pool, &fill.replace("{size}", &RECORD_LEN.to_string())).await;
+        }
+        for statement in DB::SETTLE {
+            DB::apply(&pool, statement).await;
+        }
+        Self {
+            pool,
+            attribute,
+            by_hand,
+        }
+    }
+}
+
+/// How long a record of ours is.
+const RECORD_LEN: usize = 110;
+
+/// How long a key is taken, in microseconds: as long as with the attribute, and its grace.
+const EXPIRY: i64 = 33_000_000;
+/// How long an order cannot be made again.
+const WEEK: Duration = Duration::from_hours(7 * 24);
+
+/// A row is put if none that lives stands there, and removed by its owner. A lock is waited for as long as the
+/// pool's sessions say.
+struct ByHand<DB: Database> {
+    pool: Pool<DB>,
+    /// Makes a value as long as ours.
+    rest: String,
+}
+
+impl<DB: Database> Clone for ByHand<DB> {
+    fn clone(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            rest: self.rest.clone(),
+        }
+    }
+}
+
+impl<DB: Statements> Upload for ByHand<DB> {
+    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
+        let key = key(":", user_id, &file_md5);
+        let value = owner() + &self.rest;
+        let mut connection = self.pool.acquire().await.expect("a connection");
+        let put = DB::put_row(&mut connection, &key, value.as_bytes(), EXPIRY).await;
+        assert_eq!(put, 1, "the key is taken");
+        drop(connection);
+        let outcome = file_md5.len();
+        let mut connection = self.pool.acquire().await.expect("a connection");
+        let removed = DB::delete_row(&mut connection, &key, value.as_bytes()).await;
+        assert_eq!(removed, 1, "the own key");
+        outcome
+    }
+}
+
+/// The dedup row in a transaction, by hand.
+struct InHand<DB: Database>(ByHand<DB>);
+
+impl<DB: Database> Clone for InHand<DB> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<DB: Statements> Upload for InHand<DB> {
+    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
+        let mut tx = self.0.pool.begin().await.expect("a transaction");
+        let key = key(":", user_id, &file_md5);
+        let value = owner() + &self.0.rest;
+        let micros = i64::try_from(WEEK.as_micros()).expect("a few digits");
+        let put = DB::put_row(&mut tx, &key, value.as_bytes(), micros).await;
+        assert_eq!(put, 1, "the order is made");
+        DB::order(&mut tx, &number(user_id)).await;
+        tx.commit().await.expect("a commit");
+        file_md5.len()
+    }
+}
+
+/// The dedup row in a transaction, by a guarded call.
+struct Guarded<DB: Database>(Pool<DB>, Idempotency);
+
+impl<DB: Database> Clone for Guarded<DB> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), self.1.clone())
+    }
+}
+
+impl<DB: Statements> Upload for Guarded<DB> {
+    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
+        let mut tx = self.0.begin().await.expect("a transaction");
+        DB::guarded(&self.1, &mut tx, user_id, &file_md5).await;
+        tx.commit().await.expect("a commit");
+        file_md5.len()
+    }
+}
+
+#[derive(Debug)]
+struct Refused;
+
+/// Another order for each call.
+fn number(user_id: u64) -> String {
+    let run = std::process::id();
+    format!("{run}-{user_id}-{}", &owner()[..8])
+}
+
+/// What each database is told by hand.
+pub trait Statements: Database {
+    /// Asks for the version.
+    const VERSION: &'static str;
+    /// Puts rows of others into a table.
+    const FILL: &'static str;
+    /// What is done after that, so that it does not go on behind the scenes.
+    const SETTLE: &'static [&'static str];
+
+    /// Applies a statement.
+    fn apply(pool: &Pool<Self>, statement: &str) -> impl Future<Output = ()> + Send;
+
+    /// Asks for a text.
+    fn text(pool: &Pool<Self>, query: &'static str) -> impl Future<Output = String> + Send;
+
+    /// Puts a row if none that lives stands there; how many that were.
+    fn put_row(
+        connection: &mut Self::Connection,
+        key: &str,
+        value: &[u8],
+        micros: i64,
+    ) -> impl Future<Output = u64> + Send;
+
+    /// Removes the own row; how many that were.
+    fn delete_row(
+        connection: &mut Self::Connection,
+        key: &str,
+        value: &[u8],
+    ) -> impl Future<Output = u64> + Send;
+
+    /// The business.
+    fn order(connection: &mut Self::Connection, number: &str) -> impl Future<Output = ()> + Send;
+
+    /// A call in a transaction that is refused, succeeds, or gets its result again.
+    fn guarded_with_replay(
+        idempotency: &Idempotency,
+        tx: &mut sql::sqlx::Transaction<'static, Self>,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// The business, once.
+    fn guarded(
+        idempotency: &Idempotency,
+        tx: &mut sql::sqlx::Transaction<'static, Self>,
+        user_id: u64,
+        file_md5: &str,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+macro_rules! statements {
+    (
+        $database:ty, $connection:ty, $key:expr,
+        put: $put:expr, remove: $remove:expr, order: $order:expr,
+        $($constant:item)*
+    ) => {
+        impl Statements for $database {
+            $($constant)*
+
+            async fn apply(pool: &Pool<Self>, statement: &str) {
+                let statement = sql::sqlx::raw_sql(AssertSqlSafe(statement.to_owned()));
+                pool.execute(statement).await.expect("an answer");
+            }
+
+            async fn text(pool: &Pool<Self>, query: &'static str) -> String {
+                let text = sql::sqlx::query_scalar(query).fetch_one(pool).await;
+                text.expect("an answer")
+            }
+
+            async fn put_row(connection: &mut $connection, key: &str, value: &[u8], micros: i64) -> u64 {
+                let put = query($put).bind($key(key)).bind(value).bind(micros);
+                connection.execute(put).await.expect("an answer").rows_affected()
+            }
+
+            async fn delete_row(connection: &mut $connection, key: &str, value: &[u8]) -> u64 {
+                let remove = query($remove).bind($key(key)).bind(value);
+                connection.execute(remove).await.expect("an answer").rows_affected()
+            }
+
+            async fn order(connection: &mut $connection, number: &str) {
+                let order = query($order).bind(number).bind(1_i64);
+                connection.execute(order).await.expect("an answer");
+            }
+
+            async fn guarded_with_replay(
+                idempotency: &Idempotency,
+                tx: &mut sql::sqlx::Transaction<'static, Self>,
+            ) {
+                let call = || idempotency.call("bench.plans").key("it").ttl(WEEK);
+                let refused = async |_: &mut $connection| Err::<(), _>(Refused);
+                let refused = call().error(|_| Refused).run_in(tx, refused).await;
+                let succeeds = async |_: &mut $connection| Ok::<u8, Error>(1);
+                call().replay().run_in(tx, succeeds).await.expect("a result");
+                assert!(refused.is_err(), "by its body, or as a duplicate");
+            }
+
+            async fn guarded(
+                idempotency: &Idempotency,
+                tx: &mut sql::sqlx::Transaction<'static, Self>,
+                user_id: u64,
+                file_md5: &str,
+            ) {
+                let call = idempotency.call(crate::ENDPOINT).key(&user_id).key(file_md5).ttl(WEEK);
+                let body = async |connection: &mut $connection| {
+                    Self::order(connection, &number(user_id)).await;
+                    Ok::<_, Error>(())
+                };
+                call.run_in(tx, body).await.expect("a new order");
+            }
+        }
+    };
+}
+
+statements! {
+    Postgres, sql::sqlx::PgConnection, std::convert::identity::<&str>,
+    put: "INSERT INTO by_hand (key, value, expires_at) \
+          VALUES ($1, $2, statement_timestamp() + $3 * interval '1 microsecond') \
+          ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
+          WHERE by_hand.expires_at <= statement_timestamp()",
+    remove: "DELETE FROM by_hand WHERE key = $1 AND value = $2",
+    order: "INSERT INTO orders (number, amount) VALUES ($1, $2)",
+    const VERSION: &'static str = "SHOW server_version";
+    const FILL: &'static str = "\
+        INSERT INTO {table} SELECT 'idem:bench.upload:' || md5(i::text), \
+        decode(repeat('2d', {size}), 'hex'), now() + interval '7 days' + i * interval '1 microsecond' \
+        FROM generate_series(1, {rows}) i";
+    const SETTLE: &'static [&'static str] = &["VACUUM ANALYZE", "CHECKPOINT"];
+}
+
+statements! {
+    MySql, sql::sqlx::MySqlConnection, str::as_bytes,
+    put: "INSERT INTO by_hand (`key`, value, expires_at) \
+          VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
+    remove: "DELETE FROM by_hand WHERE `key` = ? AND value = ?",
+    order: "INSERT INTO orders (number, amount) VALUES (?, ?)",
+    const VERSION: &'static str = "SELECT version()";
+    const FILL: &'static str = "\
+        INSERT INTO {table} SELECT concat('idem:bench.upload:', md5(seq)), repeat('-', {size}), \
+        utc_timestamp(6) + INTERVAL 7 DAY + INTERVAL seq MICROSECOND FROM seq_1_to_{rows} ORDER BY 1";
+    const SETTLE: &'static [&'static str] = &[
+        "ANALYZE TABLE idempotence, by_hand",
+        "SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0, innodb_max_dirty_pages_pct = 0",
+        "DO sleep(10)",
+        "SET GLOBAL innodb_max_dirty_pages_pct = 90",
+    ];
+}
+
+statements! {
+    Sqlite, sql::sqlx::SqliteConnection, std::convert::identity::<&str>,
+    put: "INSERT INTO by_hand (key, value, expires_at) \
+          VALUES (?1, ?2, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + ?3) \
+          ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
+          WHERE by_hand.expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+    remove: "DELETE FROM by_hand WHERE key = ?1 AND value = ?2",
+    order: "INSERT INTO orders (number, amount) VALUES (?1, ?2)",
+    const VERSION: &'static str = "SELECT sqlite_version()";
+    const FILL: &'static str = "\
+        INSERT INTO {table} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows}) \
+        SELECT 'idem:bench.upload:' || lower(hex(randomblob(16))), CAST(printf('%.*c', {size}, '-') AS BLOB), \
+        (CAST(strftime('%s', 'now') AS INTEGER) + 604800) * 1000000 + i FROM n ORDER BY 1";
+    const SETTLE: &'static [&'static str] = &["ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)"];
+}
