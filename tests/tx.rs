@@ -105,6 +105,7 @@ mod free {
         Ok(insert(tx.as_connection(), order_no).await?)
     }
 
+    #[allow(clippy::elidable_lifetime_names, reason = "they are what is tried")]
     #[idempotent(key = "order_no", ttl = "7d", replay = true, tx = tx)]
     async fn named_lifetimes<'t, 'c>(
         tx: &'t mut Transaction<'c, Sqlite>,

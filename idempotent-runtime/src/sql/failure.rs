@@ -253,7 +253,7 @@ mod tests {
     impl StdError for Refusal {}
 
     impl DatabaseError for Refusal {
-        fn message(&self) -> &str {
+        fn message(&self) -> &'static str {
             "refused"
         }
 
