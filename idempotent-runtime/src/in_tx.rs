@@ -123,7 +123,7 @@ impl Call {
 ///
 /// # Cancellation
 ///
-/// Dropped before [`settle`](Self::settle), nothing is sent: what becomes of the row is up to the transaction.
+/// Dropped before it is settled, nothing is sent: what becomes of the row is up to the transaction.
 pub struct InTx {
     lease: Arc<Lease>,
     over: bool,
