@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::{env, fs, process};
 
 /// The shell that starts the server, signals it, and stops it when its orders end: they come by a
@@ -15,6 +16,23 @@ pub(super) struct Keeper {
     shell: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
+}
+
+/// The one server of its kind that the tests of this process share, once one is started.
+pub(super) type Shared<S> = Mutex<Option<&'static S>>;
+
+/// The shared server; started by the first that asks.
+pub(super) fn shared<S>(
+    shared: &'static Shared<S>,
+    start: impl FnOnce() -> io::Result<S>,
+) -> io::Result<&'static S> {
+    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(server) = *shared {
+        return Ok(server);
+    }
+    let server: &'static S = Box::leak(Box::new(start()?));
+    *shared = Some(server);
+    Ok(server)
 }
 
 /// What the server says, in its folder.

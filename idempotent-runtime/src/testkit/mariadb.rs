@@ -1,9 +1,10 @@
 //! A MariaDB server of the test's own.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::{env, io};
 
+use super::keeper::{Shared, shared};
 use super::sql_server::{Programs, SqlServer, find, path};
 
 /// A private MariaDB on a free port, in a temporary folder, gone when dropped.
@@ -49,15 +50,9 @@ impl MariaDbServer {
     ///
     /// Those of [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
-        static SHARED: Mutex<Option<&'static MariaDbServer>> = Mutex::new(None);
+        static SHARED: Shared<MariaDbServer> = Mutex::new(None);
 
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = *shared {
-            return Ok(server);
-        }
-        let server: &'static Self = Box::leak(Box::new(Self::start()?));
-        *shared = Some(server);
-        Ok(server)
+        shared(&SHARED, Self::start)
     }
 
     /// Makes an empty database and tells where it is, such as

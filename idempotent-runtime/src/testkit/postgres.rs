@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::{env, fs, io};
 
+use super::keeper::{Shared, shared};
 use super::sql_server::{Programs, SqlServer, find, path};
 
 /// A private PostgreSQL on a free port, in a temporary folder, gone when dropped.
@@ -48,15 +49,9 @@ impl PostgresServer {
     ///
     /// Those of [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
-        static SHARED: Mutex<Option<&'static PostgresServer>> = Mutex::new(None);
+        static SHARED: Shared<PostgresServer> = Mutex::new(None);
 
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = *shared {
-            return Ok(server);
-        }
-        let server: &'static Self = Box::leak(Box::new(Self::start()?));
-        *shared = Some(server);
-        Ok(server)
+        shared(&SHARED, Self::start)
     }
 
     /// Makes an empty database and tells where it is, such as

@@ -11,7 +11,7 @@ use std::{env, fs};
 
 use super::resp;
 use super::tls::Certificates;
-use crate::testkit::keeper::{Keeper, LOG, new_folder};
+use crate::testkit::keeper::{Keeper, LOG, Shared, new_folder, shared};
 
 /// A private `redis-server` on a free port, in a temporary folder, gone when dropped.
 ///
@@ -119,15 +119,9 @@ impl RedisServer {
     ///
     /// Those of [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
-        static SHARED: Mutex<Option<&'static RedisServer>> = Mutex::new(None);
+        static SHARED: Shared<RedisServer> = Mutex::new(None);
 
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = *shared {
-            return Ok(server);
-        }
-        let server: &'static Self = Box::leak(Box::new(Self::start()?));
-        *shared = Some(server);
-        Ok(server)
+        shared(&SHARED, Self::start)
     }
 
     /// Where it is, such as `redis://127.0.0.1:41234`; `rediss://` of a server that speaks TLS.
