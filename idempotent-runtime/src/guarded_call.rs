@@ -293,7 +293,7 @@ impl<A, K> GuardedCall<A, K> {
     /// | | PostgreSQL | MySQL, MariaDB | SQLite |
     /// | --- | --- | --- | --- |
     /// | round trips | 1, with `replay` 2 | the same | the same, without a network |
-    /// | of a duplicate | 2; 6 if it waits | 2; 3 if it waits in vain | 2 |
+    /// | of a duplicate | 2; 6 if it waits | 2; 4 if it waits in vain | 2 |
     /// | a duplicate of an open call waits for | `wait`, or 5 s | the same in whole seconds; MySQL itself for `innodb_lock_wait_timeout` | `wait`, or the connection's `busy_timeout`, which is 5 s by default |
     /// | the call is open for longer | `Error::InProgress` | `Error::InProgress` | `Error::Unavailable`: who writes is not to be seen |
     /// | after a duplicate the transaction | goes on | goes on; it has the row locked | goes on |

@@ -98,6 +98,7 @@ impl<'a, DB: Database> Row<'a, DB> {
             again = false;
         }
     }
+
     fn check(&self) -> sqlx::Result<()> {
         let refused = |message| Err(Error::InvalidArgument(message));
         if self.id.is_empty() {
