@@ -4,8 +4,11 @@
 //!
 //! | error | status |
 //! | --- | --- |
-//! | `InProgress`, `AlreadyDone`, `Taken`, `ResultUnavailable` | 409 |
+//! | `InProgress`, `AlreadyDone`, `Taken`, `ResultUnavailable`, `TokenUsed` | 409 |
+//! | `TokenUnknown` | 410 |
+//! | `TokenMalformed` | 400 |
 //! | `PayloadMismatch` | 422 |
+//! | `LimitReached` | 429 |
 //! | `Unavailable` | 503 |
 //! | the others | 500 |
 //!
@@ -22,11 +25,13 @@
 //!   "detail": "Your request is being processed. Please do not send it again.",
 //!   "code": "in_progress",
 //!   "client_action": "wait",
+//!   "silent": true,
 //!   "retry_after_ms": 28500
 //! }
 //! ```
 //!
-//! `code` is [`Error::code`], `client_action` is [`Error::client_action`], and `detail` is [`Error::text`].
+//! `code` is [`Error::code`], `client_action` is [`Error::client_action`], `silent` is [`Error::is_silent`], and `detail` is
+//! [`Error::text`].
 //! `retry_after_ms` and the header `Retry-After` are there if the action is `wait`. Nothing names the
 //! endpoint, the key, the process that holds it or what the store said; the whole error is an extension of the response,
 //! `Arc<Error>`, for a layer that logs it.
@@ -74,6 +79,7 @@ pub fn refusal(error: Error, lang: Lang) -> Response {
         title: title(&error),
         detail: error.text(lang),
         client_action: error.client_action(),
+        silent: error.is_silent(),
         retry_after: error.advised_wait(),
     };
     let language = [(
@@ -112,7 +118,11 @@ fn status(error: &Error) -> StatusCode {
         Error::InProgress(_)
         | Error::AlreadyDone(_)
         | Error::Taken(_)
-        | Error::ResultUnavailable(_) => StatusCode::CONFLICT,
+        | Error::ResultUnavailable(_)
+        | Error::TokenUsed(_) => StatusCode::CONFLICT,
+        Error::TokenUnknown(_) => StatusCode::GONE,
+        Error::TokenMalformed(_) => StatusCode::BAD_REQUEST,
+        Error::LimitReached(_) => StatusCode::TOO_MANY_REQUESTS,
         Error::PayloadMismatch(_) => StatusCode::UNPROCESSABLE_ENTITY,
         Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
         Error::Misconfigured(_)
@@ -131,6 +141,10 @@ fn title(error: &Error) -> &'static str {
         Error::Taken(_) => "An equal request was made before",
         Error::PayloadMismatch(_) => "The key belongs to another request",
         Error::ResultUnavailable(_) => "The result of an equal request is not available",
+        Error::TokenUsed(_) => "The one-time token was used before",
+        Error::TokenUnknown(_) => "There is no such one-time token",
+        Error::TokenMalformed(_) => "The one-time token cannot be read",
+        Error::LimitReached(_) => "There were too many attempts",
         Error::Unavailable(_) => "The request cannot be processed now",
         Error::LeaseLost(_) => "The request was interrupted, and its outcome is unknown",
         Error::Misconfigured(_)
@@ -176,6 +190,7 @@ mod tests {
             "detail": "Your request is being processed. Please do not send it again.",
             "code": "in_progress",
             "client_action": "wait",
+            "silent": true,
             "retry_after_ms": 28500,
         });
         assert_eq!(problem, expected);
@@ -194,7 +209,12 @@ mod tests {
         for error in Error::samples() {
             let code = error.code();
             let status = match code {
-                "in_progress" | "already_done" | "taken" | "result_unavailable" => 409,
+                "in_progress" | "already_done" | "taken" | "result_unavailable" | "token_used" => {
+                    409
+                }
+                "token_unknown" => 410,
+                "token_malformed" => 400,
+                "limit_reached" => 429,
                 "payload_mismatch" => 422,
                 "store_unavailable" => 503,
                 _ => 500,
@@ -207,7 +227,7 @@ mod tests {
     async fn only_a_call_that_is_to_be_repeated_has_a_retry_after() {
         for error in Error::samples() {
             let code = error.code();
-            let waits = matches!(code, "in_progress" | "store_unavailable");
+            let waits = matches!(code, "in_progress" | "limit_reached" | "store_unavailable");
             let response = error.into_response();
             let header = response.headers().contains_key(header::RETRY_AFTER);
             let member = body(response).await.contains("retry_after_ms");

@@ -14,6 +14,10 @@ use crate::error::Error;
 /// | `AlreadyDone` | `Ignore` | it has worked |
 /// | `Taken` | `Ignore` | it was made, and is not to be made twice, whatever came of it |
 /// | `PayloadMismatch` | `Fix` | another request has this key: this one needs a key of its own |
+/// | `TokenUsed` | `NewToken` | it was redeemed: whether anything was done then is to be looked up, and what comes next needs a token of its own |
+/// | `TokenUnknown` | `NewToken` | it has expired, or is somebody else's |
+/// | `TokenMalformed` | `Fix` | no such token is ever issued |
+/// | `LimitReached` | `Wait` | the next window allows it |
 /// | `ResultUnavailable` | `Refresh` | it has worked, and what it gave must be read from where it is kept |
 /// | `Unavailable` | `Wait` | the body did not run, and the store may be back |
 /// | `LeaseLost` | `Refresh` | the body was stopped in the middle: a repetition may do its work twice |
@@ -29,16 +33,19 @@ pub enum ClientAction {
     Ignore,
     /// Load the state again before anything else: what came of the call is not known here.
     Refresh,
+    /// Fetch a new one-time token, and let the person try again with it.
+    NewToken,
 }
 
 impl ClientAction {
-    /// A stable name for clients: `fix`, `wait`, `ignore` or `refresh`.
+    /// A stable name for clients: `fix`, `wait`, `ignore`, `refresh` or `new_token`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fix => "fix",
             Self::Wait => "wait",
             Self::Ignore => "ignore",
             Self::Refresh => "refresh",
+            Self::NewToken => "new_token",
         }
     }
 }
@@ -62,16 +69,38 @@ impl Error {
     /// ```
     pub fn client_action(&self) -> ClientAction {
         match self {
-            Self::InProgress(_) | Self::Unavailable(_) => ClientAction::Wait,
+            Self::InProgress(_) | Self::LimitReached(_) | Self::Unavailable(_) => {
+                ClientAction::Wait
+            }
             Self::AlreadyDone(_) | Self::Taken(_) => ClientAction::Ignore,
             Self::ResultUnavailable(_) | Self::LeaseLost(_) => ClientAction::Refresh,
+            Self::TokenUsed(_) | Self::TokenUnknown(_) => ClientAction::NewToken,
             Self::PayloadMismatch(_)
+            | Self::TokenMalformed(_)
             | Self::Misconfigured(_)
             | Self::ForeignRecord(_)
             | Self::InvalidKey(_)
             | Self::InvalidPolicy(_)
             | Self::NotInstalled(_) => ClientAction::Fix,
         }
+    }
+
+    /// Whether a front end should tell nobody: the person's own earlier request takes the place of this one, as after a
+    /// double click.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::{Error, Lang};
+    ///
+    /// fn toast(error: &Error) -> Option<&'static str> {
+    ///     (!error.is_silent()).then(|| error.text(Lang::En))
+    /// }
+    /// ```
+    pub fn is_silent(&self) -> bool {
+        matches!(
+            self,
+            Self::InProgress(_) | Self::AlreadyDone(_) | Self::Taken(_)
+        )
     }
 
     /// How long the client should wait. That a done call frees its key in a day is no advice to wait for it.
@@ -93,7 +122,8 @@ mod tests {
         for error in Error::samples() {
             let action = error.client_action();
             let expected = match error.code() {
-                "in_progress" | "store_unavailable" => "wait",
+                "in_progress" | "limit_reached" | "store_unavailable" => "wait",
+                "token_used" | "token_unknown" => "new_token",
                 "already_done" | "taken" => "ignore",
                 "result_unavailable" | "lease_lost" => "refresh",
                 _ => "fix",

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use crate::error::{Error, Failure, Site};
+use crate::error::{Error, Failure, SetupError, Site};
 use crate::fingerprint::{Digest, Keying};
 
 /// One guarded function. Equal names join on purpose.
@@ -25,15 +25,24 @@ impl Endpoint {
 
     /// The endpoint of a name that is data; it must be one that the option `name` could have.
     pub(crate) fn named_at_run_time(name: Cow<'static, str>) -> Result<Self, Error> {
+        Self::fitting(name).map_err(unfit)
+    }
+
+    /// The same for what is set up once, such as a counter.
+    pub(crate) fn set_up(name: Cow<'static, str>) -> Result<Self, SetupError> {
+        Self::fitting(name).map_err(SetupError::new)
+    }
+
+    fn fitting(name: Cow<'static, str>) -> Result<Self, String> {
         let fits = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
             return Ok(Self(name));
         }
         let shown: String = name.chars().take(LONGEST_NAME).collect();
-        Err(unfit(format!(
+        Err(format!(
             "`{}` cannot name an endpoint: use 1 to {LONGEST_NAME} of `A-Z a-z 0-9 . _ -`",
             shown.escape_debug()
-        )))
+        ))
     }
 
     /// The endpoint that calls have gone by, with the option `name` or without.

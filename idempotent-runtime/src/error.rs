@@ -1,19 +1,28 @@
 //! Why a call was refused.
 
-use std::borrow::Cow;
+mod duplicate;
+mod failure;
+mod limited;
+mod setup;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::endpoint::Endpoint;
-use crate::fingerprint::Fingerprint;
+use self::duplicate::{Asking, FirstResult, Known, NO_READER, Reading};
 use crate::lease::Lease;
 use crate::observe::EventKind;
 use crate::policy::Release;
-use crate::record::{Kept, Record, State, Stored};
+use crate::record::{Kept, Record, State};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::world;
+
+pub use self::duplicate::{Duplicate, DuplicateState};
+pub use self::failure::Failure;
+pub(crate) use self::failure::Site;
+pub use self::limited::Limited;
+pub use self::setup::SetupError;
 
 /// Why a guarded call did not run its body, or was stopped in it.
 ///
@@ -48,6 +57,15 @@ pub enum Error {
     /// An equal call ended with a success, and its result cannot be given: it was too large to be kept, say, or
     /// was written for another type. The body did not run again.
     ResultUnavailable(Duplicate),
+    /// The one-time token was redeemed before; the body did not run.
+    TokenUsed(Failure),
+    /// There is no such one-time token: it has expired, was never issued, or was issued to somebody else or for something
+    /// else. The body did not run.
+    TokenUnknown(Failure),
+    /// What the client sent cannot be a one-time token, or an order number; nothing was sent to the store, and the body did not run.
+    TokenMalformed(Failure),
+    /// As many attempts as a [`Counter`](crate::Counter) allows were made in its window.
+    LimitReached(Limited),
     /// The store could not be asked; the body did not run. With the option `tx`: the transaction must be rolled back,
     /// and may be run again.
     Unavailable(Failure),
@@ -79,7 +97,10 @@ impl Error {
 
     /// What is known of the equal call that has the key.
     pub fn duplicate(&self) -> Option<&Duplicate> {
-        self.content().ok()
+        match self.content() {
+            Content::Duplicate(duplicate) => Some(duplicate),
+            _ => None,
+        }
     }
 
     /// When a repeated call may fare better, counted from now; a hint. `None`: repeating does not help.
@@ -87,6 +108,7 @@ impl Error {
         match self {
             Self::Unavailable(_) => Some(IN_A_MOMENT),
             Self::PayloadMismatch(_) => None,
+            Self::LimitReached(limited) => Some(limited.retry_after()),
             _ => self.duplicate().map(Duplicate::retry_after),
         }
     }
@@ -99,6 +121,10 @@ impl Error {
             Self::Taken(_) => "taken",
             Self::PayloadMismatch(_) => "payload_mismatch",
             Self::ResultUnavailable(_) => "result_unavailable",
+            Self::TokenUsed(_) => "token_used",
+            Self::TokenUnknown(_) => "token_unknown",
+            Self::TokenMalformed(_) => "token_malformed",
+            Self::LimitReached(_) => "limit_reached",
             Self::Unavailable(_) => "store_unavailable",
             Self::Misconfigured(_) => "store_misconfigured",
             Self::ForeignRecord(_) => "foreign_record",
@@ -111,10 +137,7 @@ impl Error {
 
     /// The name of the endpoint that was called.
     pub fn endpoint(&self) -> &str {
-        match self.content() {
-            Ok(duplicate) => duplicate.endpoint(),
-            Err(failure) => failure.endpoint(),
-        }
+        self.site().endpoint.as_str()
     }
 
     /// What a call is told whose key has this record; `running` says that the call which put it runs for certain.
@@ -237,10 +260,25 @@ impl Error {
             )),
             _ => Self::Unavailable(Failure::new(
                 site,
-                "the store is unavailable, so the body did not run; try again later",
+                "the store is unavailable, so it was refused; try again later",
                 Some(source.into()),
             )),
         }
+    }
+
+    /// The same failure, of the call that met it.
+    pub(crate) fn at(mut self, site: &Site) -> Self {
+        if let Self::TokenUsed(failure)
+        | Self::TokenUnknown(failure)
+        | Self::TokenMalformed(failure)
+        | Self::Unavailable(failure)
+        | Self::Misconfigured(failure)
+        | Self::ForeignRecord(failure)
+        | Self::InvalidKey(failure) = &mut self
+        {
+            failure.0.site = site.clone();
+        }
+        self
     }
 
     pub(crate) fn into_duplicate(self) -> Result<Duplicate, Self> {
@@ -258,34 +296,45 @@ impl Error {
 
     pub(crate) fn site(&self) -> &Site {
         match self.content() {
-            Ok(duplicate) => &duplicate.0.site,
-            Err(failure) => &failure.0.site,
+            Content::Duplicate(duplicate) => &duplicate.0.site,
+            Content::Failure(failure) => &failure.0.site,
+            Content::Limited(limited) => &limited.0.site,
         }
     }
 
-    /// What the variant holds.
-    fn content(&self) -> Result<&Duplicate, &Failure> {
+    fn content(&self) -> Content<'_> {
         match self {
             Self::InProgress(duplicate)
             | Self::AlreadyDone(duplicate)
             | Self::Taken(duplicate)
             | Self::PayloadMismatch(duplicate)
-            | Self::ResultUnavailable(duplicate) => Ok(duplicate),
-            Self::Unavailable(failure)
+            | Self::ResultUnavailable(duplicate) => Content::Duplicate(duplicate),
+            Self::LimitReached(limited) => Content::Limited(limited),
+            Self::TokenUsed(failure)
+            | Self::TokenUnknown(failure)
+            | Self::TokenMalformed(failure)
+            | Self::Unavailable(failure)
             | Self::Misconfigured(failure)
             | Self::ForeignRecord(failure)
             | Self::LeaseLost(failure)
             | Self::InvalidKey(failure)
             | Self::InvalidPolicy(failure)
-            | Self::NotInstalled(failure) => Err(failure),
+            | Self::NotInstalled(failure) => Content::Failure(failure),
         }
     }
+}
+
+/// What a variant holds.
+enum Content<'a> {
+    Duplicate(&'a Duplicate),
+    Failure(&'a Failure),
+    Limited(&'a Limited),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.content() {
-            Ok(duplicate) if matches!(self, Self::PayloadMismatch(_)) => write!(
+            Content::Duplicate(duplicate) if matches!(self, Self::PayloadMismatch(_)) => write!(
                 f,
                 "{} was made with another payload (by {}, {:.1?} ago); \
                  a new request needs a key of its own",
@@ -293,282 +342,32 @@ impl fmt::Display for Error {
                 duplicate.holder(),
                 duplicate.age(),
             ),
-            Ok(duplicate) => duplicate.fmt(f),
-            Err(failure) => failure.fmt(f),
+            Content::Duplicate(duplicate) => duplicate.fmt(f),
+            Content::Failure(failure) => failure.fmt(f),
+            Content::Limited(limited) => limited.fmt(f),
         }
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        let failure = self.content().err()?;
-        failure.0.source.as_deref().map(|source| source as _)
+        match self.content() {
+            Content::Failure(failure) => failure.0.source.as_deref().map(|source| source as _),
+            _ => None,
+        }
     }
 }
 
 /// When to try again if nothing says more.
 const IN_A_MOMENT: Duration = Duration::from_secs(1);
 
-/// The equal call that has the key, as far as its record tells.
-#[derive(Debug, Clone)]
-pub struct Duplicate(Box<Known>);
-
-#[derive(Debug, Clone)]
-struct Known {
-    site: Site,
-    state: DuplicateState,
-    holder: String,
-    age: Duration,
-    retry_after: Duration,
-    result: FirstResult,
-}
-
-/// Why a function without `replay_err` is not given an error that one with it has stored.
-const NO_READER: &str =
-    "it ended with an error, which only a function with the option `replay_err` reads";
-
-/// What there is of the result of the call that has the key.
-#[derive(Debug, Clone)]
-enum FirstResult {
-    NotAsked,
-    Unavailable(&'static str),
-    Stored(Stored, Asking),
-}
-
-/// The call that asks for a result, and is told of as ended once it is known whether it can be given.
-#[derive(Clone)]
-struct Asking(Arc<Lease>);
-
-/// A result that is being read, which is somebody else's code.
-struct Reading<'a>(Option<&'a Lease>);
-
-impl Reading<'_> {
-    fn done(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        if let Some(lease) = self.0 {
-            lease.ended(EventKind::Panicked);
-        }
-    }
-}
-
-impl fmt::Debug for Asking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
-}
-
-/// How far the equal call has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DuplicateState {
-    /// It is running.
-    Running,
-    /// It ended with a success.
-    Done,
-    /// It ended with an error that is kept for its duplicates, by the option `replay_err`.
-    Failed,
-    /// It was made with `release = false`: only its own process knows whether it is over.
-    Unknown,
-}
-
-impl Duplicate {
-    /// How far the equal call has come.
-    pub fn state(&self) -> DuplicateState {
-        self.0.state
-    }
-
-    /// The name of the endpoint.
-    pub fn endpoint(&self) -> &str {
-        self.0.site.endpoint.as_str()
-    }
-
-    /// The process that made the equal call, as `host:pid`. Empty if that is not known yet: its row is in a transaction
-    /// that is still open.
-    pub fn holder(&self) -> &str {
-        &self.0.holder
-    }
-
-    /// How long ago the equal call was made, or ended if it is done. Compares two machines' clocks: a hint. Of a
-    /// transaction that is still open, how long it was waited for.
-    pub fn age(&self) -> Duration {
-        self.0.age
-    }
-
-    /// When the key becomes free if nothing else happens, counted from now. Compares two machines' clocks: a hint.
-    pub fn retry_after(&self) -> Duration {
-        self.0.retry_after
-    }
-
-    pub(crate) fn stored(&self) -> Option<&Stored> {
-        match &self.0.result {
-            FirstResult::Stored(stored, _) => Some(stored),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Duplicate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Known {
-            site,
-            state,
-            holder,
-            age,
-            retry_after,
-            result,
-        } = &*self.0;
-        if let FirstResult::Unavailable(why) = result {
-            return write!(
-                f,
-                "{site} is already done (by {holder}, {age:.1?} ago), but its result cannot be given: {why}"
-            );
-        }
-        match state {
-            DuplicateState::Running if holder.is_empty() => write!(
-                f,
-                "{site} is already running (in a transaction that was open for all of the {age:.1?} that it was waited for)"
-            ),
-            DuplicateState::Running => write!(
-                f,
-                "{site} is already running (by {holder}, for {age:.1?}); \
-                 its lease ends in {retry_after:.1?} unless it is renewed"
-            ),
-            DuplicateState::Done | DuplicateState::Failed => write!(
-                f,
-                "{site} is already done (by {holder}, {age:.1?} ago); \
-                 the key is free in {retry_after:.1?}"
-            ),
-            DuplicateState::Unknown => write!(
-                f,
-                "{site} was already made (by {holder}, {age:.1?} ago); \
-                 the key is free in {retry_after:.1?}"
-            ),
-        }
-    }
-}
-
-/// What went wrong, and where.
-#[derive(Debug)]
-pub struct Failure(Box<Cause>);
-
-#[derive(Debug)]
-struct Cause {
-    site: Site,
-    what: Cow<'static, str>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-impl Failure {
-    pub(crate) fn new(
-        site: Site,
-        what: impl Into<Cow<'static, str>>,
-        source: Option<Box<dyn StdError + Send + Sync>>,
-    ) -> Self {
-        let what = what.into();
-        Self(Box::new(Cause { site, what, source }))
-    }
-
-    /// The name of the endpoint.
-    pub fn endpoint(&self) -> &str {
-        self.0.site.endpoint.as_str()
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.site, self.0.what)
-    }
-}
-
-/// An endpoint and the redacted key of one call of it.
-#[derive(Debug, Clone)]
-pub(crate) struct Site {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) fingerprint: Option<Fingerprint>,
-}
-
-impl Site {
-    /// The site of a call that has no key (yet).
-    pub(crate) fn without_key(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            fingerprint: None,
-        }
-    }
-}
-
-impl fmt::Display for Site {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "call of `{}`", self.endpoint)?;
-        match &self.fingerprint {
-            Some(fingerprint) => write!(f, " with key {fingerprint:?}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// An [`Idempotency`](crate::Idempotency) or a store that could not be set up.
-pub struct SetupError {
-    what: String,
-    source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-impl SetupError {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            source: None,
-        }
-    }
-
-    #[cfg(any(
-        feature = "mysql",
-        feature = "postgres",
-        feature = "redis",
-        feature = "sqlite"
-    ))]
-    pub(crate) fn caused(what: impl Into<String>, source: StoreError) -> Self {
-        Self {
-            what: what.into(),
-            source: Some(source.into()),
-        }
-    }
-}
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl fmt::Debug for SetupError {
-    /// Reads as it should where `main` returns it: each mistake on a line, and the causes.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)?;
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
-    }
-}
-
-impl StdError for SetupError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as _)
-    }
-}
-
 #[cfg(test)]
 impl Error {
     /// One of each variant.
-    pub(crate) fn samples() -> [Self; 12] {
+    pub(crate) fn samples() -> [Self; 16] {
+        use crate::endpoint::Endpoint;
+        use crate::fingerprint::Fingerprint;
+
         let site = || Site {
             endpoint: Endpoint::named("orders.pay"),
             fingerprint: Fingerprint::of(&("A-1",)).ok(),
@@ -593,6 +392,10 @@ impl Error {
             Self::Taken(duplicate(DuplicateState::Unknown)),
             Self::PayloadMismatch(duplicate(DuplicateState::Done)),
             Self::ResultUnavailable(duplicate(DuplicateState::Done)),
+            Self::TokenUsed(failure()),
+            Self::TokenUnknown(failure()),
+            Self::TokenMalformed(failure()),
+            Self::LimitReached(Limited::new(site(), 4, 3, Duration::from_millis(28_500))),
             Self::Unavailable(failure()),
             Self::Misconfigured(failure()),
             Self::ForeignRecord(failure()),

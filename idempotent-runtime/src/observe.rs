@@ -56,9 +56,10 @@ mod metrics;
 /// A panic of the recorder is dealt with like that of an observer.
 /// `endpoint` is a name out of the program, and `outcome` one of these; no key is ever a label.
 /// Calls end as `executed`, `failed`, `replayed`, `in_progress`, `done`, `taken`, `mismatch`,
-/// `result_unavailable`, `store_error`, `invalid`, `lease_lost`, `cancelled` or `panicked`. The others are `waited`,
-/// `overrun`, `renewal_failed`, `unguarded`, `unrecorded`, `not_kept`, `not_withdrawn` and
-/// `already_gone`.
+/// `result_unavailable`, `token_refused`, `limit_reached`, `store_error`, `invalid`, `lease_lost`, `cancelled` or
+/// `panicked`. The others are `waited`, `overrun`, `renewal_failed`, `unguarded`, `unrecorded`, `not_kept`,
+/// `not_withdrawn`, `already_gone`, and, of what is no call, `token_issued`, `token_redeemed`, `token_given_back`,
+/// `counted`, `first_seen` and `seen_before`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an observer",
     label = "not an observer",

@@ -96,6 +96,18 @@ impl Error {
                 "Your request was already received. There is no need to send it again.",
                 "请勿重复提交",
             ),
+            Self::TokenUsed(_) => (
+                "This page was already submitted. Please reload it before you submit it again.",
+                "页面已提交,请勿重复提交",
+            ),
+            Self::TokenUnknown(_) => (
+                "This page has expired. Please reload it and try again.",
+                "页面已过期,请刷新后重试",
+            ),
+            Self::LimitReached(_) => (
+                "There were too many attempts. Please try again later.",
+                "操作过于频繁,请稍后再试",
+            ),
             Self::PayloadMismatch(_) => (
                 "Your request was changed after it was first sent. Please start again with a new one.",
                 "内容与首次提交的不一致,请重新发起",
@@ -113,7 +125,8 @@ impl Error {
                  Please reload and check before you try again.",
                 "处理被中断,结果尚不确定,请刷新确认后再操作",
             ),
-            Self::Misconfigured(_)
+            Self::TokenMalformed(_)
+            | Self::Misconfigured(_)
             | Self::ForeignRecord(_)
             | Self::InvalidKey(_)
             | Self::InvalidPolicy(_)

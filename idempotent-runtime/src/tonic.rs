@@ -5,8 +5,10 @@
 //! | error | code |
 //! | --- | --- |
 //! | `InProgress` | `ABORTED` |
-//! | `AlreadyDone`, `Taken`, `ResultUnavailable` | `ALREADY_EXISTS` |
-//! | `PayloadMismatch` | `FAILED_PRECONDITION` |
+//! | `AlreadyDone`, `Taken`, `ResultUnavailable`, `TokenUsed` | `ALREADY_EXISTS` |
+//! | `PayloadMismatch`, `TokenUnknown` | `FAILED_PRECONDITION` |
+//! | `TokenMalformed` | `INVALID_ARGUMENT` |
+//! | `LimitReached` | `RESOURCE_EXHAUSTED` |
 //! | `Unavailable` | `UNAVAILABLE` |
 //! | `LeaseLost` | `UNKNOWN` |
 //! | the others | `INTERNAL` |
@@ -14,7 +16,8 @@
 //! A mismatch is no `INVALID_ARGUMENT`, which gRPC keeps for arguments that are wrong whatever the state of the server:
 //! these would be right under another key.
 //!
-//! The message is the English [`Error::text`], and the metadata says the rest: [`CODE`], [`ACTION`], [`RETRY_AFTER_MS`].
+//! The message is the English [`Error::text`], and the metadata says the rest: [`CODE`], [`ACTION`], [`SILENT`],
+//! [`RETRY_AFTER_MS`].
 //! Neither names the endpoint, the key, the process that holds it or what the store said. The whole error is the
 //! status' source, which is not sent.
 
@@ -31,6 +34,9 @@ pub const CODE: &str = "idempotence-code";
 
 /// The metadata key of [`Error::client_action`].
 pub const ACTION: &str = "idempotence-action";
+
+/// The metadata key of [`Error::is_silent`]: `true` or `false`.
+pub const SILENT: &str = "idempotence-silent";
 
 /// The metadata key of [`Error::retry_after`] in milliseconds; there if the action is `wait`.
 pub const RETRY_AFTER_MS: &str = "retry-after-ms";
@@ -50,6 +56,8 @@ impl From<Error> for Status {
         metadata.insert(CODE, AsciiMetadataValue::from_static(error.code()));
         let action = error.client_action().as_str();
         metadata.insert(ACTION, AsciiMetadataValue::from_static(action));
+        let silent = if error.is_silent() { "true" } else { "false" };
+        metadata.insert(SILENT, AsciiMetadataValue::from_static(silent));
         if let Some(wait) = error.advised_wait() {
             let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             metadata.insert(RETRY_AFTER_MS, AsciiMetadataValue::from(millis));
@@ -63,10 +71,13 @@ impl From<Error> for Status {
 fn code(error: &Error) -> Code {
     match error {
         Error::InProgress(_) => Code::Aborted,
-        Error::AlreadyDone(_) | Error::Taken(_) | Error::ResultUnavailable(_) => {
-            Code::AlreadyExists
-        }
-        Error::PayloadMismatch(_) => Code::FailedPrecondition,
+        Error::AlreadyDone(_)
+        | Error::Taken(_)
+        | Error::ResultUnavailable(_)
+        | Error::TokenUsed(_) => Code::AlreadyExists,
+        Error::PayloadMismatch(_) | Error::TokenUnknown(_) => Code::FailedPrecondition,
+        Error::TokenMalformed(_) => Code::InvalidArgument,
+        Error::LimitReached(_) => Code::ResourceExhausted,
         Error::Unavailable(_) => Code::Unavailable,
         Error::LeaseLost(_) => Code::Unknown,
         Error::Misconfigured(_)
@@ -92,8 +103,12 @@ mod tests {
         for error in Error::samples() {
             let expected = match error.code() {
                 "in_progress" => Code::Aborted,
-                "already_done" | "taken" | "result_unavailable" => Code::AlreadyExists,
-                "payload_mismatch" => Code::FailedPrecondition,
+                "already_done" | "taken" | "result_unavailable" | "token_used" => {
+                    Code::AlreadyExists
+                }
+                "payload_mismatch" | "token_unknown" => Code::FailedPrecondition,
+                "token_malformed" => Code::InvalidArgument,
+                "limit_reached" => Code::ResourceExhausted,
                 "store_unavailable" => Code::Unavailable,
                 "lease_lost" => Code::Unknown,
                 _ => Code::Internal,
@@ -107,8 +122,9 @@ mod tests {
     fn the_metadata_says_what_to_do_and_when() {
         for error in Error::samples() {
             let (code, action) = (error.code(), error.client_action().as_str());
+            let silent = error.is_silent().to_string();
             let wait = match code {
-                "in_progress" => Some("28500"),
+                "in_progress" | "limit_reached" => Some("28500"),
                 "store_unavailable" => Some("1000"),
                 _ => None,
             };
@@ -116,6 +132,7 @@ mod tests {
             let metadata = status.metadata();
             assert_eq!(metadata.get(CODE).unwrap(), code);
             assert_eq!(metadata.get(ACTION).unwrap(), action);
+            assert_eq!(metadata.get(SILENT).unwrap(), &silent[..]);
             let told = metadata
                 .get(RETRY_AFTER_MS)
                 .map(|value| value.to_str().unwrap());

@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 
 use super::problem::Problem;
 use crate::client::ClientAction;
+use crate::request_id::is_id;
 
 /// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
 ///
@@ -105,6 +106,7 @@ impl IntoResponse for IdempotencyKeyRejection {
             title: self.title(),
             detail: "Send the header Idempotency-Key once, with 1 to 255 printable ASCII characters.",
             client_action: ClientAction::Fix,
+            silent: false,
             retry_after: None,
         };
         problem.into_response()
@@ -140,9 +142,7 @@ fn read(value: &[u8]) -> Option<String> {
         None if value.iter().any(|byte| matches!(byte, b'"' | b',')) => return None,
         None => value.to_vec(),
     };
-    let printable = key.iter().all(|byte| matches!(byte, b' '..=b'~'));
-    let fits = (1..=255).contains(&key.len()) && printable;
-    fits.then(|| String::from_utf8(key).ok())?
+    is_id(&key).then(|| String::from_utf8(key).ok())?
 }
 
 /// What stands between the quotes of a string of a structured field, RFC 8941.
@@ -302,6 +302,7 @@ mod tests {
             "detail": "Send the header Idempotency-Key once, with 1 to 255 printable ASCII characters.",
             "code": "idempotency_key_missing",
             "client_action": "fix",
+            "silent": false,
         });
         assert_eq!(problem, expected);
     }

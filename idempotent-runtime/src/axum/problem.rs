@@ -15,6 +15,7 @@ pub(super) struct Problem {
     pub(super) title: &'static str,
     pub(super) detail: &'static str,
     pub(super) client_action: ClientAction,
+    pub(super) silent: bool,
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -39,7 +40,7 @@ impl IntoResponse for Problem {
 
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = 6 + usize::from(self.retry_after.is_some());
+        let members = 7 + usize::from(self.retry_after.is_some());
         let mut problem = serializer.serialize_struct("Problem", members)?;
         problem.serialize_field("type", &format_args!("urn:idempotence:{}", self.code))?;
         problem.serialize_field("title", self.title)?;
@@ -47,6 +48,7 @@ impl Serialize for Problem {
         problem.serialize_field("detail", self.detail)?;
         problem.serialize_field("code", self.code)?;
         problem.serialize_field("client_action", self.client_action.as_str())?;
+        problem.serialize_field("silent", &self.silent)?;
         if let Some(wait) = self.retry_after {
             let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             problem.serialize_field("retry_after_ms", &millis)?;
@@ -75,6 +77,7 @@ mod tests {
                 title: "",
                 detail: "",
                 client_action: ClientAction::Wait,
+                silent: true,
                 retry_after: Some(wait),
             };
             let response = problem.into_response();

@@ -151,6 +151,10 @@ pub enum EventKind {
     Mismatch,
     /// An equal call ended with a success, and its result cannot be given. INFO.
     ResultUnavailable,
+    /// The one-time token was used before, is unknown, or is none. INFO.
+    TokenRefused,
+    /// There were as many attempts as the counter allows in its window. INFO.
+    LimitReached,
     /// The store could not be asked, is not set up for the call, or has a foreign record. WARN.
     StoreError,
     /// The call has no key, no policy that makes sense, or no handle. WARN.
@@ -179,6 +183,18 @@ pub enum EventKind {
     NotWithdrawn,
     /// The claim was gone from the store before the call came to take it away. DEBUG.
     AlreadyGone,
+    /// A one-time token was issued. DEBUG.
+    TokenIssued,
+    /// A one-time token was redeemed. DEBUG.
+    TokenRedeemed,
+    /// A redeemed token was given back, and may be redeemed again. DEBUG.
+    TokenGivenBack,
+    /// An attempt was counted, within the limit. DEBUG.
+    Counted,
+    /// A member was added to a seen-set: it was not there. DEBUG.
+    FirstSeen,
+    /// A member was in the seen-set already. DEBUG.
+    SeenBefore,
 }
 
 impl EventKind {
@@ -193,6 +209,8 @@ impl EventKind {
             Self::Taken => "taken",
             Self::Mismatch => "mismatch",
             Self::ResultUnavailable => "result_unavailable",
+            Self::TokenRefused => "token_refused",
+            Self::LimitReached => "limit_reached",
             Self::StoreError => "store_error",
             Self::Invalid => "invalid",
             Self::LeaseLost => "lease_lost",
@@ -206,6 +224,12 @@ impl EventKind {
             Self::NotKept => "not_kept",
             Self::NotWithdrawn => "not_withdrawn",
             Self::AlreadyGone => "already_gone",
+            Self::TokenIssued => "token_issued",
+            Self::TokenRedeemed => "token_redeemed",
+            Self::TokenGivenBack => "token_given_back",
+            Self::Counted => "counted",
+            Self::FirstSeen => "first_seen",
+            Self::SeenBefore => "seen_before",
         }
     }
 
@@ -230,6 +254,12 @@ impl EventKind {
                 | Self::NotKept
                 | Self::NotWithdrawn
                 | Self::AlreadyGone
+                | Self::TokenIssued
+                | Self::TokenRedeemed
+                | Self::TokenGivenBack
+                | Self::Counted
+                | Self::FirstSeen
+                | Self::SeenBefore
         )
     }
 
@@ -240,6 +270,10 @@ impl EventKind {
             Error::Taken(_) => Self::Taken,
             Error::PayloadMismatch(_) => Self::Mismatch,
             Error::ResultUnavailable(_) => Self::ResultUnavailable,
+            Error::TokenUsed(_) | Error::TokenUnknown(_) | Error::TokenMalformed(_) => {
+                Self::TokenRefused
+            }
+            Error::LimitReached(_) => Self::LimitReached,
             Error::Unavailable(_) | Error::Misconfigured(_) | Error::ForeignRecord(_) => {
                 Self::StoreError
             }
@@ -260,6 +294,8 @@ impl EventKind {
             Self::Taken => "an equal call was made",
             Self::Mismatch => "the key is that of a call with another payload",
             Self::ResultUnavailable => "an equal call is done and its result cannot be given",
+            Self::TokenRefused => "the one-time token is refused",
+            Self::LimitReached => "there were too many attempts",
             Self::StoreError => "the store cannot serve the call",
             Self::Invalid => "the call is not set up right",
             Self::LeaseLost => "the body was stopped because its lease was lost",
@@ -273,10 +309,14 @@ impl EventKind {
             Self::Unguarded => "the store is unavailable; the body runs unguarded",
             Self::Unrecorded => "the end of a call is not recorded",
             Self::NotKept => "the result is not kept; the claim stays for the whole ttl",
-            Self::NotWithdrawn => {
-                "a claim that was never answered may hold its key until its lease ends"
-            }
+            Self::NotWithdrawn => "what was sent and never answered may stand until it expires",
             Self::AlreadyGone => "the claim is not there any more",
+            Self::TokenIssued => "a one-time token was issued",
+            Self::TokenRedeemed => "a one-time token was redeemed",
+            Self::TokenGivenBack => "a one-time token was given back",
+            Self::Counted => "an attempt was counted, within the limit",
+            Self::FirstSeen => "it was seen for the first time",
+            Self::SeenBefore => "it was seen before",
         }
     }
 }
@@ -305,9 +345,10 @@ mod tests {
             }};
         }
         every! {
-            Executed Failed Replayed InProgress Done Taken Mismatch ResultUnavailable StoreError
-            Invalid LeaseLost Cancelled Panicked
+            Executed Failed Replayed InProgress Done Taken Mismatch ResultUnavailable TokenRefused
+            LimitReached StoreError Invalid LeaseLost Cancelled Panicked
             Waited Overrun RenewalFailed Unguarded Unrecorded NotKept NotWithdrawn AlreadyGone
+            TokenIssued TokenRedeemed TokenGivenBack Counted FirstSeen SeenBefore
         }
         .into_iter()
     }
@@ -327,16 +368,17 @@ mod tests {
     fn every_kind_has_its_own_label() {
         let labels: Vec<_> = every_kind().map(EventKind::as_str).collect();
         let known = "executed failed replayed in_progress done taken mismatch result_unavailable \
-                     store_error invalid lease_lost cancelled panicked waited overrun \
-                     renewal_failed unguarded unrecorded not_kept not_withdrawn already_gone";
+                     token_refused limit_reached store_error invalid lease_lost cancelled panicked waited overrun \
+                     renewal_failed unguarded unrecorded not_kept not_withdrawn already_gone \
+                     token_issued token_redeemed token_given_back counted first_seen seen_before";
         assert_eq!(labels.join(" "), known);
     }
 
     #[test]
-    fn a_call_ends_in_one_of_the_first_thirteen_ways() {
+    fn a_call_ends_in_one_of_the_first_fifteen_ways() {
         let ends = every_kind().map(EventKind::is_end);
-        let first_thirteen = (0..21).map(|at| at < 13);
-        assert!(ends.eq(first_thirteen));
+        let first_fifteen = (0..29).map(|at| at < 15);
+        assert!(ends.eq(first_fifteen));
     }
 
     #[test]

@@ -50,7 +50,10 @@ pub(super) fn say(event: &Event<'_>) {
         | EventKind::NotKept
         | EventKind::NotWithdrawn => say!(WARN),
         // Something is odd with the caller, not with this program.
-        EventKind::Mismatch | EventKind::ResultUnavailable => say!(INFO),
+        EventKind::Mismatch
+        | EventKind::ResultUnavailable
+        | EventKind::TokenRefused
+        | EventKind::LimitReached => say!(INFO),
         EventKind::Executed
         | EventKind::Failed
         | EventKind::Replayed
@@ -59,7 +62,13 @@ pub(super) fn say(event: &Event<'_>) {
         | EventKind::Taken
         | EventKind::Cancelled
         | EventKind::Waited
-        | EventKind::AlreadyGone => say!(DEBUG),
+        | EventKind::AlreadyGone
+        | EventKind::TokenIssued
+        | EventKind::TokenRedeemed
+        | EventKind::TokenGivenBack
+        | EventKind::Counted
+        | EventKind::FirstSeen
+        | EventKind::SeenBefore => say!(DEBUG),
     }
 }
 

@@ -1,0 +1,153 @@
+//! What is known of the equal call that has the key.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Site;
+use crate::lease::Lease;
+use crate::observe::EventKind;
+use crate::record::Stored;
+
+/// The equal call that has the key, as far as its record tells.
+#[derive(Debug, Clone)]
+pub struct Duplicate(pub(super) Box<Known>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) site: Site,
+    pub(super) state: DuplicateState,
+    pub(super) holder: String,
+    pub(super) age: Duration,
+    pub(super) retry_after: Duration,
+    pub(super) result: FirstResult,
+}
+
+/// Why a function without `replay_err` is not given an error that one with it has stored.
+pub(super) const NO_READER: &str =
+    "it ended with an error, which only a function with the option `replay_err` reads";
+
+/// What there is of the result of the call that has the key.
+#[derive(Debug, Clone)]
+pub(super) enum FirstResult {
+    NotAsked,
+    Unavailable(&'static str),
+    Stored(Stored, Asking),
+}
+
+/// The call that asks for a result, and is told of as ended once it is known whether it can be given.
+#[derive(Clone)]
+pub(super) struct Asking(pub(super) Arc<Lease>);
+
+/// A result that is being read, which is somebody else's code.
+pub(super) struct Reading<'a>(pub(super) Option<&'a Lease>);
+
+impl Reading<'_> {
+    pub(super) fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if let Some(lease) = self.0 {
+            lease.ended(EventKind::Panicked);
+        }
+    }
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// How far the equal call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DuplicateState {
+    /// It is running.
+    Running,
+    /// It ended with a success.
+    Done,
+    /// It ended with an error that is kept for its duplicates, by the option `replay_err`.
+    Failed,
+    /// It was made with `release = false`: only its own process knows whether it is over.
+    Unknown,
+}
+
+impl Duplicate {
+    /// How far the equal call has come.
+    pub fn state(&self) -> DuplicateState {
+        self.0.state
+    }
+
+    /// The name of the endpoint.
+    pub fn endpoint(&self) -> &str {
+        self.0.site.endpoint.as_str()
+    }
+
+    /// The process that made the equal call, as `host:pid`. Empty if that is not known yet: its row is in a transaction
+    /// that is still open.
+    pub fn holder(&self) -> &str {
+        &self.0.holder
+    }
+
+    /// How long ago the equal call was made, or ended if it is done. Compares two machines' clocks: a hint. Of a
+    /// transaction that is still open, how long it was waited for.
+    pub fn age(&self) -> Duration {
+        self.0.age
+    }
+
+    /// When the key becomes free if nothing else happens, counted from now. Compares two machines' clocks: a hint.
+    pub fn retry_after(&self) -> Duration {
+        self.0.retry_after
+    }
+
+    pub(crate) fn stored(&self) -> Option<&Stored> {
+        match &self.0.result {
+            FirstResult::Stored(stored, _) => Some(stored),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Duplicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Known {
+            site,
+            state,
+            holder,
+            age,
+            retry_after,
+            result,
+        } = &*self.0;
+        if let FirstResult::Unavailable(why) = result {
+            return write!(
+                f,
+                "{site} is already done (by {holder}, {age:.1?} ago), but its result cannot be given: {why}"
+            );
+        }
+        match state {
+            DuplicateState::Running if holder.is_empty() => write!(
+                f,
+                "{site} is already running (in a transaction that was open for all of the {age:.1?} that it was waited for)"
+            ),
+            DuplicateState::Running => write!(
+                f,
+                "{site} is already running (by {holder}, for {age:.1?}); \
+                 its lease ends in {retry_after:.1?} unless it is renewed"
+            ),
+            DuplicateState::Done | DuplicateState::Failed => write!(
+                f,
+                "{site} is already done (by {holder}, {age:.1?} ago); \
+                 the key is free in {retry_after:.1?}"
+            ),
+            DuplicateState::Unknown => write!(
+                f,
+                "{site} was already made (by {holder}, {age:.1?} ago); \
+                 the key is free in {retry_after:.1?}"
+            ),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! An attempt too many.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Site;
+
+/// An attempt beyond what a [`Counter`](crate::Counter) allows in its window.
+#[derive(Debug, Clone)]
+pub struct Limited(pub(super) Box<Beyond>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Beyond {
+    pub(super) site: Site,
+    pub(super) attempt: u64,
+    pub(super) limit: u64,
+    pub(super) retry_after: Duration,
+}
+
+impl Limited {
+    pub(crate) fn new(site: Site, attempt: u64, limit: u64, retry_after: Duration) -> Self {
+        Self(Box::new(Beyond {
+            site,
+            attempt,
+            limit,
+            retry_after,
+        }))
+    }
+
+    /// The name of the counter.
+    pub fn endpoint(&self) -> &str {
+        self.0.site.endpoint.as_str()
+    }
+
+    /// Which attempt of the window this was, counted from 1: always more than [`limit`](Self::limit).
+    pub fn attempt(&self) -> u64 {
+        self.0.attempt
+    }
+
+    /// How many attempts a window allows.
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// When the window ends, counted from now, by the store's clock.
+    pub fn retry_after(&self) -> Duration {
+        self.0.retry_after
+    }
+}
+
+impl fmt::Display for Limited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Beyond {
+            site,
+            attempt,
+            limit,
+            retry_after,
+        } = &*self.0;
+        write!(
+            f,
+            "{site}: attempt {attempt}, and the limit is {limit}; the window ends in {retry_after:.1?}"
+        )
+    }
+}
