@@ -4,19 +4,23 @@
 //! no look-then-put, so a race cannot be written with it. Values are opaque bytes; the store's own
 //! clock decides what has expired. It may give hints of changes besides, which make waiting quicker.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// What the trait is written with: name it through here, and the versions agree.
 pub use async_trait::async_trait;
 /// What a record is: name it through here, and the versions agree.
 pub use bytes::Bytes;
 
+mod answer;
+mod counting;
 mod durability;
+mod error;
+mod filter;
 mod finding;
 pub mod memory;
 #[cfg(feature = "redis")]
@@ -25,7 +29,11 @@ pub mod redis;
 pub(crate) mod sql;
 pub(crate) mod url;
 
+pub use self::answer::{Claim, Count, Entry, Hint, Swap};
 pub use self::durability::Durability;
+pub use self::error::{StoreError, StoreErrorKind};
+pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};
+pub use self::filter::{Fill, Filter};
 pub use self::finding::{Finding, Level};
 
 /// Keeps records under keys, changing them by compare-and-set only.
@@ -44,6 +52,12 @@ pub use self::finding::{Finding, Level};
 /// and [`changed`](Self::changed); the others leave them out. A store that wraps another one passes
 /// all three on, or the other one's hints are lost; [`durability`](Self::durability) and
 /// [`examine`](Self::examine), too.
+///
+/// # Beyond the four
+///
+/// Tokens, counters, seen-sets and Bloom filters ask for more: [`exchange`](Self::exchange), [`count`](Self::count),
+/// [`add`](Self::add), [`take_out`](Self::take_out), [`mark`](Self::mark) and [`fill`](Self::fill). Each has a default that is made
+/// of the four; a store that can do better implements it, and one that wraps another passes all of them on.
 ///
 /// # A store of your own
 ///
@@ -241,6 +255,115 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Puts `value` in the place of `expected`, byte for byte, for as long as that would have stood.
+    ///
+    /// The answers are those of [`replace`](Self::replace); what never expires is not ours, and not replaced. By default this is
+    /// [`get`](Self::get) and then [`replace`](Self::replace) with what is left by then, so that the end may move by as much
+    /// as one of the two is quicker than the other.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] whose kind says whether the value may have been put.
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let asked = Instant::now();
+        match self.get(key).await? {
+            None => Ok(Swap::Absent),
+            Some(Entry {
+                value: standing,
+                ttl: Some(ttl),
+            }) if standing == expected => {
+                // Without this each of many exchanges would add the time that it takes.
+                let left = ttl.saturating_sub(asked.elapsed());
+                if left < SHORTEST_TTL {
+                    // To put it for the shortest time there is, again and again, would keep it for ever.
+                    return Ok(Swap::Absent);
+                }
+                self.replace(key, expected, value, left).await
+            }
+            Some(entry) if entry.value == value => Ok(Swap::Done),
+            Some(entry) => Ok(Swap::Other(entry.value)),
+        }
+    }
+
+    /// Counts one more attempt under `key`. The first one begins a window of this length, and no other changes its end.
+    ///
+    /// `attempt` is the attempt's own, made anew for each: sent twice, it is counted once, and answered with the number that
+    /// it has. That holds as long as fewer than 32 others were counted in between; after that it is counted once more.
+    /// Increment and expiry are one atomic step, so nothing can stand there for ever.
+    ///
+    /// By default this is [`get`](Self::get), and then [`claim`](Self::claim) or [`exchange`](Self::exchange), until one of
+    /// these succeeds: two round trips, and more while others count under the same key.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] whose kind says whether the attempt may have been counted; [`StoreErrorKind::Misconfigured`] if
+    /// something else than a count stands there, which is left alone.
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        counting::count(self, key, attempt, window).await
+    }
+
+    /// Adds `member`, of at most 64 bytes, to a set if it is not there, for `retention` at least; it is then `owner`'s.
+    ///
+    /// [`Claim::Claimed`] is also said of what is there and `owner`'s: it was added by a try whose reply was lost.
+    /// [`Claim::Taken`] names the owner of the member that is there. By default each member is a record of its own, under a key
+    /// that begins with `set`.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] whose kind says whether the member may have been added.
+    async fn add(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Claim, StoreError> {
+        self.claim(&member_key(set, member), owner, retention).await
+    }
+
+    /// Takes `member` out of a set if it is `owner`'s. `retention` is that of [`add`](Self::add).
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] whose kind says whether the member may have been taken out.
+    async fn take_out(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Swap, StoreError> {
+        let _ = retention;
+        self.remove(&member_key(set, member), owner).await
+    }
+
+    /// Marks `member` in a Bloom filter, and says whether it may have been marked before.
+    ///
+    /// By default nothing is marked, and everything was perhaps seen.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] if there is no answer; the member may be marked.
+    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+        let _ = (filter, member);
+        Ok(Hint::PerhapsSeen)
+    }
+
+    /// Says how full a Bloom filter is; `None`, which is the default, if the store has none.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] if there is no answer.
+    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+        let _ = filter;
+        Ok(None)
+    }
+
     /// What has to fail until an acknowledged record is forgotten.
     ///
     /// By default the least there is: [`Durability::Process`].
@@ -302,6 +425,47 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         S::changed(self, key).await
     }
 
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        S::exchange(self, key, expected, value).await
+    }
+
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        S::count(self, key, attempt, window).await
+    }
+
+    async fn add(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Claim, StoreError> {
+        S::add(self, set, member, owner, retention).await
+    }
+
+    async fn take_out(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Swap, StoreError> {
+        S::take_out(self, set, member, owner, retention).await
+    }
+
+    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+        S::mark(self, filter, member).await
+    }
+
+    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+        S::fill(self, filter).await
+    }
+
     fn durability(&self) -> Durability {
         S::durability(self)
     }
@@ -311,85 +475,17 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     }
 }
 
-/// The answer to [`Store::claim`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claim {
-    /// The value now stands there (or stood there already, put by this very call).
-    Claimed,
-    /// Another value stands there.
-    Taken(Bytes),
-}
+const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
-/// The answer to [`Store::replace`] and [`Store::remove`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Swap {
-    /// The change is made.
-    Done,
-    /// Nothing stands there; nothing was changed.
-    Absent,
-    /// Another value stands there; nothing was changed.
-    Other(Bytes),
-}
+fn member_key(set: &str, member: &[u8]) -> String {
+    use std::fmt::Write;
 
-/// What stands under a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The stored bytes.
-    pub value: Bytes,
-    /// How long it will stand from now on; `None` if it never expires (it is not ours, then).
-    pub ttl: Option<Duration>,
-}
-
-/// A store operation that failed.
-#[derive(Debug)]
-pub struct StoreError {
-    kind: StoreErrorKind,
-    source: Box<dyn StdError + Send + Sync>,
-}
-
-/// What a failure says about the operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StoreErrorKind {
-    /// The operation was refused before it changed anything; it may be sent again.
-    NotApplied,
-    /// There is no conclusive answer: the operation was applied, or will be, or never will.
-    Unknown,
-    /// The store has no room for new data; nothing was changed.
-    Full,
-    /// The store cannot serve this as it is set up (credentials, permissions, a key of another
-    /// program's type); sending again will not help.
-    Misconfigured,
-}
-
-impl StoreError {
-    /// Makes an error of `kind`; `source` says what happened, in the words of the store's client.
-    pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self {
-            kind,
-            source: source.into(),
-        }
+    let mut key = String::with_capacity(set.len() + 1 + 2 * member.len());
+    key.push_str(set);
+    key.push(':');
+    for byte in member {
+        // Writing to a string does not fail.
+        let _ = write!(key, "{byte:02x}");
     }
-
-    /// What the failure says about the operation.
-    pub fn kind(&self) -> StoreErrorKind {
-        self.kind
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            StoreErrorKind::NotApplied => "the store refused the operation",
-            StoreErrorKind::Unknown => "the store gave no conclusive answer",
-            StoreErrorKind::Full => "the store is full",
-            StoreErrorKind::Misconfigured => "the store is not set up for this",
-        })
-    }
-}
-
-impl StdError for StoreError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.source)
-    }
+    key
 }

@@ -43,9 +43,35 @@ pub enum Op {
     Remove,
     /// [`Store::get`](crate::Store::get)
     Get,
+    /// [`Store::exchange`](crate::Store::exchange)
+    Exchange,
+    /// [`Store::count`](crate::Store::count)
+    Count,
+    /// [`Store::add`](crate::Store::add)
+    Add,
+    /// [`Store::take_out`](crate::Store::take_out)
+    TakeOut,
+    /// [`Store::mark`](crate::Store::mark)
+    Mark,
+    /// [`Store::fill`](crate::Store::fill)
+    Fill,
 }
 
 impl Op {
-    /// All four.
-    pub const ALL: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
+    /// The four that every store has to have.
+    pub const FOUR: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
+
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Claim,
+        Self::Replace,
+        Self::Remove,
+        Self::Get,
+        Self::Exchange,
+        Self::Count,
+        Self::Add,
+        Self::TakeOut,
+        Self::Mark,
+        Self::Fill,
+    ];
 }

@@ -79,6 +79,31 @@ impl<T> Future for Try<'_, T> {
     }
 }
 
+/// Sends until an answer is conclusive, or the time is up: for operations that may be sent twice.
+pub(crate) async fn asked<'a, T>(
+    deadline: Duration,
+    mut send: impl FnMut() -> Sending<'a, T>,
+) -> Result<T, StoreError> {
+    let mut answer = Try::first(send(), deadline).await;
+    let mut tries = Tries::after_the_first(deadline);
+    let mut told = None;
+    loop {
+        let error = match answer {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let hopeless = matches!(
+            error.kind(),
+            StoreErrorKind::Misconfigured | StoreErrorKind::Full
+        );
+        if hopeless || !tries.again().await {
+            return Err(more_telling(told, error));
+        }
+        told = Some(more_telling(told, error));
+        answer = tries.once(send()).await;
+    }
+}
+
 /// The store gave no answer within this time.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {0:.1?}")]

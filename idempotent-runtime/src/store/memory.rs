@@ -1,5 +1,7 @@
 //! Records in the memory of this process: for tests, for one machine, and as the model of a store.
 
+mod counting;
+mod filters;
 mod shard;
 
 use std::fmt;
@@ -13,8 +15,12 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
+use self::filters::Filters;
 use self::shard::Shard;
-use super::{Claim, Entry, Finding, Level, Store, StoreError, StoreErrorKind, Swap};
+use super::{
+    Claim, Count, Entry, Fill, Filter, Finding, Hint, Level, Store, StoreError, StoreErrorKind,
+    Swap,
+};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// Keeps records in the memory of this process; they end with it.
@@ -42,6 +48,7 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 #[derive(Clone)]
 pub struct MemoryStore {
     shards: Arc<Shards>,
+    filters: Arc<Filters>,
 }
 
 impl MemoryStore {
@@ -53,10 +60,11 @@ impl MemoryStore {
     /// Makes an empty store that holds at most `capacity` live records.
     ///
     /// When that many live, a claim of a new key is refused with [`StoreErrorKind::Full`]; a live
-    /// record is never dropped to make room.
+    /// record is never dropped to make room. Bloom filters do not count: each has the memory that its settings ask for.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             shards: Arc::new(Shards::new(capacity)),
+            filters: Arc::default(),
         }
     }
 
@@ -79,6 +87,10 @@ impl Default for MemoryStore {
     }
 }
 
+#[expect(
+    clippy::missing_fields_in_debug,
+    reason = "it is records that it tells of"
+)]
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("MemoryStore");
@@ -102,10 +114,7 @@ impl Store for MemoryStore {
             if let Some(claim) = claim {
                 return Ok(claim);
             }
-            if !self.shards.make_room(now) {
-                let full = format!("all {} records live", self.shards.capacity);
-                return Err(StoreError::new(StoreErrorKind::Full, full));
-            }
+            self.shards.make_room(now)?;
         }
     }
 
@@ -133,6 +142,40 @@ impl Store for MemoryStore {
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         Ok(self.shards.of(key).get(key, Instant::now()))
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let now = Instant::now();
+        let mut shard = self.shards.of(key);
+        self.shards.sweep(&mut shard, now, SWEPT_PER_OPERATION);
+        Ok(shard.exchange(key, expected, value, now))
+    }
+
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        loop {
+            let now = Instant::now();
+            let mut shard = self.shards.of(key);
+            self.shards.sweep(&mut shard, now, SWEPT_PER_OPERATION);
+            let count = shard.count(key, attempt, window, now, || self.shards.reserve());
+            drop(shard);
+            if let Some(count) = count {
+                return count;
+            }
+            self.shards.make_room(now)?;
+        }
+    }
+
+    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+        Ok(self.filters.mark(filter, member, Instant::now()))
+    }
+
+    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+        Ok(Some(self.filters.fill(filter, Instant::now())))
     }
 
     async fn examine(&self, _: &str, _: Duration) -> Vec<Finding> {
@@ -207,10 +250,14 @@ impl Shards {
         swept
     }
 
-    /// Reclaims expired records, one shard at a time; `false` if there are none.
-    fn make_room(&self, now: Instant) -> bool {
+    /// Reclaims expired records, one shard at a time; an error if there are none.
+    fn make_room(&self, now: Instant) -> Result<(), StoreError> {
         let sweep = |shard: &Padded| self.sweep(&mut lock(shard), now, SWEPT_FOR_ROOM);
-        self.all.iter().map(sweep).sum::<usize>() > 0
+        if self.all.iter().map(sweep).sum::<usize>() > 0 {
+            return Ok(());
+        }
+        let full = format!("all {} records live", self.capacity);
+        Err(StoreError::new(StoreErrorKind::Full, full))
     }
 }
 

@@ -2,16 +2,21 @@
 
 mod cluster;
 mod connection;
+mod counting;
 mod doctor;
 mod durability;
+mod exchange;
 mod failure;
+mod filters;
 mod listener;
 mod removal;
+mod ring;
 mod script;
 #[cfg(test)]
 mod scripted;
 mod sentinel;
 mod server;
+mod sets;
 mod tls;
 mod topology;
 mod url;
@@ -31,19 +36,24 @@ use tokio::sync::watch;
 pub use ::redis;
 
 use self::durability::{Lanes, Replicas};
+use self::exchange::EXCHANGE;
 use self::failure::Failure;
+use self::filters::Filters;
 use self::listener::Listener;
 use self::removal::Removal;
 use self::script::{CLAIM, CLAIM_REPLICATED, READ, REPLACE, REPLACE_REPLICATED, Script};
 use self::topology::Topology;
-use super::{Claim, Durability, Entry, Finding, Store, StoreError, StoreErrorKind, Swap};
+use super::{
+    Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError,
+    StoreErrorKind, Swap,
+};
 
 pub use self::connection::RedisConnection;
 pub use self::server::RedisOptions;
 
 /// Keeps records in Redis: one string per key, with an expiry.
 ///
-/// Every operation touches one key, so Redis Cluster needs no hash tags, and is one round trip, but for
+/// Every operation of a call touches one key, so Redis Cluster needs no hash tags, and is one round trip, but for
 /// these: a script that the server does not know yet is sent a second time; a removal by `DELIFEQ` or
 /// `DELEX` that removes nothing asks what stands there; and a write that waits for replicas lasts until
 /// they have answered, on a connection that may have to be made first.
@@ -55,9 +65,13 @@ pub use self::server::RedisOptions;
 /// +asking`. The user of a sentinel needs `+sentinel|get-master-addr-by-name`. With `+config|get` the
 /// store finds out whether an append-only file is synced before every answer
 /// ([`Durability::Fsync`]). With `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) a release
-/// costs the server no script. With `+publish +subscribe +unsubscribe` and the channels of the
+/// costs the server no script. Bloom filters need `+time +pexpireat +getbit +bitfield +bitcount`, and Redis 3.2; where the server has
+/// a module for them, `+bf.exists +bf.card +bf.reserve +bf.add` let it be used. With `+publish +subscribe +unsubscribe` and the channels of the
 /// prefix, such as `&idem:*`, calls that wait for a key are woken when it is settled; without, they
 /// find out by asking again (and the server notes what it refused in its `ACL LOG`).
+///
+/// A seen-set is a ring of hashes, and its scripts touch several keys, which the braces in their names keep together: while a
+/// cluster moves their slot, the set is unavailable. It needs Redis 3.2, and `+time +pexpireat +hget +hset +hdel` besides.
 ///
 /// Expiry is decided by the server's clock. Records are as durable as the server is set up to be:
 /// without an append-only file a restart forgets them, and a fail-over may forget the latest, unless
@@ -70,6 +84,7 @@ pub struct RedisStore<C = RedisConnection> {
     connection: C,
     native_claim: bool,
     removal: Removal,
+    filters: Filters,
     durability: Durability,
     /// None where the server's own word is enough.
     replicas: Option<Replicas>,
@@ -172,6 +187,7 @@ where
             connection,
             native_claim,
             removal: Removal::default(),
+            filters: Filters::default(),
             durability,
             replicas: None,
             lanes: None,
@@ -184,39 +200,48 @@ where
         Self { removal, ..self }
     }
 
+    fn filtering_by(self, filters: Filters) -> Self {
+        Self { filters, ..self }
+    }
+
     fn waiting_for(self, replicas: Replicas) -> Self {
         let replicas = (replicas.wanted > 0).then_some(replicas);
         Self { replicas, ..self }
     }
 
-    async fn run(&self, script: &Script, key: &str, args: &[&[u8]]) -> Result<Value, StoreError> {
+    async fn run(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> Result<Value, StoreError> {
         let mut connection = self.connection.clone();
-        let reply = script.run(&mut connection, key, args).await;
+        let reply = script.run(&mut connection, keys, args).await;
         reply.map_err(|error| self.failure.of(error))
     }
 
     /// Runs a script that writes; where replicas must have what it wrote, the form of it for that.
     ///
-    /// Its reply is a number if the write, or one that it found done already, is to count.
+    /// Its reply is a number, or begins with one, if the write, or one that it found done already, is to count.
     async fn write(
         &self,
         script: &Script,
         replicated: &Script,
-        key: &str,
+        keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
         let Some(replicas) = self.replicas else {
-            return self.run(script, key, args).await;
+            return self.run(script, keys, args).await;
         };
         let ran = if let Some(lanes) = &self.lanes {
-            lanes.run(replicas, replicated, key, args).await
+            lanes.run(replicas, replicated, keys, args).await
         } else {
             let mut connection = self.connection.clone();
-            replicas.run(&mut connection, replicated, key, args).await
+            replicas.run(&mut connection, replicated, keys, args).await
         };
         let (reply, enough) = ran.map_err(|error| self.failure.of(error))?;
         match (reply, enough) {
-            (Value::Int(_), Err(short)) => Err(short.into_error()),
+            (Value::Int(_) | Value::Array(_), Err(short)) => Err(short.into_error()),
             (reply, _) => Ok(reply),
         }
     }
@@ -254,7 +279,8 @@ where
             ttl.as_bytes(),
             channel.as_bytes(),
         ];
-        let write = self.write(&REPLACE, &REPLACE_REPLICATED, key, &args);
+        let keys = [key];
+        let write = self.write(&REPLACE, &REPLACE_REPLICATED, &keys, &args);
         let reply = write.await?;
         self.swap(reply)
     }
@@ -289,6 +315,7 @@ impl<C> fmt::Debug for RedisStore<C> {
         f.debug_struct("RedisStore")
             .field("native_claim", &self.native_claim)
             .field("native_removal", &self.removal)
+            .field("filters", &self.filters)
             .field("durability", &self.durability)
             .finish_non_exhaustive()
     }
@@ -304,7 +331,7 @@ where
         if !self.native_claim || self.replicas.is_some() {
             let ttl = ttl.to_string();
             let args = [&value[..], ttl.as_bytes()];
-            let claim = self.write(&CLAIM, &CLAIM_REPLICATED, key, &args).await;
+            let claim = self.write(&CLAIM, &CLAIM_REPLICATED, &[key], &args).await;
             return Ok(match claim.map_err(|error| self.full_claim(error))? {
                 Value::Int(_) => Claim::Claimed,
                 taken => Claim::Taken(self.read::<Vec<u8>>(taken)?.into()),
@@ -340,7 +367,7 @@ where
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let reply = self.run(&READ, key, &[]).await?;
+        let reply = self.run(&READ, &[key], &[]).await?;
         let (value, left): (Option<Vec<u8>>, i64) = self.read(reply)?;
         Ok(value.map(|value| Entry {
             value: value.into(),
@@ -365,6 +392,57 @@ where
 
     async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.listener.as_ref()?.listen(key).await
+    }
+
+    async fn add(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Claim, StoreError> {
+        match self.add_to_ring(set, member, owner, retention).await? {
+            Value::Int(_) => Ok(Claim::Claimed),
+            taken => Ok(Claim::Taken(self.read::<Vec<u8>>(taken)?.into())),
+        }
+    }
+
+    async fn take_out(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Swap, StoreError> {
+        let reply = self.take_out_of_ring(set, member, owner, retention).await?;
+        self.swap(reply)
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let args = [&expected[..], &value[..]];
+        let reply = self.write(&EXCHANGE, &EXCHANGE, &[key], &args).await?;
+        self.swap(reply)
+    }
+
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        self.count_attempt(key, attempt, window).await
+    }
+
+    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+        let mut connection = self.connection.clone();
+        let hint = self.filters.mark(&mut connection, filter, member).await;
+        hint.map_err(|error| self.failure.of(error))
+    }
+
+    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+        let mut connection = self.connection.clone();
+        let fill = self.filters.fill(&mut connection, filter).await;
+        fill.map(Some).map_err(|error| self.failure.of(error))
     }
 
     fn durability(&self) -> Durability {

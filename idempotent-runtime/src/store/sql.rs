@@ -240,6 +240,25 @@ impl<DB: Database> Store for SqlStore<DB> {
         }
     }
 
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let mut attempts = Attempts::new(&self.pool);
+        loop {
+            let mut connection = attempts.connection().await?;
+            let exchanged = DB::exchange(&mut connection, key, expected, value).await;
+            let swap = swap::<DB>(&mut connection, key, expected, exchanged).await;
+            match attempts.ended(connection, swap)? {
+                Some(Swap::Other(standing)) if standing == value => return Ok(Swap::Done),
+                Some(swap) => return Ok(swap),
+                None => {}
+            }
+        }
+    }
+
     fn durability(&self) -> Durability {
         Durability::Sql
     }

@@ -16,10 +16,14 @@
 
 mod answers;
 mod bytes;
+mod counts;
 mod expiry;
+mod filters;
 mod hints;
 mod races;
+mod sets;
 mod subject;
+mod tokens;
 
 use std::fmt;
 use std::pin::Pin;
@@ -105,6 +109,43 @@ macro_rules! __conformance_cases {
                 one_of_many_removals_wins
                 a_replacement_or_a_removal_wins
                 a_key_removed_under_claims_is_claimed_once;
+            sets:
+                a_member_is_added_once
+                an_add_sent_twice_is_answered_alike
+                a_member_is_taken_out_by_its_owner
+                a_member_is_not_taken_out_by_another
+                no_member_is_not_taken_out
+                members_may_be_any_bytes
+                a_member_is_remembered_for_the_retention
+                one_of_many_adds_wins;
+            tokens:
+                the_expected_value_is_exchanged
+                nothing_is_not_exchanged
+                another_value_is_not_exchanged
+                an_exchange_sent_twice_is_done_twice
+                an_exchange_leaves_the_ttl
+                an_exchanged_record_goes_when_the_first_would_have
+                an_exchange_revives_nothing
+                an_exchange_compares_byte_for_byte
+                one_of_many_exchanges_wins;
+            counts:
+                attempts_are_numbered_in_their_order
+                an_attempt_sent_twice_is_counted_once
+                an_attempt_is_known_while_fewer_than_32_others_were_counted
+                attempts_of_different_keys_are_counted_apart
+                no_attempt_moves_the_end_of_the_window
+                a_window_that_has_ended_begins_anew
+                a_window_may_be_a_century
+                each_of_many_attempts_has_its_own_number
+                an_attempt_that_races_itself_is_counted_once;
+            filters:
+                a_marked_member_is_perhaps_seen
+                members_that_are_marked_at_once_are_all_perhaps_seen
+                a_member_that_many_mark_is_unseen_once_at_most
+                an_unmarked_member_is_mostly_unseen
+                filters_have_members_of_their_own
+                a_mark_is_kept_for_the_retention_and_not_for_ever
+                a_fill_is_about_what_was_marked;
         }
     };
     (@tests [$make:expr] $($module:ident: $($case:ident)*;)*) => {

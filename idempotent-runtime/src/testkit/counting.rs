@@ -9,7 +9,9 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::Op;
-use crate::store::{Claim, Durability, Entry, Finding, Store, StoreError, Swap};
+use crate::store::{
+    Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError, Swap,
+};
 
 /// Counts the operations that are sent to the store inside; a clone shares the counts.
 ///
@@ -38,6 +40,18 @@ pub struct Counts {
     pub remove: usize,
     /// Sends of [`Store::get`].
     pub get: usize,
+    /// Sends of [`Store::exchange`].
+    pub exchange: usize,
+    /// Sends of [`Store::count`].
+    pub count: usize,
+    /// Sends of [`Store::add`].
+    pub add: usize,
+    /// Sends of [`Store::take_out`].
+    pub take_out: usize,
+    /// Sends of [`Store::mark`].
+    pub mark: usize,
+    /// Sends of [`Store::fill`].
+    pub fill: usize,
     /// Sends of [`Store::changed`].
     pub changed: usize,
 }
@@ -45,7 +59,17 @@ pub struct Counts {
 impl Counts {
     /// All sends.
     pub fn total(self) -> usize {
-        self.claim + self.replace + self.remove + self.get + self.changed
+        self.claim
+            + self.replace
+            + self.remove
+            + self.get
+            + self.exchange
+            + self.count
+            + self.add
+            + self.take_out
+            + self.mark
+            + self.fill
+            + self.changed
     }
 }
 
@@ -60,13 +84,18 @@ impl<S> CountingStore<S> {
 
     /// What was sent so far.
     pub fn counts(&self) -> Counts {
-        let [claim, replace, remove, get] = [Op::Claim, Op::Replace, Op::Remove, Op::Get]
-            .map(|op| self.of(op).load(Ordering::SeqCst));
+        let of = |op| self.of(op).load(Ordering::SeqCst);
         Counts {
-            claim,
-            replace,
-            remove,
-            get,
+            claim: of(Op::Claim),
+            replace: of(Op::Replace),
+            remove: of(Op::Remove),
+            get: of(Op::Get),
+            exchange: of(Op::Exchange),
+            count: of(Op::Count),
+            add: of(Op::Add),
+            take_out: of(Op::TakeOut),
+            mark: of(Op::Mark),
+            fill: of(Op::Fill),
             changed: self.sent.changed.load(Ordering::SeqCst),
         }
     }
@@ -88,7 +117,7 @@ impl<S> CountingStore<S> {
         &self.sent.operations[op as usize]
     }
 
-    fn count(&self, op: Op) -> &S {
+    fn sending(&self, op: Op) -> &S {
         self.of(op).fetch_add(1, Ordering::SeqCst);
         &self.store
     }
@@ -97,7 +126,7 @@ impl<S> CountingStore<S> {
 #[async_trait]
 impl<S: Store> Store for CountingStore<S> {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.count(Op::Claim).claim(key, value, ttl).await
+        self.sending(Op::Claim).claim(key, value, ttl).await
     }
 
     async fn replace(
@@ -107,16 +136,16 @@ impl<S: Store> Store for CountingStore<S> {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let store = self.count(Op::Replace);
+        let store = self.sending(Op::Replace);
         store.replace(key, expected, value, ttl).await
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.count(Op::Remove).remove(key, expected).await
+        self.sending(Op::Remove).remove(key, expected).await
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.count(Op::Get).get(key).await
+        self.sending(Op::Get).get(key).await
     }
 
     async fn replace_and_tell(
@@ -126,18 +155,62 @@ impl<S: Store> Store for CountingStore<S> {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let store = self.count(Op::Replace);
+        let store = self.sending(Op::Replace);
         store.replace_and_tell(key, expected, value, ttl).await
     }
 
     async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let store = self.count(Op::Remove);
+        let store = self.sending(Op::Remove);
         store.remove_and_tell(key, expected).await
     }
 
     async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.sent.changed.fetch_add(1, Ordering::SeqCst);
         self.store.changed(key).await
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let store = self.sending(Op::Exchange);
+        store.exchange(key, expected, value).await
+    }
+
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        self.sending(Op::Count).count(key, attempt, window).await
+    }
+
+    async fn add(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Claim, StoreError> {
+        let store = self.sending(Op::Add);
+        store.add(set, member, owner, retention).await
+    }
+
+    async fn take_out(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Swap, StoreError> {
+        let store = self.sending(Op::TakeOut);
+        store.take_out(set, member, owner, retention).await
+    }
+
+    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+        self.sending(Op::Mark).mark(filter, member).await
+    }
+
+    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+        self.sending(Op::Fill).fill(filter).await
     }
 
     fn durability(&self) -> Durability {

@@ -11,7 +11,10 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::Op;
-use crate::store::{Claim, Durability, Entry, Finding, Store, StoreError, StoreErrorKind, Swap};
+use crate::store::{
+    Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError,
+    StoreErrorKind, Swap,
+};
 
 /// What goes wrong with one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,6 +231,72 @@ impl<S: Store> Store for FaultyStore<S> {
         let (key, expected) = (key.to_owned(), expected.clone());
         self.send(Op::Remove, move |shared: Arc<Shared<S>>| async move {
             shared.store.remove_and_tell(&key, &expected).await
+        })
+        .await
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let (key, expected, value) = (key.to_owned(), expected.clone(), value.clone());
+        self.send(Op::Exchange, move |shared: Arc<Shared<S>>| async move {
+            shared.store.exchange(&key, &expected, &value).await
+        })
+        .await
+    }
+
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        let key = key.to_owned();
+        self.send(Op::Count, move |shared: Arc<Shared<S>>| async move {
+            shared.store.count(&key, attempt, window).await
+        })
+        .await
+    }
+
+    async fn add(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Claim, StoreError> {
+        let (set, member, owner) = (set.to_owned(), member.to_owned(), owner.clone());
+        self.send(Op::Add, move |shared: Arc<Shared<S>>| async move {
+            shared.store.add(&set, &member, &owner, retention).await
+        })
+        .await
+    }
+
+    async fn take_out(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Swap, StoreError> {
+        let (set, member, owner) = (set.to_owned(), member.to_owned(), owner.clone());
+        self.send(Op::TakeOut, move |shared: Arc<Shared<S>>| async move {
+            let store = &shared.store;
+            store.take_out(&set, &member, &owner, retention).await
+        })
+        .await
+    }
+
+    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+        let (filter, member) = (filter.clone(), member.to_owned());
+        self.send(Op::Mark, move |shared: Arc<Shared<S>>| async move {
+            shared.store.mark(&filter, &member).await
+        })
+        .await
+    }
+
+    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+        let filter = filter.clone();
+        self.send(Op::Fill, move |shared: Arc<Shared<S>>| async move {
+            shared.store.fill(&filter).await
         })
         .await
     }

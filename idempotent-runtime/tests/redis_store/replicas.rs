@@ -141,6 +141,8 @@ async fn what_counts_is_in_the_replica() {
             assert_eq!(pair.replica_has(&key).await, redis_value("value"));
             store.replace(&key, &VALUE, &DONE, TTL).await.unwrap();
             assert_eq!(pair.replica_has(&key).await, redis_value("done"));
+            store.exchange(&key, &DONE, &VALUE).await.unwrap();
+            assert_eq!(pair.replica_has(&key).await, redis_value("value"));
         }
     }
 }
@@ -169,6 +171,8 @@ async fn what_too_few_replicas_have_does_not_count_and_stands() {
     assert_eq!(kind(renewal), StoreErrorKind::Unknown);
     let completion = store.replace("done", &VALUE, &DONE, TTL).await;
     assert_eq!(kind(completion), StoreErrorKind::Unknown);
+    let exchange = store.exchange("done", &DONE, &VALUE).await;
+    assert_eq!(kind(exchange), StoreErrorKind::Unknown);
 
     // What is refused, and what goes away, needs nobody's word.
     let claim = store.claim("key", &DONE, TTL).await.unwrap();
@@ -177,6 +181,10 @@ async fn what_too_few_replicas_have_does_not_count_and_stands() {
     assert_eq!(swap, Swap::Absent);
     let swap = store.replace("key", &DONE, &DONE, TTL).await.unwrap();
     assert_eq!(swap, Swap::Other(VALUE));
+    let swap = store.exchange("key", &DONE, &DONE).await.unwrap();
+    assert_eq!(swap, Swap::Other(VALUE));
+    let swap = store.exchange("none", &VALUE, &DONE).await.unwrap();
+    assert_eq!(swap, Swap::Absent);
     for key in ["key", "held"] {
         assert_eq!(store.remove(key, &VALUE).await.unwrap(), Swap::Done);
         assert_eq!(store.get(key).await.unwrap(), None);
@@ -193,20 +201,26 @@ async fn what_too_few_replicas_have_does_not_count_and_stands() {
 async fn what_was_sent_twice_counts_no_sooner() {
     let pair = Pair::start().await;
     let store = pair.store(SHORT).await;
-    store.claim("held", &VALUE, TTL).await.unwrap();
+    for key in ["held", "token"] {
+        store.claim(key, &VALUE, TTL).await.unwrap();
+    }
     pair.replica.pause().unwrap();
     let unknown = StoreErrorKind::Unknown;
     assert_eq!(kind(store.claim("key", &VALUE, TTL).await), unknown);
     let completion = store.replace("held", &VALUE, &DONE, TTL).await;
     assert_eq!(kind(completion), unknown);
+    let exchange = store.exchange("token", &VALUE, &DONE).await;
+    assert_eq!(kind(exchange), unknown);
     for _ in 0..3 {
         // On connections of its own, which wrote none of that.
         let again = pair.store(SHORT).await;
         assert_eq!(kind(again.claim("key", &VALUE, TTL * 2).await), unknown);
         let completion = again.replace("held", &VALUE, &DONE, TTL * 2).await;
         assert_eq!(kind(completion), unknown);
+        let exchange = again.exchange("token", &VALUE, &DONE).await;
+        assert_eq!(kind(exchange), unknown);
     }
-    for key in ["key", "held"] {
+    for key in ["key", "held", "token"] {
         let left = store.get(key).await.unwrap().unwrap().ttl.unwrap();
         assert!(left <= TTL, "the time to live was set anew: {left:?}");
     }
@@ -216,6 +230,8 @@ async fn what_was_sent_twice_counts_no_sooner() {
     assert_eq!(claim, Claim::Claimed);
     let completion = again.replace("held", &VALUE, &DONE, TTL).await;
     assert_eq!(completion.unwrap(), Swap::Done);
+    let exchange = again.exchange("token", &VALUE, &DONE).await;
+    assert_eq!(exchange.unwrap(), Swap::Done);
 }
 
 #[tokio::test]
@@ -486,6 +502,10 @@ async fn a_full_primary_is_no_reason_to_trust_a_reply_that_nobody_waited_for() {
     assert_eq!(kind(completion), StoreErrorKind::Full);
     let hold = store.replace("held", &VALUE, &VALUE, TTL).await.unwrap();
     assert_eq!(hold, Swap::Done);
+    let exchange = store.exchange("held", &VALUE, &DONE).await;
+    assert_eq!(kind(exchange), StoreErrorKind::Full);
+    let exchanged = store.exchange("held", &DONE, &VALUE).await.unwrap();
+    assert_eq!(exchanged, Swap::Done);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use idempotent_runtime::store::redis::redis::{self, Client, Value, cmd};
+use idempotent_runtime::store::redis::redis::{self, AsyncConnectionConfig, Client, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisOptions, RedisStore, Store, StoreError, StoreErrorKind};
@@ -88,7 +88,12 @@ pub(crate) fn key() -> String {
 pub(crate) async fn connection_to(server: &RedisServer) -> redis::aio::MultiplexedConnection {
     // By the socket, because that needs no certificates.
     let client = Client::open(server.unix_url()).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
+    // Hundreds of tests run at once, and what is asked for here is not what they try.
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    connection.await.unwrap()
 }
 
 pub(crate) async fn send(server: &RedisServer, command: &redis::Cmd) -> Value {

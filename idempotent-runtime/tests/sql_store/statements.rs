@@ -39,19 +39,22 @@ async fn what_wins_is_one_statement_on_mysql_and_what_loses_two() {
     store.claim("key", &VALUE, TTL).await.unwrap();
     store.replace("key", &VALUE, &VALUE, TTL).await.unwrap();
     store.replace("key", &VALUE, &OTHER, TTL).await.unwrap();
+    store.exchange("key", &OTHER, &VALUE).await.unwrap();
     store.get("key").await.unwrap();
-    store.remove("key", &OTHER).await.unwrap();
+    store.remove("key", &VALUE).await.unwrap();
     let won = statements(&store).await;
     // The question is one, too.
-    assert_eq!(won - before, 5 + 1);
+    assert_eq!(won - before, 6 + 1);
     store.claim("key", &VALUE, TTL).await.unwrap();
     let claim = store.claim("key", &OTHER, TTL).await;
     assert_eq!(claim.unwrap(), Claim::Taken(VALUE));
     let swap = store.replace("key", &OTHER, &OTHER, TTL).await;
     assert_eq!(swap.unwrap(), Swap::Other(VALUE));
+    let swap = store.exchange("key", &OTHER, &OTHER).await;
+    assert_eq!(swap.unwrap(), Swap::Other(VALUE));
     let swap = store.remove("key", &OTHER).await;
     assert_eq!(swap.unwrap(), Swap::Other(VALUE));
-    assert_eq!(statements(&store).await - won, 1 + 3 * 2 + 1);
+    assert_eq!(statements(&store).await - won, 1 + 4 * 2 + 1);
 }
 
 async fn statements(store: &MySqlStore) -> i64 {

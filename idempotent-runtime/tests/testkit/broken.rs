@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Entry, Swap};
+use idempotent_runtime::store::{Claim, Count, Entry, Fill, Filter, Hint, Swap};
 use idempotent_runtime::{MemoryStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::yield_now;
@@ -28,6 +28,21 @@ pub(crate) enum Mistake {
     KeysWithoutCase,
     TellingIgnoresExpected,
     TellsNobody,
+    LookThenAdd,
+    OwnMemberIsSeen,
+    AnybodyTakesOut,
+    MembersAreText,
+    SetForgetsAllAtOnce,
+    ExchangeLooksThenPuts,
+    ExchangeIgnoresExpected,
+    ExchangeRenews,
+    ExchangeRevives,
+    RepeatedExchangeIsOther,
+    CountExtendsTheWindow,
+    CountReadsThenWrites,
+    CountsAResendTwice,
+    FilterForgets,
+    FilterLooksThenMarks,
 }
 
 #[derive(Debug)]
@@ -84,6 +99,21 @@ impl Broken {
             (Mistake::TellsNobody, _) | (_, None) => {}
             (_, Some(listeners)) => listeners.send_replace(()),
         }
+    }
+
+    /// What the record of a member is kept under.
+    fn member(&self, set: &str, member: &[u8]) -> String {
+        match self.mistake {
+            Mistake::MembersAreText => format!("{set}:{}", String::from_utf8_lossy(member)),
+            _ => format!("{set}:{member:?}"),
+        }
+    }
+
+    /// How long a member lives: as long as the set, which began with its first member.
+    async fn rest_of(&self, set: &str, retention: Duration) -> Result<Duration, StoreError> {
+        self.store.claim(set, &Bytes::new(), retention).await?;
+        let entry = self.store.get(set).await?;
+        Ok(entry.and_then(|entry| entry.ttl).unwrap_or(retention))
     }
 
     /// Puts without looking.
@@ -191,8 +221,146 @@ impl Store for Broken {
         Ok(swap)
     }
 
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let (key, value) = (&*self.key(key), &self.value(value));
+        let mut expected = self.value(expected);
+        match (self.mistake, self.store.get(key).await?) {
+            (Mistake::ExchangeLooksThenPuts, Some(entry)) if entry.value == expected => {
+                yield_now().await;
+                self.put(key, value, entry.ttl.unwrap()).await?;
+                return Ok(Swap::Done);
+            }
+            (Mistake::ExchangeIgnoresExpected, Some(entry)) => expected = entry.value,
+            (Mistake::ExchangeRenews, Some(_)) => {
+                let ttl = Duration::from_hours(3);
+                return self.store.replace(key, &expected, value, ttl).await;
+            }
+            (Mistake::ExchangeRevives, None) => {
+                self.store.claim(key, value, Duration::from_mins(1)).await?;
+                return Ok(Swap::Done);
+            }
+            (Mistake::RepeatedExchangeIsOther, Some(entry)) if entry.value != expected => {
+                return Ok(Swap::Other(entry.value));
+            }
+            _ => {}
+        }
+        self.store.exchange(key, &expected, value).await
+    }
+
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        match self.mistake {
+            Mistake::CountExtendsTheWindow => {
+                let mut count = self.store.count(key, attempt, window).await?;
+                if let Some(Entry { value, .. }) = self.store.get(key).await? {
+                    self.store.replace(key, &value, &value, window).await?;
+                    count.left = window;
+                }
+                Ok(count)
+            }
+            Mistake::CountReadsThenWrites => {
+                let before = self.store.get(key).await?;
+                yield_now().await;
+                let store = MemoryStore::new();
+                let left = before.as_ref().and_then(|entry| entry.ttl);
+                let left = left.unwrap_or(window);
+                if let Some(entry) = before {
+                    store.claim(key, &entry.value, Duration::MAX).await?;
+                }
+                let count = store.count(key, attempt, Duration::MAX).await?;
+                let after = store.get(key).await?.unwrap().value;
+                self.put(key, &after, left).await?;
+                Ok(Count { left, ..count })
+            }
+            Mistake::CountsAResendTwice => self.store.count(key, rand::random(), window).await,
+            _ => self.store.count(key, attempt, window).await,
+        }
+    }
+
     async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
         let mut listeners = self.listeners.lock().unwrap();
         Some(listeners.entry(key.to_owned()).or_default().subscribe())
+    }
+
+    async fn add(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        mut retention: Duration,
+    ) -> Result<Claim, StoreError> {
+        let key = &self.member(set, member);
+        match self.mistake {
+            Mistake::LookThenAdd => {
+                if let Some(entry) = self.store.get(key).await? {
+                    return Ok(if entry.value == owner {
+                        Claim::Claimed
+                    } else {
+                        Claim::Taken(entry.value)
+                    });
+                }
+                yield_now().await;
+                self.put(key, owner, retention).await?;
+                return Ok(Claim::Claimed);
+            }
+            Mistake::OwnMemberIsSeen => {
+                if let Some(entry) = self.store.get(key).await? {
+                    return Ok(Claim::Taken(entry.value));
+                }
+            }
+            Mistake::SetForgetsAllAtOnce => retention = self.rest_of(set, retention).await?,
+            _ => {}
+        }
+        self.claim(key, owner, retention).await
+    }
+
+    async fn take_out(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        _: Duration,
+    ) -> Result<Swap, StoreError> {
+        let key = &self.member(set, member);
+        let mut owner = owner.clone();
+        if let (Mistake::AnybodyTakesOut, Some(entry)) = (self.mistake, self.store.get(key).await?)
+        {
+            owner = entry.value;
+        }
+        self.remove(key, &owner).await
+    }
+
+    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+        match self.mistake {
+            // One of a hundred is not marked.
+            Mistake::FilterForgets
+                if member.iter().map(|byte| usize::from(*byte)).sum::<usize>() % 100 == 42 =>
+            {
+                Ok(Hint::Unseen)
+            }
+            Mistake::FilterLooksThenMarks => {
+                let key = format!("{}:{member:?}", filter.key);
+                let hint = match self.store.get(&key).await? {
+                    Some(_) => Hint::PerhapsSeen,
+                    None => Hint::Unseen,
+                };
+                yield_now().await;
+                self.put(&key, &Bytes::from_static(b"marked"), filter.retention)
+                    .await?;
+                Ok(hint)
+            }
+            _ => self.store.mark(filter, member).await,
+        }
+    }
+
+    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+        match self.mistake {
+            Mistake::FilterLooksThenMarks => Ok(None),
+            _ => self.store.fill(filter).await,
+        }
     }
 }

@@ -54,6 +54,33 @@ mistakes! {
     a_telling_change_that_is_blind_is_found: TellingIgnoresExpected fails
         a_refused_change_that_would_tell_changes_nothing;
     a_change_that_nobody_hears_is_found: TellsNobody fails a_change_that_tells_is_heard;
+    a_look_then_add_is_found: LookThenAdd fails one_of_many_adds_wins;
+    an_own_member_that_was_seen_is_found: OwnMemberIsSeen fails an_add_sent_twice_is_answered_alike;
+    a_member_that_anybody_takes_out_is_found: AnybodyTakesOut fails
+        a_member_is_not_taken_out_by_another;
+    members_as_text_are_found: MembersAreText fails members_may_be_any_bytes;
+    a_set_that_forgets_all_at_once_is_found: SetForgetsAllAtOnce fails
+        a_member_is_remembered_for_the_retention;
+    an_exchange_that_looks_then_puts_is_found: ExchangeLooksThenPuts fails one_of_many_exchanges_wins;
+    a_blind_exchange_is_found: ExchangeIgnoresExpected fails
+        another_value_is_not_exchanged an_exchange_compares_byte_for_byte one_of_many_exchanges_wins;
+    an_exchange_that_renews_is_found: ExchangeRenews fails
+        an_exchange_leaves_the_ttl an_exchanged_record_goes_when_the_first_would_have;
+    an_exchange_that_revives_is_found: ExchangeRevives fails
+        nothing_is_not_exchanged an_exchange_revives_nothing;
+    an_exchange_that_forgets_itself_is_found: RepeatedExchangeIsOther fails
+        an_exchange_sent_twice_is_done_twice;
+    a_count_that_extends_the_window_is_found: CountExtendsTheWindow fails
+        no_attempt_moves_the_end_of_the_window;
+    a_count_that_reads_then_writes_is_found: CountReadsThenWrites fails
+        each_of_many_attempts_has_its_own_number;
+    a_resend_that_is_counted_twice_is_found: CountsAResendTwice fails
+        an_attempt_sent_twice_is_counted_once an_attempt_that_races_itself_is_counted_once
+        an_attempt_is_known_while_fewer_than_32_others_were_counted;
+    a_filter_that_forgets_is_found: FilterForgets fails
+        a_marked_member_is_perhaps_seen members_that_are_marked_at_once_are_all_perhaps_seen;
+    a_filter_that_looks_then_marks_is_found: FilterLooksThenMarks fails
+        a_member_that_many_mark_is_unseen_once_at_most;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

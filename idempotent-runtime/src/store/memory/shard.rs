@@ -122,6 +122,27 @@ impl Shard {
         Swap::Done
     }
 
+    /// The record expires at the very instant at which it would have.
+    pub(super) fn exchange(
+        &mut self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        now: Instant,
+    ) -> Swap {
+        let Some(record) = self.records.get_mut(key).filter(|record| record.lives(now)) else {
+            return Swap::Absent;
+        };
+        if record.value == expected {
+            record.value.clone_from(value);
+        }
+        if record.value == value {
+            Swap::Done
+        } else {
+            Swap::Other(record.value.clone())
+        }
+    }
+
     /// Answers with the number of records that went, an expired one included.
     pub(super) fn remove(&mut self, key: &str, expected: &Bytes, now: Instant) -> (Swap, usize) {
         // Taken out and, if it is not the expected one, put back: one look-up for the usual case.
@@ -190,7 +211,7 @@ impl Shard {
 }
 
 /// The instant that lies `ttl` ahead, or as far ahead as the clock can tell.
-fn after(now: Instant, ttl: Duration) -> Instant {
+pub(super) fn after(now: Instant, ttl: Duration) -> Instant {
     let mut ttl = ttl.max(Duration::from_millis(1));
     loop {
         if let Some(instant) = now.checked_add(ttl) {
@@ -231,6 +252,24 @@ mod tests {
             }
             assert_eq!((shard.records.len(), noted(&shard)), (0, 0));
         }
+    }
+
+    #[test]
+    fn an_exchange_keeps_the_very_instant_of_expiry() {
+        let mut shard = shard();
+        let (now, value, other) = (Instant::now(), Bytes::from("v"), Bytes::from("w"));
+        shard.claim("key", &value, SECOND, now, || true);
+        let tick = Duration::from_nanos(1);
+        let late = now + SECOND - tick;
+        for (at, expected, put) in [(now, &value, &other), (late, &other, &value)] {
+            assert_eq!(shard.exchange("key", expected, put, at), Swap::Done);
+            let entry = shard.get("key", at).unwrap();
+            assert_eq!((&entry.value, entry.ttl), (put, Some(now + SECOND - at)));
+        }
+        let over = late + tick;
+        assert_eq!(shard.exchange("key", &value, &other, over), Swap::Absent);
+        assert_eq!(shard.get("key", over), None);
+        assert_eq!(noted(&shard), 1);
     }
 
     #[test]

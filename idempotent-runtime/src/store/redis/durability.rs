@@ -41,13 +41,13 @@ impl Replicas {
         self,
         connection: &mut C,
         script: &Script,
-        key: &str,
+        keys: &[&str],
         args: &[&[u8]],
     ) -> RedisResult<(Value, Result<(), Short>)> {
-        let reply = self.send(connection, script.by_hash(key, args)).await;
+        let reply = self.send(connection, script.by_hash(keys, args)).await;
         match reply {
             Err(error) if Script::is_unknown(&error) => {
-                self.send(connection, script.by_source(key, args)).await
+                self.send(connection, script.by_source(keys, args)).await
             }
             reply => reply,
         }
@@ -184,7 +184,7 @@ mod tests {
 
     async fn run(mut server: Scripted) -> RedisResult<(Value, Result<(), Short>)> {
         let args = [&b"own"[..], b"1000"];
-        let reply = TWO.run(&mut server, &CLAIM_REPLICATED, "key", &args);
+        let reply = TWO.run(&mut server, &CLAIM_REPLICATED, &["key"], &args);
         let reply = reply.await;
         server.has_been_asked_all();
         reply

@@ -158,7 +158,7 @@ async fn by_script<C: ConnectionLike>(
     channel: &str,
 ) -> RedisResult<Value> {
     let args = [expected, channel.as_bytes()];
-    REMOVE.run(connection, key, &args).await
+    REMOVE.run(connection, &[key], &args).await
 }
 
 /// Whether the server has understood that it is not to do this, for a reason of the command's own.

@@ -1,5 +1,6 @@
-//! The scripts: each touches one key and writes at most once, as the last act that may fail, so that a
-//! script that failed has changed nothing.
+//! The scripts of records: each touches one key and writes at most once, as the last act that may fail, so that a
+//! script that failed has changed nothing. Those of counters, sets and filters, which say themselves how they keep to that,
+//! are in rooms of their own; the keys of each share a slot.
 //!
 //! The hint that follows the write cannot fail a script: `pcall` makes a value of every error, of a
 //! publish that is not allowed or not known, too, and the script does not look at it. Before the
@@ -114,7 +115,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    const fn new(source: &'static str, hash: fn() -> String) -> Self {
+    pub(super) const fn new(source: &'static str, hash: fn() -> String) -> Self {
         Self {
             source,
             hash: LazyLock::new(hash),
@@ -127,24 +128,24 @@ impl Script {
     pub(super) async fn run<C: ConnectionLike>(
         &self,
         connection: &mut C,
-        key: &str,
+        keys: &[&str],
         args: &[&[u8]],
     ) -> RedisResult<Value> {
-        let reply = self.by_hash(key, args).query_async(connection).await;
+        let reply = self.by_hash(keys, args).query_async(connection).await;
         match reply {
             Err(error) if Self::is_unknown(&error) => {
-                self.by_source(key, args).query_async(connection).await
+                self.by_source(keys, args).query_async(connection).await
             }
             reply => reply,
         }
     }
 
-    pub(super) fn by_hash(&self, key: &str, args: &[&[u8]]) -> Cmd {
-        call("EVALSHA", &self.hash, key, args)
+    pub(super) fn by_hash(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
+        call("EVALSHA", &self.hash, keys, args)
     }
 
-    pub(super) fn by_source(&self, key: &str, args: &[&[u8]]) -> Cmd {
-        call("EVAL", self.source, key, args)
+    pub(super) fn by_source(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
+        call("EVAL", self.source, keys, args)
     }
 
     /// Whether the server does not know the script by its hash.
@@ -153,15 +154,15 @@ impl Script {
     }
 }
 
-fn call(command: &str, script: &str, key: &str, args: &[&[u8]]) -> Cmd {
+fn call(command: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
     let mut call = cmd(command);
-    call.arg(script).arg(1).arg(key);
+    call.arg(script).arg(keys.len()).arg(keys);
     for arg in args {
         call.arg(*arg);
     }
     call
 }
 
-fn hash(script: &Script) -> String {
+pub(super) fn hash(script: &Script) -> String {
     ::redis::Script::new(script.source).get_hash().to_owned()
 }

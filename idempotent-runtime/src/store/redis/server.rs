@@ -13,6 +13,7 @@ use super::RedisStore;
 use super::connection::RedisConnection;
 use super::durability::{self, Replicas};
 use super::failure::kind_of;
+use super::filters::Filters;
 use super::removal::Removal;
 use super::tls::{Certificates, ClientCertificate};
 use super::topology::Topology;
@@ -181,6 +182,7 @@ impl RedisOptions {
         };
         let store = RedisStore::new(connection, native_claim, durability)
             .removing_by(Removal::of_servers(&info))
+            .filtering_by(Filters::of_servers(&info))
             .waiting_for(self.replicas);
         if store.failure.sends_once && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(

@@ -33,6 +33,14 @@ pub trait Dialect: Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
+    /// Puts `value` where `expected` stands, for as long as that would have stood; whether it did.
+    fn exchange(
+        connection: &mut Self::Connection,
+        key: &str,
+        expected: &[u8],
+        value: &[u8],
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
     /// Sets how long `expected` stands; whether it did.
     fn renew(
         connection: &mut Self::Connection,

@@ -32,6 +32,10 @@ const REPLACE: &str = "
 UPDATE idempotence SET value = ?, expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
 WHERE `key` = ? AND value = ? AND expires_at > UTC_TIMESTAMP(6)";
 
+const EXCHANGE: &str = "
+UPDATE idempotence SET value = ?
+WHERE `key` = ? AND value = ? AND expires_at > UTC_TIMESTAMP(6)";
+
 /// The value, which may be large, is not written again.
 const RENEW: &str = "
 UPDATE idempotence SET expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
@@ -75,6 +79,17 @@ impl Dialect for MySql {
         let replace = query(REPLACE).bind(value).bind(micros);
         let replace = replace.bind(key.as_bytes()).bind(expected);
         Ok(connection.execute(replace).await?.rows_affected() == 1)
+    }
+
+    async fn exchange(
+        connection: &mut MySqlConnection,
+        key: &str,
+        expected: &[u8],
+        value: &[u8],
+    ) -> sqlx::Result<bool> {
+        let exchange = query(EXCHANGE).bind(value).bind(key.as_bytes());
+        let exchange = exchange.bind(expected);
+        Ok(connection.execute(exchange).await?.rows_affected() == 1)
     }
 
     async fn renew(

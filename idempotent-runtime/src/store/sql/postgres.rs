@@ -31,6 +31,10 @@ UPDATE idempotence
 SET value = $3, expires_at = statement_timestamp() + $4 * interval '1 microsecond'
 WHERE key = $1 AND value = $2 AND expires_at > statement_timestamp()";
 
+const EXCHANGE: &str = "
+UPDATE idempotence SET value = $3
+WHERE key = $1 AND value = $2 AND expires_at > statement_timestamp()";
+
 /// The value, which may be large, is not written again.
 const RENEW: &str = "
 UPDATE idempotence SET expires_at = statement_timestamp() + $3 * interval '1 microsecond'
@@ -75,6 +79,16 @@ impl Dialect for Postgres {
         let replace = query(REPLACE).bind(key).bind(expected);
         let replace = replace.bind(value).bind(micros);
         Ok(connection.execute(replace).await?.rows_affected() == 1)
+    }
+
+    async fn exchange(
+        connection: &mut PgConnection,
+        key: &str,
+        expected: &[u8],
+        value: &[u8],
+    ) -> sqlx::Result<bool> {
+        let exchange = query(EXCHANGE).bind(key).bind(expected).bind(value);
+        Ok(connection.execute(exchange).await?.rows_affected() == 1)
     }
 
     async fn renew(

@@ -29,6 +29,10 @@ const REPLACE: &str = concat!(
     " + ?4 WHERE key = ?1 AND value = ?2 AND expires_at > ",
     sqlite_now!()
 );
+const EXCHANGE: &str = concat!(
+    "UPDATE idempotence SET value = ?3 WHERE key = ?1 AND value = ?2 AND expires_at > ",
+    sqlite_now!()
+);
 const RENEW: &str = concat!(
     "UPDATE idempotence SET expires_at = ",
     sqlite_now!(),
@@ -75,6 +79,16 @@ impl Dialect for Sqlite {
         let replace = query(REPLACE).bind(key).bind(expected);
         let replace = replace.bind(value).bind(micros + TICK);
         Ok(connection.execute(replace).await?.rows_affected() == 1)
+    }
+
+    async fn exchange(
+        connection: &mut SqliteConnection,
+        key: &str,
+        expected: &[u8],
+        value: &[u8],
+    ) -> sqlx::Result<bool> {
+        let exchange = query(EXCHANGE).bind(key).bind(expected).bind(value);
+        Ok(connection.execute(exchange).await?.rows_affected() == 1)
     }
 
     async fn renew(

@@ -11,9 +11,9 @@ use crate::store::{Claim, Swap};
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
 
-const SHORT: Duration = Duration::from_millis(300);
+pub(super) const SHORT: Duration = Duration::from_millis(300);
 /// A store's clock need not tick exactly as ours does.
-const TOO_EARLY: Duration = Duration::from_millis(50);
+pub(super) const TOO_EARLY: Duration = Duration::from_millis(50);
 /// A store may count in seconds, and the machine may be busy.
 const TOO_LATE: Duration = Duration::from_secs(5);
 
@@ -164,7 +164,7 @@ pub(super) async fn a_ttl_may_be_a_century(subject: Subject) -> Verdict {
 const POLL: Duration = Duration::from_millis(5);
 
 /// Waits until nothing stands under `key`, and returns when that was seen.
-async fn gone(subject: &Subject, key: &str, ttl: Duration) -> Result<Instant, String> {
+pub(super) async fn gone(subject: &Subject, key: &str, ttl: Duration) -> Result<Instant, String> {
     let deadline = Instant::now() + ttl + TOO_LATE;
     while subject.get(key).await?.is_some() {
         if Instant::now() > deadline {

@@ -8,8 +8,8 @@ use tokio::time::sleep;
 use super::subject::{LONG, Subject, Verdict, same};
 use crate::store::{Claim, Swap};
 
-const RACERS: usize = 8;
-const ROUNDS: usize = 50;
+pub(super) const RACERS: usize = 8;
+pub(super) const ROUNDS: usize = 50;
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 
@@ -131,12 +131,12 @@ async fn one_claim_wins(subject: &Subject, key: String) -> Verdict {
     subject.stands(&key, &value_of(winner)).await.map(drop)
 }
 
-fn value_of(racer: usize) -> Bytes {
+pub(super) fn value_of(racer: usize) -> Bytes {
     Bytes::from(format!("value of racer {racer}"))
 }
 
 /// The only one that was answered with `success`.
-fn winner<T: PartialEq>(answers: &[T], success: &T) -> Result<usize, String> {
+pub(super) fn winner<T: PartialEq>(answers: &[T], success: &T) -> Result<usize, String> {
     let mut winners = (0..answers.len()).filter(|racer| answers[*racer] == *success);
     match (winners.next(), winners.count()) {
         (Some(winner), 0) => Ok(winner),
@@ -145,7 +145,7 @@ fn winner<T: PartialEq>(answers: &[T], success: &T) -> Result<usize, String> {
     }
 }
 
-fn same_for_losers<T>(answers: &[T], winner: usize, expected: &T) -> Verdict
+pub(super) fn same_for_losers<T>(answers: &[T], winner: usize, expected: &T) -> Verdict
 where
     T: PartialEq + std::fmt::Debug,
 {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
 
-use crate::store::{Claim, Entry, Store, StoreError, Swap};
+use crate::store::{Claim, Count, Entry, Fill, Filter, Hint, Store, StoreError, Swap};
 
 /// What went wrong, if something did.
 pub(super) type Verdict = Result<(), String>;
@@ -86,8 +86,60 @@ impl Subject {
         answer.map_err(|error| failed("remove_and_tell", &error))
     }
 
+    pub(super) async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, String> {
+        let answer = self.store.exchange(key, expected, value).await;
+        answer.map_err(|error| failed("exchange", &error))
+    }
+
     pub(super) async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.store.changed(key).await
+    }
+
+    pub(super) async fn add(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Claim, String> {
+        let answer = self.store.add(set, member, owner, retention).await;
+        answer.map_err(|error| failed("add", &error))
+    }
+
+    pub(super) async fn take_out(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Swap, String> {
+        let answer = self.store.take_out(set, member, owner, retention).await;
+        answer.map_err(|error| failed("take_out", &error))
+    }
+
+    pub(super) async fn count(
+        &self,
+        key: &str,
+        attempt: u128,
+        window: Duration,
+    ) -> Result<Count, String> {
+        let answer = self.store.count(key, attempt, window).await;
+        answer.map_err(|error| failed("count", &error))
+    }
+
+    pub(super) async fn mark(&self, filter: &Filter, member: u32) -> Result<Hint, String> {
+        let answer = self.store.mark(filter, &member.to_be_bytes()).await;
+        answer.map_err(|error| failed("mark", &error))
+    }
+
+    pub(super) async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, String> {
+        let answer = self.store.fill(filter).await;
+        answer.map_err(|error| failed("fill", &error))
     }
 
     /// Puts `value` under a key that is free.

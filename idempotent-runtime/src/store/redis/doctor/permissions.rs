@@ -47,6 +47,10 @@ impl<C: ConnectionLike> Doctor<C> {
         if self.findings.len() == found_so_far {
             self.fine("this user may send every command that calls need");
         }
+        for (needed, command, who) in needed_besides(key) {
+            let why = format!("without it {who} do not work");
+            self.permission(Note, needed, &command, &why).await;
+        }
     }
 
     async fn permission(&mut self, level: Level, needed: &str, command: &Cmd, why: &str) {
@@ -73,6 +77,30 @@ impl<C: ConnectionLike> Doctor<C> {
             self.tell(level, found, &format!("allow {needed}: {why}"));
         }
     }
+}
+
+/// The commands that only seen-sets and Bloom filters need. Together they leave nothing under the key.
+fn needed_besides(key: &str) -> [(&'static str, Cmd, &'static str); 8] {
+    const BOTH: &str = "seen-sets and Bloom filters";
+    let on = |name: &str, more: &[&str]| {
+        let mut command = cmd(name);
+        command.arg(key).arg(more);
+        command
+    };
+    [
+        ("+time", cmd("TIME"), BOTH),
+        ("+pexpireat", on("PEXPIREAT", &["1"]), BOTH),
+        ("+hset", on("HSET", &["doctor", ""]), "seen-sets"),
+        ("+hget", on("HGET", &["doctor"]), "seen-sets"),
+        ("+hdel", on("HDEL", &["doctor"]), "seen-sets"),
+        ("+getbit", on("GETBIT", &["0"]), "Bloom filters"),
+        (
+            "+bitfield",
+            on("BITFIELD", &["GET", "u1", "0"]),
+            "Bloom filters",
+        ),
+        ("+bitcount", on("BITCOUNT", &[]), "Bloom filters"),
+    ]
 }
 
 /// The commands that every call needs, as an operator allows them, and an example of each.

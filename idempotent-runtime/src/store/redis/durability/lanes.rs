@@ -37,7 +37,7 @@ impl Lanes {
         &self,
         replicas: Replicas,
         script: &Script,
-        key: &str,
+        keys: &[&str],
         args: &[&[u8]],
     ) -> RedisResult<(Value, Result<(), Short>)> {
         let mut lane = self.take().await;
@@ -47,7 +47,7 @@ impl Lanes {
         let mends_itself = lane.connection.is_cluster();
         lane.fit = mends_itself;
         let connection = &mut lane.connection;
-        let reply = replicas.run(connection, script, key, args).await;
+        let reply = replicas.run(connection, script, keys, args).await;
         match &reply {
             // What broke this connection has most likely broken all: the next write is not to find
             // that out again.

@@ -1,0 +1,232 @@
+//! What stands under a counted key: one readable line, the same in all stores.
+//!
+//! ```text
+//! idem1 C count=3 last=0f1e2d3c4b5a6978,9f86d081884c7d65,03ac674216f3e15c
+//! ```
+//!
+//! `last` names the latest attempts, the oldest first, so that one that is sent again finds its number: the last of
+//! them is number `count`. The script of Redis reads and writes the same.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use super::{Claim, Count, Store, StoreError, StoreErrorKind, Swap};
+use crate::world;
+
+/// An attempt that is sent again is known as long as fewer than so many others were counted in between.
+pub(super) const REMEMBERED: usize = 32;
+
+/// The record of the first attempt of a window.
+pub(super) fn first(attempt: u128) -> Bytes {
+    write(1, &id(attempt))
+}
+
+/// What an attempt becomes that finds a record.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Next {
+    pub(super) attempt: u64,
+    /// What is to take the place of what was found; `None` if the attempt was counted before.
+    pub(super) record: Option<Bytes>,
+}
+
+/// Counts one more attempt after those in `standing`.
+///
+/// # Errors
+///
+/// If that is no record of a counted key.
+pub(super) fn next(standing: &[u8], attempt: u128) -> Result<Next, StoreError> {
+    let (count, last) = read(standing).ok_or_else(foreign)?;
+    let id = id(attempt);
+    if let Some(later) = last.split(',').rev().position(|known| known == id) {
+        return Ok(Next {
+            attempt: count - later as u64,
+            record: None,
+        });
+    }
+    let count = MOST.min(count + 1);
+    let last = match last.split_once(',') {
+        Some((_, kept)) if last.len() == REMEMBERED * WIDTH - 1 => kept,
+        _ => last,
+    };
+    Ok(Next {
+        attempt: count,
+        record: Some(write(count, &format!("{last},{id}"))),
+    })
+}
+
+/// What stands under the key is not for counting: of another program, or of a later version.
+pub(super) fn foreign() -> StoreError {
+    let what = "something stands under the key that this version did not write";
+    StoreError::new(StoreErrorKind::Misconfigured, what)
+}
+
+/// [`Store::count`] for a store that has no better way: looks, and changes what it saw if that still stands.
+///
+/// Of those who race one always succeeds. The others pause, longer each time, or all of them would ask the store in step.
+pub(super) async fn count<S: Store + ?Sized>(
+    store: &S,
+    key: &str,
+    attempt: u128,
+    window: Duration,
+) -> Result<Count, StoreError> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let Some(entry) = store.get(key).await? else {
+            let claim = store.claim(key, &first(attempt), window).await?;
+            if claim == Claim::Claimed {
+                return Ok(Count {
+                    attempt: 1,
+                    left: window,
+                });
+            }
+            again(&mut pause).await;
+            continue;
+        };
+        let Next { attempt, record } = next(&entry.value, attempt)?;
+        let count = Count {
+            attempt,
+            left: entry.ttl.unwrap_or(window),
+        };
+        let Some(record) = record else {
+            return Ok(count);
+        };
+        let swap = match entry.ttl {
+            Some(_) => store.exchange(key, &entry.value, &record).await?,
+            // Somebody took its expiry away. It is not to stand for ever.
+            None => store.replace(key, &entry.value, &record, window).await?,
+        };
+        if swap == Swap::Done {
+            return Ok(count);
+        }
+        again(&mut pause).await;
+    }
+}
+
+async fn again(pause: &mut Duration) {
+    if Handle::try_current().is_ok() {
+        sleep(pause.mul_f64(world::jitter() - 1.0)).await;
+        *pause = LONGEST_PAUSE.min(*pause * 2);
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+
+fn read(standing: &[u8]) -> Option<(u64, &str)> {
+    let line = str::from_utf8(standing).ok()?.strip_suffix('\n')?;
+    let (digits, last) = line.strip_prefix(COUNT)?.split_once(LAST)?;
+    let count: u64 = digits.parse().ok()?;
+    // As it is written, and in no other way: `+3` and `03` are numbers, too.
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+    let is_id = |id: &str| {
+        let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        id.len() == WIDTH - 1 && id.bytes().all(hex)
+    };
+    let kept = last.split(',').count();
+    let remembered = count.min(REMEMBERED as u64) == kept as u64;
+    (plain && count <= MOST && remembered && last.split(',').all(is_id)).then_some((count, last))
+}
+
+fn write(count: u64, last: &str) -> Bytes {
+    Bytes::from(format!("{COUNT}{count}{LAST}{last}\n"))
+}
+
+/// Half of an attempt's bits tell it from the few that it is compared with.
+pub(super) fn id(attempt: u128) -> String {
+    format!("{:016x}", attempt & u128::from(u64::MAX))
+}
+
+const COUNT: &str = "idem1 C count=";
+const LAST: &str = " last=";
+/// Of one attempt and its comma.
+const WIDTH: usize = 17;
+/// Fifteen digits: the scripts of Redis count in floats. Nobody counts that far, and whoever does stays there.
+const MOST: u64 = 999_999_999_999_999;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The record after these attempts, and the number of each.
+    fn counted(attempts: impl IntoIterator<Item = u128>) -> (Bytes, Vec<u64>) {
+        let mut attempts = attempts.into_iter();
+        let mut record = first(attempts.next().expect("a first one"));
+        let mut numbers = vec![1];
+        for attempt in attempts {
+            let next = next(&record, attempt).expect("a record");
+            record = next.record.unwrap_or(record);
+            numbers.push(next.attempt);
+        }
+        (record, numbers)
+    }
+
+    #[test]
+    fn the_line_is_frozen() {
+        let (record, _) = counted([0x0f1e, u128::MAX, 3]);
+        let line = "idem1 C count=3 last=0000000000000f1e,ffffffffffffffff,0000000000000003\n";
+        assert_eq!(record, line);
+    }
+
+    #[test]
+    fn an_attempt_that_is_sent_again_has_the_number_that_it_had() {
+        let (record, numbers) = counted([7, 8, 7, 9, 8, 9, 7]);
+        assert_eq!(numbers, [1, 2, 1, 3, 2, 3, 1]);
+        assert_eq!(record, counted([7, 8, 9]).0);
+    }
+
+    #[test]
+    fn an_attempt_is_known_until_so_many_others_were_counted_since() {
+        let others = REMEMBERED as u128;
+        let (_, numbers) = counted((0..others).chain([0]));
+        assert_eq!(numbers.last(), Some(&1));
+        let (record, numbers) = counted((0..=others).chain([0]));
+        assert_eq!(numbers.last(), Some(&(REMEMBERED as u64 + 2)));
+        assert_eq!(
+            record.len(),
+            COUNT.len() + 2 + LAST.len() + REMEMBERED * WIDTH
+        );
+    }
+
+    #[test]
+    fn a_count_stays_where_no_further_one_could_be_written() {
+        let last = vec!["0000000000000001"; REMEMBERED].join(",");
+        let most = write(MOST, &last);
+        let next = next(&most, 2).expect("a record");
+        assert_eq!(next.attempt, MOST);
+        assert!(read(&next.record.expect("counted")).is_some());
+        assert_eq!(read(&write(MOST + 1, &last)), None);
+    }
+
+    #[test]
+    fn what_is_no_such_record_is_an_error() {
+        let good = "idem1 C count=2 last=0000000000000001,0000000000000002\n";
+        assert!(next(good.as_bytes(), 3).is_ok());
+        for foreign in [
+            "",
+            "2",
+            good.trim_end(),
+            &good.replace("idem1", "idem2"),
+            &good.replace("C ", "R "),
+            &good.replace("=2", "=0"),
+            &good.replace("=2", "=02"),
+            &good.replace("=2", "=+2"),
+            &good.replace("=2", "=3"),
+            &good.replace("=2", "=99999999999999999999"),
+            &good.replace(",0000000000000002", ""),
+            &good.replace(",0", ",g"),
+            &good.replace(",0", ",F"),
+            &good.replace(',', " "),
+            &good.replace('\n', ",\n"),
+            &format!("{good}\n"),
+        ] {
+            let error = next(foreign.as_bytes(), 3).expect_err(foreign);
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+        }
+    }
+}
+
+#[cfg(test)]
+mod properties;

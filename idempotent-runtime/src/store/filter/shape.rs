@@ -1,0 +1,172 @@
+//! How large a bucket of a filter is, and which of its bits are a member's.
+
+use md5::{Digest as _, Md5};
+
+use super::Filter;
+
+/// The size of one bucket of a filter.
+///
+/// Each bucket is made for as many members as the whole filter, with half of its error rate. So the filter keeps its
+/// setting however the members arrive: three buckets in a row hold the members of two retentions at most, and at worst
+/// the first and the last of them hold all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    /// How many bits a bucket has.
+    pub(crate) bits: u64,
+    /// How many of them a member has.
+    pub(crate) hashes: u32,
+}
+
+/// As many as a string of Redis has: 512 MB.
+pub(crate) const MOST_BITS: f64 = 4_294_967_296.0;
+
+/// What an error rate may be, so that a member has 2 to 31 bits.
+pub(crate) const ERROR_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
+
+impl Shape {
+    /// The shape of a filter; one that could not be made is as near to its setting as it may be.
+    pub(crate) fn of(filter: &Filter) -> Self {
+        // `max` first: of NaN and a number it is the number.
+        let error_rate = filter.error_rate.max(*ERROR_RATES.start());
+        let error_rate = error_rate.min(*ERROR_RATES.end());
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "both are positive, rounded, and too much is cut off"
+        )]
+        let (bits, hashes) = (
+            Self::bits(filter.capacity, error_rate).clamp(1.0, MOST_BITS) as u64,
+            (-(error_rate / 2.0).log2()).round() as u32,
+        );
+        // In whole words: not all machines agree on the last digit of a logarithm.
+        let bits = bits.next_multiple_of(64);
+        Self { bits, hashes }
+    }
+
+    /// How many bits a bucket of a filter with these settings needs, which may be more than it can have.
+    pub(crate) fn bits(capacity: u64, error_rate: f64) -> f64 {
+        let ln_2 = std::f64::consts::LN_2;
+        (float(capacity) * -(error_rate / 2.0).ln() / (ln_2 * ln_2)).ceil()
+    }
+
+    /// Which bits are the member's. Frozen: old and new processes share filters during a deploy.
+    ///
+    /// By enhanced double hashing: two hashes do for any number of bits.
+    pub(crate) fn positions(self, member: &[u8]) -> impl Iterator<Item = u64> + Clone {
+        let digest = u128::from_le_bytes(Md5::digest(member).into());
+        #[expect(clippy::cast_possible_truncation, reason = "the halves of a digest")]
+        let (mut at, mut step) = (digest as u64, (digest >> 64) as u64);
+        (0..self.hashes).map(move |number| {
+            let position = at % self.bits;
+            at = at.wrapping_add(step);
+            step = step.wrapping_add(u64::from(number));
+            position
+        })
+    }
+
+    /// How many members have set that many bits of a bucket, estimated.
+    pub(crate) fn members(self, set: u64) -> f64 {
+        // When all are set there may be any number of members: one bit less is the most that can be told.
+        let set = float(set.min(self.bits - 1)) / float(self.bits);
+        -(float(self.bits) / f64::from(self.hashes)) * (-set).ln_1p()
+    }
+
+    /// How many bits of a bucket so many members set, estimated.
+    #[cfg(feature = "redis")]
+    pub(crate) fn set(self, members: u64) -> u64 {
+        let hashes = f64::from(self.hashes) * float(members);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of the bits, rounded"
+        )]
+        let set = (-(-hashes / float(self.bits)).exp_m1() * float(self.bits)).round() as u64;
+        set
+    }
+
+    /// How often a bucket with that many set bits takes something unseen for seen.
+    pub(crate) fn error_rate(self, set: u64) -> f64 {
+        (float(set) / float(self.bits)).powf(f64::from(self.hashes))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate is precise enough")]
+pub(crate) fn float(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn shape(capacity: u64, error_rate: f64) -> Shape {
+        Shape::of(&Filter {
+            key: String::new(),
+            capacity,
+            error_rate,
+            retention: Duration::from_secs(1),
+        })
+    }
+
+    #[test]
+    fn a_bucket_has_the_bits_that_its_error_rate_needs() {
+        // 11.03 bits a member for 0.5 %, which is half of 1 %.
+        for (capacity, error_rate, bits, hashes) in [
+            (1_000_000, 0.01, 11_027_776, 8),
+            (1_000_000, 0.001, 15_820_288, 11),
+            (1_000_000, 0.5, 2_885_440, 2),
+            (1, 1e-9, 64, 31),
+            // What cannot be is cut off.
+            (u64::MAX, 0.01, 1 << 32, 8),
+            (0, 0.01, 64, 8),
+            (1, f64::NAN, 64, 31),
+            (1, 7.0, 64, 2),
+            (1, -1.0, 64, 31),
+        ] {
+            let expected = Shape { bits, hashes };
+            assert_eq!(
+                shape(capacity, error_rate),
+                expected,
+                "{capacity} {error_rate}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_positions_of_a_member_never_change() {
+        let positions: Vec<_> = shape(1_000_000, 0.01).positions(b"member").collect();
+        // Calculated by another program.
+        let expected = [
+            10_678_442, 2_636_656, 4_823_606, 7_809_597, 10_795_590, 1_954_770, 4_940_770,
+            7_127_735,
+        ];
+        assert_eq!(positions, expected);
+    }
+
+    #[test]
+    fn positions_are_spread_over_all_bits() {
+        let shape = shape(1000, 0.01);
+        let mut set = HashSet::new();
+        for member in 0..1000_u32 {
+            set.extend(shape.positions(&member.to_le_bytes()));
+        }
+        assert!(set.iter().all(|position| *position < shape.bits));
+        let set = set.len() as u64;
+        let members = shape.members(set);
+        assert!((950.0..1050.0).contains(&members), "{members}");
+        let error_rate = shape.error_rate(set);
+        assert!((0.004..0.006).contains(&error_rate), "{error_rate}");
+    }
+
+    #[test]
+    fn a_bucket_with_all_bits_set_has_an_end_to_its_members() {
+        let shape = shape(1000, 0.01);
+        assert!(shape.members(shape.bits).is_finite());
+        assert!(shape.members(shape.bits) > 5000.0);
+        assert!((shape.error_rate(shape.bits) - 1.0).abs() < 1e-9);
+        assert!(shape.members(0).abs() < 1e-9);
+    }
+}

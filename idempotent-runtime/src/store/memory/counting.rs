@@ -1,0 +1,39 @@
+//! Counted keys in memory.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::{Count, StoreError, counting};
+use super::shard::Shard;
+
+impl Shard {
+    /// `None` if a window could begin but there is no `room` for one more record.
+    pub(super) fn count(
+        &mut self,
+        key: &str,
+        attempt: u128,
+        window: Duration,
+        now: Instant,
+        room: impl FnOnce() -> bool,
+    ) -> Option<Result<Count, StoreError>> {
+        let Some(entry) = self.get(key, now) else {
+            self.claim(key, &counting::first(attempt), window, now, room)?;
+            return Some(Ok(Count {
+                attempt: 1,
+                left: window,
+            }));
+        };
+        let left = entry.ttl.unwrap_or(window);
+        let counted = counting::next(&entry.value, attempt).map(|next| {
+            if let Some(record) = next.record {
+                self.replace(key, &entry.value, &record, left, now);
+            }
+            Count {
+                attempt: next.attempt,
+                left,
+            }
+        });
+        Some(counted)
+    }
+}

@@ -1,0 +1,125 @@
+//! Bloom filters in memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::filter::{Bucket, Shape};
+use super::super::{Fill, Filter, Hint};
+use super::shard::after;
+use crate::sync::{Mutex, MutexGuard};
+
+/// The filters of a store, behind a lock of their own.
+///
+/// There are as many as the program names, and each is as large as it was set to be: they do not count as records.
+#[derive(Default)]
+pub(super) struct Filters(Mutex<HashMap<Name, VecDeque<Bits>>>);
+
+/// A filter that is set up anew with another shape is another one.
+#[derive(PartialEq, Eq, Hash)]
+struct Name {
+    key: String,
+    shape: Shape,
+}
+
+/// One bucket, of half a retention.
+struct Bits {
+    began: Instant,
+    /// When the next one begins.
+    ends: Instant,
+    /// When its last member may be forgotten.
+    expires: Instant,
+    words: Vec<u64>,
+    set: u64,
+}
+
+impl Filters {
+    pub(super) fn mark(&self, filter: &Filter, member: &[u8], now: Instant) -> Hint {
+        let shape = Shape::of(filter);
+        let mut filters = self.live(now);
+        let key = filter.key.clone();
+        let buckets = filters.entry(Name { key, shape }).or_default();
+        let positions = shape.positions(member);
+        let seen = buckets.iter().any(|bits| bits.have(positions.clone()));
+        if let Some(current) = buckets.back_mut().filter(|bits| now < bits.ends) {
+            current.set(positions);
+        } else {
+            let mut current = Bits::new(shape, filter.retention, now);
+            current.set(positions);
+            buckets.push_back(current);
+        }
+        if seen {
+            Hint::PerhapsSeen
+        } else {
+            Hint::Unseen
+        }
+    }
+
+    pub(super) fn fill(&self, filter: &Filter, now: Instant) -> Fill {
+        let shape = Shape::of(filter);
+        let key = filter.key.clone();
+        let filters = self.live(now);
+        let buckets = filters.get(&Name { key, shape }).into_iter().flatten();
+        Fill::of(
+            filter,
+            buckets.map(|bits| Bucket {
+                age: (now - bits.began).as_secs_f64() / (bits.ends - bits.began).as_secs_f64(),
+                members: shape.members(bits.set),
+                error_rate: shape.error_rate(bits.set),
+            }),
+        )
+    }
+
+    /// The filters, without the buckets that have expired.
+    fn live(&self, now: Instant) -> MutexGuard<'_, HashMap<Name, VecDeque<Bits>>> {
+        // A panic cannot leave a filter half changed in a way that matters: at worst a member is not marked.
+        let mut filters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        filters.retain(|_, buckets| {
+            while buckets.pop_front_if(|bits| bits.expires <= now).is_some() {}
+            !buckets.is_empty()
+        });
+        filters
+    }
+}
+
+impl Bits {
+    fn new(shape: Shape, retention: Duration, began: Instant) -> Self {
+        let width = (retention / 2).max(Duration::from_millis(1));
+        let ends = after(began, width);
+        let words = shape.bits.div_ceil(u64::from(u64::BITS));
+        Self {
+            began,
+            ends,
+            expires: after(ends, retention.max(2 * width)),
+            words: vec![0; usize::try_from(words).unwrap_or(usize::MAX)],
+            set: 0,
+        }
+    }
+
+    fn have(&self, mut positions: impl Iterator<Item = u64>) -> bool {
+        positions.all(|position| {
+            let (word, bit) = place(position);
+            self.words[word] & bit != 0
+        })
+    }
+
+    fn set(&mut self, positions: impl Iterator<Item = u64>) {
+        for position in positions {
+            let (word, bit) = place(position);
+            self.set += u64::from(self.words[word] & bit == 0);
+            self.words[word] |= bit;
+        }
+    }
+}
+
+/// The word of a bit, and where in it.
+fn place(position: u64) -> (usize, u64) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a filter has 2^32 bits at most, and so 2^26 words"
+    )]
+    let word = (position / u64::from(u64::BITS)) as usize;
+    (word, 1 << (position % u64::from(u64::BITS)))
+}
