@@ -38,6 +38,7 @@ struct Inner {
     store: Arc<dyn Store>,
     prefix: String,
     keying: Keying,
+    token_keying: Keying,
     deadline: Duration,
     keeping: Keeping,
     flights: Flights,
@@ -169,6 +170,11 @@ impl Idempotency {
         &self.0.keying
     }
 
+    /// That of one-time tokens: SHA-256, whatever the digest of the handle.
+    pub(crate) fn token_keying(&self) -> &Keying {
+        &self.0.token_keying
+    }
+
     pub(crate) fn deadline(&self) -> Duration {
         self.0.deadline
     }
@@ -191,6 +197,11 @@ impl Idempotency {
 
     pub(crate) fn known(&self) -> &KnownEndpoints {
         &self.0.known
+    }
+
+    /// The key of what is no call: `idem:token:orders.submit`, say.
+    pub(crate) fn key_of(&self, kind: &str, endpoint: &Endpoint) -> String {
+        format!("{}:{kind}:{endpoint}", self.0.prefix)
     }
 
     pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
@@ -348,13 +359,15 @@ impl Builder {
     }
 
     fn finish(self, known: KnownEndpoints) -> Idempotency {
+        let keying = |digest| match &self.secret {
+            Some(secret) => Keying::with_secret(digest, &secret.0),
+            None => Keying::new(digest),
+        };
         Idempotency(Arc::new(Inner {
+            keying: keying(self.digest),
+            token_keying: keying(Digest::Sha256),
             store: self.store,
             prefix: self.prefix,
-            keying: match &self.secret {
-                Some(secret) => Keying::with_secret(self.digest, &secret.0),
-                None => Keying::new(self.digest),
-            },
             deadline: self.deadline,
             keeping: self.keeping,
             flights: Flights::default(),

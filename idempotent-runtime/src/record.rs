@@ -27,6 +27,14 @@ impl Owner {
     pub(crate) fn random() -> Self {
         Self(world::random_bits())
     }
+
+    pub(crate) fn push_hex(self, line: &mut String) {
+        let mut hex = [0; 32];
+        // Two digits a byte, and 16 bytes: it fits.
+        line.push_str(
+            base16ct::lower::encode_str(&self.0.to_be_bytes(), &mut hex).unwrap_or_default(),
+        );
+    }
 }
 
 /// Whether the call that wrote a record was over by then.
@@ -112,10 +120,7 @@ fn write(
         State::Running => " R owner=",
         State::Done => " D owner=",
     });
-    let mut hex = [0; 32];
-    line.push_str(
-        base16ct::lower::encode_str(&owner.0.to_be_bytes(), &mut hex).unwrap_or_default(),
-    );
+    owner.push_hex(&mut line);
     line.push_str(" payload=");
     match payload {
         Some(payload) => payload.push_hex(&mut line),

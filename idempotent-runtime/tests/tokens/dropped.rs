@@ -1,0 +1,169 @@
+//! Redemptions whose caller goes away: after every poll, nothing stays.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotent_runtime::{Idempotency, MemoryStore};
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use crate::stores::Around;
+use crate::{LONG, OPERATION, Told, USER, assert_accepted, issue, on, redeem};
+
+#[tokio::test(start_paused = true)]
+async fn a_redemption_that_is_dropped_after_any_poll_leaves_the_token_good() {
+    for given_back_before in [false, true] {
+        for polls in 0.. {
+            let store = Around::Slow(MemoryStore::new());
+            let handle = Idempotency::new(store.clone());
+            let tokens = handle.tokens();
+            let token = issue(&tokens).await;
+            if given_back_before {
+                let redeemed = redeem(&tokens, &token).await.unwrap();
+                redeemed.give_back().await.unwrap();
+            }
+            let mut over = false;
+            {
+                let mut redeemed = std::pin::pin!(redeem(&tokens, &token));
+                for _ in 0..polls {
+                    over = redeemed.as_mut().now_or_never().is_some();
+                    yield_now().await;
+                }
+            }
+            if over {
+                assert!(polls > 2, "the store is pending twice in each operation");
+                break;
+            }
+            handle.drain(LONG).await.unwrap();
+            assert_accepted(&tokens, &token).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redemption_that_is_dropped_while_the_store_fails_leaves_the_token_good() {
+    for fault in [
+        Fault::Hang,
+        Fault::ApplyThenHang,
+        Fault::LoseReply,
+        Fault::Delay(Duration::from_millis(100)),
+        Fault::Ghost(Duration::from_millis(5)),
+        Fault::Ghost(Duration::from_secs(5)),
+    ] {
+        for after in [0, 5, 200, 300, 900] {
+            let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
+            let handle = told.handle(store.clone());
+            let tokens = handle.tokens();
+            let token = issue(&tokens).await;
+            told.take();
+            store.always(Op::Exchange, fault);
+            {
+                let mut redeemed = std::pin::pin!(redeem(&tokens, &token));
+                assert!(redeemed.as_mut().now_or_never().is_none());
+                let after = sleep(Duration::from_millis(after));
+                tokio::select! {
+                    biased;
+                    redeemed = redeemed => {
+                        // It was in time, or was refused: others see to those.
+                        if let Ok(redeemed) = redeemed {
+                            redeemed.give_back().await.unwrap();
+                        }
+                        told.take();
+                    }
+                    () = after => {}
+                }
+            }
+            store.heal();
+            handle.drain(LONG).await.unwrap();
+            assert_eq!(told.take(), [""; 0], "{fault:?} after {after} ms");
+            // By now all that was on its way has come.
+            sleep(LONG).await;
+            assert_accepted(&tokens, &token).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_without_a_caller_is_counted_by_drain() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let handle = Idempotency::new(store.clone());
+    let tokens = handle.tokens();
+    let token = issue(&tokens).await;
+    store.always(Op::Exchange, Fault::Hang);
+    {
+        let mut redeemed = std::pin::pin!(redeem(&tokens, &token));
+        assert!(redeemed.as_mut().now_or_never().is_none());
+        assert_eq!(handle.drain(Duration::ZERO).await, Ok(()));
+    }
+    assert_eq!(handle.drain(Duration::from_secs(1)).await, Err(1));
+    store.heal();
+    assert_eq!(handle.drain(LONG).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redemption_that_was_never_polled_sends_nothing() {
+    let store = idempotent_runtime::testkit::CountingStore::new(MemoryStore::new());
+    let tokens = on(store.clone());
+    let token = issue(&tokens).await;
+    store.reset();
+    drop(tokens.redeem(token.as_str(), &USER, OPERATION));
+    sleep(LONG).await;
+    assert_eq!(store.counts().total(), 0);
+}
+
+#[test]
+fn what_is_dropped_outside_of_its_runtime_is_given_back_in_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }.worker_threads(1).enable_time().build().unwrap();
+    let store = FaultyStore::new(MemoryStore::new());
+    let handle = Idempotency::new(store.clone());
+    let tokens = handle.tokens();
+    let token = runtime.block_on(issue(&tokens));
+    store.next(Op::Exchange, Fault::ApplyThenHang);
+    let mut redeemed = Box::pin(redeem(&tokens, &token));
+    runtime.block_on(async { assert!(redeemed.as_mut().now_or_never().is_none()) });
+    drop(redeemed);
+    runtime.block_on(async {
+        handle.drain(LONG).await.unwrap();
+        assert_accepted(&tokens, &token).await;
+    });
+}
+
+#[test]
+fn what_a_runtime_takes_with_it_is_told() {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().build().unwrap();
+    let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
+    let handle = told.handle(store.clone());
+    let tokens = handle.tokens();
+    let token = runtime.block_on(issue(&tokens));
+    told.take();
+    store.always(Op::Exchange, Fault::Hang);
+    let mut redeemed = Box::pin(redeem(&tokens, &token));
+    runtime.block_on(async { assert!(redeemed.as_mut().now_or_never().is_none()) });
+    drop(runtime);
+    drop(redeemed);
+    assert_eq!(told.take(), ["not_withdrawn"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_so_many_wait_for_a_store_that_is_away() {
+    const MOST: usize = 10_000;
+
+    let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
+    let handle = told.handle(store.clone());
+    let tokens = handle.tokens();
+    let token = issue(&tokens).await;
+    told.take();
+    store.always(Op::Exchange, Fault::Hang);
+    for dropped in 0..MOST + 2 {
+        assert_eq!(told.take().len(), dropped.saturating_sub(MOST).min(1));
+        let mut redeemed = std::pin::pin!(redeem(&tokens, &token));
+        assert!(redeemed.as_mut().now_or_never().is_none());
+    }
+    assert_eq!(told.take(), ["not_withdrawn"]);
+    store.heal();
+    handle.drain(LONG).await.unwrap();
+    assert_accepted(&tokens, &token).await;
+}

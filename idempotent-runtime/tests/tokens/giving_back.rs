@@ -1,0 +1,135 @@
+//! A token that was redeemed for nothing.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use idempotent_runtime::MemoryStore;
+use idempotent_runtime::StoreErrorKind;
+use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use tokio::time::advance;
+
+use crate::stores::FourAlone;
+use crate::{LONG, TTL, Told, assert_accepted, assert_refused, code_of, issue, on, redeem};
+
+#[tokio::test]
+async fn a_token_that_was_given_back_is_accepted_once_more() {
+    let tokens = on(MemoryStore::new());
+    let token = issue(&tokens).await;
+    for _ in 0..3 {
+        let redeemed = redeem(&tokens, &token).await.unwrap();
+        assert_refused(&tokens, &token, "token_used").await;
+        assert!(redeemed.give_back().await.unwrap());
+    }
+    assert_accepted(&tokens, &token).await;
+    assert_refused(&tokens, &token, "token_used").await;
+}
+
+#[tokio::test]
+async fn what_is_dropped_stays_used() {
+    let tokens = on(MemoryStore::new());
+    let token = issue(&tokens).await;
+    drop(redeem(&tokens, &token).await.unwrap());
+    assert_refused(&tokens, &token, "token_used").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_given_back_for_what_is_left_of_its_ttl() {
+    let store = FourAlone::default();
+    for tokens in [on(MemoryStore::new()), on(store)] {
+        let (early, late) = (issue(&tokens).await, issue(&tokens).await);
+        for token in [&early, &late] {
+            advance(TTL / 4).await;
+            let redeemed = redeem(&tokens, token).await.unwrap();
+            assert!(redeemed.give_back().await.unwrap());
+        }
+        let tick = Duration::from_millis(1);
+        advance((TTL / 2).saturating_sub(tick)).await;
+        assert_accepted(&tokens, &early).await;
+        advance(tick).await;
+        assert_refused(&tokens, &late, "token_unknown").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_expired_is_not_given_back() {
+    let told = Told::default();
+    let tokens = told.handle(MemoryStore::new()).tokens();
+    let token = issue(&tokens).await;
+    let redeemed = redeem(&tokens, &token).await.unwrap();
+    advance(TTL).await;
+    assert!(!redeemed.give_back().await.unwrap());
+    assert_refused(&tokens, &token, "token_unknown").await;
+    let expected = ["token_issued", "token_redeemed", "token_refused"];
+    assert_eq!(told.take(), expected);
+}
+
+#[tokio::test]
+async fn an_earlier_redeemer_takes_nothing_from_a_later_one() {
+    let tokens = on(MemoryStore::new());
+    let token = issue(&tokens).await;
+    let first = redeem(&tokens, &token).await.unwrap();
+    assert!(first.give_back().await.unwrap());
+    let second = redeem(&tokens, &token).await.unwrap();
+    assert!(first.give_back().await.unwrap(), "it was, the first time");
+    assert_refused(&tokens, &token, "token_used").await;
+    assert!(second.give_back().await.unwrap());
+    assert_accepted(&tokens, &token).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_to_a_token_given_back_is_made_up_for() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let tokens = on(store.clone());
+    let token = issue(&tokens).await;
+    let redeemed = redeem(&tokens, &token).await.unwrap();
+    store.next(Op::Exchange, Fault::LoseReply);
+    assert!(redeemed.give_back().await.unwrap());
+    assert_accepted(&tokens, &token).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_could_not_be_given_back_can_be_later() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let tokens = on(store.clone());
+    let token = issue(&tokens).await;
+    let redeemed = redeem(&tokens, &token).await.unwrap();
+    for kind in [
+        StoreErrorKind::NotApplied,
+        StoreErrorKind::Unknown,
+        StoreErrorKind::Full,
+    ] {
+        store.always(Op::Exchange, Fault::Fail(kind));
+        assert_eq!(code_of(redeemed.give_back().await), "store_unavailable");
+    }
+    store.heal();
+    assert_refused(&tokens, &token, "token_used").await;
+    assert!(redeemed.give_back().await.unwrap());
+    assert_accepted(&tokens, &token).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_on_its_way_back_goes_on_without_its_caller() {
+    for fault in [
+        Fault::Hang,
+        Fault::ApplyThenHang,
+        Fault::Delay(Duration::from_millis(100)),
+        Fault::Ghost(Duration::from_millis(100)),
+    ] {
+        let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
+        let handle = told.handle(store.clone());
+        let tokens = handle.tokens();
+        let token = issue(&tokens).await;
+        let redeemed = redeem(&tokens, &token).await.unwrap();
+        told.take();
+        store.next(Op::Exchange, fault);
+        {
+            let mut given_back = std::pin::pin!(redeemed.give_back());
+            let polled = given_back.as_mut().now_or_never();
+            assert!(polled.is_none(), "{fault:?}");
+        }
+        handle.drain(LONG).await.unwrap();
+        assert_eq!(told.take(), ["token_given_back"], "{fault:?}");
+        tokio::time::sleep(LONG).await;
+        assert_accepted(&tokens, &token).await;
+    }
+}

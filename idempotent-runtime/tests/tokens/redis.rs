@@ -1,0 +1,186 @@
+//! Tokens in Redis.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::store::redis::redis::{Client, Cmd, FromRedisValue, cmd};
+use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
+use idempotent_runtime::{Idempotency, RedisStore};
+
+use crate::races::accepted;
+use crate::{
+    LONG, OPERATION, TTL, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
+};
+
+async fn ask<T: FromRedisValue>(server: &RedisServer, command: &Cmd) -> T {
+    let client = Client::open(server.unix_url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    command.query_async(&mut connection).await.unwrap()
+}
+
+async fn keys(server: &RedisServer) -> Vec<String> {
+    ask(server, cmd("KEYS").arg("*")).await
+}
+
+/// What stands under each key, and for how many milliseconds.
+async fn all(server: &RedisServer) -> HashMap<String, (String, i64)> {
+    let mut all = HashMap::new();
+    for key in keys(server).await {
+        let value = ask(server, cmd("GET").arg(&key)).await;
+        let left = ask(server, cmd("PTTL").arg(&key)).await;
+        all.insert(key, (value, left));
+    }
+    all
+}
+
+#[tokio::test]
+async fn the_outcomes_are_told_apart() {
+    let server = RedisServer::start().unwrap();
+    let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
+    let token = issue(&tokens).await;
+    let thief = tokens.redeem(token.as_str(), &(USER + 1), OPERATION).await;
+    assert_eq!(code_of(thief), "token_unknown");
+    let elsewhere = tokens.redeem(token.as_str(), &USER, "orders.cancel").await;
+    assert_eq!(code_of(elsewhere), "token_unknown");
+    let malformed = tokens.redeem("session:42", &USER, OPERATION).await;
+    assert_eq!(code_of(malformed), "token_malformed");
+    let redeemed = redeem(&tokens, &token).await.unwrap();
+    assert_refused(&tokens, &token, "token_used").await;
+    assert!(redeemed.give_back().await.unwrap());
+    assert_accepted(&tokens, &token).await;
+    assert_refused(&tokens, &token, "token_used").await;
+    assert!(redeemed.give_back().await.unwrap());
+    assert_refused(&tokens, &token, "token_used").await;
+}
+
+#[tokio::test]
+async fn no_key_is_without_an_expiry_and_none_has_the_token() {
+    let server = RedisServer::start().unwrap();
+    let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
+    let ttl = i64::try_from(TTL.as_millis()).unwrap();
+    let mut issued = Vec::new();
+    let mut look = async |token: &str, said: &str| {
+        let all = all(&server).await;
+        assert_eq!(all.len(), 1);
+        for (key, (value, left)) in all {
+            assert!(
+                left > ttl - 60_000 && left <= ttl,
+                "{key} stands for {left} ms"
+            );
+            assert!(key.starts_with("idem:token:orders.submit:"), "{key}");
+            assert!(value.starts_with(said), "{value}");
+            assert!(
+                !format!("{key}{value}").contains(&token[..16]),
+                "{key} {value}"
+            );
+        }
+        issued.push(token.to_owned());
+    };
+    let token = issue(&tokens).await;
+    look(token.as_str(), "idem1 T fresh").await;
+    let redeemed = redeem(&tokens, &token).await.unwrap();
+    look(token.as_str(), "idem1 T used owner=").await;
+    redeemed.give_back().await.unwrap();
+    look(token.as_str(), "idem1 T returned owner=").await;
+    assert_eq!(issued.len(), 3);
+}
+
+#[tokio::test]
+async fn an_expired_token_is_unknown_and_a_used_one_goes_with_it() {
+    let server = RedisServer::start().unwrap();
+    let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
+    let ttl = Duration::from_millis(400);
+    let token = tokens.issue(&USER, OPERATION, ttl).await.unwrap();
+    let used = tokens.issue(&USER, OPERATION, ttl).await.unwrap();
+    let redeemed = redeem(&tokens, &used).await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !keys(&server).await.is_empty() {
+        assert!(Instant::now() < deadline, "they stay");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for token in [token, used] {
+        assert_refused(&tokens, &token, "token_unknown").await;
+    }
+    if let Ok(redeemed) = redeemed {
+        assert!(!redeemed.give_back().await.unwrap());
+    }
+    assert!(keys(&server).await.is_empty(), "nothing was revived");
+}
+
+#[tokio::test]
+async fn a_token_that_never_expires_is_not_ours() {
+    let server = RedisServer::start().unwrap();
+    let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
+    let token = issue(&tokens).await;
+    let key = keys(&server).await.pop().unwrap();
+    let _: i64 = ask(&server, cmd("PERSIST").arg(&key)).await;
+    assert_refused(&tokens, &token, "foreign_record").await;
+    assert_eq!(all(&server).await[&key].0, "idem1 T fresh");
+}
+
+#[tokio::test]
+async fn each_operation_is_one_command() {
+    let server = RedisServer::start().unwrap();
+    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let tokens = on(RedisStore::connect(&proxy.url()).await.unwrap());
+    let count = || proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
+    // The script is made known.
+    redeem(&tokens, &issue(&tokens).await).await.unwrap();
+    count();
+    let token = issue(&tokens).await;
+    assert_eq!(proxy.seen().requests, 1);
+    count();
+    let redeemed = redeem(&tokens, &token).await.unwrap();
+    assert_eq!(proxy.seen().requests, 1);
+    count();
+    assert_refused(&tokens, &token, "token_used").await;
+    assert_eq!(proxy.seen().requests, 1);
+    count();
+    redeemed.give_back().await.unwrap();
+    assert_eq!(proxy.seen().requests, 1);
+    count();
+    assert_accepted(&tokens, &token).await;
+    assert_eq!(proxy.seen().requests, 2, "it was given back");
+    count();
+    let malformed = tokens.redeem("*", &USER, OPERATION).await;
+    assert_eq!(code_of(malformed), "token_malformed");
+    assert_eq!(proxy.seen().requests, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_a_hundred_at_once_is_accepted() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    for _ in 0..10 {
+        assert_eq!(accepted(store.clone()).await, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_harmed_message_costs_nobody_the_token() {
+    let server = RedisServer::start().unwrap();
+    let direct = on(RedisStore::connect(&server.url()).await.unwrap());
+    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let store = RedisStore::connect(&proxy.url()).await.unwrap();
+    let handle = Idempotency::builder(store).deadline(Duration::from_secs(5));
+    let handle = handle.build().unwrap();
+    let tokens = handle.tokens();
+    redeem(&tokens, &issue(&tokens).await).await.unwrap();
+    for direction in [Direction::Request, Direction::Reply] {
+        for fault in ProxyFault::all(Duration::from_millis(50)) {
+            let case = format!("{direction:?} {fault:?}");
+            let token = issue(&direct).await;
+            proxy.plan(direction, 0, fault);
+            match redeem(&tokens, &token).await {
+                Ok(redeemed) => {
+                    assert_refused(&direct, &token, "token_used").await;
+                    assert!(redeemed.give_back().await.unwrap(), "{case}");
+                }
+                Err(error) => assert!(error.is_unavailable(), "{case}: {error}"),
+            }
+            assert!(proxy.seen().struck, "{case}");
+            handle.drain(LONG).await.unwrap();
+            assert_accepted(&direct, &token).await;
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Stores around a memory store.
+
+use std::time::Duration;
+
+use idempotent_runtime::store::{Bytes, Claim, Entry, Swap, async_trait};
+use idempotent_runtime::{MemoryStore, Store, StoreError};
+use tokio::task::yield_now;
+
+/// What a store around another does differently.
+#[derive(Debug, Clone)]
+pub(crate) enum Around {
+    /// Its exchange looks what stands there, and then puts, whatever stands there by then.
+    LooksThenPuts(MemoryStore),
+    /// It is pending before it applies an operation, and before it answers.
+    Slow(MemoryStore),
+}
+
+impl Around {
+    fn store(&self) -> &MemoryStore {
+        let (Self::LooksThenPuts(store) | Self::Slow(store)) = self;
+        store
+    }
+
+    async fn slowly<T>(&self, operation: impl Future<Output = T> + Send) -> T {
+        let slow = matches!(self, Self::Slow(_));
+        if slow {
+            yield_now().await;
+        }
+        let answer = operation.await;
+        if slow {
+            yield_now().await;
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl Store for Around {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.slowly(self.store().claim(key, value, ttl)).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let replace = self.store().replace(key, expected, value, ttl);
+        self.slowly(replace).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.slowly(self.store().remove(key, expected)).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.slowly(self.store().get(key)).await
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        match self {
+            Self::Slow(store) => self.slowly(store.exchange(key, expected, value)).await,
+            Self::LooksThenPuts(store) => match store.get(key).await? {
+                Some(entry) if entry.value == expected => {
+                    yield_now().await;
+                    let now = store.get(key).await?.unwrap();
+                    let ttl = now.ttl.unwrap();
+                    store.replace(key, &now.value, value, ttl).await
+                }
+                Some(entry) => Ok(Swap::Other(entry.value)),
+                None => Ok(Swap::Absent),
+            },
+        }
+    }
+}
+
+/// It has the four operations that every store has to have, and no more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FourAlone(MemoryStore);
+
+#[async_trait]
+impl Store for FourAlone {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+}
