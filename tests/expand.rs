@@ -33,6 +33,9 @@ mod method;
 #[rustfmt::skip]
 #[path = "expand/replay.expanded.rs"]
 mod replay;
+#[rustfmt::skip]
+#[path = "expand/token.expanded.rs"]
+mod token;
 #[cfg(feature = "sqlite")]
 #[rustfmt::skip]
 #[path = "expand/tx.expanded.rs"]

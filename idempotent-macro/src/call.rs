@@ -10,6 +10,7 @@ use crate::value::{OnCancel, Renew};
 
 impl Expansion<'_> {
     // Output: Call::new(<endpoint>, <policy>, None).part(&id).payload(&amount)
+    //         Call::new(<endpoint>, <policy>, None).token(&form.token, &user_id, "orders.submit").keyed()
     //
     // It only looks at the arguments and keeps none of them, so that the body can still have them.
     pub fn call(&self) -> TokenStream {
@@ -27,7 +28,19 @@ impl Expansion<'_> {
         let (key, payload) = (&self.options.key, &self.options.payload);
         let parts = key.as_ref().map(|key| key.added_by("part"));
         let payload = payload.as_ref().map(|key| key.added_by("payload"));
-        mixed!(#private::Call::new(#endpoint, #policy, #using) #parts #payload)
+        let token = self.token();
+        mixed!(#private::Call::new(#endpoint, #policy, #using) #parts #payload #token)
+    }
+
+    // Output: .token(&form.token, &user_id, "orders.submit").keyed()
+    //         .token(&form.token, &user_id, "orders.submit")
+    //
+    // Without a key of its own, the call has that of its token.
+    fn token(&self) -> Option<TokenStream> {
+        let (options, operation) = (self.options, self.options.operation()?);
+        let token = options.token.as_ref()?.redeemed_for(operation)?;
+        let keyed = options.key.is_none().then(|| mixed!(.keyed()));
+        Some(mixed!(#token #keyed))
     }
 
     // Output: Endpoint::named("orders.pay")
@@ -113,6 +126,9 @@ impl Expansion<'_> {
         }
         if options.replay.is_some() {
             policy.extend(mixed!(.replay()));
+        }
+        if options.give_back.is_some() {
+            policy.extend(mixed!(.give_back()));
         }
         if options.tx.is_some() {
             policy.extend(mixed!(.tx()));

@@ -33,7 +33,7 @@ pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
 //
 // The function stays, so that its callers compile; rust-analyzer completes the names of an unfinished key.
 fn unguarded(options: &Options, function: &Function) -> TokenStream {
-    let keys = options.key.iter().chain(&options.payload).map(|key| {
+    let keys = options.parts().map(|key| {
         let parts = key.borrowed();
         quote!(#[cfg(rust_analyzer)] { _ = (#(#parts,)*); })
     });

@@ -8,8 +8,9 @@ use syn::{Expr, ExprLit, Ident, Lit, LitStr, Member, Token};
 use crate::error::{List, closest, error};
 use crate::expand::hidden;
 use crate::function::Function;
+use crate::value;
 
-/// The parts of the option `key` or `payload`, in the order in which they are written.
+/// The parts of the option `key`, `payload` or `token`, in the order in which they are written.
 pub struct Key {
     option: &'static str,
     parts: Vec<Expr>,
@@ -30,6 +31,19 @@ impl Key {
         Ok(Self { option, parts })
     }
 
+    /// The option `token`: the text of the token, and whom it was issued to.
+    pub fn token(value: Expr) -> syn::Result<Self> {
+        let span = value::span(&value);
+        let token = Self::new("token", value)?;
+        if token.parts.len() < 2 {
+            let message = "`token` does not say whom the token was issued to";
+            let help = "name the user beside it, as in `token = \"form.token, user_id\"`; for one that anybody may \
+                        use write `token = (form.token, ())`";
+            return Err(error(span, message, help));
+        }
+        Ok(token)
+    }
+
     /// Looks for parts that name no argument of `function`; what cannot be judged is left to rustc.
     pub fn check(&self, function: &Function) -> impl Iterator<Item = syn::Error> {
         let names = function.names();
@@ -43,15 +57,7 @@ impl Key {
 
     // Output: &tenant, &self.id
     pub fn borrowed(&self) -> impl Iterator<Item = TokenStream> {
-        self.parts.iter().map(|part| {
-            let part = Expr::Reference(syn::ExprReference {
-                attrs: Vec::new(),
-                and_token: Token![&](hidden(part)),
-                mutability: None,
-                expr: Box::new(part.clone()),
-            });
-            part.into_token_stream()
-        })
+        self.parts.iter().map(borrowed)
     }
 
     // Output: .part(&tenant).part(&self.id)
@@ -64,6 +70,33 @@ impl Key {
             })
             .collect()
     }
+
+    // Output: .token(&form.token, &user_id, "orders.submit")
+    //         .token(&form.token, &(&tenant, &user_id), "orders.submit")
+    pub fn redeemed_for(&self, operation: &LitStr) -> Option<TokenStream> {
+        let (token, subject) = self.parts.split_first()?;
+        let span = hidden(token);
+        let (token, method) = (borrowed(token), Ident::new("token", span));
+        let subject = match subject {
+            [one] => borrowed(one),
+            parts => {
+                let span = parts.first().map_or(span, hidden);
+                let parts = parts.iter().map(borrowed);
+                quote_spanned!(span=> &(#(#parts),*))
+            }
+        };
+        Some(quote_spanned!(span=> .#method(#token, #subject, #operation)))
+    }
+}
+
+fn borrowed(part: &Expr) -> TokenStream {
+    let part = Expr::Reference(syn::ExprReference {
+        attrs: Vec::new(),
+        and_token: Token![&](hidden(part)),
+        mutability: None,
+        expr: Box::new(part.clone()),
+    });
+    part.into_token_stream()
 }
 
 fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
@@ -75,7 +108,10 @@ fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
         .parse_with(Punctuated::<Expr, Token![,]>::parse_terminated)
         .map_err(|cause| {
             let message = format_args!("`{option}` does not parse: {cause}");
-            let help = format_args!("a {option} is a list of arguments and their fields, as in `{option} = \"user_id, request.id\"`");
+            let help = format_args!(
+                "a {option} is a list of arguments and their fields, as in `{option} = \"{}\"`",
+                example(option, "id")
+            );
             error(text.span(), message, help)
         })?;
     for part in &mut parts {
@@ -83,13 +119,21 @@ fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
             let written = part.to_token_stream();
             let message = format_args!("`{written}` is neither an argument nor a field of one");
             let help = format_args!(
-                "write expressions without quotes, as in `{option} = (user_id, request.id())`"
+                "write expressions without quotes, as in `{option} = ({})`",
+                example(option, "id()")
             );
             return Err(error(text.span(), message, help));
         }
         unhook(part);
     }
     Ok(parts.into_iter().collect())
+}
+
+fn example(option: &str, id: &str) -> String {
+    match option {
+        "token" => "form.token, user_id".to_owned(),
+        _ => format!("user_id, request.{id}"),
+    }
 }
 
 fn is_path(expr: &Expr) -> bool {
@@ -165,6 +209,7 @@ fn without_parts(option: &str) -> &'static str {
     match option {
         "key" => "for one key shared by every call write `key = ()`",
         "payload" => "leave `payload` out",
+        "token" => "take the token and its user as arguments, or leave `token` out",
         _ => "take a transaction, as in `tx: &mut Transaction<'_, Postgres>`",
     }
 }

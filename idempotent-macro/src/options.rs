@@ -31,13 +31,17 @@ pub struct Options {
     pub on_store_error: Option<OnStoreError>,
     pub success: Option<Expr>,
     pub tx: Option<Ident>,
+    pub token: Option<Key>,
+    pub operation: Option<LitStr>,
+    /// Where `give_back = true` is written.
+    pub give_back: Option<Span>,
     pub using: Option<Expr>,
     pub krate: Option<Path>,
     /// The names of those that are written.
     written: Vec<Ident>,
 }
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 22] = [
     "key",
     "ttl",
     "release",
@@ -55,12 +59,12 @@ const NAMES: [&str; 19] = [
     "on_store_error",
     "success",
     "tx",
+    "token",
+    "operation",
+    "give_back",
     "using",
     "crate",
 ];
-
-/// Options of a later version, and what to do until then.
-const RESERVED: [(&str, &str); 1] = [("token", "name the token in `key`")];
 
 impl Options {
     /// Reads as much as can be understood; the rest is in `errors`.
@@ -78,6 +82,17 @@ impl Options {
             options.report_missing(errors);
         }
         options
+    }
+
+    /// The options that name arguments.
+    pub fn parts(&self) -> impl Iterator<Item = &Key> {
+        let parts = [&self.key, &self.payload, &self.token];
+        parts.into_iter().flatten()
+    }
+
+    /// What a token was issued for.
+    pub fn operation(&self) -> Option<&LitStr> {
+        self.operation.as_ref().or(self.name.as_ref())
     }
 
     /// Where this option is written, if it is.
@@ -113,9 +128,9 @@ impl Options {
             "key" => self.key = Some(Key::new("key", value)?),
             "ttl" => self.ttl = Some(Time::new(value)?),
             "release" => self.release = Some(Release::new(&value)?),
-            "name" => self.name = Some(value::endpoint(&value)?),
+            "name" => self.name = Some(value::name(name, &value)?),
             "payload" => self.payload = Some(Key::new("payload", value)?),
-            "replay" => self.replay = value::replay(&value)?.then(|| name.span()),
+            "replay" => self.replay = value::flag(name, &value)?.then(|| name.span()),
             "replay_err" => self.replay_err = Some((name.span(), value)),
             "wait" => self.wait = Some(Time::new(value)?),
             "lease" => self.lease = Some((name.span(), Time::new(value)?)),
@@ -127,6 +142,9 @@ impl Options {
             "on_store_error" => self.on_store_error = Some(OnStoreError::new(&value)?),
             "success" => self.success = Some(value),
             "tx" => self.tx = Some(value::argument(name, &value)?),
+            "token" => self.token = Some(Key::token(value)?),
+            "operation" => self.operation = Some(value::name(name, &value)?),
+            "give_back" => self.give_back = value::flag(name, &value)?.then(|| name.span()),
             "using" => self.using = Some(value),
             _ => self.krate = Some(value::path(value)?),
         }
@@ -138,7 +156,7 @@ impl Options {
             let message = format_args!("missing option `{name}`");
             errors.push(error(Span::call_site(), message, help));
         };
-        if self.key.is_none() {
+        if self.key.is_none() && self.token.is_none() {
             let help = "name the arguments that make two calls the same, as in `key = \"user_id, file_md5\"`";
             missing("key", help);
         }
@@ -157,11 +175,6 @@ fn check_name(name: &Ident, seen: &[Ident]) -> syn::Result<()> {
     }
     if NAMES.contains(&word.as_str()) {
         return Ok(());
-    }
-    if let Some((_, help)) = RESERVED.iter().find(|(reserved, _)| word == *reserved) {
-        let message =
-            format_args!("option `{word}` is reserved: this version does not have it yet");
-        return Err(error(name.span(), message, help));
     }
     let message = format_args!("unknown option `{word}`");
     Err(match closest(&word, &NAMES) {

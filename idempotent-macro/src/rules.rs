@@ -12,6 +12,7 @@ use crate::value::{OnCancel, Release, Renew};
 /// Reports what the options say against each other.
 pub fn check_options(options: &Options, errors: &mut Errors) {
     check_replay(options, errors);
+    check_token(options, errors);
     match &options.tx {
         Some(_) => check_tx(options, errors),
         None => check_lease(options, errors),
@@ -20,7 +21,7 @@ pub fn check_options(options: &Options, errors: &mut Errors) {
 
 /// Reports what the options ask of a function that is not so.
 pub fn check_function(options: &Options, function: &Function, errors: &mut Errors) {
-    for key in options.key.iter().chain(&options.payload) {
+    for key in options.parts() {
         key.check(function).for_each(|error| errors.push(error));
     }
     if let Some(tx) = &options.tx {
@@ -59,6 +60,45 @@ fn check_replay(options: &Options, errors: &mut Errors) {
             "write `replay = true` as well, or leave `replay_err` out",
         )),
         _ => {}
+    }
+}
+
+fn check_token(options: &Options, errors: &mut Errors) {
+    // An option with a mistake in it is not there either.
+    let fine = errors.is_empty();
+    let Some(span) = options.token.as_ref().and(options.written("token")) else {
+        let alone = ["operation", "give_back"].into_iter().filter(|_| fine);
+        for (name, span) in alone.filter_map(|name| Some((name, options.written(name)?))) {
+            let message = format_args!("`{name}` needs `token`");
+            let help = format_args!(
+                "write `token = \"form.token, user_id\"` as well, or leave `{name}` out"
+            );
+            errors.push(error(span, message, help));
+        }
+        return;
+    };
+    if options.operation().is_none() && fine {
+        errors.push(error(
+            span,
+            "`token` does not say what the token was issued for",
+            "write `operation = \"orders.submit\"`, or give the function a `name`",
+        ));
+    }
+    if options.release == Some(Release::Never)
+        && let Some(span) = options.give_back
+    {
+        errors.push(error(
+            span,
+            "`give_back` does not go with `release = false`, which keeps the key taken",
+            "leave `release` out, or write `give_back = false`",
+        ));
+    }
+    if options.tx.is_some() {
+        errors.push(error(
+            span,
+            "`token` does not go with `tx`, whose transaction may be rolled back after the token is used",
+            "put `token` on the function outside, which begins the transaction",
+        ));
     }
 }
 

@@ -155,6 +155,140 @@ fn a_mistake_reads_as_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
+fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
+    let function = quote!(
+        async fn submit(user_id: u64, form: Form, tx: &mut Transaction) -> R {
+            body
+        }
+    );
+    let table = [
+        (
+            quote!(token = "form.token", name = "orders.submit"),
+            "`token` does not say whom the token was issued to\nhelp: name the user beside it, as in `token = \"form.token, user_id\"`; for one that anybody may use write `token = (form.token, ())`",
+        ),
+        (
+            quote!(token = (), name = "orders.submit"),
+            "`token` does not say whom the token was issued to\nhelp: name the user beside it, as in `token = \"form.token, user_id\"`; for one that anybody may use write `token = (form.token, ())`",
+        ),
+        (
+            quote!(token = "", name = "orders.submit"),
+            "`token` names no argument\nhelp: take the token and its user as arguments, or leave `token` out",
+        ),
+        (
+            quote!(token = "form.token, ()", name = "orders.submit"),
+            "`()` is neither an argument nor a field of one\nhelp: write expressions without quotes, as in `token = (form.token, user_id)`",
+        ),
+        (
+            quote!(token = "form.token, usr_id", name = "orders.submit"),
+            "`submit` has no argument named `usr_id`\nhelp: did you mean `user_id`?",
+        ),
+        (
+            quote!(token = "form.token, user_id"),
+            "`token` does not say what the token was issued for\nhelp: write `operation = \"orders.submit\"`, or give the function a `name`",
+        ),
+        (
+            quote!(token = "form.token, user_id", operation = OPERATION),
+            "the name of an operation is a string\nhelp: write `operation = \"orders.submit\"`",
+        ),
+        (
+            quote!(token = "form.token, user_id", operation = "a b"),
+            "' ' cannot be in the name of an operation\nhelp: use `A-Z a-z 0-9 . _ -`, as in `operation = \"orders.submit\"`",
+        ),
+        (
+            quote!(
+                token = "form.token, user_id",
+                operation = "o",
+                give_back = "true"
+            ),
+            "expected `true` or `false`\nhelp: write `true` and `false` without quotes",
+        ),
+        (
+            quote!(
+                token = "form.token, user_id",
+                operation = "o",
+                give_back = BACK
+            ),
+            "expected `true` or `false`\nhelp: it says whether the token is given back, and must be known when this is compiled",
+        ),
+        (
+            quote!(key = user_id, operation = "orders.submit"),
+            "`operation` needs `token`\nhelp: write `token = \"form.token, user_id\"` as well, or leave `operation` out",
+        ),
+        (
+            quote!(key = user_id, give_back = false),
+            "`give_back` needs `token`\nhelp: write `token = \"form.token, user_id\"` as well, or leave `give_back` out",
+        ),
+        (
+            quote!(token = "form.token, user_id", name = "o", tx = tx),
+            "`token` does not go with `tx`, whose transaction may be rolled back after the token is used\nhelp: put `token` on the function outside, which begins the transaction",
+        ),
+    ];
+    for (options, text) in table {
+        let mistakes = mistakes(quote!(ttl = "1d", #options), &function);
+        assert_eq!(mistakes, [text], "{options}");
+    }
+}
+
+#[test]
+fn a_token_of_a_function_without_arguments_is_to_be_left_out() {
+    let function = quote!(
+        async fn sweep() -> R {
+            body
+        }
+    );
+    let options = quote!(token = (token, ()), name = "sweep", ttl = "1d");
+    assert_eq!(
+        mistakes(options, &function),
+        [
+            "`sweep` has no argument named `token`\nhelp: it takes none; take the token and its user as arguments, or leave `token` out"
+        ]
+    );
+}
+
+#[test]
+fn a_token_goes_with_every_option_but_tx() {
+    let function = quote!(
+        async fn submit(user_id: u64, form: Form) -> R {
+            body
+        }
+    );
+    for options in [
+        quote!(token = "form.token, user_id", operation = "orders.submit"),
+        quote!(token = (form.token(), user_id, 7), name = "orders.submit"),
+        quote!(token = (form.token, ()), name = "orders.submit"),
+        quote!(
+            token = "form.token, user_id",
+            name = "o",
+            give_back = true,
+            release = true
+        ),
+        quote!(
+            token = "form.token, user_id",
+            name = "o",
+            operation = "p",
+            key = user_id,
+            replay = true
+        ),
+        quote!(
+            token = "form.token, user_id",
+            name = "o",
+            on_cancel = "finish",
+            wait = "2s",
+            release = false
+        ),
+        quote!(
+            token = "form.token, user_id",
+            name = "o",
+            on_store_error = "run",
+            payload = "form.note"
+        ),
+    ] {
+        let none = mistakes(quote!(ttl = "1d", #options), &function);
+        assert!(none.is_empty(), "{none:?}");
+    }
+}
+
+#[test]
 fn a_payload_of_a_function_without_arguments_is_to_be_left_out() {
     let function = quote!(
         async fn sweep() -> R {

@@ -108,32 +108,40 @@ impl Renew {
     }
 }
 
-/// Whether the result is stored.
-pub fn replay(value: &Expr) -> syn::Result<bool> {
+/// Whether the result is stored, or the token given back.
+pub fn flag(option: &Ident, value: &Expr) -> syn::Result<bool> {
     let help = match literal(value) {
-        Some(Lit::Bool(replay)) => return Ok(replay.value),
+        Some(Lit::Bool(flag)) => return Ok(flag.value),
         Some(Lit::Str(_)) => "write `true` and `false` without quotes",
-        _ => "it says whether the result is stored, and must be known when this is compiled",
+        _ if option == "replay" => {
+            "it says whether the result is stored, and must be known when this is compiled"
+        }
+        _ => "it says whether the token is given back, and must be known when this is compiled",
     };
     Err(error(span(value), "expected `true` or `false`", help))
 }
 
 const LONGEST_NAME: usize = 128;
 
-/// The name of an endpoint, fit for a key of any store.
-pub fn endpoint(value: &Expr) -> syn::Result<LitStr> {
+/// The name of an endpoint, or of an operation, fit for a key of any store.
+pub fn name(option: &Ident, value: &Expr) -> syn::Result<LitStr> {
+    let (thing, example) = match option.to_string().as_str() {
+        "name" => ("an endpoint", "name = \"orders.pay\""),
+        _ => ("an operation", "operation = \"orders.submit\""),
+    };
     let Some(Lit::Str(name)) = literal(value) else {
-        let message = "the name of an endpoint is a string";
-        return Err(error(span(value), message, "write `name = \"orders.pay\"`"));
+        let message = format_args!("the name of {thing} is a string");
+        let help = format_args!("write `{example}`");
+        return Err(error(span(value), message, help));
     };
     let text = name.value();
-    let help = "use `A-Z a-z 0-9 . _ -`, as in `name = \"orders.pay\"`";
+    let help = format_args!("use `A-Z a-z 0-9 . _ -`, as in `{example}`");
     if text.is_empty() {
-        return Err(error(name.span(), "the name of an endpoint is empty", help));
+        let message = format_args!("the name of {thing} is empty");
+        return Err(error(name.span(), message, help));
     }
     if text.len() > LONGEST_NAME {
-        let message =
-            format_args!("the name of an endpoint is longer than {LONGEST_NAME} characters");
+        let message = format_args!("the name of {thing} is longer than {LONGEST_NAME} characters");
         return Err(error(
             name.span(),
             message,
@@ -143,7 +151,7 @@ pub fn endpoint(value: &Expr) -> syn::Result<LitStr> {
     let fits = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
     match text.chars().find(|c| !fits(*c)) {
         Some(c) => {
-            let message = format_args!("{c:?} cannot be in the name of an endpoint");
+            let message = format_args!("{c:?} cannot be in the name of {thing}");
             Err(error(name.span(), message, help))
         }
         None => Ok(name.clone()),

@@ -14,8 +14,10 @@ use crate::held::Held;
 use crate::idempotency::Idempotency;
 use crate::lease::Lease;
 use crate::observe::{Event, NOBODY, Observers};
-use crate::policy::Policy;
+use crate::policy::{OnStoreError, Policy, Release};
+use crate::redeeming::{self, CallToken, TokenText};
 use crate::store::Claim;
+use crate::tokens::Redemption;
 use crate::tries::Try;
 use crate::wait;
 
@@ -29,6 +31,7 @@ struct Open {
     policy: Policy,
     key: Hasher,
     payload: Option<Hasher>,
+    token: Option<Arc<CallToken>>,
 }
 
 impl Call {
@@ -38,6 +41,7 @@ impl Call {
             Some(idempotency) => Ok(Open {
                 key: idempotency.keying().hasher(),
                 payload: None,
+                token: None,
                 idempotency,
                 endpoint,
                 policy,
@@ -60,15 +64,17 @@ impl Call {
         Self(Err(refused(observers, error)))
     }
 
-    /// A call whose key was forgotten.
+    /// A call that names no key: it has that of its token.
     pub(crate) fn without_key(mut self) -> Self {
-        if let Ok(open) = &mut self.0 {
+        if let Ok(open) = &mut self.0
+            && open.token.is_none()
+        {
             self.0 = Err(open.invalid(
                 "it has no key, so the body did not run: name what makes two calls equal, \
                  or `.key(&())` for one key that all share",
             ));
         }
-        self
+        self.keyed()
     }
 
     /// Goes on with another policy.
@@ -103,8 +109,53 @@ impl Call {
         self
     }
 
+    /// Has the call redeem a token, once it has the key: one that was issued to `subject` for `operation`.
+    pub fn token<T: TokenText + ?Sized, S: KeyPart + ?Sized>(
+        self,
+        token: &T,
+        subject: &S,
+        operation: &'static str,
+    ) -> Self {
+        self.redeeming(|idempotency| {
+            let operation = Endpoint::named(operation);
+            let subject = |hasher: &mut Hasher| hasher.part(subject);
+            Redemption::new(idempotency, operation, token.text(), subject)
+        })
+    }
+
+    /// Has the token be the key, which then is a digest of it, of what it was issued for and to whom.
+    pub fn keyed(self) -> Self {
+        let token = self.0.as_ref().ok().and_then(|open| open.token.clone());
+        match token.and_then(|token| token.digest()) {
+            Some(digest) => self.part(&digest),
+            None => self,
+        }
+    }
+
+    /// Has the call redeem a token, once it has the key.
+    pub(crate) fn redeeming(
+        mut self,
+        redemption: impl FnOnce(&Idempotency) -> Result<Redemption, Error>,
+    ) -> Self {
+        if let Ok(open) = &mut self.0 {
+            if open.token.is_some() {
+                self.0 = Err(open.invalid("it has two tokens, so the body did not run: name one"));
+                return self;
+            }
+            match redemption(&open.idempotency) {
+                Ok(redemption) => open.token = Some(Arc::new(CallToken::new(redemption))),
+                Err(error) => {
+                    let error = error.at(&Site::without_key(open.endpoint.clone()));
+                    self.0 = Err(refused(open.idempotency.observers(), error));
+                }
+            }
+        }
+        self
+    }
+
     /// Claims the key: 1 round trip, or as many tries as fit into the handle's deadline. A duplicate of a call that
-    /// runs in this process costs none, and one that waits as many as its patience allows.
+    /// runs in this process costs none, and one that waits as many as its patience allows. A token is redeemed after
+    /// that, in 1 round trip more.
     ///
     /// # Errors
     ///
@@ -112,7 +163,8 @@ impl Call {
     ///
     /// # Cancellation
     ///
-    /// Dropped before the store has answered, the record that may have been put is removed, best effort.
+    /// Dropped before the store has answered, the record that may have been put is removed, best effort, and the token
+    /// given back.
     pub fn claim(self) -> impl Future<Output = Result<Held, Error>> + Send {
         let lease = self.0.and_then(Open::lease);
         async move {
@@ -142,7 +194,11 @@ impl Call {
                     }
                 }
             };
-            Ok(Held::new(lease, guard))
+            let held = Held::new(lease, guard);
+            if held.has_token() {
+                return Box::pin(redeeming::redeem(held)).await;
+            }
+            Ok(held)
         }
     }
 }
@@ -180,7 +236,11 @@ impl Open {
 
     fn lease(self) -> Result<Arc<Lease>, Error> {
         let known = self.idempotency.known();
-        let policy = known.effective(&self.endpoint, self.policy);
+        let mut policy = known.effective(&self.endpoint, self.policy);
+        if self.token.is_some() {
+            // A token cannot be checked while the store is away.
+            policy.on_store_error = Some(OnStoreError::Refuse);
+        }
         let fingerprint = self.key.finish();
         let payload = self.payload.map(|payload| {
             // With the key before it, equal payloads of two keys cannot be told to be equal. Strings can be encoded.
@@ -195,8 +255,25 @@ impl Open {
             endpoint: self.endpoint,
             fingerprint: Some(fingerprint),
         };
-        match policy.times() {
-            Ok(times) => Ok(Lease::new(self.idempotency, site, flight, policy, times)),
+        let times = match &self.token {
+            Some(_) if policy.tx => {
+                Err("its transaction may be rolled back after the token is used: redeem it outside")
+            }
+            None if policy.give_back => Err("it has no token to be given back"),
+            _ if policy.give_back && policy.release == Release::Never => Err(
+                "with `release = false` its key stays taken, so a token that comes back is of no use",
+            ),
+            _ => policy.times(),
+        };
+        match times {
+            Ok(times) => Ok(Lease::new(
+                self.idempotency,
+                site,
+                flight,
+                policy,
+                times,
+                self.token,
+            )),
             Err(why) => {
                 let error = Error::InvalidPolicy(Failure::new(site, why, None));
                 Err(refused(self.idempotency.observers(), error))

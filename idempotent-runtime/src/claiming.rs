@@ -177,8 +177,12 @@ impl<'a> Claiming<'a> {
     /// From here on a [`Held`](crate::held::Held) sees to the rest.
     fn hold(&mut self) {
         self.handed_on = true;
-        let lease = Arc::downgrade(self.lease);
-        self.lease.flight.reach(Stage::Held(lease));
+        let lease = self.lease;
+        lease.flight.reach(match lease.token {
+            None => Stage::Held(Arc::downgrade(lease)),
+            // It may still be refused, so those who follow are not told yet that it runs.
+            Some(_) => Stage::Asking(Some(Instant::now() + lease.idempotency.deadline() / 4)),
+        });
     }
 }
 

@@ -10,6 +10,8 @@
 //! | gets no answer of the store | at once (`wait`) | that |
 //! | is dropped before it has asked, or cannot be served | at once (`Claiming`) | nothing |
 //! | is dropped while its claim is on its way | when its claim was withdrawn, or could not be (`settle::Left`) | nothing |
+//! | is refused for its token, or dropped while it redeems it | when its claim was withdrawn, or could not be (`settle`) | nothing |
+//! | gets no answer while it redeems its token | at once (`redeeming`) | that |
 //! | ends, with or without its caller | when the store has its end (`settle`) | the done record, if there is one |
 //! | ends, and its caller gets the answer first | then (`settle::attended`) | nothing |
 //! | is dropped in its body | at once, or when its key was freed (`Held`, `settle::Left`) | nothing |

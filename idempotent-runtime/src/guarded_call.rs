@@ -17,6 +17,7 @@ use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew}
 use crate::replay::{Keep, Nothing, Replay, Storable, Values, ValuesAnd};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use crate::sql::AsConnection;
+use crate::tokens::Redemption;
 
 /// A call in the making that does what the attribute does: its methods are the attribute's options.
 ///
@@ -73,6 +74,59 @@ impl<A, K> GuardedCall<A, K> {
     pub fn key<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
         self.call = self.call.part(part);
         self.has_key = true;
+        self
+    }
+
+    /// Has the call redeem a one-time token before its body runs: one that was [issued](crate::Tokens::issue) to this
+    /// subject, for this operation. Without a [`key`](Self::key) the token is the key.
+    ///
+    /// The call is claimed first, so that a duplicate is answered as ever, with the stored result of [`replay`](Self::replay)
+    /// for one. Costs one round trip; a token that is malformed is refused before anything is sent. While the store is
+    /// away, no body runs, whatever [`on_store_error`](Self::on_store_error) says. Not with `run_in`.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idempotence::Error> {
+    /// # use std::time::Duration;
+    /// # use idempotence::{Error, Idempotency, MemoryStore};
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let (user, ttl) = (42, Duration::from_mins(30));
+    /// let token = idempotency.tokens().issue(&user, "orders.submit", ttl).await?;
+    /// for submit in 0..2 {
+    ///     let order_no = idempotency
+    ///         .call("orders.submit")
+    ///         .token(&token, &user, "orders.submit")
+    ///         .ttl(ttl)
+    ///         .replay()
+    ///         .run(async { Ok::<_, Error>(1000 + submit) })
+    ///         .await?;
+    ///     assert_eq!(order_no, 1000); // the second one gets the result of the first
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn token<T, S>(
+        mut self,
+        token: &T,
+        subject: &S,
+        operation: impl Into<Cow<'static, str>>,
+    ) -> Self
+    where
+        T: AsRef<str> + ?Sized,
+        S: KeyPart + ?Sized,
+    {
+        self.call = self.call.redeeming(|idempotency| {
+            let operation = Endpoint::named_at_run_time(operation.into())?;
+            let token = token.as_ref();
+            Redemption::new(idempotency, operation, token, |hasher| hasher.part(subject))
+        });
+        self
+    }
+
+    /// Has the token be given back, for the rest of its time, when nothing was done: the body ended without success, or it was
+    /// dropped and [`on_cancel`](Self::on_cancel) frees the key. Default: the token stays used.
+    pub fn give_back(mut self) -> Self {
+        self.policy = self.policy.give_back();
         self
     }
 

@@ -22,8 +22,8 @@ use crate::settle::{self, Ending};
 /// Dropped before [`settle`](Self::settle), the key is left as the policy's `on_cancel` says; dropped
 /// by a panic of the body, it is held until the lease ends.
 pub struct Held {
-    lease: Arc<Lease>,
-    guard: Guard,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) guard: Guard,
     /// The claim was won a moment ago, so its lease needs no look at the clock.
     fresh: bool,
     polling: bool,
@@ -54,6 +54,8 @@ impl From<bool> for End {
 pub(crate) enum Guard {
     /// The claim.
     Claim,
+    /// The claim, of a call whose token is not redeemed yet.
+    Unredeemed,
     /// Nothing: the store is unavailable. The claim may have been put all the same.
     None { perhaps_put: bool },
     /// Nothing any more: the end of the call has been dealt with.
@@ -162,6 +164,10 @@ impl Held {
         Some(error)
     }
 
+    pub(crate) fn has_token(&self) -> bool {
+        self.lease.token.is_some()
+    }
+
     /// What is left to send with the caller waiting.
     fn end(&mut self, end: &End) -> Option<Ending> {
         self.lease.ended(if end.success {
@@ -173,11 +179,14 @@ impl Held {
             self.lease
                 .tell(EventKind::NotKept, |event| event.because(why));
         }
+        if !end.success && !matches!(end.kept, Kept::Result(_)) {
+            self.owe_the_token();
+        }
         let guard = std::mem::replace(&mut self.guard, Guard::Over);
         let ending = match guard {
             Guard::Claim => self.lease.begin_settling(end.success, &end.kept),
             Guard::None { perhaps_put: true } => self.lease.ending(end.success, &end.kept),
-            Guard::None { perhaps_put: false } | Guard::Over => None,
+            Guard::None { perhaps_put: false } | Guard::Unredeemed | Guard::Over => None,
         };
         match ending {
             Some(ending) if guard == Guard::Claim => return Some(ending),
@@ -186,6 +195,15 @@ impl Held {
             None => self.over(),
         }
         None
+    }
+
+    /// Nothing was done, so the end of the call gives its token back, if that is the policy.
+    fn owe_the_token(&self) {
+        if let Some(token) = &self.lease.token
+            && self.lease.policy.give_back
+        {
+            token.owe();
+        }
     }
 
     /// Nothing is sent any more.
@@ -205,10 +223,17 @@ impl Drop for Held {
         match self.guard {
             Guard::Over => return,
             Guard::None { perhaps_put: false } => return self.over(),
+            // The body never ran.
+            Guard::Unredeemed => {
+                return settle::hand_over(Arc::clone(&self.lease), Ending::Withdraw);
+            }
             Guard::Claim | Guard::None { perhaps_put: true } => {}
         }
         let ending = match self.lease.policy.on_cancel {
-            OnCancel::Release if !panicked => Some(Ending::Remove),
+            OnCancel::Release if !panicked => {
+                self.owe_the_token();
+                Some(Ending::Remove)
+            }
             _ => self.lease.as_long_as_ttl(),
         };
         let lost = self.lease.end();

@@ -19,6 +19,7 @@ use crate::idempotency::Idempotency;
 use crate::observe::{self, Event, EventKind};
 use crate::policy::{OnLeaseLost, Policy, Release, Times};
 use crate::record::{self, Kept, Owner};
+use crate::redeeming::CallToken;
 use crate::settle::{self, Ending};
 use crate::store::{StoreError, StoreErrorKind, Swap};
 use crate::sync::{Mutex, MutexGuard};
@@ -33,6 +34,7 @@ pub(crate) struct Lease {
     pub(crate) record: Bytes,
     pub(crate) policy: Policy,
     pub(crate) times: Times,
+    pub(crate) token: Option<Arc<CallToken>>,
     pub(crate) span: Span,
     /// When the call was made, if anybody wants to know how long it takes.
     made: Option<Instant>,
@@ -71,18 +73,21 @@ impl Lease {
         flight: Arc<Flight>,
         policy: Policy,
         times: Times,
+        token: Option<Arc<CallToken>>,
     ) -> Arc<Self> {
         let span = observe::span(&site);
         let made = idempotency.observers().timed().then(Instant::now);
-        Self::with(idempotency, site, flight, policy, times, span, made)
+        Self::with(idempotency, site, flight, policy, times, token, span, made)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "each is a field")]
     fn with(
         idempotency: Idempotency,
         site: Site,
         flight: Arc<Flight>,
         policy: Policy,
         times: Times,
+        token: Option<Arc<CallToken>>,
         span: Span,
         made: Option<Instant>,
     ) -> Arc<Self> {
@@ -102,6 +107,7 @@ impl Lease {
             flight,
             policy,
             times,
+            token,
             owner,
             standing: Mutex::new(Standing {
                 phase: Phase::Running,
@@ -125,6 +131,7 @@ impl Lease {
             Arc::clone(&self.flight),
             self.policy,
             self.times,
+            self.token.clone(),
             self.span.clone(),
             self.made,
         )

@@ -69,6 +69,7 @@ pub struct Policy {
     pub(crate) wait: Option<Duration>,
     pub(crate) replay: bool,
     pub(crate) tx: bool,
+    pub(crate) give_back: bool,
 }
 
 impl Policy {
@@ -85,6 +86,7 @@ impl Policy {
             wait: None,
             replay: false,
             tx: false,
+            give_back: false,
         }
     }
 
@@ -148,6 +150,13 @@ impl Policy {
     #[must_use]
     pub const fn tx(mut self) -> Self {
         self.tx = true;
+        self
+    }
+
+    /// Has a call that ended without success give its one-time token back.
+    #[must_use]
+    pub const fn give_back(mut self) -> Self {
+        self.give_back = true;
         self
     }
 }

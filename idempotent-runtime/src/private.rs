@@ -23,6 +23,7 @@ pub use crate::held::Held;
 pub use crate::in_tx::{InTx, Row, RowClaim, Rows};
 pub use crate::outcome::{Fallible, FromError, Outcome};
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+pub use crate::redeeming::TokenText;
 pub use crate::replay::{Keep, Replay};
 
 /// How a function of return type `R` says no, what it calls a success, and what of it is kept for duplicates.

@@ -190,6 +190,18 @@ impl Drop for Left {
 
 impl Ending {
     fn send<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
+        match &lease.token {
+            // Before the key is free: who comes next with the token is to find it good.
+            Some(token) if token.is_owed() => Box::pin(async {
+                token.give_back().await?;
+                self.send_alone(lease).await
+            }),
+            _ => self.send_alone(lease),
+        }
+    }
+
+    /// Sends it without a token.
+    fn send_alone<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
         let store = lease.idempotency.store();
         let (key, claim) = (lease.key(), &lease.record);
         // Only where calls wait is there anybody to be told.
@@ -317,5 +329,5 @@ fn unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
 
 /// How many claims wait to be withdrawn before no more are taken: a store that is away for long
 /// must not fill the memory of those who ask it.
-const MOST_WITHDRAWN: usize = 10_000;
+pub(crate) const MOST_WITHDRAWN: usize = 10_000;
 const LONGEST_COMPLETION: Duration = Duration::from_hours(1);

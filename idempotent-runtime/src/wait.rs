@@ -17,6 +17,7 @@ use crate::observe::EventKind;
 use crate::pauses::Pauses;
 use crate::policy::OnStoreError;
 use crate::record::Record;
+use crate::redeeming;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::tries::Tries;
 use crate::world::naive;
@@ -32,7 +33,7 @@ pub(crate) async fn behind(lease: Arc<Lease>, other: Arc<Flight>) -> Result<Held
         }
     };
     let end = claim.instrument(span).await;
-    turn.over(end)
+    redeeming::redeem(turn.over(end)?).await
 }
 
 /// Claims for a call whose first answer was not a plain yes.
@@ -46,7 +47,7 @@ pub(crate) async fn after(
     let span = lease.span.clone();
     let claim = turn.claim(lease, since, Known::Answer(answer));
     let end = claim.instrument(span).await;
-    turn.over(end)
+    redeeming::redeem(turn.over(end)?).await
 }
 
 /// The answer to a call that does not wait, by the record that has its key.

@@ -38,7 +38,7 @@ const FUNCTIONS: [&str; 9] = [
     "#[cfg(x)] #[doc = \"y\"] async fn r#async(r#type: u64, mut id: u64) -> R { #![allow(x)] id }",
 ];
 
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 23] = [
     "key",
     "ttl",
     "release",
@@ -58,6 +58,9 @@ const NAMES: [&str; 20] = [
     "using",
     "crate",
     "tx",
+    "token",
+    "operation",
+    "give_back",
     "kye",
 ];
 
@@ -116,7 +119,7 @@ const OTHERS: [&str; 24] = [
 ];
 
 /// Options as they should be.
-const GOOD: [&str; 18] = [
+const GOOD: [&str; 20] = [
     "release = true, ",
     "release = false, ",
     "release = \"on_error\", ",
@@ -133,6 +136,8 @@ const GOOD: [&str; 18] = [
     "on_duplicate = |_| Ok(id), ",
     "error = E::from, ",
     "success = |r| r.is_ok(), ",
+    "token = (id, user_id), operation = \"orders.submit\", ",
+    "name = \"orders.pay\", token = \"id, user_id\", give_back = true, ",
     "using = self.handle, ",
     "crate = ::shop::idempotence, ",
 ];

@@ -14,7 +14,7 @@ pub(super) const LIST: &str = "`ttl`, `lease`, `wait` and `on_store_error`";
 /// Whether `name` is an option of the attribute that cannot be set elsewhere, such as `release`, which is close to
 /// `lease` only in its letters.
 pub(super) fn is_for_the_attribute(name: &str) -> bool {
-    const OPTIONS: [&str; 13] = [
+    const OPTIONS: [&str; 16] = [
         "key",
         "name",
         "payload",
@@ -27,6 +27,9 @@ pub(super) fn is_for_the_attribute(name: &str) -> bool {
         "error",
         "success",
         "tx",
+        "token",
+        "operation",
+        "give_back",
         "using",
     ];
     OPTIONS.contains(&name)

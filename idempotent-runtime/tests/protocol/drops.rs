@@ -7,5 +7,5 @@ mod alone;
 mod beside;
 mod case;
 mod left;
-mod polled;
-mod slow;
+pub(crate) mod polled;
+pub(crate) mod slow;

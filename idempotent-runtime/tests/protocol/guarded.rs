@@ -72,14 +72,7 @@ impl Guarded {
         id: u64,
         body: impl Future<Output = Result<R, ()>>,
     ) -> Result<R, Failed> {
-        let mut held = self.call(id).claim().await.map_err(Failed::Refused)?;
-        let outcome = {
-            let mut body = pin!(body);
-            poll_fn(|context| held.poll_body(context, body.as_mut())).await
-        };
-        let outcome = outcome.map_err(Failed::Refused)?;
-        held.settle(outcome.is_ok()).await;
-        outcome.map_err(|()| Failed::Body)
+        run(self.call(id), body).await
     }
 
     /// A call with `replay = true`.
@@ -121,6 +114,21 @@ impl Guarded {
         let drained = self.idempotency.drain(secs(60)).await;
         assert_eq!(drained, Ok(()));
     }
+}
+
+/// A call with this body.
+pub(crate) async fn run<R>(
+    call: Call,
+    body: impl Future<Output = Result<R, ()>>,
+) -> Result<R, Failed> {
+    let mut held = call.claim().await.map_err(Failed::Refused)?;
+    let outcome = {
+        let mut body = pin!(body);
+        poll_fn(|context| held.poll_body(context, body.as_mut())).await
+    };
+    let outcome = outcome.map_err(Failed::Refused)?;
+    held.settle(outcome.is_ok()).await;
+    outcome.map_err(|()| Failed::Body)
 }
 
 /// What the attribute writes.

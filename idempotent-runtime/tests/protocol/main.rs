@@ -28,6 +28,7 @@ mod replay;
 mod settling;
 mod soak;
 mod together;
+mod tokens;
 mod told;
 mod waiting;
 mod without_the_macro;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::task::yield_now;
 
 /// A future that is polled when the test says so, whoever wakes it.
-pub(super) struct Polled<T> {
+pub(crate) struct Polled<T> {
     future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     output: Option<T>,
     task: Arc<Task>,
@@ -23,7 +23,7 @@ impl Wake for Task {
 }
 
 impl<T> Polled<T> {
-    pub(super) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             future: Some(Box::pin(future)),
             output: None,
@@ -32,7 +32,7 @@ impl<T> Polled<T> {
     }
 
     /// Polls it once, and lets happen what that woke. Whether it is over, also by a panic.
-    pub(super) async fn poll(&mut self) -> bool {
+    pub(crate) async fn poll(&mut self) -> bool {
         if let Some(future) = &mut self.future {
             let waker = Waker::from(Arc::clone(&self.task));
             let mut context = Context::from_waker(&waker);
@@ -49,7 +49,7 @@ impl<T> Polled<T> {
     }
 
     /// Polls it so often, or until it is over; whether it is.
-    pub(super) async fn poll_times(&mut self, polls: usize) -> bool {
+    pub(crate) async fn poll_times(&mut self, polls: usize) -> bool {
         for _ in 0..polls {
             if self.poll().await {
                 return true;
@@ -59,13 +59,13 @@ impl<T> Polled<T> {
     }
 
     /// Drops it, wherever it is.
-    pub(super) fn drop(mut self) -> Dropped {
+    pub(crate) fn drop(mut self) -> Dropped {
         self.future = None;
         Dropped(self.task)
     }
 
     /// Goes on with it in the task of the test.
-    pub(super) async fn end(self) -> T {
+    pub(crate) async fn end(self) -> T {
         match self.future {
             Some(future) => future.await,
             None => self.output.expect("it has not panicked"),
@@ -74,11 +74,11 @@ impl<T> Polled<T> {
 }
 
 /// What is left of a call that was dropped.
-pub(super) struct Dropped(Arc<Task>);
+pub(crate) struct Dropped(Arc<Task>);
 
 impl Dropped {
     /// Whether anybody would still wake it.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 }

@@ -11,7 +11,7 @@ use tokio::task::yield_now;
 
 /// A memory store whose every operation is pending before it is applied and before it is answered.
 #[derive(Debug, Default)]
-pub(super) struct Slow(MemoryStore);
+pub(crate) struct Slow(MemoryStore);
 
 async fn slowly<T>(operation: impl Future<Output = T>) -> T {
     yield_now().await;
@@ -38,6 +38,15 @@ impl Store for Slow {
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         slowly(self.0.remove(key, expected)).await
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        slowly(self.0.exchange(key, expected, value)).await
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {

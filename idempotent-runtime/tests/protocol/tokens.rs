@@ -1,0 +1,122 @@
+//! Calls with a one-time token: it is redeemed between the claim and the body.
+
+mod builder;
+mod dropped;
+mod ends;
+mod following;
+mod order;
+mod trouble;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotent_runtime::private::{Call, Endpoint};
+use idempotent_runtime::testkit::{CountingStore, FaultyStore};
+use idempotent_runtime::{MemoryStore, Policy, Store, Token};
+
+use crate::guarded::{Failed, Guarded, run, secs};
+
+/// Whom tokens are issued to.
+const USER: u64 = 7;
+/// The time of a token.
+const MINUTES: Duration = secs(600);
+
+/// An endpoint that takes tokens.
+#[derive(Clone)]
+struct Form {
+    guarded: Guarded,
+}
+
+impl Form {
+    fn on(store: impl Store, policy: Policy) -> Self {
+        let guarded = Guarded::on(store, policy);
+        Self { guarded }
+    }
+
+    fn counted(policy: Policy) -> (CountingStore<MemoryStore>, Self) {
+        let store = CountingStore::new(MemoryStore::new());
+        (store.clone(), Self::on(store, policy))
+    }
+
+    fn faulty(policy: Policy) -> (FaultyStore<MemoryStore>, Self) {
+        let store = FaultyStore::new(MemoryStore::new());
+        (store.clone(), Self::on(store, policy))
+    }
+
+    /// The same endpoint in another process.
+    fn elsewhere(&self) -> Self {
+        let guarded = self.guarded.elsewhere();
+        Self { guarded }
+    }
+
+    async fn issue(&self) -> Token {
+        let (tokens, operation) = (self.guarded.idempotency.tokens(), self.guarded.endpoint);
+        tokens.issue(&USER, operation, MINUTES).await.unwrap()
+    }
+
+    /// A call whose key is 1, and that redeems this token.
+    fn call(&self, token: impl AsRef<str>) -> Call {
+        let call = self.guarded.call(1);
+        call.token(token.as_ref(), &USER, self.guarded.endpoint)
+    }
+
+    /// A call whose key is the token.
+    fn keyed(&self, token: &Token) -> Call {
+        let endpoint = Endpoint::named(self.guarded.endpoint);
+        Call::new(
+            endpoint,
+            self.guarded.policy,
+            Some(&self.guarded.idempotency),
+        )
+        .token(token, &USER, self.guarded.endpoint)
+        .keyed()
+    }
+
+    async fn run<R>(
+        &self,
+        token: impl AsRef<str>,
+        body: impl Future<Output = Result<R, ()>>,
+    ) -> Result<R, Failed> {
+        run(self.call(token), body).await
+    }
+
+    /// What becomes of who tries to redeem the token now.
+    async fn redeemed(&self, token: &Token) -> &'static str {
+        let (tokens, operation) = (
+            self.elsewhere().guarded.idempotency.tokens(),
+            self.guarded.endpoint,
+        );
+        match tokens.redeem(token.as_str(), &USER, operation).await {
+            Ok(_) => "good",
+            Err(error) => error.code(),
+        }
+    }
+
+    /// Whether nothing stands under the key of the call.
+    async fn is_free(&self) -> bool {
+        self.guarded.stands(1).await.is_none()
+    }
+}
+
+fn policy() -> Policy {
+    Policy::new(secs(60)).lease(secs(10))
+}
+
+async fn nothing() -> Result<(), ()> {
+    panic!("the body ran")
+}
+
+/// The handle of a form, slower to give up.
+fn patient(form: &Form, deadline: Duration) -> Form {
+    let idempotency = idempotent_runtime::Idempotency::builder(Arc::clone(&form.guarded.store))
+        .deadline(deadline)
+        .build()
+        .unwrap();
+    Form {
+        guarded: Guarded {
+            idempotency,
+            ..form.guarded.clone()
+        },
+    }
+}

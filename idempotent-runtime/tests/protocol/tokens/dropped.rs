@@ -1,0 +1,114 @@
+//! A call with a token is dropped after every poll.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use idempotent_runtime::private::{replaying, returns};
+use idempotent_runtime::{OnCancel, Policy, Token};
+
+use super::{Form, policy};
+use crate::drops::polled::Polled;
+use crate::drops::slow::Slow;
+use crate::guarded::{Failed, answered, yielding};
+
+/// How far the body came.
+#[derive(Clone, Default)]
+struct Body {
+    begun: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Body {
+    async fn run(self, succeeds: bool) -> Result<u32, Failed> {
+        self.begun.store(true, Ordering::Relaxed);
+        yielding(()).await;
+        self.ended.store(true, Ordering::Relaxed);
+        if succeeds { Ok(1) } else { Err(Failed::Body) }
+    }
+}
+
+fn submit(form: &Form, token: &Token, body: &Body, succeeds: bool) -> Polled<Result<u32, Failed>> {
+    let (call, body) = (form.call(token), body.clone().run(succeeds));
+    let returns = replaying(returns::<Result<u32, Failed>>());
+    Polled::new(answered(returns, call, body))
+}
+
+/// What is left when the call is dropped after so many polls: whether the key is free, and the token. `None` if it is over
+/// before.
+async fn left(policy: Policy, polls: usize, succeeds: bool) -> Option<(Body, bool, &'static str)> {
+    let form = Form::on(Slow::default(), policy.replay());
+    let token = form.issue().await;
+    let body = Body::default();
+    let mut call = submit(&form, &token, &body, succeeds);
+    if call.poll_times(polls).await {
+        return None;
+    }
+    let dropped = call.drop();
+    form.guarded.settled().await;
+    assert!(!dropped.is_known(), "somebody would wake it");
+    let free = form.is_free().await;
+    Some((body, free, form.redeemed(&token).await))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drop_before_the_body_leaves_nothing_and_after_it_what_the_tables_say() {
+    let policies = [
+        policy(),
+        policy().give_back(),
+        policy().on_cancel(OnCancel::Release),
+        policy().on_cancel(OnCancel::Release).give_back(),
+    ];
+    for policy in policies {
+        let frees = policy == policy.on_cancel(OnCancel::Release);
+        let gives_back = policy == policy.give_back();
+        for succeeds in [true, false] {
+            let (mut before, mut within, mut after) = (0, 0, 0);
+            for polls in 0.. {
+                let Some((body, free, token)) = left(policy, polls, succeeds).await else {
+                    break;
+                };
+                let begun = body.begun.load(Ordering::Relaxed);
+                let ended = body.ended.load(Ordering::Relaxed);
+                let (count, expected) = match (begun, ended) {
+                    (false, _) => (&mut before, (true, "good")),
+                    (true, false) if frees && gives_back => (&mut within, (true, "good")),
+                    (true, false) => (&mut within, (frees, "token_used")),
+                    (true, true) if succeeds => (&mut after, (false, "token_used")),
+                    (true, true) if gives_back => (&mut after, (true, "good")),
+                    (true, true) => (&mut after, (true, "token_used")),
+                };
+                *count += 1;
+                assert_eq!(
+                    (free, token),
+                    expected,
+                    "{policy:?} {succeeds} after {polls} polls"
+                );
+            }
+            // Each of the claim and the token is pending twice, and so is what is sent at the end.
+            assert!(
+                before >= 5 && within >= 3 && after >= 2,
+                "{before} {within} {after}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drop_of_a_refused_call_leaves_nothing() {
+    for polls in 0.. {
+        let form = Form::on(Slow::default(), policy());
+        let token = form.issue().await;
+        assert_eq!(form.redeemed(&token).await, "good");
+        let body = Body::default();
+        let mut call = submit(&form, &token, &body, true);
+        if call.poll_times(polls).await {
+            assert!(polls > 6, "the withdrawal is waited for");
+            break;
+        }
+        drop(call.drop());
+        form.guarded.settled().await;
+        assert!(!body.begun.load(Ordering::Relaxed));
+        assert!(form.is_free().await);
+        assert_eq!(form.redeemed(&token).await, "token_used");
+    }
+}

@@ -1,0 +1,43 @@
+use idempotence::{Error, idempotent};
+
+#[idempotent(token = "token", name = "orders.submit", ttl = "10m")]
+async fn issued_to_nobody(token: &str) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(token = "token, user_id", ttl = "10m")]
+async fn issued_for_nothing(user_id: u64, token: &str) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(token = "tokn, user_id", name = "orders.submit", ttl = "10m")]
+async fn misspelt(user_id: u64, token: &str) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(token = "token, user_id", operation = "orders submit", ttl = "10m")]
+async fn bad_operation(user_id: u64, token: &str) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(token = "token, user_id", operation = "orders.submit", give_back = "yes", ttl = "10m")]
+async fn bad_give_back(user_id: u64, token: &str) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "user_id", operation = "orders.submit", give_back = true, ttl = "10m")]
+async fn without_a_token(user_id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(token = "token, user_id", name = "orders.submit", tx = tx, ttl = "10m")]
+async fn in_a_transaction(tx: &mut (), user_id: u64, token: &str) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(token = "token, user_id", name = "orders.submit", release = false, give_back = true, ttl = "10m")]
+async fn kept_all_the_same(user_id: u64, token: &str) -> Result<(), Error> {
+    Ok(())
+}
+
+fn main() {}
