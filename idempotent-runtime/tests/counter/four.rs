@@ -1,0 +1,41 @@
+//! A store without anything beyond the four operations.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Entry, Swap, async_trait};
+use idempotent_runtime::{Store, StoreError};
+use tokio::task::yield_now;
+
+/// Hides what the store inside has beyond the four, and lets others in between two of them.
+#[derive(Debug)]
+pub(crate) struct Four<S>(pub(crate) S);
+
+#[async_trait]
+impl<S: Store> Store for Four<S> {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        yield_now().await;
+        self.0.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        yield_now().await;
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        yield_now().await;
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        yield_now().await;
+        self.0.get(key).await
+    }
+}

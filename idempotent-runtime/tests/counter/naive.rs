@@ -1,0 +1,52 @@
+//! A store that counts as it should not.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Count, Entry, Swap, async_trait};
+use idempotent_runtime::{MemoryStore, Store, StoreError};
+use tokio::task::yield_now;
+
+/// Reads a number, and then writes the next one.
+#[derive(Debug, Default)]
+pub(crate) struct ReadsThenWrites(MemoryStore);
+
+#[async_trait]
+impl Store for ReadsThenWrites {
+    async fn count(&self, key: &str, _: u128, window: Duration) -> Result<Count, StoreError> {
+        let before = self.0.get(key).await?;
+        yield_now().await;
+        let number = |entry: &Entry| str::from_utf8(&entry.value).unwrap().parse().unwrap();
+        let attempt = 1 + before.as_ref().map_or(0_u64, number);
+        let value = Bytes::from(attempt.to_string());
+        if let Some(standing) = self.0.get(key).await? {
+            self.0.replace(key, &standing.value, &value, window).await?;
+        } else {
+            self.0.claim(key, &value, window).await?;
+        }
+        let left = window;
+        Ok(Count { attempt, left })
+    }
+
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+}

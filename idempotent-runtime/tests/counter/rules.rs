@@ -1,0 +1,322 @@
+//! What a counter promises, on paused time: in memory, and on a store that has nothing but the four operations.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use idempotent_runtime::testkit::{CountingStore, Counts, Fault, FaultyStore, Op};
+use idempotent_runtime::{
+    ClientAction, Counter, Error, Event, EventKind, Idempotency, MemoryStore, RequestId, Store,
+    StoreErrorKind,
+};
+use tokio::time::{Instant, advance};
+
+use crate::four::Four;
+
+const WINDOW: Duration = Duration::from_mins(10);
+
+fn counter(store: impl Store, limit: u64) -> Counter {
+    let idempotency = Idempotency::new(store);
+    idempotency.counter("pages.submit", limit, WINDOW).unwrap()
+}
+
+/// The number of the next attempt, admitted or not.
+async fn number(counter: &Counter) -> u64 {
+    match counter.attempt("page").await {
+        Ok(attempt) => attempt.number(),
+        Err(Error::LimitReached(limited)) => limited.attempt(),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+macro_rules! on_both {
+    ($($test:ident)*) => {
+        mod in_memory {
+            $(#[tokio::test(start_paused = true)]
+            async fn $test() {
+                super::$test(idempotent_runtime::MemoryStore::new()).await;
+            })*
+        }
+        mod on_a_store_of_four_operations {
+            $(#[tokio::test(start_paused = true)]
+            async fn $test() {
+                super::$test(crate::four::Four(idempotent_runtime::MemoryStore::new())).await;
+            })*
+        }
+    };
+}
+
+on_both! {
+    attempts_are_numbered_and_the_one_beyond_the_limit_is_refused
+    a_refused_attempt_is_counted_and_does_not_move_the_end
+    a_window_ends_to_the_tick_and_the_next_one_begins_anew
+    an_attempt_whose_reply_is_lost_is_counted_once
+    an_attempt_that_is_dropped_leaves_a_whole_record_or_none
+    things_users_and_names_are_counted_apart
+    what_somebody_else_wrote_is_left_alone
+}
+
+async fn attempts_are_numbered_and_the_one_beyond_the_limit_is_refused(store: impl Store) {
+    let counter = counter(store, 3);
+    for expected in 1..=3 {
+        let attempt = counter.attempt("page").await.unwrap();
+        assert_eq!((attempt.number(), attempt.limit()), (expected, 3));
+        assert_eq!(attempt.window_left(), WINDOW);
+        assert_eq!(attempt.to_string(), format!("attempt {expected} of 3"));
+    }
+    for expected in 4..=5 {
+        let error = counter.attempt("page").await.unwrap_err();
+        assert_eq!(
+            (error.code(), error.endpoint()),
+            ("limit_reached", "pages.submit")
+        );
+        assert_eq!(error.client_action(), ClientAction::Wait);
+        assert_eq!(error.retry_after(), Some(WINDOW));
+        let Error::LimitReached(limited) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!((limited.attempt(), limited.limit()), (expected, 3));
+        assert_eq!(limited.retry_after(), WINDOW);
+    }
+}
+
+async fn a_refused_attempt_is_counted_and_does_not_move_the_end(store: impl Store) {
+    let counter = counter(store, 1);
+    let begun = Instant::now();
+    counter.attempt("page").await.unwrap();
+    for minute in 1..10 {
+        advance(Duration::from_mins(1)).await;
+        let error = counter.attempt("page").await.unwrap_err();
+        assert_eq!(
+            error.retry_after(),
+            WINDOW.checked_sub(begun.elapsed()),
+            "minute {minute}"
+        );
+    }
+    advance(Duration::from_mins(1)).await;
+    assert_eq!(number(&counter).await, 1);
+}
+
+async fn a_window_ends_to_the_tick_and_the_next_one_begins_anew(store: impl Store) {
+    let counter = counter(store, 5);
+    for window in 0..3 {
+        assert_eq!(number(&counter).await, 1, "window {window}");
+        assert_eq!(number(&counter).await, 2, "window {window}");
+        advance(WINDOW.saturating_sub(Duration::from_millis(1))).await;
+        let attempt = counter.attempt("page").await.unwrap();
+        assert_eq!(attempt.number(), 3, "window {window}");
+        assert_eq!(attempt.window_left(), Duration::from_millis(1));
+        advance(Duration::from_millis(1)).await;
+    }
+}
+
+async fn an_attempt_whose_reply_is_lost_is_counted_once(store: impl Store) {
+    let faulty = FaultyStore::new(store);
+    let counter = counter(faulty.clone(), 5);
+    for expected in 1..=4 {
+        faulty.next(Op::Count, Fault::ApplyThenHang);
+        faulty.next(Op::Count, Fault::LoseReply);
+        assert_eq!(number(&counter).await, expected);
+        assert_eq!(faulty.left(), 0);
+    }
+}
+
+async fn an_attempt_that_is_dropped_leaves_a_whole_record_or_none(store: impl Store) {
+    let faulty = FaultyStore::new(store);
+    let counter = counter(faulty.clone(), 5);
+    let mut expected = 1;
+    for (fault, counted) in [(Fault::Hang, 0), (Fault::ApplyThenHang, 1)] {
+        faulty.next(Op::Count, fault);
+        let tick = Duration::from_millis(1);
+        let dropped = tokio::time::timeout(tick, counter.attempt("page")).await;
+        assert!(dropped.is_err());
+        let attempt = counter.attempt("page").await.unwrap();
+        assert_eq!(attempt.number(), expected + counted);
+        expected = attempt.number() + 1;
+    }
+}
+
+async fn things_users_and_names_are_counted_apart(store: impl Store) {
+    let store: Arc<dyn Store> = Arc::new(store);
+    let pages = counter(Arc::clone(&store), 5);
+    let codes = Idempotency::new(store)
+        .counter("codes.send", 5, WINDOW)
+        .unwrap();
+    for expected in 1..=2 {
+        for thing in [(7, "a"), (7, "b"), (8, "a")] {
+            assert_eq!(pages.attempt(&thing).await.unwrap().number(), expected);
+            assert_eq!(codes.attempt(&thing).await.unwrap().number(), expected);
+        }
+    }
+    // What is equal as a key part is the same thing.
+    let id = RequestId::new("a").unwrap();
+    assert_eq!(pages.attempt(&(7_u8, id)).await.unwrap().number(), 3);
+}
+
+async fn what_somebody_else_wrote_is_left_alone(store: impl Store) {
+    let store: Arc<dyn Store> = Arc::new(store);
+    let counter = counter(Arc::clone(&store), 5);
+    let (key, foreign) = (key_of("page"), Bytes::from("3"));
+    store.claim(&key, &foreign, WINDOW).await.unwrap();
+    let error = counter.attempt("page").await.unwrap_err();
+    assert_eq!(error.code(), "store_misconfigured");
+    assert_eq!(store.get(&key).await.unwrap().unwrap().value, foreign);
+}
+
+/// Where a counter has a thing, by the default handle.
+fn key_of(thing: &str) -> String {
+    let fingerprint = idempotent_runtime::fingerprint::Fingerprint::of(&(thing,)).unwrap();
+    format!("idem:count:pages.submit:{fingerprint}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_costs_one_operation_of_the_store() {
+    let counting = CountingStore::new(MemoryStore::new());
+    let counter = counter(counting.clone(), 2);
+    assert_eq!(counting.counts(), Counts::default());
+    for attempts in 1..=4 {
+        number(&counter).await;
+        assert_eq!(
+            (counting.counts().count, counting.counts().total()),
+            (attempts, attempts)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_costs_two_of_the_four_operations() {
+    let counting = CountingStore::new(MemoryStore::new());
+    let counter = counter(Four(counting.clone()), 2);
+    number(&counter).await;
+    assert_eq!((counting.counts().get, counting.counts().claim), (1, 1));
+    counting.reset();
+    number(&counter).await;
+    // The exchange is made of a look and a replacement, where the store has none.
+    assert_eq!((counting.counts().get, counting.counts().replace), (2, 1));
+}
+
+/// Of a store that cannot exchange, the window is put anew by every attempt.
+#[tokio::test(start_paused = true)]
+async fn the_time_that_the_attempts_take_does_not_move_the_end() {
+    let slow = FaultyStore::new(MemoryStore::new());
+    let (latency, window) = (Duration::from_millis(10), Duration::from_secs(1));
+    slow.always(Op::Get, Fault::Delay(latency));
+    slow.always(Op::Replace, Fault::Delay(latency));
+    let store = Four(slow);
+    let begun = Instant::now();
+    let mut attempts = 0;
+    while store.count("key", attempts, window).await.unwrap().attempt > 1 || attempts == 0 {
+        attempts += 1;
+        assert!(begun.elapsed() < window * 2, "{attempts} attempts");
+    }
+    // The first one looks before the window begins, and the last one after it has ended.
+    let lasted = begun.elapsed().saturating_sub(latency);
+    assert!(
+        lasted >= window && lasted <= window + latency * 4,
+        "{lasted:?}"
+    );
+    assert!(attempts > 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_a_client_sends_is_in_a_key_or_an_error() {
+    let store = MemoryStore::new();
+    let counter = counter(store.clone(), 1);
+    let pages = ["session:42", "*", "idem:count:pages.submit:x", "a\0b\n", ""];
+    for (others, page) in pages.into_iter().enumerate() {
+        counter.attempt(page).await.unwrap();
+        // One key for each, and that is a digest.
+        assert_eq!(store.len(), others + 1);
+        assert!(
+            store.get(&key_of(page)).await.unwrap().is_some(),
+            "{page:?}"
+        );
+        let error = counter.attempt(page).await.unwrap_err().to_string();
+        assert!(page.len() < 2 || !error.contains(page), "{error}");
+        assert!(!error.contains(&key_of(page)[24..]), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_is_one_event() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&told);
+    let faulty = FaultyStore::new(MemoryStore::new());
+    let idempotency = Idempotency::builder(faulty.clone())
+        .observer(move |event: &Event<'_>| ear.lock().unwrap().push(event.kind()))
+        .build()
+        .unwrap();
+    let counter = idempotency.counter("pages.submit", 1, WINDOW).unwrap();
+    counter.attempt("page").await.unwrap();
+    counter.attempt("page").await.unwrap_err();
+    faulty.always_all(Fault::Fail(StoreErrorKind::NotApplied));
+    let error = counter.attempt("page").await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    let kinds = [
+        EventKind::Counted,
+        EventKind::LimitReached,
+        EventKind::StoreError,
+    ];
+    assert_eq!(*told.lock().unwrap(), kinds);
+}
+
+#[tokio::test(start_paused = true)]
+async fn counters_with_different_limits_count_together() {
+    let store = MemoryStore::new();
+    let [strict, lax] = [1, 10].map(|limit| counter(store.clone(), limit));
+    strict.attempt("page").await.unwrap();
+    assert_eq!(lax.attempt("page").await.unwrap().number(), 2);
+    assert_eq!(number(&strict).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_store_counts_what_it_has_and_refuses_what_it_has_not() {
+    let counter = counter(MemoryStore::with_capacity(1), 5);
+    assert_eq!(number(&counter).await, 1);
+    assert!(
+        counter
+            .attempt("another page")
+            .await
+            .unwrap_err()
+            .is_unavailable()
+    );
+    assert_eq!(number(&counter).await, 2);
+    advance(WINDOW).await;
+    counter.attempt("another page").await.unwrap();
+}
+
+#[test]
+fn a_counter_that_makes_no_sense_is_not_set_up() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let long = "a".repeat(129);
+    for (name, limit, window, told) in [
+        ("", 1, WINDOW, "`` cannot name an endpoint"),
+        (
+            "pages submit",
+            1,
+            WINDOW,
+            "`pages submit` cannot name an endpoint",
+        ),
+        ("idem:x", 1, WINDOW, "`idem:x` cannot name an endpoint"),
+        (&long, 1, WINDOW, "cannot name an endpoint"),
+        ("pages", 0, WINDOW, "the counter `pages` has the limit 0"),
+        (
+            "pages",
+            1,
+            Duration::ZERO,
+            "the counter `pages` has a window of 0ns",
+        ),
+        ("pages", 1, Duration::from_micros(999), "a window of 999µs"),
+    ] {
+        let error = idempotency
+            .counter(name.to_owned(), limit, window)
+            .unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+    }
+    idempotency
+        .counter("pages", 1, Duration::from_millis(1))
+        .unwrap();
+    idempotency
+        .counter("pages", u64::MAX, Duration::MAX)
+        .unwrap();
+}

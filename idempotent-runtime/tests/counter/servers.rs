@@ -1,0 +1,348 @@
+//! Counters on Redis.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use idempotent_runtime::store::redis::redis::{self, Client, cmd};
+use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
+use idempotent_runtime::{Counter, Error, Idempotency, RedisStore, Store, StoreErrorKind};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::four::Four;
+use crate::together;
+
+const WINDOW: Duration = Duration::from_mins(10);
+
+async fn store(url: &str) -> RedisStore {
+    RedisStore::connect(url).await.unwrap()
+}
+
+fn key() -> String {
+    format!("idem:count:servers:{:032x}", rand::random::<u128>())
+}
+
+async fn ask<T: redis::FromRedisValue>(server: &RedisServer, command: &redis::Cmd) -> T {
+    let client = Client::open(server.unix_url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    command.query_async(&mut connection).await.unwrap()
+}
+
+/// The keys of counters, and for how many milliseconds each will stand.
+async fn expiries(server: &RedisServer) -> Vec<(String, i64)> {
+    let mut expiries = Vec::new();
+    for key in ask::<Vec<String>>(server, cmd("KEYS").arg("idem:*")).await {
+        let left = ask(server, cmd("PTTL").arg(&key)).await;
+        expiries.push((key, left));
+    }
+    expiries
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_200_attempts_at_once_the_first_seven_are_admitted() {
+    let server = RedisServer::start().unwrap();
+    let counter = together::counter(store(&server.url()).await);
+    assert_eq!(together::wrong(&counter, 200).await, None);
+}
+
+#[tokio::test]
+async fn every_single_attempt_leaves_an_expiry_that_none_of_them_moves() {
+    let server = RedisServer::shared().unwrap();
+    let (store, key) = (store(&server.url()).await, key());
+    let mut least = i64::MAX;
+    for number in 1..=100 {
+        let count = store.count(&key, number.into(), WINDOW).await.unwrap();
+        assert_eq!(count.attempt, number);
+        let left: i64 = ask(server, cmd("PTTL").arg(&key)).await;
+        assert!(0 < left && left <= least, "{left}, before {least}");
+        assert!(count.left.as_millis() >= left.unsigned_abs().into());
+        least = left;
+    }
+    assert!(least > 300_000);
+}
+
+#[tokio::test]
+async fn many_attempts_do_not_move_the_end_by_a_tick() {
+    let server = RedisServer::start().unwrap();
+    let (store, key) = (store(&server.url()).await, key());
+    store.count(&key, 0, WINDOW).await.unwrap();
+    let ends = || async { ask::<i64>(&server, cmd("PEXPIRETIME").arg(&key)).await };
+    let before = ends().await;
+    for attempt in 1..=2000 {
+        store.count(&key, attempt, WINDOW * 2).await.unwrap();
+    }
+    assert_eq!(ends().await, before);
+}
+
+#[tokio::test]
+async fn an_attempt_is_one_command() {
+    let server = RedisServer::shared().unwrap();
+    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let (store, key) = (store(&proxy.url()).await, key());
+    // The server may not know the script yet.
+    store.count(&key, 0, WINDOW).await.unwrap();
+    for attempt in 1..=5 {
+        proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
+        store.count(&key, attempt, WINDOW).await.unwrap();
+        assert_eq!((proxy.seen().requests, proxy.seen().replies), (1, 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_whose_message_is_harmed_is_counted_once() {
+    let server = RedisServer::shared().unwrap();
+    for direction in [Direction::Request, Direction::Reply] {
+        for fault in ProxyFault::all(Duration::from_secs(1)) {
+            let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+            // The first try is given up after half a second.
+            let idempotency = Idempotency::builder(store(&proxy.url()).await)
+                .prefix(format!("harmed-{:016x}", rand::random::<u64>()))
+                .deadline(Duration::from_secs(2))
+                .build()
+                .unwrap();
+            let counter = idempotency.counter("pages.submit", 9, WINDOW).unwrap();
+            assert_eq!(number(&counter).await, 1);
+            let mut last = 1;
+            for _ in 0..2 {
+                proxy.plan(direction, 0, fault);
+                match counter.attempt("page").await {
+                    Ok(attempt) => {
+                        last += 1;
+                        assert_eq!(attempt.number(), last, "{direction:?} {fault:?}");
+                    }
+                    // A connection that is silent is made anew, perhaps too late for this attempt.
+                    Err(error) => assert!(error.is_unavailable(), "{error:?}"),
+                }
+                assert!(proxy.seen().struck);
+                let next = patiently(&counter).await;
+                assert!(
+                    next == last + 1 || next == last + 2,
+                    "{direction:?} {fault:?}"
+                );
+                last = next;
+            }
+        }
+    }
+}
+
+async fn number(counter: &Counter) -> u64 {
+    counter.attempt("page").await.unwrap().number()
+}
+
+/// The number of an attempt, as soon as the server can be reached again.
+async fn patiently(counter: &Counter) -> u64 {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match counter.attempt("page").await {
+            Ok(attempt) => return attempt.number(),
+            Err(Error::LimitReached(limited)) => return limited.attempt(),
+            Err(error) => assert!(Instant::now() < deadline, "{error:?}"),
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_record_is_the_one_of_every_store() {
+    let server = RedisServer::shared().unwrap();
+    let (redis, memory, key) = (store(&server.url()).await, memory(), key());
+    // Every third one is sent again, right away or much later.
+    for number in 0..100_u128 {
+        let attempt = [number, number, number / 2][number as usize % 3];
+        let counts = [
+            redis.count(&key, attempt, WINDOW).await.unwrap().attempt,
+            memory.count(&key, attempt, WINDOW).await.unwrap().attempt,
+        ];
+        assert_eq!(counts[0], counts[1], "attempt {attempt}");
+        let records = [
+            redis.get(&key).await.unwrap(),
+            memory.get(&key).await.unwrap(),
+        ];
+        let [in_redis, in_memory] = records.map(|entry| entry.unwrap().value);
+        assert_eq!(in_redis, in_memory);
+    }
+}
+
+#[tokio::test]
+async fn what_one_store_reads_all_do_and_the_rest_is_left_alone() {
+    let server = RedisServer::shared().unwrap();
+    let redis = store(&server.url()).await;
+    let good = "idem1 C count=2 last=0000000000000001,0000000000000002\n";
+    let many = |count: u64| {
+        let last = vec!["0000000000000001"; 32].join(",");
+        format!("idem1 C count={count} last={last}\n")
+    };
+    let mut refused = 0;
+    for standing in [
+        good.to_owned(),
+        many(32),
+        many(33),
+        many(999_999_999_999_998),
+        many(999_999_999_999_999),
+        many(1_000_000_000_000_000),
+        many(31),
+        String::new(),
+        "3".to_owned(),
+        good.trim_end().to_owned(),
+        format!("{good}\n"),
+        format!(" {good}"),
+        good.replace("idem1", "idem2"),
+        good.replace("=2", "=0"),
+        good.replace("=2", "=02"),
+        good.replace("=2", "=+2"),
+        good.replace("=2", "=2.0"),
+        good.replace("=2", "=0x2"),
+        good.replace("=2", "=1"),
+        good.replace("=2", "=3"),
+        good.replace("=2", "=99999999999999999999999"),
+        good.replace(",0", ",g"),
+        good.replace(",0", ",F"),
+        good.replace(",0", ",,"),
+        good.replace("2\n", "\n"),
+        good.replace("2\n", "22\n"),
+        good.replace("2\n", "2,\n"),
+        good.replace("=0", "=\0"),
+        good.replace(',', ""),
+        good.replace(',', "\n"),
+    ] {
+        let (key, memory) = (key(), memory());
+        let standing = Bytes::from(standing);
+        let stores: [&dyn Store; 2] = [&redis, &memory];
+        let mut answers = Vec::new();
+        for store in stores {
+            store.claim(&key, &standing, WINDOW).await.unwrap();
+            let count = store.count(&key, 7, WINDOW).await;
+            let record = store.get(&key).await.unwrap().unwrap();
+            assert!(record.ttl.unwrap() <= WINDOW);
+            answers.push((count.map(|count| count.attempt), record.value));
+        }
+        let [(in_redis, one), (in_memory, other)] = &answers[..] else {
+            panic!("{answers:?}");
+        };
+        assert_eq!(one, other, "{standing:?}");
+        match (in_redis, in_memory) {
+            (Ok(number), Ok(same)) => assert_eq!(number, same, "{standing:?}"),
+            (Err(error), Err(same)) => {
+                refused += 1;
+                assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+                assert_eq!(same.kind(), StoreErrorKind::Misconfigured);
+                assert_eq!(*one, standing);
+            }
+            _ => panic!("{standing:?}: {answers:?}"),
+        }
+    }
+    assert_eq!(refused, 25);
+}
+
+fn memory() -> idempotent_runtime::MemoryStore {
+    idempotent_runtime::MemoryStore::new()
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_left_alone() {
+    let server = RedisServer::shared().unwrap();
+    let (store, key) = (store(&server.url()).await, key());
+    let _: i64 = ask(server, cmd("LPUSH").arg(&key).arg("x")).await;
+    let error = store.count(&key, 1, WINDOW).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert_eq!(ask::<i64>(server, cmd("LLEN").arg(&key)).await, 1);
+}
+
+#[tokio::test]
+async fn a_record_whose_expiry_somebody_took_away_is_given_one() {
+    let server = RedisServer::shared().unwrap();
+    let redis = store(&server.url()).await;
+    let stores: [&dyn Store; 2] = [&redis, &Four(redis.clone())];
+    for store in stores {
+        let key = key();
+        store.count(&key, 1, WINDOW).await.unwrap();
+        let _: i64 = ask(server, cmd("PERSIST").arg(&key)).await;
+        let count = store.count(&key, 2, WINDOW).await.unwrap();
+        assert_eq!((count.attempt, count.left), (2, WINDOW));
+        assert!(ask::<i64>(server, cmd("PTTL").arg(&key)).await > 0);
+    }
+}
+
+#[tokio::test]
+async fn windows_of_milliseconds_end_and_leave_nothing() {
+    let server = RedisServer::start().unwrap();
+    let (store, key) = (store(&server.url()).await, key());
+    let (mut windows, mut attempt) = (0, 0);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    // Attempts come at every moment of a window, the last part of its last millisecond too.
+    while windows < 300 {
+        attempt += 1;
+        let count = store
+            .count(&key, attempt, Duration::from_millis(3))
+            .await
+            .unwrap();
+        assert!(count.left <= Duration::from_millis(3), "{count:?}");
+        windows += usize::from(count.attempt == 1);
+        assert!(Instant::now() < deadline, "{windows} windows");
+    }
+    while !expiries(&server).await.is_empty() {
+        assert!(Instant::now() < deadline, "the last window does not end");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn durable() -> RedisServer {
+    RedisServer::start_with(["--appendonly", "yes", "--appendfsync", "always"]).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_between_attempts_goes_on_counting() {
+    let server = durable();
+    let idempotency = Idempotency::new(store(&server.url()).await);
+    let counter = idempotency.counter("pages.submit", 3, WINDOW).unwrap();
+    for expected in 1..=5 {
+        let before = expiries(&server).await;
+        assert_eq!(patiently(&counter).await, expected);
+        server.restart().unwrap();
+        let after = expiries(&server).await;
+        assert_eq!(after.len(), 1);
+        assert!(after[0].1 > 0, "{after:?}");
+        assert!(
+            before.is_empty() || after[0].1 <= before[0].1,
+            "{before:?} {after:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_under_load_keeps_no_key_for_ever() {
+    let server = durable();
+    let idempotency = Idempotency::new(store(&server.url()).await);
+    let over = Arc::new(AtomicBool::new(false));
+    let mut load = JoinSet::new();
+    for (name, window) in [("short", 20), ("middle", 300), ("long", 60_000)] {
+        let window = Duration::from_millis(window);
+        let counter = idempotency.counter(name, 5, window).unwrap();
+        for _ in 0..4 {
+            let (counter, over) = (counter.clone(), Arc::clone(&over));
+            load.spawn(async move {
+                while !over.load(Ordering::SeqCst) {
+                    let page = rand::random_range(0..20);
+                    match counter.attempt(&page).await {
+                        Ok(_) | Err(Error::LimitReached(_)) => {}
+                        Err(error) => assert!(error.is_unavailable(), "{error:?}"),
+                    }
+                }
+            });
+        }
+    }
+    let mut seen = 0;
+    for _ in 0..6 {
+        sleep(Duration::from_millis(rand::random_range(50..400))).await;
+        server.restart().unwrap();
+        for (key, left) in expiries(&server).await {
+            assert_ne!(left, -1, "{key} would stand for ever");
+            seen += 1;
+        }
+    }
+    over.store(true, Ordering::SeqCst);
+    load.join_all().await;
+    assert!(seen > 60, "{seen}");
+}
