@@ -1,0 +1,159 @@
+//! What a set answers, what it tells, and what it costs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{
+    Digest, Error, Event, Idempotency, MemoryStore, SetupError, StoreErrorKind,
+};
+use serde::ser::{Error as _, Serialize, Serializer};
+use tokio::time::advance;
+
+use crate::{DAY, added, is_first, set_of, set_on};
+
+#[tokio::test]
+async fn what_was_added_is_seen() {
+    let seen = set_on(MemoryStore::new());
+    assert!(is_first(&seen, "2026-11-21/42").await);
+    for _ in 0..3 {
+        assert!(!is_first(&seen.clone(), "2026-11-21/42").await);
+    }
+    assert!(is_first(&seen, "2026-11-21/43").await);
+}
+
+#[tokio::test]
+async fn all_who_name_a_set_share_it() {
+    let store = Arc::new(MemoryStore::new());
+    let here = Idempotency::new(Arc::clone(&store));
+    let there = Idempotency::new(store);
+    assert!(is_first(&set_of(&here, DAY), 42).await);
+    assert!(!is_first(&set_of(&there, DAY), 42).await);
+    let other = there.seen_set("orders.id", DAY).unwrap();
+    assert!(is_first(&other, 42).await);
+}
+
+#[tokio::test]
+async fn members_that_look_alike_are_different() {
+    for digest in [Digest::Md5, Digest::Sha256] {
+        let builder = Idempotency::builder(MemoryStore::new()).digest(digest);
+        let seen = set_of(&builder.build().unwrap(), DAY).shards(7).unwrap();
+        assert!(is_first(&seen, 42).await);
+        assert!(is_first(&seen, "42").await);
+        assert!(is_first(&seen, ("4", "2")).await);
+        assert!(is_first(&seen, "").await);
+        assert!(!is_first(&seen, "42").await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_is_forgotten_after_the_retention() {
+    let seen = set_on(MemoryStore::new());
+    assert!(is_first(&seen, 42).await);
+    advance(DAY.saturating_sub(Duration::from_millis(1))).await;
+    assert!(!is_first(&seen, 42).await);
+    advance(Duration::from_millis(1)).await;
+    assert!(is_first(&seen, 42).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_added_a_member_takes_it_back_and_nobody_else_does() {
+    let seen = set_on(MemoryStore::new());
+    let first = added(&seen, 42).await;
+    assert!(first.take_back().await.unwrap());
+    assert!(!first.take_back().await.unwrap(), "it is there no more");
+    let second = added(&seen, 42).await;
+    assert!(!first.take_back().await.unwrap(), "it is another's");
+    assert!(!is_first(&seen, 42).await);
+    advance(DAY).await;
+    assert!(!second.take_back().await.unwrap(), "it is forgotten");
+}
+
+#[tokio::test]
+async fn a_member_stays_when_its_proof_is_dropped() {
+    let seen = set_on(MemoryStore::new());
+    drop(added(&seen, 42).await);
+    assert!(!is_first(&seen, 42).await);
+}
+
+#[tokio::test]
+async fn each_operation_is_one_of_the_store() {
+    let store = CountingStore::new(MemoryStore::new());
+    let seen = set_on(store.clone());
+    let first = added(&seen, 42).await;
+    assert!(!is_first(&seen, 42).await);
+    assert_eq!((store.counts().add, store.counts().total()), (2, 2));
+    assert!(first.take_back().await.unwrap());
+    assert_eq!((store.counts().take_out, store.counts().total()), (1, 3));
+}
+
+#[tokio::test]
+async fn a_set_that_makes_no_sense_is_refused() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let text = |refused: Result<_, SetupError>| refused.unwrap_err().to_string();
+    let text =
+        |name: &'static str, retention| text(idempotency.seen_set(name, retention).map(drop));
+    assert!(text("orders no", DAY).contains("`orders no`"));
+    assert!(text("orders{no}", DAY).contains("`orders{no}`"));
+    assert!(text("orders.no", Duration::from_micros(999)).contains("remembers nothing"));
+    for shards in [0, 4097] {
+        let refused = set_of(&idempotency, DAY).shards(shards).unwrap_err();
+        assert!(refused.to_string().contains(&format!("{shards} shards")));
+    }
+    for shards in [1, 2, 3, 4096] {
+        set_of(&idempotency, DAY).shards(shards).unwrap();
+    }
+}
+
+struct Unencodable;
+
+impl Serialize for Unencodable {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(S::Error::custom("s3cret"))
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_cannot_be_encoded_is_refused_before_anything_is_sent() {
+    let store = CountingStore::new(MemoryStore::new());
+    let error = set_on(store.clone()).first_time(&Unencodable).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::InvalidKey(_)), "{error:?}");
+    assert!(!format!("{error:?}").contains("s3cret"));
+    assert_eq!(store.counts().total(), 0);
+}
+
+#[tokio::test]
+async fn each_operation_tells_what_came_of_it() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let store = FaultyStore::new(MemoryStore::new());
+    let observer = {
+        let told = Arc::clone(&told);
+        move |event: &Event<'_>| {
+            let key = event.key().map(|key| key.to_string().len());
+            let text = format!("{} {} {key:?}", event.endpoint(), event.kind());
+            told.lock().unwrap().push(text);
+        }
+    };
+    let builder = Idempotency::builder(store.clone()).observer(observer);
+    let seen = set_of(&builder.build().unwrap(), DAY);
+    let first = added(&seen, 42).await;
+    assert!(!is_first(&seen, 42).await);
+    assert!(first.take_back().await.unwrap());
+    for op in [Op::Add, Op::TakeOut] {
+        store.next(op, Fault::Fail(StoreErrorKind::Misconfigured));
+    }
+    let error = seen.first_time(&43).await.unwrap_err();
+    assert!(matches!(error, Error::Misconfigured(_)), "{error:?}");
+    let error = first.take_back().await.unwrap_err();
+    assert!(matches!(error, Error::Misconfigured(_)), "{error:?}");
+    seen.first_time(&Unencodable).await.unwrap_err();
+    let lines = [
+        "orders.no first_seen Some(8)",
+        "orders.no seen_before Some(8)",
+        "orders.no store_error Some(8)",
+        "orders.no store_error Some(8)",
+        "orders.no invalid None",
+    ];
+    assert_eq!(*told.lock().unwrap(), lines);
+}

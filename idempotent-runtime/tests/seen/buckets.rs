@@ -1,0 +1,225 @@
+//! Members on Redis come and go by the bucketful.
+
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::Idempotency;
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::store::{Bytes, Claim, Store, Swap};
+use idempotent_runtime::testkit::RedisServer;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::servers::{Bucket, PATIENCE, buckets, private, send};
+use crate::{added, is_first, set_of};
+
+const HOUR: Duration = Duration::from_hours(1);
+/// Of an hour, in milliseconds.
+const WIDTH: i64 = 15 * 60 * 1000;
+const KEY: &str = "idem:seen:{orders.no}";
+
+/// How long a bucket may have left into which something is written.
+fn is_right(left: i64) -> bool {
+    (4 * WIDTH - 60_000..=5 * WIDTH).contains(&left)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steady_traffic_neither_grows_for_ever_nor_is_forgotten_at_once() {
+    const RETENTION: Duration = Duration::from_millis(800);
+    const ALMOST: Duration = Duration::from_millis(740);
+    const LASTS: Duration = Duration::from_secs(5);
+
+    let (server, store) = private().await;
+    let seen = set_of(&Idempotency::new(store), RETENTION);
+    let begun = Instant::now();
+    let (mut number, mut most, mut checks) = (0_u32, 0, JoinSet::new());
+    while begun.elapsed() < LASTS {
+        let sent = Instant::now();
+        assert!(is_first(&seen, number).await);
+        let added = Instant::now();
+        let seen = seen.clone();
+        checks.spawn(async move {
+            // Towards the end of its time; if this machine is too busy to ask then, it says nothing.
+            sleep(ALMOST.saturating_sub(sent.elapsed())).await;
+            let remembered = !is_first(&seen, number).await;
+            (sent.elapsed() < RETENTION).then_some((number, remembered, added - sent))
+        });
+        number += 1;
+        if number.is_multiple_of(50) {
+            let buckets = buckets(&server).await;
+            let expire = |bucket: &Bucket| (0..=1000).contains(&bucket.left);
+            assert!(buckets.iter().all(expire), "{buckets:?}");
+            assert!(buckets.len() <= 6, "{buckets:?}");
+            let now = buckets.iter().map(|bucket| bucket.members).sum();
+            most = most.max(now);
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+    let checked: Vec<_> = checks.join_all().await.into_iter().flatten().collect();
+    let forgotten: Vec<_> = checked.iter().filter(|(_, there, _)| !there).collect();
+    assert!(forgotten.is_empty(), "{forgotten:?} of {}", checked.len());
+    let number = number as usize;
+    assert!(checked.len() > number / 10, "{} of {number}", checked.len());
+    // A retention and a quarter, of more than six.
+    assert!(most < number / 2, "{most} of {number} at once");
+
+    let deadline = Instant::now() + PATIENCE;
+    while send::<usize>(&server, &cmd("DBSIZE")).await > 0 {
+        assert!(Instant::now() < deadline, "they stay");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_lasts_as_long_as_its_last_member_and_is_not_renewed_by_the_next() {
+    let (server, store) = private().await;
+    let seen = set_of(&Idempotency::new(store), HOUR);
+    added(&seen, 0).await;
+    let before = expiries(&server).await;
+    for number in 1..50 {
+        added(&seen, number).await;
+    }
+    let after = expiries(&server).await;
+    // Another one, if the quarter of an hour is over just now.
+    assert!(after.starts_with(&before), "{before:?} {after:?}");
+    for bucket in buckets(&server).await {
+        assert!(is_right(bucket.left), "{bucket:?}");
+    }
+}
+
+async fn expiries(server: &RedisServer) -> Vec<i64> {
+    let (mut expiries, mut all) = (Vec::new(), buckets(server).await);
+    all.sort_by_key(|bucket| bucket.left);
+    for bucket in all {
+        expiries.push(send(server, cmd("PEXPIRETIME").arg(&bucket.key)).await);
+    }
+    expiries
+}
+
+#[tokio::test]
+async fn an_own_member_is_found_although_the_bucket_has_turned() {
+    let (server, store) = private().await;
+    let retention = Duration::from_secs(4);
+    let (mine, yours) = (Bytes::from("mine"), Bytes::from("yours"));
+    let add = async |owner| {
+        store
+            .add("{set}", b"member", owner, retention)
+            .await
+            .unwrap()
+    };
+    assert_eq!(add(&mine).await, Claim::Claimed);
+    let first = buckets(&server).await;
+    // Until another member is put into another bucket.
+    let mut other = 0_u32;
+    while buckets(&server).await.len() < 2 {
+        let member = other.to_le_bytes();
+        store.add("{set}", &member, &mine, retention).await.unwrap();
+        other += 1;
+    }
+    assert_eq!(add(&mine).await, Claim::Claimed, "its own, sent again");
+    assert_eq!(add(&yours).await, Claim::Taken(mine.clone()));
+    let members: usize = buckets(&server).await.iter().map(|b| b.members).sum();
+    assert_eq!(members, other as usize + 1, "it is there once");
+    let take_out = async |owner| {
+        let out = store.take_out("{set}", b"member", owner, retention);
+        out.await.unwrap()
+    };
+    assert_eq!(take_out(&yours).await, Swap::Other(mine.clone()));
+    assert_eq!(take_out(&mine).await, Swap::Done, "{first:?}");
+    assert_eq!(add(&yours).await, Claim::Claimed);
+}
+
+/// A server whose clock was stepped back has buckets of times to come, in any slot.
+#[tokio::test]
+async fn no_member_is_forgotten_by_a_clock_that_is_stepped_back() {
+    for slot in 0..6 {
+        let (server, store) = private().await;
+        let seen = set_of(&Idempotency::new(store), HOUR);
+        let first = added(&seen, 42).await;
+        let [bucket] = &buckets(&server).await[..] else {
+            panic!("one bucket");
+        };
+        let moved = format!("{KEY}:{slot}");
+        if moved != bucket.key {
+            let rename = cmd("RENAME").arg(&bucket.key).arg(&moved).clone();
+            send::<()>(&server, &rename).await;
+        }
+        let later = cmd("PEXPIRE")
+            .arg(&moved)
+            .arg(bucket.left + 2 * WIDTH)
+            .clone();
+        send::<()>(&server, &later).await;
+        assert!(!is_first(&seen, 42).await, "slot {slot}");
+        assert!(first.take_back().await.unwrap(), "slot {slot}");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_written_to_goes_in_time_whatever_the_clock_was() {
+    let (server, store) = private().await;
+    let seen = set_of(&Idempotency::new(store), HOUR);
+    added(&seen, 0).await;
+    let all = buckets(&server).await;
+    let key = &all[0].key;
+    let wrong = [
+        cmd("PEXPIRE").arg(key).arg(100 * WIDTH).clone(),
+        cmd("PEXPIRE").arg(key).arg(WIDTH).clone(),
+        cmd("PERSIST").arg(key).clone(),
+    ];
+    for (number, wrong) in (1..).zip(wrong) {
+        send::<()>(&server, &wrong).await;
+        added(&seen, number).await;
+        let all = buckets(&server).await;
+        let written = all.iter().filter(|bucket| is_right(bucket.left));
+        assert!(written.count() >= 1, "{all:?}");
+        // Two of them only if the quarter of an hour is over just now.
+        assert!(all.len() > 1 || is_right(all[0].left), "{all:?}");
+        assert!(!is_first(&seen, 0).await);
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_is_the_fingerprint_and_eight_bytes() {
+    let (server, store) = private().await;
+    let builder = Idempotency::builder(store).prefix("shop");
+    let seen = set_of(&builder.build().unwrap(), HOUR);
+    added(&seen, "s3cret").await;
+    added(&seen.clone().shards(16).unwrap(), "s3cret").await;
+    let mut all = buckets(&server).await;
+    all.sort_by_key(|bucket| bucket.key.len());
+    assert!(all[0].key.starts_with("shop:seen:{orders.no}:"), "{all:?}");
+    assert!(all[1].key.starts_with("shop:seen:{orders.no/"), "{all:?}");
+    for bucket in all {
+        let kept: Vec<(Vec<u8>, Vec<u8>)> = send(&server, cmd("HGETALL").arg(&bucket.key)).await;
+        let lengths: Vec<_> = kept.iter().map(|(m, o)| (m.len(), o.len())).collect();
+        assert_eq!(lengths, [(16, 8)]);
+        assert!(
+            bucket
+                .key
+                .ends_with(|slot: char| ('0'..'6').contains(&slot))
+        );
+    }
+}
+
+#[tokio::test]
+async fn each_operation_is_one_round_trip() {
+    let (server, store) = private().await;
+    let seen = set_of(&Idempotency::new(store), HOUR);
+    // So that the server knows the scripts.
+    added(&seen, 0).await.take_back().await.unwrap();
+    let sent = async || {
+        let info: String = send(&server, cmd("INFO").arg("commandstats")).await;
+        let calls = |name: &str| {
+            let line = info.lines().find(|line| line.starts_with(name));
+            let calls = line.and_then(|line| line.split(['=', ',']).nth(1)?.parse().ok());
+            calls.unwrap_or(0_usize)
+        };
+        calls("cmdstat_evalsha:") + calls("cmdstat_eval:")
+    };
+    let before = sent().await;
+    let first = added(&seen, 42).await;
+    assert_eq!(sent().await, before + 1);
+    assert!(!is_first(&seen, 42).await);
+    assert_eq!(sent().await, before + 2);
+    assert!(first.take_back().await.unwrap());
+    assert_eq!(sent().await, before + 3);
+}

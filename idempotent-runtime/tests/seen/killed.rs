@@ -1,0 +1,57 @@
+//! Servers that are killed in the middle of it.
+
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::Idempotency;
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::testkit::RedisServer;
+use tokio::task::JoinSet;
+
+use crate::is_first;
+use crate::servers::{PATIENCE, buckets, send, store_on};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+const ROUNDS: u32 = 5;
+
+/// Each member in a shard of its own, more or less: so nearly every add makes a bucket.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_bucket_without_an_expiry_survives_a_kill() {
+    let aof = ["--appendonly", "yes", "--appendfsync", "everysec"];
+    let server = RedisServer::start_with(aof).unwrap();
+    let idempotency = Idempotency::new(store_on(&server).await);
+    let keys = async || send::<usize>(&server, &cmd("DBSIZE")).await;
+    for round in 0..ROUNDS {
+        let seen = idempotency
+            .seen_set(format!("round-{round}"), HOUR)
+            .unwrap();
+        let (seen, before) = (seen.shards(4096).unwrap(), keys().await);
+        let mut callers = JoinSet::new();
+        for caller in 0..8 {
+            let seen = seen.clone();
+            callers.spawn(async move {
+                let mut number = 0_u32;
+                while seen.first_time(&(caller, number)).await.is_ok() {
+                    number += 1;
+                }
+            });
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while keys().await < before + 100 {
+            assert!(Instant::now() < deadline, "nothing is added");
+        }
+        server.kill().unwrap();
+        callers.join_all().await;
+        server.restart().unwrap();
+        let left = buckets(&server).await;
+        assert!(!left.is_empty(), "the file is not read");
+        let for_ever: Vec<_> = left.iter().filter(|bucket| bucket.left < 0).collect();
+        assert!(for_ever.is_empty(), "{for_ever:?} of {}", left.len());
+        idempotency.drain(PATIENCE).await.unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while seen.first_time(&round).await.is_err() {
+            assert!(Instant::now() < deadline, "the server is not found again");
+        }
+        assert!(!is_first(&seen, round).await);
+    }
+}

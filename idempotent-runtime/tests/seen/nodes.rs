@@ -1,0 +1,99 @@
+//! Sets on several servers: the nodes of a cluster, and replicas.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::store::{Bytes, Claim, Store};
+use idempotent_runtime::testkit::{RedisCluster, RedisServer};
+use idempotent_runtime::{Idempotency, RedisStore};
+
+use crate::servers::{PATIENCE, buckets, send};
+use crate::{added, is_first, set_of};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_parts_of_a_set_are_spread_over_a_cluster() {
+    let cluster = RedisCluster::start(3, 0).unwrap();
+    let store = RedisStore::connect(&cluster.url()).await.unwrap();
+    let whole = set_of(&Idempotency::new(store), HOUR);
+    for (shards, nodes) in [(1, 1), (16, 3)] {
+        for node in cluster.nodes() {
+            send::<()>(node, &cmd("FLUSHALL")).await;
+        }
+        let seen = whole.clone().shards(shards).unwrap();
+        for number in 0..200 {
+            let first = added(&seen, number).await;
+            assert!(!is_first(&seen, number).await);
+            if number % 10 == 0 {
+                assert!(first.take_back().await.unwrap());
+                assert!(is_first(&seen, number).await);
+            }
+        }
+        let mut used = HashSet::new();
+        for node in cluster.nodes() {
+            let all = buckets(node).await;
+            used.extend((!all.is_empty()).then(|| node.port()));
+            assert!(all.iter().all(|bucket| bucket.left > 0), "{all:?}");
+        }
+        assert_eq!(used.len(), nodes, "{shards} shards");
+    }
+}
+
+/// A script whose keys are not all there is refused by both nodes while they move.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_that_moves_is_unavailable_until_it_has_moved() {
+    let cluster = RedisCluster::start(3, 0).unwrap();
+    let store = RedisStore::connect(&cluster.url()).await.unwrap();
+    let seen = set_of(&Idempotency::new(store), HOUR);
+    assert!(is_first(&seen, 42).await);
+    let moving = cluster.begin_move("{orders.no}").unwrap();
+    let error = seen.first_time(&43).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    moving.move_keys().unwrap();
+    moving.finish().unwrap();
+    assert!(!is_first(&seen, 42).await);
+    assert!(is_first(&seen, 44).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_add_counts_only_when_the_replica_has_it() {
+    // By itself a server waits for five seconds whether more replicas come.
+    let primary = RedisServer::start_with(["--repl-diskless-sync-delay", "0"]).unwrap();
+    let port = primary.port().to_string();
+    let replica = RedisServer::start_with(["--replicaof", "127.0.0.1", &port]).unwrap();
+    let url = format!("{}?replicas=1&replica_timeout=", primary.url());
+    let patient = RedisStore::connect(&format!("{url}20s")).await.unwrap();
+    let hasty = RedisStore::connect(&format!("{url}50ms")).await.unwrap();
+
+    let (mine, yours) = (Bytes::from("mine"), Bytes::from("yours"));
+    let add = async |store: &RedisStore, owner| store.add("{set}", b"member", owner, HOUR).await;
+    let deadline = Instant::now() + PATIENCE;
+    while add(&patient, &mine).await.is_err() {
+        assert!(Instant::now() < deadline, "the replica does not come");
+    }
+    let there = buckets(&replica).await;
+    assert_eq!(there.len(), 1, "{there:?}");
+    assert!(there[0].left > 0, "{there:?}");
+
+    replica.pause().unwrap();
+    // Its own, sent again, is written again: or there would be nothing to wait for.
+    add(&hasty, &mine).await.unwrap_err();
+    let taken = add(&hasty, &yours).await.unwrap();
+    assert_eq!(taken, Claim::Taken(mine), "another's needs no replica");
+    let idempotency = Idempotency::new(hasty);
+    let seen = set_of(&idempotency, HOUR);
+    let error = seen.first_time(&42).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    replica.resume().unwrap();
+    idempotency.drain(PATIENCE).await.unwrap();
+    let seen = set_of(&Idempotency::new(patient), HOUR);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match seen.first_time(&42).await {
+            Ok(first) => break assert!(first.is_first(), "it was taken out"),
+            Err(error) => assert!(Instant::now() < deadline, "{error:?}"),
+        }
+    }
+}

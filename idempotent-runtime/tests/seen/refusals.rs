@@ -1,0 +1,82 @@
+//! What the server refuses leaves no bucket behind that does not go by itself.
+
+use std::time::Duration;
+
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::testkit::RedisServer;
+use idempotent_runtime::{Error, Idempotency, RedisStore, SeenSet};
+
+use crate::servers::{buckets, private, send};
+use crate::{added, is_first, set_of};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+async fn set_of_user(server: &RedisServer, rules: &str) -> SeenSet {
+    let rules: Vec<_> = rules.split(' ').collect();
+    send::<()>(server, cmd("ACL").arg("SETUSER").arg("shop").arg(&rules)).await;
+    let url = format!("redis://shop:s3cret@127.0.0.1:{}", server.port());
+    let store = RedisStore::connect(&url).await.unwrap();
+    set_of(&Idempotency::new(store), HOUR)
+}
+
+#[tokio::test]
+async fn the_documented_permissions_are_enough() {
+    let (server, _) = private().await;
+    let least = "on >s3cret ~idem:* +info +evalsha +eval +time +pttl +pexpireat +hget +hset +hdel";
+    let seen = set_of_user(&server, least).await;
+    let first = added(&seen, 42).await;
+    assert!(!is_first(&seen, 42).await);
+    assert!(first.take_back().await.unwrap());
+}
+
+#[tokio::test]
+async fn who_may_not_do_all_of_it_does_nothing() {
+    for missing in ["time", "pttl", "pexpireat", "hget", "hset"] {
+        let (server, _) = private().await;
+        let rules = format!("on >s3cret ~* +@all -{missing}");
+        let error = set_of_user(&server, &rules).await.first_time(&42).await;
+        let error = error.unwrap_err();
+        assert!(
+            matches!(error, Error::Misconfigured(_)),
+            "{missing}: {error:?}"
+        );
+        let left = buckets(&server).await;
+        assert!(left.is_empty(), "{missing}: {left:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_another_program_is_left_as_it_is() {
+    for slot in 0..6 {
+        let (server, store) = private().await;
+        let key = format!("idem:seen:{{orders.no}}:{slot}");
+        send::<()>(&server, cmd("SET").arg(&key).arg("theirs")).await;
+        let seen = set_of(&Idempotency::new(store), HOUR);
+        let error = seen.first_time(&42).await.unwrap_err();
+        assert!(matches!(error, Error::Misconfigured(_)), "{error:?}");
+        assert_eq!(send::<i64>(&server, cmd("PTTL").arg(&key)).await, -1);
+        assert_eq!(send::<usize>(&server, &cmd("DBSIZE")).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_still_knows_what_it_has_seen() {
+    let (server, store) = private().await;
+    let seen = set_of(&Idempotency::new(store), HOUR);
+    let first = added(&seen, 42).await;
+    let limit = async |bytes: &str| {
+        let set = ["SET", "maxmemory", bytes];
+        send::<()>(&server, cmd("CONFIG").arg(&set)).await;
+    };
+    limit("1").await;
+    assert!(!is_first(&seen, 42).await);
+    let error = seen.first_time(&43).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    assert!(first.take_back().await.unwrap());
+    assert_eq!(buckets(&server).await.len(), 0);
+    let error = seen.first_time(&42).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    assert_eq!(buckets(&server).await.len(), 0);
+    limit("0").await;
+    assert!(is_first(&seen, 43).await);
+}

@@ -1,0 +1,61 @@
+//! Private servers, and what the tests say to them.
+
+use std::time::Duration;
+
+use idempotent_runtime::RedisStore;
+use idempotent_runtime::store::redis::redis::aio::MultiplexedConnection;
+use idempotent_runtime::store::redis::redis::{Client, Cmd, FromRedisValue, cmd};
+use idempotent_runtime::testkit::RedisServer;
+
+/// Far longer than anything takes here.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) async fn private() -> (RedisServer, RedisStore) {
+    let server = RedisServer::start().unwrap();
+    let store = store_on(&server).await;
+    (server, store)
+}
+
+pub(crate) async fn store_on(server: &RedisServer) -> RedisStore {
+    RedisStore::connect(&server.url()).await.unwrap()
+}
+
+pub(crate) async fn connection_to(server: &RedisServer) -> MultiplexedConnection {
+    let client = Client::open(server.unix_url()).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
+}
+
+pub(crate) async fn send<T: FromRedisValue>(server: &RedisServer, command: &Cmd) -> T {
+    let mut connection = connection_to(server).await;
+    command.query_async(&mut connection).await.unwrap()
+}
+
+/// A key of a set, as the server sees it.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    pub(crate) key: String,
+    /// In milliseconds, as `PTTL` says it.
+    pub(crate) left: i64,
+    pub(crate) members: usize,
+}
+
+/// All keys of the server.
+pub(crate) async fn buckets(server: &RedisServer) -> Vec<Bucket> {
+    let mut connection = connection_to(server).await;
+    let keys: Vec<String> = cmd("KEYS")
+        .arg("*")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    let mut buckets = Vec::new();
+    for key in keys {
+        let left = cmd("PTTL").arg(&key).query_async(&mut connection).await;
+        let members = cmd("HLEN").arg(&key).query_async(&mut connection).await;
+        let (left, members) = (left.unwrap(), members.unwrap());
+        // Expired since.
+        if left != -2 {
+            buckets.push(Bucket { key, left, members });
+        }
+    }
+    buckets
+}

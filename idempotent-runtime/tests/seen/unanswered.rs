@@ -1,0 +1,201 @@
+//! Callers who are gone before their answer, and those who get none.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{
+    Error, Event, EventKind, Idempotency, MemoryStore, SeenSet, StoreErrorKind,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::{DAY, added, is_first, set_of};
+
+const SECOND: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// A set on a store that fails as told, and what it tells.
+struct Faulty {
+    store: FaultyStore<CountingStore<MemoryStore>>,
+    idempotency: Idempotency,
+    seen: SeenSet,
+    told: Arc<Mutex<Vec<EventKind>>>,
+}
+
+impl Faulty {
+    fn new() -> Self {
+        let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let observer = {
+            let told = Arc::clone(&told);
+            move |event: &Event<'_>| told.lock().unwrap().push(event.kind())
+        };
+        let builder = Idempotency::builder(store.clone()).observer(observer);
+        let idempotency = builder.build().unwrap();
+        Self {
+            store,
+            seen: set_of(&idempotency, DAY),
+            idempotency,
+            told,
+        }
+    }
+
+    /// Waits for what goes on without its caller.
+    async fn drained(&self) {
+        self.idempotency.drain(PATIENCE).await.unwrap();
+    }
+
+    fn members(&self) -> usize {
+        self.store.inner().inner().len()
+    }
+
+    fn told(&self) -> Vec<EventKind> {
+        std::mem::take(&mut *self.told.lock().unwrap())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_dropped_before_the_answer_leaves_nothing_behind() {
+    for fault in [
+        Fault::ApplyThenHang,
+        Fault::Hang,
+        Fault::LoseReply,
+        Fault::Delay(SECOND),
+        Fault::Ghost(SECOND / 2),
+    ] {
+        let faulty = Faulty::new();
+        faulty.store.always(Op::Add, fault);
+        let first = timeout(SECOND / 10, faulty.seen.first_time(&42)).await;
+        assert!(first.is_err(), "{fault:?}: {first:?}");
+        assert_eq!(faulty.told(), [EventKind::Cancelled], "{fault:?}");
+        faulty.drained().await;
+        // Until all that was on its way has come.
+        sleep(SECOND).await;
+        assert_eq!(faulty.members(), 0, "{fault:?}");
+        faulty.store.heal();
+        assert!(is_first(&faulty.seen, 42).await, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_dropped_at_any_poll_leaves_nothing_behind() {
+    let mut polls = 0;
+    loop {
+        let faulty = Faulty::new();
+        faulty.store.next(Op::Add, Fault::ApplyThenHang);
+        faulty.store.next(Op::Add, Fault::LoseReply);
+        faulty.store.next(Op::Add, Fault::Delay(SECOND / 10));
+        let ended = {
+            let mut first = pin!(faulty.seen.first_time(&42));
+            let mut left = polls;
+            poll_fn(|cx| {
+                if left == 0 {
+                    return Poll::Ready(None);
+                }
+                left -= 1;
+                first.as_mut().poll(cx).map(Some)
+            })
+            .await
+        };
+        if let Some(first) = ended {
+            assert!(first.unwrap().is_first(), "it found itself");
+            assert_eq!(faulty.members(), 1);
+            break;
+        }
+        faulty.drained().await;
+        assert_eq!(faulty.members(), 0, "after {polls} polls");
+        polls += 1;
+    }
+    assert!(polls > 4, "{polls}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_told_that_the_store_is_away_leaves_nothing_behind() {
+    for fault in [Fault::LoseReply, Fault::ApplyThenHang, Fault::Hang] {
+        let faulty = Faulty::new();
+        faulty.store.always(Op::Add, fault);
+        let error = faulty.seen.first_time(&42).await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+        assert_eq!(faulty.told(), [EventKind::StoreError], "{fault:?}");
+        faulty.drained().await;
+        assert_eq!(faulty.members(), 0, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_at_once_is_not_taken_out() {
+    let faulty = Faulty::new();
+    let full = Fault::Fail(StoreErrorKind::Full);
+    faulty.store.next(Op::Add, full);
+    let error = faulty.seen.first_time(&42).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    faulty.drained().await;
+    let counts = faulty.store.inner().counts();
+    assert_eq!((counts.take_out, counts.total()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_does_not_make_the_adder_a_duplicate() {
+    for fault in [Fault::LoseReply, Fault::ApplyThenHang] {
+        let faulty = Faulty::new();
+        faulty.store.next(Op::Add, fault);
+        assert!(is_first(&faulty.seen, 42).await, "{fault:?}");
+        assert!(!is_first(&faulty.seen, 42).await, "{fault:?}");
+        assert_eq!(faulty.members(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_of_another_is_not_taken_out_for_who_was_dropped() {
+    let faulty = Faulty::new();
+    let _first = added(&faulty.seen, 42).await;
+    faulty.store.next(Op::Add, Fault::ApplyThenHang);
+    let second = timeout(SECOND / 10, faulty.seen.first_time(&42)).await;
+    assert!(second.is_err());
+    faulty.drained().await;
+    assert!(!is_first(&faulty.seen, 42).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_is_taken_back_although_the_reply_is_lost() {
+    for fault in [Fault::LoseReply, Fault::ApplyThenHang] {
+        let faulty = Faulty::new();
+        let first = added(&faulty.seen, 42).await;
+        faulty.store.next(Op::TakeOut, fault);
+        assert!(first.take_back().await.unwrap(), "{fault:?}");
+        assert_eq!(faulty.members(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_back_goes_on_without_its_caller() {
+    let faulty = Faulty::new();
+    let first = added(&faulty.seen, 42).await;
+    faulty.store.next(Op::TakeOut, Fault::Hang);
+    let back = timeout(SECOND / 10, first.take_back()).await;
+    assert!(back.is_err());
+    faulty.drained().await;
+    assert!(is_first(&faulty.seen, 42).await);
+
+    let again = added(&faulty.seen, 43).await;
+    faulty.store.always(Op::TakeOut, Fault::Hang);
+    let error = again.take_back().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    faulty.store.heal();
+    faulty.drained().await;
+    assert!(is_first(&faulty.seen, 43).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_cannot_be_taken_out_is_told_of() {
+    let faulty = Faulty::new();
+    faulty.store.always(Op::Add, Fault::LoseReply);
+    faulty.store.always(Op::TakeOut, Fault::Hang);
+    faulty.seen.first_time(&42).await.unwrap_err();
+    faulty.drained().await;
+    let told = [EventKind::StoreError, EventKind::NotWithdrawn];
+    assert_eq!(faulty.told(), told);
+}
