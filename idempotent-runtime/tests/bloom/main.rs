@@ -1,0 +1,50 @@
+#![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used)]
+
+//! The Bloom prefilter: what it remembers, how often it errs, and that it decides nothing.
+
+mod deciding;
+mod rates;
+mod rotation;
+mod setup;
+mod table;
+mod trouble;
+
+#[cfg(all(unix, feature = "redis"))]
+mod million;
+#[cfg(all(unix, feature = "redis"))]
+mod module;
+#[cfg(all(unix, feature = "redis"))]
+mod redis;
+#[cfg(all(unix, feature = "redis"))]
+mod redis_trouble;
+#[cfg(all(unix, feature = "redis"))]
+mod server;
+
+use std::future::ready;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _};
+use idempotent_runtime::{Bloom, Hint, Idempotency, Store};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// A filter for a day with 1 % of errors.
+fn bloom(store: impl Store, capacity: u64) -> Bloom {
+    let idempotency = patient(store);
+    idempotency.bloom("orders.no", capacity, 0.01, DAY).unwrap()
+}
+
+/// A handle that waits long enough for a server on a busy machine.
+fn patient(store: impl Store) -> Idempotency {
+    let builder = Idempotency::builder(store);
+    builder.deadline(Duration::from_mins(2)).build().unwrap()
+}
+
+/// Marks the members, many at once, and counts those that were perhaps seen.
+async fn perhaps_seen(bloom: &Bloom, members: impl Iterator<Item = u64>) -> u64 {
+    let hints = members.map(async |member| bloom.hint(&member).await.unwrap());
+    let hints = stream::iter(hints).buffer_unordered(64);
+    let perhaps_seen = hints.filter(|hint| ready(*hint == Hint::PerhapsSeen));
+    perhaps_seen.count().await as u64
+}

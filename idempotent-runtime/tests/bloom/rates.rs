@@ -1,0 +1,61 @@
+//! How often a filter errs, and what it says of it.
+
+use idempotent_runtime::{Bloom, MemoryStore};
+use tokio::time::advance;
+
+use crate::{DAY, bloom, perhaps_seen};
+
+pub(crate) const CAPACITY: u64 = 20_000;
+
+/// How much of what is new is taken for seen.
+async fn error_rate(bloom: &Bloom, new: std::ops::Range<u64>) -> f64 {
+    let probes = f64::from(u32::try_from(new.end - new.start).unwrap());
+    let wrong = u32::try_from(perhaps_seen(bloom, new).await).unwrap();
+    f64::from(wrong) / probes
+}
+
+/// As many members as it is made for, all at once; twice as many; and none is forgotten.
+pub(crate) async fn keeps_its_rate_and_tells_when_it_cannot(bloom: &Bloom) {
+    perhaps_seen(bloom, 0..CAPACITY).await;
+    let fill = bloom.fill().await.unwrap().unwrap();
+    assert!(
+        (CAPACITY * 98 / 100..=CAPACITY * 102 / 100).contains(&fill.members),
+        "{fill}"
+    );
+    assert!(fill.error_rate < 0.01, "{fill}");
+    let rate = error_rate(bloom, 1_000_000..1_002_000).await;
+    assert!(rate < 0.013, "{rate}");
+
+    perhaps_seen(bloom, CAPACITY..2 * CAPACITY).await;
+    let fill = bloom.fill().await.unwrap().unwrap();
+    assert!(
+        fill.is_full() && fill.members > 2 * CAPACITY * 98 / 100,
+        "{fill}"
+    );
+    let rate = error_rate(bloom, 2_000_000..2_002_000).await;
+    assert!(rate > 0.05, "{rate}");
+    assert!((fill.error_rate - rate).abs() < 0.02, "{fill}, and {rate}");
+    let seen = perhaps_seen(bloom, (0..2 * CAPACITY).step_by(4)).await;
+    assert_eq!(seen, CAPACITY / 2, "a full one forgets nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_in_memory_keeps_its_rate_and_tells_when_it_cannot() {
+    let bloom = bloom(MemoryStore::new(), CAPACITY);
+    keeps_its_rate_and_tells_when_it_cannot(&bloom).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rate_is_kept_when_members_come_in_bursts() {
+    const CAPACITY: u64 = 100_000;
+    let bloom = bloom(MemoryStore::new(), CAPACITY);
+    // All of a retention in its first bucket, and all of the next one in its first: both are there.
+    perhaps_seen(&bloom, 0..CAPACITY).await;
+    advance(DAY).await;
+    perhaps_seen(&bloom, CAPACITY..2 * CAPACITY).await;
+    let fill = bloom.fill().await.unwrap().unwrap();
+    assert!((0.008..0.0105).contains(&fill.error_rate), "{fill}");
+    let rate = error_rate(&bloom, 1_000_000..1_005_000).await;
+    assert!(rate < 0.013, "{rate}");
+    assert_eq!(perhaps_seen(&bloom, 0..CAPACITY).await, CAPACITY);
+}

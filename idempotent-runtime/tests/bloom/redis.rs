@@ -1,0 +1,155 @@
+//! Filters in Redis.
+
+use std::time::Duration;
+
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::testkit::{Direction, ProxyFault, RedisCluster, RedisProxy, RedisServer};
+use idempotent_runtime::{Bloom, Hint, RedisStore};
+
+use crate::rates::{CAPACITY, keeps_its_rate_and_tells_when_it_cannot};
+use crate::server::{ask, calls, keys, store_on};
+use crate::{DAY, bloom, patient, perhaps_seen};
+
+#[tokio::test]
+async fn a_filter_in_redis_keeps_its_rate_and_tells_when_it_cannot() {
+    let server = RedisServer::start().unwrap();
+    let bloom = bloom(store_on(&server).await, CAPACITY);
+    keeps_its_rate_and_tells_when_it_cannot(&bloom).await;
+}
+
+#[tokio::test]
+async fn a_hint_is_one_round_trip_and_writes_once() {
+    let server = RedisServer::start().unwrap();
+    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let store = RedisStore::connect(&proxy.url()).await.unwrap();
+    let bloom = bloom(store, 1000);
+    // The server learns the script, and the bucket is made.
+    perhaps_seen(&bloom, 0..1).await;
+    proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
+    ask::<()>(&server, cmd("CONFIG").arg("RESETSTAT")).await;
+    perhaps_seen(&bloom, 1..101).await;
+    let seen = proxy.seen();
+    assert_eq!((seen.requests, seen.replies), (100, 100));
+    assert!((calls(&server, "bitfield").await - 100.0).abs() < 1.0);
+    assert!((calls(&server, "pttl").await - 100.0).abs() < 1.0);
+    assert!(calls(&server, "pexpireat").await < 1.0);
+    // The first bit that is not set ends the look into a bucket, and there are four.
+    assert!(calls(&server, "getbit").await < 500.0);
+
+    // What is in the current bucket is not written again.
+    ask::<()>(&server, cmd("CONFIG").arg("RESETSTAT")).await;
+    assert_eq!(perhaps_seen(&bloom, 1..101).await, 100);
+    assert!(calls(&server, "bitfield").await < 1.0);
+    bloom.fill().await.unwrap();
+    bloom.fill().await.unwrap();
+    // The second one alone: the script of the first was not known.
+    assert_eq!(proxy.seen().requests, 200 + 2 + 1);
+}
+
+#[tokio::test]
+async fn every_key_goes_within_one_and_a_half_retentions() {
+    let server = RedisServer::start().unwrap();
+    let idempotency = patient(store_on(&server).await);
+    let retention = Duration::from_millis(200);
+    let short = idempotency
+        .bloom("orders.no", 1000, 0.01, retention)
+        .unwrap();
+    // On through several turns of the ring.
+    for member in 0..200 {
+        let _ = short.hint(&member).await.unwrap();
+        for key in keys(&server).await {
+            let left: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
+            assert!(left == -2 || (0..=300).contains(&left), "{key}: {left}");
+        }
+    }
+    let long = bloom(store_on(&server).await, 1000);
+    let _ = long.hint(&1).await.unwrap();
+    let mut found = 0;
+    for key in keys(&server).await {
+        let left: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
+        let day = 24 * 60 * 60 * 1000;
+        found += usize::from((day..=day * 3 / 2).contains(&left));
+    }
+    assert_eq!(found, 1);
+}
+
+#[tokio::test]
+async fn no_part_of_a_member_is_in_the_server() {
+    let server = RedisServer::start().unwrap();
+    let bloom = bloom(store_on(&server).await, 1000);
+    let _ = bloom.hint("canary").await.unwrap();
+    let keys = keys(&server).await;
+    assert_eq!(keys.len(), 1);
+    assert!(keys[0].starts_with("idem:bloom:{orders.no}:"), "{keys:?}");
+}
+
+#[tokio::test]
+async fn a_filter_of_a_cluster_is_on_one_node() {
+    let cluster = RedisCluster::start(3, 0).unwrap();
+    let bloom = bloom(RedisStore::connect(&cluster.url()).await.unwrap(), 1000);
+    assert_eq!(perhaps_seen(&bloom, 0..200).await, 0);
+    assert_eq!(perhaps_seen(&bloom, 0..200).await, 200);
+    assert!(bloom.fill().await.unwrap().unwrap().members > 190);
+    let mut nodes = 0;
+    for node in cluster.nodes() {
+        nodes += usize::from(!keys(node).await.is_empty());
+    }
+    assert_eq!(nodes, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_who_mark_a_member_one_finds_it_unseen() {
+    let server = RedisServer::start().unwrap();
+    let mut blooms = Vec::new();
+    for _ in 0..4 {
+        blooms.push(bloom(store_on(&server).await, 1000));
+    }
+    let mark = |bloom: Bloom| {
+        tokio::spawn(async move {
+            let mut unseen = Vec::new();
+            for member in 0..200 {
+                if bloom.hint(&member).await.unwrap() == Hint::Unseen {
+                    unseen.push(member);
+                }
+            }
+            unseen
+        })
+    };
+    let marking: Vec<_> = blooms.into_iter().map(mark).collect();
+    let mut unseen = Vec::new();
+    for marking in marking {
+        unseen.extend(marking.await.unwrap());
+    }
+    unseen.sort_unstable();
+    assert!(
+        unseen.iter().eq(&(0..200).collect::<Vec<_>>()),
+        "{unseen:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_filter_with_other_settings_is_another_one() {
+    let server = RedisServer::start().unwrap();
+    let idempotency = patient(store_on(&server).await);
+    for (capacity, error_rate) in [(1000, 0.01), (2000, 0.01), (1000, 0.001)] {
+        let bloom = idempotency
+            .bloom("orders.no", capacity, error_rate, DAY)
+            .unwrap();
+        assert_eq!(bloom.hint(&42).await.unwrap(), Hint::Unseen);
+        assert_eq!(bloom.hint(&42).await.unwrap(), Hint::PerhapsSeen);
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_has_all_its_memory_from_the_first_mark_on_and_no_more() {
+    let server = RedisServer::start().unwrap();
+    let bloom = bloom(store_on(&server).await, 1_000_000);
+    let _ = bloom.hint(&1).await.unwrap();
+    let key = keys(&server).await.remove(0);
+    let usage = async || -> usize { ask(&server, cmd("MEMORY").arg("USAGE").arg(&key)).await };
+    let first = usage().await;
+    // 11.03 bits a member, in sizes that the server's allocator has.
+    assert!((1_378_000..1_700_000).contains(&first), "{first}");
+    perhaps_seen(&bloom, 0..1000).await;
+    assert_eq!(usage().await, first);
+}

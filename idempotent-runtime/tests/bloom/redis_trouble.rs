@@ -1,0 +1,149 @@
+//! A Redis that loses a filter, or does not let it be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::testkit::RedisServer;
+use idempotent_runtime::{Hint, RedisStore};
+
+use crate::server::{ask, keys, store_on};
+use crate::table::Table;
+use crate::trouble::order;
+use crate::{bloom, perhaps_seen};
+
+#[tokio::test]
+async fn a_filter_that_a_server_lost_begins_anew() {
+    let server = RedisServer::start().unwrap();
+    let (bloom, table) = (bloom(store_on(&server).await, 1000), Table::default());
+    assert_eq!(order(&bloom, &table, 42).await, (true, false));
+    ask::<()>(&server, &cmd("FLUSHALL")).await;
+    assert_eq!(order(&bloom, &table, 42).await, (false, false));
+    assert_eq!(order(&bloom, &table, 42).await, (false, true));
+    server.restart().unwrap();
+    // The connection may have to be found broken: that is trouble, and costs a look-up.
+    assert!(!order(&bloom, &table, 42).await.0);
+    assert!(!order(&bloom, &table, 42).await.0);
+    assert_eq!(bloom.hint(&42).await.unwrap(), Hint::PerhapsSeen);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_costs_look_ups() {
+    let server = RedisServer::start().unwrap();
+    let (bloom, table) = (bloom(store_on(&server).await, 1000), Table::default());
+    server.kill().unwrap();
+    assert_eq!(order(&bloom, &table, 42).await, (true, true));
+    assert_eq!(order(&bloom, &table, 42).await, (false, true));
+    assert!(bloom.hint(&42).await.unwrap_err().is_unavailable());
+}
+
+#[tokio::test]
+async fn a_server_without_memory_costs_look_ups() {
+    let server = RedisServer::start().unwrap();
+    let (bloom, table) = (bloom(store_on(&server).await, 1000), Table::default());
+    ask::<()>(&server, cmd("CONFIG").arg("SET").arg("maxmemory").arg(1)).await;
+    assert_eq!(order(&bloom, &table, 42).await, (true, true));
+    assert_eq!(order(&bloom, &table, 42).await, (false, true));
+    assert!(keys(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_another_program_put_there_stays_and_costs_look_ups() {
+    let server = RedisServer::start().unwrap();
+    let (bloom, table) = (bloom(store_on(&server).await, 1000), Table::default());
+    let _ = bloom.hint(&1).await.unwrap();
+    let key = keys(&server).await.remove(0);
+    let name = key.trim_end_matches(char::is_numeric);
+    ask::<()>(&server, &cmd("FLUSHALL")).await;
+    for slot in 0..4 {
+        ask::<()>(&server, cmd("SADD").arg(format!("{name}{slot}")).arg(1)).await;
+    }
+    let error = bloom.hint(&42).await.unwrap_err();
+    assert_eq!(error.code(), "store_misconfigured");
+    assert_eq!(order(&bloom, &table, 42).await, (true, true));
+    for slot in 0..4 {
+        let left: i64 = ask(&server, cmd("PTTL").arg(format!("{name}{slot}"))).await;
+        assert_eq!(left, -1, "it is not ours to expire");
+    }
+}
+
+async fn store_of(server: &RedisServer, rules: &str) -> RedisStore {
+    let mut user = cmd("ACL");
+    user.arg("SETUSER").arg("filters").arg("reset");
+    ask::<()>(server, user.arg(rules.split(' ').collect::<Vec<_>>())).await;
+    let url = format!("redis://filters:s3cret@127.0.0.1:{}", server.port());
+    RedisStore::connect(&url).await.unwrap()
+}
+
+/// What the documentation of the store says.
+const LEAST: &str = "on >s3cret ~idem:* +set +get +pttl +pexpire +del +evalsha +eval +info \
+                     +time +pexpireat +getbit +bitfield +bitcount";
+
+#[tokio::test]
+async fn a_user_needs_no_more_than_is_documented() {
+    let server = RedisServer::start().unwrap();
+    let bloom = bloom(store_of(&server, LEAST).await, 1000);
+    assert_eq!(perhaps_seen(&bloom, 0..10).await, 0);
+    assert_eq!(perhaps_seen(&bloom, 0..10).await, 10);
+    assert_eq!(bloom.fill().await.unwrap().unwrap().members, 10);
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_do_one_of_it_leaves_no_key() {
+    let server = RedisServer::start().unwrap();
+    for missing in ["+pttl", "+time", "+pexpireat", "+getbit", "+bitfield"] {
+        let rules = LEAST.replace(&format!(" {missing}"), "");
+        let (bloom, table) = (
+            bloom(store_of(&server, &rules).await, 1000),
+            Table::default(),
+        );
+        let error = bloom.hint(&42).await.unwrap_err();
+        assert_eq!(error.code(), "store_misconfigured", "{missing}");
+        assert_eq!(order(&bloom, &table, 42).await, (true, true), "{missing}");
+        assert!(keys(&server).await.is_empty(), "{missing}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_with_an_append_only_file_answered_survives_kill_9() {
+    let server = RedisServer::start_with(["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = Arc::new(server.unwrap());
+    let bloom = bloom(store_on(&server).await, 100_000);
+    let (ends, marking) = (Arc::new(AtomicBool::new(false)), bloom.clone());
+    let ended = Arc::clone(&ends);
+    let under_way = Arc::new(tokio::sync::Notify::new());
+    let enough = Arc::clone(&under_way);
+    let marking = tokio::spawn(async move {
+        let mut marked = Vec::new();
+        for member in 0_u64.. {
+            match marking.hint(&member).await {
+                Ok(_) => {
+                    marked.push(member);
+                    if marked.len() == 20 {
+                        enough.notify_one();
+                    }
+                }
+                // It went away in the middle of one.
+                Err(_) if ended.load(Ordering::SeqCst) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        marked
+    });
+    let killed = Arc::clone(&server);
+    under_way.notified().await;
+    let killing = tokio::task::spawn_blocking(move || {
+        ends.store(true, Ordering::SeqCst);
+        killed.kill().unwrap();
+    });
+    killing.await.unwrap();
+    let marked = marking.await.unwrap();
+    server.restart().unwrap();
+    let after = crate::bloom(store_on(&server).await, 100_000);
+    let seen = perhaps_seen(&after, marked.iter().copied()).await;
+    assert_eq!(seen, marked.len() as u64);
+    for key in keys(&server).await {
+        let left: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
+        assert!(left > 0, "{key}: {left}");
+    }
+}
