@@ -32,7 +32,7 @@ thread_local! {
 }
 
 /// Takes the thread back to chance and real time when it is dropped.
-pub(super) struct Simulated(());
+pub(crate) struct Simulated(());
 
 /// Begins a run on this thread.
 pub(super) fn begin(dice: Dice, ahead: Vec<u64>, naive: Option<Naive>) -> Simulated {
@@ -44,6 +44,13 @@ pub(super) fn begin(dice: Dice, ahead: Vec<u64>, naive: Option<Naive>) -> Simula
         ahead,
     }));
     Simulated(())
+}
+
+/// Has the time of day run with tokio's clock on this thread, so far ahead of the day on which all runs begin.
+#[cfg(all(feature = "order-numbers", feature = "testkit"))]
+pub(crate) fn clock_ahead(ahead: Duration) -> Simulated {
+    let ahead = u64::try_from(ahead.as_millis()).expect("it is not that far");
+    begin(Dice::new(rand::random(), 0), vec![ahead], None)
 }
 
 impl Drop for Simulated {

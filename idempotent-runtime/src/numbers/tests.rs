@@ -1,0 +1,200 @@
+//! What only the inside shows: texts that are no numbers, and machines whose clocks differ.
+
+use super::number::{Proof, parse};
+use super::*;
+use crate::cases::cases;
+
+#[test]
+fn a_text_is_read_if_and_only_if_it_is_the_one_of_its_number() {
+    let (mut read, mut refused) = (0_u32, 0_u32);
+    cases(64, |u| {
+        let bits: u32 = u.int_in_range(0..=63)?;
+        let number = u.int_in_range(0..=i64::MAX.cast_unsigned() >> bits)?;
+        let mac: [u8; 32] = u.arbitrary()?;
+        let proof = Proof::of(&mac);
+        let text = OrderNumber::new(number, proof).to_string();
+        assert!(parse(&text) == Some((number, proof)), "{text}");
+        let mut bytes = text.into_bytes();
+        for _ in 0..u.int_in_range(1..=3)? {
+            let at = u.int_in_range(0..=bytes.len())?;
+            match u.int_in_range(0..=2)? {
+                0 => bytes.insert(at, u.arbitrary()?),
+                1 if at < bytes.len() => drop(bytes.remove(at)),
+                _ if at < bytes.len() => bytes[at] = *u.choose(b"0123456789abcdefABCDEF-+ \0")?,
+                _ => {}
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        match parse(&text) {
+            Some((number, proof)) => {
+                assert_eq!(OrderNumber::new(number, proof).as_str(), text);
+                read += 1;
+            }
+            None => refused += 1,
+        }
+        Ok(())
+    });
+    assert!(read > 100 && refused > 100, "{read} {refused}");
+}
+
+#[test]
+fn any_text_is_read_without_a_panic() {
+    cases(200, |u| {
+        let text: &str = u.arbitrary()?;
+        if let Some((number, proof)) = parse(text) {
+            assert_eq!(OrderNumber::new(number, proof).as_str(), text);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn numbers_beyond_a_bigint_are_none() {
+    let proof = "0".repeat(20);
+    assert!(parse(&format!("9223372036854775807-{proof}")).is_some());
+    for number in [
+        "9223372036854775808",
+        "18446744073709551615",
+        "-1",
+        "+1",
+        "01",
+        "",
+    ] {
+        assert!(parse(&format!("{number}-{proof}")).is_none(), "{number}");
+    }
+}
+
+#[cfg(feature = "testkit")]
+mod handed_over {
+    use std::collections::HashSet;
+
+    use tokio::time::{Instant, advance, sleep, sleep_until};
+
+    use super::*;
+    use crate::simulation::source::clock_ahead;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Bytes, Store as _};
+    use crate::testkit::{Fault, FaultyStore, Op};
+
+    const SECRET: &str = "0123456789abcdef";
+    const LEASE: Duration = Duration::from_secs(10);
+    const SKEW: Duration = Duration::from_secs(5);
+    const HOUR: Duration = Duration::from_hours(1);
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// How the first machine comes to its end.
+    #[derive(Debug, Clone, Copy)]
+    enum End {
+        /// Its lease does, because the store is not to be reached.
+        Lease,
+        /// It gives its id back after a burst of numbers.
+        Release,
+    }
+
+    async fn machine(store: &FaultyStore<MemoryStore>) -> Option<OrderNumbers> {
+        let idempotency = Idempotency::new(store.clone());
+        let numbers = OrderNumbers::builder(&idempotency, "orders", SECRET);
+        numbers.lease(LEASE).skew(SKEW).build().await.ok()
+    }
+
+    fn issue(numbers: &OrderNumbers, numbers_of_one: &mut HashSet<i64>) -> bool {
+        let number = numbers.issue(&42).map(|number| number.value());
+        let issued = number.is_ok();
+        assert!(number.is_err() || numbers_of_one.insert(number.unwrap()));
+        issued
+    }
+
+    /// How many numbers two machines both made, of which the second has the id of the first as soon as it gets it, and
+    /// a clock that is so far behind.
+    async fn made_twice(behind: Duration, end: End) -> usize {
+        let began = Instant::now();
+        let store = FaultyStore::new(MemoryStore::new());
+        let clock = clock_ahead(HOUR);
+        let first = machine(&store).await.unwrap();
+        drop(clock);
+
+        let (mut of_first, mut of_second) = (HashSet::new(), HashSet::new());
+        assert!(issue(&first, &mut of_first));
+        let id = of_first.iter().next().unwrap() >> 12 & 1023;
+        for other in (0..1024).filter(|other| *other != id) {
+            let (key, value) = (
+                format!("idem:machine:orders:{other}"),
+                Bytes::from("another"),
+            );
+            store.claim(&key, &value, HOUR).await.unwrap();
+        }
+        match end {
+            End::Lease => {
+                store.always(Op::Replace, Fault::Hang);
+                sleep_until(began + LEASE - Duration::from_secs(1)).await;
+                while issue(&first, &mut of_first) {
+                    advance(MILLISECOND).await;
+                }
+                assert_eq!(began.elapsed(), LEASE);
+            }
+            End::Release => {
+                // Their time is ahead of the clock: 4096 fit into a millisecond.
+                for _ in 0..20_000 {
+                    assert!(issue(&first, &mut of_first));
+                }
+                drop(first);
+                // Its task has its turn.
+                sleep(MILLISECOND).await;
+            }
+        }
+        sleep_until(Instant::now() + SKEW - MILLISECOND * 10).await;
+        let clock = clock_ahead((HOUR + began.elapsed()).saturating_sub(behind));
+        let second = loop {
+            match machine(&store).await {
+                Some(second) => break second,
+                None => advance(MILLISECOND).await,
+            }
+            assert!(began.elapsed() < HOUR, "it never gets the id");
+        };
+        drop(clock);
+        for _ in 0..4000 {
+            assert!(issue(&second, &mut of_second));
+            if of_second.len() % 4 == 0 {
+                advance(MILLISECOND).await;
+            }
+        }
+        assert!(of_second.iter().all(|number| number >> 12 & 1023 == id));
+        of_first.intersection(&of_second).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_id_that_changes_hands_makes_no_number_twice_within_the_skew() {
+        for end in [End::Lease, End::Release] {
+            for behind in [Duration::ZERO, SKEW / 2, SKEW.saturating_sub(MILLISECOND)] {
+                assert_eq!(made_twice(behind, end).await, 0, "{behind:?} {end:?}");
+            }
+        }
+    }
+
+    /// Without it, the test above would prove nothing.
+    #[tokio::test(start_paused = true)]
+    async fn beyond_the_skew_numbers_are_made_twice() {
+        for end in [End::Lease, End::Release] {
+            let twice = made_twice(SKEW + Duration::from_millis(200), end).await;
+            assert!(twice > 0, "{end:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn numbers_grow_also_when_the_clock_was_set_back_before_the_next_lease() {
+        let store = FaultyStore::new(MemoryStore::new());
+        let clock = clock_ahead(HOUR);
+        let numbers = machine(&store).await.unwrap();
+        let before = numbers.issue(&42).unwrap().value();
+        drop(clock);
+        let _an_hour_back = clock_ahead(Duration::ZERO);
+        // The store forgets the id, and the next renewal finds out.
+        let key = format!("idem:machine:orders:{}", before >> 12 & 1023);
+        let record = store.get(&key).await.unwrap().unwrap().value;
+        store.remove(&key, &record).await.unwrap();
+        sleep(LEASE / 2).await;
+        let after = numbers.issue(&42).unwrap().value();
+        assert!(after > before);
+        assert_ne!(after >> 12 & 1023, before >> 12 & 1023);
+    }
+}

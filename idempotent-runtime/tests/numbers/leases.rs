@@ -1,0 +1,251 @@
+//! The lease of a machine id: as long as it holds there are numbers, and no longer.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use idempotent_runtime::store::{Bytes, Claim, Entry, Swap, async_trait};
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{
+    Event, EventKind, Idempotency, MemoryStore, OrderNumbers, Store, StoreError, StoreErrorKind,
+};
+use tokio::time::{Instant, advance, sleep, sleep_until};
+
+use crate::{
+    LEASE, MILLISECOND, SECRET, SKEW, USER, builder, is_unavailable, key_of, machine_of, numbers,
+    occupy_all_but,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_for_as_long_as_there_is_a_handle() {
+    let store = CountingStore::new(MemoryStore::new());
+    let numbers = numbers(store.clone()).await;
+    assert_eq!((store.counts().claim, store.counts().total()), (1, 1));
+    let id = machine_of(&numbers);
+    sleep(LEASE * 100).await;
+    assert_eq!(machine_of(&numbers), id);
+    let counts = store.counts();
+    assert_eq!(counts.total(), 1 + counts.replace, "{counts:?}");
+    assert!((299..=301).contains(&counts.replace), "{counts:?}");
+
+    drop(numbers);
+    sleep(LEASE * 100).await;
+    assert_eq!(store.counts().replace, counts.replace + 1);
+    assert!(store.inner().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn issuing_and_checking_send_nothing() {
+    let store = CountingStore::new(MemoryStore::new());
+    let numbers = numbers(store.clone()).await;
+    store.reset();
+    let number = numbers.issue(&USER).unwrap();
+    assert_eq!(numbers.check(number.as_str(), &USER).unwrap(), number);
+    assert_eq!(store.counts().total(), 0);
+    assert_eq!(store.inner().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_issues_nothing_from_its_end_on_and_nobody_has_the_id_before_it_has_rested() {
+    for fault in [Fault::Hang, Fault::Fail(StoreErrorKind::Unknown)] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let first = numbers(store.clone()).await;
+        let began = Instant::now();
+        let id = machine_of(&first);
+        occupy_all_but(store.inner(), id).await;
+        store.always(Op::Replace, fault);
+
+        sleep_until(began + LEASE - MILLISECOND).await;
+        assert!(first.issue(&USER).is_ok());
+        sleep(MILLISECOND).await;
+        assert!(is_unavailable(&first.issue(&USER)));
+        assert!(builder(store.clone()).build().await.is_err());
+        sleep_until(began + LEASE + SKEW - MILLISECOND).await;
+        assert!(builder(store.clone()).build().await.is_err());
+        sleep(MILLISECOND).await;
+        let second = numbers(store.clone()).await;
+        assert_eq!(machine_of(&second), id);
+
+        // What the first one is told now is that it has lost the id; there is no other.
+        store.heal();
+        sleep(LEASE).await;
+        assert!(is_unavailable(&first.issue(&USER)));
+        assert_eq!(machine_of(&second), id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_frozen_for_longer_than_its_lease_issues_nothing_when_it_wakes_up() {
+    let numbers = numbers(MemoryStore::new()).await;
+    assert!(numbers.issue(&USER).is_ok());
+    // Its first poll moves the clock, and nothing else of the process has run by then, its renewal included.
+    let mut wakes_up = pin!(advance(LEASE));
+    let _ = wakes_up
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
+    assert!(is_unavailable(&numbers.issue(&USER)));
+    // Its record rests, so that nobody has it yet, and it is renewed.
+    sleep(MILLISECOND).await;
+    assert!(numbers.issue(&USER).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_comes_back_before_the_id_has_rested_gives_it_back() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let numbers = numbers(store.clone()).await;
+    let id = machine_of(&numbers);
+    store.always_all(Fault::Fail(StoreErrorKind::Unknown));
+    sleep(LEASE + SKEW / 2).await;
+    assert!(is_unavailable(&numbers.issue(&USER)));
+    store.heal();
+    sleep(LEASE / 2).await;
+    assert_eq!(machine_of(&numbers), id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_whose_record_is_gone_is_given_up_for_another() {
+    let store = MemoryStore::new();
+    let numbers = numbers(store.clone()).await;
+    let id = machine_of(&numbers);
+    let entry = store.get(&key_of(id)).await.unwrap().unwrap();
+    store.remove(&key_of(id), &entry.value).await.unwrap();
+    let theirs = Bytes::from("theirs");
+    store.claim(&key_of(id), &theirs, LEASE * 10).await.unwrap();
+    sleep(LEASE / 2).await;
+    assert_ne!(machine_of(&numbers), id);
+    let entry = store.get(&key_of(id)).await.unwrap().unwrap();
+    assert_eq!(entry.value, theirs, "another's record stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_costs_neither_an_id_nor_a_lease() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.next(Op::Claim, Fault::LoseReply);
+    let numbers = numbers(store.clone()).await;
+    assert_eq!(
+        store.inner().len(),
+        1,
+        "the repeated claim finds its own record"
+    );
+    let id = machine_of(&numbers);
+
+    for _ in 0..3 {
+        store.next(Op::Replace, Fault::LoseReply);
+        store.next(Op::Replace, Fault::ApplyThenHang);
+    }
+    sleep(LEASE * 3).await;
+    assert_eq!(store.left(), 0);
+    assert_eq!(machine_of(&numbers), id);
+    assert_eq!(store.inner().len(), 1);
+
+    store.next(Op::Replace, Fault::LoseReply);
+    drop(numbers);
+    sleep(MILLISECOND * 100).await;
+    assert_eq!(store.left(), 0);
+    let left = store.get(&key_of(id)).await.unwrap().unwrap().ttl.unwrap();
+    assert!(left <= SKEW, "{left:?}");
+}
+
+/// The reply of the claim comes late: its record may stand since the first send, so the lease counts from there.
+#[tokio::test(start_paused = true)]
+async fn a_lease_counts_from_the_first_send() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.next(Op::Claim, Fault::ApplyThenHang);
+    let began = Instant::now();
+    let numbers = numbers(store.clone()).await;
+    assert!(began.elapsed() >= Duration::from_millis(250));
+    store.always(Op::Replace, Fault::Hang);
+    sleep_until(began + LEASE - MILLISECOND).await;
+    assert!(numbers.issue(&USER).is_ok());
+    sleep(MILLISECOND).await;
+    assert!(is_unavailable(&numbers.issue(&USER)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_be_asked_fails_the_start() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
+    let error = builder(store).build().await.unwrap_err();
+    let text = format!("{error:?}");
+    assert!(
+        text.starts_with("no machine id for `orders`: the store cannot be asked"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_renewal_and_a_lost_id_are_told_once_and_what_is_refused_each_time() {
+    let told: Arc<Mutex<Vec<EventKind>>> = Arc::default();
+    let ear = Arc::clone(&told);
+    let store = FaultyStore::new(MemoryStore::new());
+    let idempotency = Idempotency::builder(store.clone())
+        .observer(move |event: &Event<'_>| ear.lock().unwrap().push(event.kind()))
+        .build()
+        .unwrap();
+    let numbers = OrderNumbers::new(&idempotency, "orders", SECRET)
+        .await
+        .unwrap();
+    let _ = numbers.issue(&USER).unwrap();
+    store.always_all(Fault::Fail(StoreErrorKind::Unknown));
+    sleep(LEASE + MILLISECOND).await;
+    assert_eq!(*told.lock().unwrap(), [EventKind::RenewalFailed]);
+    assert!(is_unavailable(&numbers.issue(&USER)));
+    assert_eq!(told.lock().unwrap().last(), Some(&EventKind::StoreError));
+    // By then the record has expired.
+    sleep(SKEW).await;
+    store.heal();
+    sleep(LEASE).await;
+    let expected = [
+        EventKind::RenewalFailed,
+        EventKind::StoreError,
+        EventKind::RenewalFailed,
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+    assert!(numbers.issue(&USER).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_panics_does_not_end_the_renewal() {
+    let store = Panicking::default();
+    let numbers = numbers(store.clone()).await;
+    store.panics.store(true, Ordering::SeqCst);
+    sleep(LEASE / 2).await;
+    store.panics.store(false, Ordering::SeqCst);
+    sleep(LEASE * 10).await;
+    assert!(numbers.issue(&USER).is_ok());
+}
+
+/// Panics at renewals, for a while.
+#[derive(Debug, Clone, Default)]
+struct Panicking {
+    store: MemoryStore,
+    panics: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Store for Panicking {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.store.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        assert!(!self.panics.load(Ordering::SeqCst), "as the test wants it");
+        self.store.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.store.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.store.get(key).await
+    }
+}

@@ -1,0 +1,137 @@
+//! On a Redis, by connections of their own.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use idempotent_runtime::store::Bytes;
+use idempotent_runtime::testkit::RedisServer;
+use idempotent_runtime::{Error, OrderNumbers, Placed, RedisStore, Store};
+use tokio::sync::Barrier;
+use tokio::time::sleep;
+
+use crate::{USER, builder, is_unavailable, key_of, machine_of, numbers, occupy_all_but};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn connect(server: &RedisServer) -> RedisStore {
+    RedisStore::connect(&server.url()).await.unwrap()
+}
+
+async fn flush(server: &RedisServer) {
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let flushed: redis::RedisResult<()> = redis::cmd("FLUSHALL").query_async(&mut connection).await;
+    flushed.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn handles_on_connections_of_their_own_never_share_a_machine_id() {
+    const AT_ONCE: usize = 200;
+    let server = RedisServer::start().unwrap();
+    let stores = join_all((0..8).map(|_| connect(&server))).await;
+    let barrier = Barrier::new(AT_ONCE);
+    let leases = (0..AT_ONCE).map(|at| {
+        let (barrier, store) = (&barrier, stores[at % stores.len()].clone());
+        async move {
+            barrier.wait().await;
+            numbers(store).await
+        }
+    });
+    let all = join_all(leases).await;
+    let machines: HashSet<i64> = all.iter().map(machine_of).collect();
+    assert_eq!(machines.len(), AT_ONCE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_goes_to_another_when_its_lease_and_its_rest_are_over_and_no_sooner() {
+    let server = RedisServer::start().unwrap();
+    let store = connect(&server).await;
+    let rest = SECOND * 3;
+    let first = builder(connect(&server).await).lease(SECOND).skew(rest);
+    let first = first.build().await.unwrap();
+    let id = machine_of(&first);
+    occupy_all_but(&store, id).await;
+
+    // Renewed: after three leases it is still there.
+    let began = Instant::now();
+    while began.elapsed() < SECOND * 3 {
+        // A machine that is slow for a second may be late.
+        let _ = first.issue(&USER);
+        sleep(SECOND / 10).await;
+    }
+    assert_eq!(machine_of_soon(&first).await, id);
+    let given_back = Instant::now();
+    drop(first);
+    let second = loop {
+        if let Ok(second) = builder(store.clone()).build().await {
+            break second;
+        }
+        assert!(given_back.elapsed() < PATIENCE, "the id never gets free");
+        sleep(SECOND / 10).await;
+    };
+    assert!(given_back.elapsed() >= rest, "{:?}", given_back.elapsed());
+    assert_eq!(machine_of(&second), id);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_answering_stops_the_numbers_and_one_that_lost_all_gives_other_ids() {
+    let server = RedisServer::start().unwrap();
+    let numbers = builder(connect(&server).await).lease(SECOND).skew(SECOND);
+    let numbers = numbers.build().await.unwrap();
+    server.pause().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !is_unavailable(&numbers.issue(&USER)) {
+        assert!(Instant::now() < deadline, "it issues without a lease");
+        sleep(SECOND / 20).await;
+    }
+    server.resume().unwrap();
+    let id = machine_of_soon(&numbers).await;
+
+    // Somebody else has its id now; or not, if it was leased again sooner.
+    flush(&server).await;
+    let (store, theirs) = (connect(&server).await, Bytes::from("theirs"));
+    let key = key_of(id);
+    let _ = store.claim(&key, &theirs, PATIENCE).await.unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let key = key_of(machine_of_soon(&numbers).await);
+        let entry = store.get(&key).await.unwrap();
+        if entry.is_some_and(|entry| entry.value != theirs) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "it keeps an id that it has lost");
+        sleep(SECOND / 20).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flushed_hint_costs_nothing_in_correctness() {
+    let server = RedisServer::start().unwrap();
+    let numbers = numbers(connect(&server).await).await;
+    let number = numbers.issue(&USER).unwrap();
+    let mut orders = HashSet::new();
+    for submit in 0..3 {
+        let placed = numbers.redeem(number.as_str(), &USER, async |number, _| {
+            Ok::<Placed, Error>(if orders.insert(number) {
+                Placed::New(())
+            } else {
+                Placed::Again
+            })
+        });
+        assert_eq!(placed.await.unwrap() == Placed::New(()), submit == 0);
+        flush(&server).await;
+    }
+}
+
+async fn machine_of_soon(numbers: &OrderNumbers) -> i64 {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Ok(number) = numbers.issue(&USER) {
+            return crate::machine(&number);
+        }
+        assert!(Instant::now() < deadline, "no machine id is leased");
+        sleep(SECOND / 20).await;
+    }
+}

@@ -1,0 +1,99 @@
+//! The unique index of a real table is the judge.
+
+use idempotent_runtime::sql::{self, sqlx};
+use idempotent_runtime::{Error, MemoryStore, OrderNumbers, Placed};
+use sqlx::sqlite::SqlitePoolOptions;
+use sqlx::{Row as _, SqlitePool};
+
+use crate::{USER, numbers};
+
+#[derive(Debug, thiserror::Error)]
+enum AppError {
+    #[error(transparent)]
+    Refused(#[from] Error),
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+async fn pool() -> SqlitePool {
+    let options = SqlitePoolOptions::new().max_connections(1);
+    let pool = options.connect("sqlite::memory:").await.unwrap();
+    for statement in [
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, no BIGINT NOT NULL, phone TEXT NOT NULL)",
+        "CREATE UNIQUE INDEX uk_order_no ON orders (no)",
+        "CREATE UNIQUE INDEX uk_phone ON orders (phone)",
+    ] {
+        sqlx::query(statement).execute(&pool).await.unwrap();
+    }
+    pool
+}
+
+async fn place(
+    pool: &SqlitePool,
+    numbers: &OrderNumbers,
+    number: &str,
+    phone: &str,
+) -> Result<Placed<i64>, AppError> {
+    let insert = async |number: i64, _| {
+        let mut tx = pool.begin().await?;
+        let insert = sqlx::query("INSERT INTO orders (no, phone) VALUES (?, ?)");
+        let insert = insert.bind(number).bind(phone);
+        let insertion = sql::insert_once(&mut tx, "uk_order_no", insert).await?;
+        tx.commit().await?;
+        Ok::<_, AppError>(match insertion.into() {
+            Placed::New(row) => {
+                let row: sqlx::sqlite::SqliteQueryResult = row;
+                Placed::New(row.last_insert_rowid())
+            }
+            Placed::Again => Placed::Again,
+        })
+    };
+    numbers.redeem(number, &USER, insert).await
+}
+
+#[tokio::test]
+async fn a_conflict_on_the_number_is_the_same_order_and_one_on_another_index_an_error() {
+    let (pool, numbers) = (pool().await, numbers(MemoryStore::new()).await);
+    let number = numbers.issue(&USER).unwrap();
+    let new = place(&pool, &numbers, number.as_str(), "0170-1")
+        .await
+        .unwrap();
+    assert_eq!(new, Placed::New(1));
+    for phone in ["0170-1", "0170-2"] {
+        let again = place(&pool, &numbers, number.as_str(), phone).await;
+        // SQLite tells of one of the two indexes that are violated, whichever it comes upon first.
+        match again {
+            Ok(again) => assert_eq!(again, Placed::Again),
+            Err(error) => assert!(phone == "0170-1" && matches!(error, AppError::Database(_))),
+        }
+    }
+    let other = numbers.issue(&USER).unwrap();
+    let conflict = place(&pool, &numbers, other.as_str(), "0170-1").await;
+    assert!(
+        matches!(conflict, Err(AppError::Database(_))),
+        "{conflict:?}"
+    );
+    let new = place(&pool, &numbers, other.as_str(), "0170-3")
+        .await
+        .unwrap();
+    assert!(
+        matches!(new, Placed::New(_)),
+        "a failed order is placed when it is sent again"
+    );
+
+    let stored = sqlx::query("SELECT no FROM orders ORDER BY no");
+    let stored = stored.fetch_all(&pool).await.unwrap();
+    let stored: Vec<i64> = stored.iter().map(|row| row.get("no")).collect();
+    assert_eq!(stored, [number.value(), other.value()]);
+}
+
+#[tokio::test]
+async fn another_users_number_reaches_no_database() {
+    let (pool, numbers) = (pool().await, numbers(MemoryStore::new()).await);
+    let theirs = numbers.issue(&(USER + 1)).unwrap();
+    let refused = place(&pool, &numbers, theirs.as_str(), "0170-1").await;
+    assert!(
+        matches!(refused, Err(AppError::Refused(Error::TokenUnknown(_)))),
+        "{refused:?}"
+    );
+}
