@@ -1,5 +1,7 @@
 // The first definition of a link counts: these lead to other pages here than on the README's own.
 //! [guarantees]: guarantees
+//! [layers]: layers
+//! [responses]: responses
 //! [sql]: sql
 //! [specification]: fingerprint
 //! [MIT]: https://spdx.org/licenses/MIT.html
@@ -12,11 +14,12 @@
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
-    Builder, ClientAction, Codec, Diagnosis, Digest, Duplicate, DuplicateState, Durability,
-    EndpointInfo, Error, Event, EventKind, Failure, GuardedCall, Idempotency, KeyPart, Lang,
-    MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek,
-    Release, Renew, Replay, Setting, Settings, SetupError, Store, StoreError, StoreErrorKind,
-    endpoints, store,
+    Added, Attempt, Bloom, Builder, ClientAction, Codec, Counter, Diagnosis, Digest, Duplicate,
+    DuplicateState, Durability, EndpointInfo, Error, Event, EventKind, Failure, Fill, FirstTime,
+    GuardedCall, Hint, Idempotency, InvalidRequestId, KeyPart, Lang, Limited, MemoryStore,
+    Observer, OnCancel, OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek, Redeemed, Release,
+    Renew, Replay, RequestId, SeenSet, Setting, Settings, SetupError, Store, StoreError,
+    StoreErrorKind, Token, Tokens, endpoints, store,
 };
 
 #[doc = include_str!("../docs/fingerprint.md")]
@@ -26,6 +29,12 @@ pub mod fingerprint {
 
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
+
+#[doc = include_str!("../docs/layers.md")]
+pub mod layers {}
+
+#[doc = include_str!("../docs/responses.md")]
+pub mod responses {}
 
 #[cfg(feature = "axum")]
 pub use idempotent_runtime::axum;
@@ -38,6 +47,9 @@ pub use idempotent_runtime::PostgresStore;
 pub use idempotent_runtime::SqliteStore;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use idempotent_runtime::{PurgeTask, SqlStore};
+
+#[cfg(feature = "order-numbers")]
+pub use idempotent_runtime::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};
 
 #[cfg(feature = "redis")]
 pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};

@@ -11,12 +11,14 @@ pub mod testkit;
 #[cfg(feature = "tonic")]
 pub mod tonic;
 
+mod bloom;
 mod call;
 #[cfg(test)]
 mod cases;
 mod claiming;
 mod client;
 mod codec;
+mod counter;
 mod doctor;
 mod drain;
 mod endpoint;
@@ -29,6 +31,8 @@ mod held;
 mod idempotency;
 mod in_tx;
 mod lease;
+#[cfg(feature = "order-numbers")]
+mod numbers;
 mod observe;
 mod once;
 mod outcome;
@@ -36,13 +40,19 @@ mod pauses;
 mod peek;
 mod policy;
 mod record;
+mod redeeming;
 mod replay;
+mod request_id;
+#[cfg(test)]
+mod responses;
+mod seen;
 mod settings;
 mod settle;
 #[cfg(test)]
 mod simulation;
 mod sync;
 mod text;
+mod tokens;
 mod tries;
 mod wait;
 mod world;
@@ -50,20 +60,26 @@ mod world;
 #[doc(hidden)]
 pub mod private;
 
+pub use bloom::Bloom;
 pub use client::ClientAction;
 pub use codec::Codec;
+pub use counter::{Attempt, Counter};
 pub use doctor::Diagnosis;
 pub use endpoints::{EndpointInfo, endpoints};
-pub use error::{Duplicate, DuplicateState, Error, Failure, SetupError};
+pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};
 pub use fingerprint::{Digest, KeyPart};
 pub use guarded_call::GuardedCall;
 pub use idempotency::{Builder, Idempotency};
+#[cfg(feature = "order-numbers")]
+pub use numbers::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};
 pub use observe::{Event, EventKind, Observer};
 pub use once::Once;
 pub use outcome::Outcome;
 pub use peek::Peek;
 pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 pub use replay::Replay;
+pub use request_id::{InvalidRequestId, RequestId};
+pub use seen::{Added, FirstTime, SeenSet};
 pub use settings::{Origin, Setting, Settings};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
@@ -76,5 +92,6 @@ pub use store::sql::PostgresStore;
 pub use store::sql::SqliteStore;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use store::sql::{PurgeTask, SqlStore};
-pub use store::{Durability, Store, StoreError, StoreErrorKind};
+pub use store::{Durability, Fill, Hint, Store, StoreError, StoreErrorKind};
 pub use text::Lang;
+pub use tokens::{Redeemed, Token, Tokens};
