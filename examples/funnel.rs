@@ -6,10 +6,12 @@
 //! ```
 //!
 //! ```text
-//!     click  click  click          the page disables its button
+//!     click  click  click          the page disables its button, and has a one-time token
 //!       │      │      │
 //!     ┌─▼──────▼──────▼─┐
-//!     │ place           │  the attribute, on Redis: one at a time comes in, the others are refused
+//!     │ place           │  the claim: one at a time comes in, the others are refused
+//!     │                 │  the token: burned before the body; of what the claim lets in later, no click has one any more
+//!     │  tries          │  the counter: nobody places more than so many orders a minute
 //!     │  ┌─ BEGIN ────┐ │
 //!     │  │ enter      │ │  the dedup row: a second one gets the receipt of the first
 //!     │  │  INSERT    │ │  the unique index: never two rows, also when the dedup row has expired
@@ -19,7 +21,8 @@
 //!           receipt
 //! ```
 //!
-//! Redis keeps the crowd off the database, and may forget everything at any time: the database does not.
+//! Redis, which has the upper three, keeps the crowd off the database, and may forget everything at any time: the database
+//! does not.
 #![allow(clippy::print_stdout)]
 
 use std::fmt;
@@ -27,7 +30,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use idempotence::sql::{self, Insertion};
-use idempotence::{Error, Idempotency, idempotent};
+use idempotence::{Counter, Error, Idempotency, idempotent};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{SqliteConnection, SqlitePool};
 use tokio::task::JoinSet;
@@ -37,14 +40,28 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args_os().skip(1);
     let url = args.next().unwrap_or_else(|| "memory:".into());
     let file = args.next().map_or_else(in_a_new_place, PathBuf::from);
-    Idempotency::from_url(&url.to_string_lossy())
-        .await?
-        .install()?;
-    let pool = open(file).await?;
+    let idempotency = Idempotency::from_url(&url.to_string_lossy()).await?;
+    idempotency.install()?;
+    let shop = Shop {
+        pool: open(file).await?,
+        tries: idempotency.counter("shop.tries", 100, Duration::from_mins(1))?,
+    };
+
+    // What the page is rendered with.
+    let user = 7_u64;
+    let life = Duration::from_mins(10);
+    let token = idempotency
+        .tokens()
+        .issue(&user, "shop.click", life)
+        .await?;
 
     let mut clicks = JoinSet::new();
     for _ in 0..10 {
-        clicks.spawn(place(pool.clone(), 7, "2026-0042".to_owned()));
+        let page = Page {
+            token: token.as_str().to_owned(),
+            order_no: "2026-0042".to_owned(),
+        };
+        clicks.spawn(place(shop.clone(), user, page));
     }
     while let Some(click) = clicks.join_next().await {
         match click? {
@@ -55,22 +72,36 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The outer layer. What it returns is committed.
+#[derive(Clone)]
+struct Shop {
+    pool: SqlitePool,
+    tries: Counter,
+}
+
+/// What a click sends.
+struct Page {
+    token: String,
+    order_no: String,
+}
+
+/// The outer layers. What it returns is committed.
 #[idempotent(
     name = "shop.click",
-    key = "user, order_no",
+    key = "user, page.order_no",
+    token = "page.token, user",
     ttl = "30s",
     release = true
 )]
-async fn place(pool: SqlitePool, user: u64, order_no: String) -> Result<i64, PlaceError> {
+async fn place(shop: Shop, user: u64, page: Page) -> Result<i64, PlaceError> {
+    shop.tries.attempt(&user).await?;
     // Another database would begin as ever. SQLite is asked for its one writer at once.
-    let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
-    let receipt = enter(&mut tx, user, &order_no).await?;
+    let mut tx = shop.pool.begin_with("BEGIN IMMEDIATE").await?;
+    let receipt = enter(&mut tx, user, &page.order_no).await?;
     tx.commit().await?;
     Ok(receipt)
 }
 
-/// The inner layer. An error rolls back, and the dedup row with the rest.
+/// The inner layers. An error rolls back, and the dedup row with the rest.
 #[idempotent(name = "shop.place", key = "user, order_no", ttl = "7d", replay = true, tx = tx)]
 async fn enter(tx: &mut SqliteConnection, user: u64, order_no: &str) -> Result<i64, PlaceError> {
     println!("entering: order {order_no}");

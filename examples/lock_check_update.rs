@@ -1,0 +1,315 @@
+//! Lock, check, update: 一锁二判三更新. A paid order earns points once, whoever asks, and whenever.
+//!
+//! ```text
+//! cargo run -p idempotence-examples --features sqlite --bin lock_check_update
+//! cargo run -p idempotence-examples --features sqlite --bin lock_check_update -- redis://127.0.0.1:6379/ shop.db
+//! ```
+//!
+//! 1. **Lock.** `release = true`: of equal calls one runs at a time, the others are refused, and the key is free as soon as it ends.
+//! 2. **Check.** The body begins by asking the database whether the work is done. The lock alone says "not at once": a
+//!    duplicate that comes a moment after the release gets in, and would do it again.
+//! 3. **Update.** It changes the row from the state that was checked, or not at all. The lock and the check alone say nothing
+//!    about a holder that stood still between the two and wakes up when its lease is over and another one has been there.
+//!
+//! Each step is for what the one before lets through; only the last one is a promise, because the database keeps it. Where the
+//! update cannot name the state that it expects, it carries the fence of `sql::Lock`.
+#![allow(clippy::print_stdout)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use idempotence::sql::{self, Transition};
+use idempotence::{Error, Idempotency, idempotent};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+use sqlx::{SqliteConnection, SqlitePool};
+use tokio::task::JoinSet;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args_os().skip(1);
+    let url = args.next().unwrap_or_else(|| "memory:".into());
+    let file = args.next().map_or_else(in_a_new_place, PathBuf::from);
+    Idempotency::from_url(&url.to_string_lossy())
+        .await?
+        .install()?;
+    let pool = open(file).await?;
+
+    let mut at_once = JoinSet::new();
+    for _ in 0..10 {
+        at_once.spawn(earn(pool.clone(), ORDER));
+    }
+    let mut answers = at_once.join_all().await;
+    // The key is free: nothing but the check keeps this one from the work.
+    answers.push(earn(pool, ORDER).await);
+    for answer in answers {
+        match answer {
+            Ok(Earned::Now) => println!("earned now"),
+            Ok(Earned::Before) => println!("earned before"),
+            Err(error) => println!("refused: {error}"),
+        }
+    }
+    Ok(())
+}
+
+const ORDER: i64 = 42;
+const POINTS: i64 = 100;
+
+/// When the order earned its points.
+#[derive(Debug, PartialEq, Eq)]
+enum Earned {
+    Now,
+    Before,
+}
+
+#[idempotent(name = "orders.earn", key = "order", ttl = "30s", release = true)]
+async fn earn(pool: SqlitePool, order: i64) -> Result<Earned, EarnError> {
+    if has_earned(&pool, order).await? {
+        return Ok(Earned::Before);
+    }
+    println!("working: order {order}");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    update(&pool, order).await
+}
+
+async fn has_earned(pool: &SqlitePool, order: i64) -> Result<bool, EarnError> {
+    let status: Option<String> = sqlx::query_scalar("SELECT status FROM orders WHERE id = ?")
+        .bind(order)
+        .fetch_optional(pool)
+        .await?;
+    match status {
+        Some(status) => Ok(status == "EARNED"),
+        None => Err(EarnError::NoSuchOrder),
+    }
+}
+
+async fn update(pool: &SqlitePool, order: i64) -> Result<Earned, EarnError> {
+    // Another database would begin as ever. SQLite is asked for its one writer at once.
+    let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+    let earned = sql::transition("orders")
+        .id("id", order)
+        .from(["PAID".to_owned()])
+        .to("EARNED".to_owned())
+        .run(&mut tx)
+        .await?;
+    match earned {
+        Transition::Applied => {
+            add_points(&mut tx, order).await?;
+            tx.commit().await?;
+            Ok(Earned::Now)
+        }
+        // Somebody was here since the check: this holder's lease was over.
+        Transition::AlreadyThere => Ok(Earned::Before),
+        Transition::Illegal { .. } => Err(EarnError::NotPaid),
+        Transition::NotFound => Err(EarnError::NoSuchOrder),
+    }
+}
+
+/// What is not to happen twice.
+async fn add_points(tx: &mut SqliteConnection, order: i64) -> Result<(), EarnError> {
+    sqlx::query(
+        "UPDATE users SET points = points + ? WHERE id = (SELECT user_id FROM orders WHERE id = ?)",
+    )
+    .bind(POINTS)
+    .bind(order)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+#[derive(Debug)]
+enum EarnError {
+    Refused(Error),
+    Database(sqlx::Error),
+    NotPaid,
+    NoSuchOrder,
+}
+
+impl From<Error> for EarnError {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<sqlx::Error> for EarnError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl fmt::Display for EarnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Database(error) => error.fmt(f),
+            Self::NotPaid => f.write_str("the order is not paid"),
+            Self::NoSuchOrder => f.write_str("there is no such order"),
+        }
+    }
+}
+
+fn in_a_new_place() -> PathBuf {
+    let file = format!("lock-check-update-{}.db", std::process::id());
+    std::env::temp_dir().join(file)
+}
+
+async fn open(file: PathBuf) -> Result<SqlitePool, Box<dyn std::error::Error>> {
+    println!("the database is {}", file.display());
+    let options = SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .busy_timeout(Duration::from_secs(10));
+    let pool = SqlitePool::connect_with(options).await?;
+    sqlx::raw_sql(
+        "BEGIN IMMEDIATE;
+         CREATE TABLE IF NOT EXISTS users (id INTEGER PRIMARY KEY, points INTEGER NOT NULL);
+         CREATE TABLE IF NOT EXISTS orders (
+             id INTEGER PRIMARY KEY, user_id INTEGER NOT NULL, status TEXT NOT NULL
+         );
+         INSERT OR IGNORE INTO users VALUES (7, 0);
+         INSERT OR IGNORE INTO orders VALUES (42, 7, 'PAID');
+         COMMIT;",
+    )
+    .execute(&pool)
+    .await?;
+    Ok(pool)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use idempotence::MemoryStore;
+    use tokio::sync::Barrier;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_twenty_at_once_one_does_the_work_and_late_ones_find_it_done() {
+        let shop = Shop::new("at-once");
+        let pool = shop.pool().await;
+        let idempotency = Idempotency::new(MemoryStore::new());
+        let start = Arc::new(Barrier::new(20));
+        let mut calls = JoinSet::new();
+        for _ in 0..20 {
+            let (idempotency, start, pool) =
+                (idempotency.clone(), Arc::clone(&start), pool.clone());
+            calls.spawn(async move {
+                start.wait().await;
+                idempotency.scope(earn(pool, ORDER)).await
+            });
+        }
+        let mut now = 0;
+        for answer in calls.join_all().await {
+            match answer {
+                Ok(Earned::Now) => now += 1,
+                // On a slow machine some come when the first is over.
+                Ok(Earned::Before) => {}
+                Err(EarnError::Refused(error)) => assert!(error.is_duplicate(), "{error:?}"),
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        assert_eq!(now, 1);
+        for _ in 0..5 {
+            let late = idempotency.scope(earn(pool.clone(), ORDER)).await;
+            assert_eq!(late.unwrap(), Earned::Before);
+        }
+        assert_eq!(shop.points().await, POINTS);
+    }
+
+    #[tokio::test]
+    async fn without_the_check_a_late_duplicate_does_it_twice() {
+        #[idempotent(name = "orders.earn", key = "order", ttl = "30s", release = true)]
+        async fn earn_without_check(pool: SqlitePool, order: i64) -> Result<(), EarnError> {
+            update_blindly(&pool, order).await
+        }
+
+        let shop = Shop::new("unchecked");
+        let pool = shop.pool().await;
+        let idempotency = Idempotency::new(MemoryStore::new());
+        let call = || idempotency.scope(earn_without_check(pool.clone(), ORDER));
+        let (first, duplicate) = tokio::join!(call(), call());
+        first.unwrap();
+        let refused = matches!(duplicate, Err(EarnError::Refused(Error::InProgress(_))));
+        assert!(refused, "the lock keeps out whoever comes at once");
+        assert_eq!(shop.points().await, POINTS);
+        call().await.unwrap();
+        assert_eq!(shop.points().await, 2 * POINTS);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_holder_whose_lock_is_lost_finds_the_row_changed_and_leaves_it() {
+        let shop = Shop::new("lost");
+        let pool = shop.pool().await;
+        // Two stores are no lock between the two.
+        let [one, other] = [(); 2].map(|()| Idempotency::new(MemoryStore::new()));
+        let (one, other) = tokio::join!(
+            one.scope(earn(pool.clone(), ORDER)),
+            other.scope(earn(pool.clone(), ORDER)),
+        );
+        let mut answers = [one.unwrap(), other.unwrap()];
+        answers.sort_by_key(|earned| *earned == Earned::Before);
+        assert_eq!(answers, [Earned::Now, Earned::Before]);
+        assert_eq!(shop.points().await, POINTS);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn without_the_condition_a_holder_whose_lock_is_lost_does_it_twice() {
+        let shop = Shop::new("unconditional");
+        let pool = shop.pool().await;
+        let both_have_checked = Barrier::new(2);
+        let earn_without_condition = async || {
+            if has_earned(&pool, ORDER).await.unwrap() {
+                return;
+            }
+            both_have_checked.wait().await;
+            update_blindly(&pool, ORDER).await.unwrap();
+        };
+        tokio::join!(earn_without_condition(), earn_without_condition());
+        assert_eq!(shop.points().await, 2 * POINTS);
+    }
+
+    /// The same work by an update that takes whatever it finds.
+    async fn update_blindly(pool: &SqlitePool, order: i64) -> Result<(), EarnError> {
+        let mut connection = pool.acquire().await?;
+        add_points(&mut connection, order).await?;
+        sqlx::query("UPDATE orders SET status = 'EARNED' WHERE id = ?")
+            .bind(order)
+            .execute(&mut *connection)
+            .await?;
+        Ok(())
+    }
+
+    struct Shop {
+        file: PathBuf,
+    }
+
+    impl Shop {
+        fn new(name: &str) -> Self {
+            let name = format!("lock-check-update-{}-{name}.db", std::process::id());
+            let file = std::env::temp_dir().join(name);
+            Self { file }
+        }
+
+        async fn pool(&self) -> SqlitePool {
+            open(self.file.clone()).await.unwrap()
+        }
+
+        async fn points(&self) -> i64 {
+            let points = sqlx::query_scalar("SELECT points FROM users WHERE id = 7");
+            points.fetch_one(&self.pool().await).await.unwrap()
+        }
+    }
+
+    impl Drop for Shop {
+        fn drop(&mut self) {
+            for end in ["", "-wal", "-shm"] {
+                let mut file = self.file.clone().into_os_string();
+                file.push(end);
+                let _ = std::fs::remove_file(file);
+            }
+        }
+    }
+}
