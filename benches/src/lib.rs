@@ -1,7 +1,8 @@
 //! What the benchmarks compare, and how they measure it.
 //!
 //! Each way to guard a function is written once per task that it is put to ([`upload`], [`replay`], [`storm`]), and
-//! each store brings its own contenders ([`in_memory`], [`on_redis`], [`on_cluster`], [`on_sql`]).
+//! each store brings its own contenders ([`in_memory`], [`on_redis`], [`on_cluster`], [`on_sql`]). The
+//! other [`mechanisms`] have a room of their own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use crate::by_hand::ByHand;
 
 mod by_hand;
 pub mod in_memory;
+pub mod mechanisms;
 pub mod on_cluster;
 pub mod on_redis;
 pub mod on_sql;

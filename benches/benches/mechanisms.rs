@@ -1,0 +1,33 @@
+//! Prints the tables of `mechanisms.md`: each mechanism beside the same commands by hand, in turns; then the memory that a
+//! million members take.
+
+use std::time::Duration;
+
+use idempotence_benches::mechanisms::{Mechanism, Mechanisms, TASKS};
+use idempotence_benches::rounds::{Rounds, machine, per_second, rounds, tasks_text};
+
+fn main() {
+    let on_redis = Mechanisms::start();
+    println!("{}", machine("Redis"));
+    println!("\n| | ours | by hand | of by hand |");
+    println!("| --- | ---: | ---: | ---: |");
+    for mechanism in Mechanism::ALL {
+        for tasks in TASKS {
+            let laps = on_redis.laps(mechanism, tasks);
+            let rounds = Rounds::run(&laps, rounds(), Duration::from_millis(200));
+            let name = format!("{mechanism:?}, {}", tasks_text(tasks));
+            rounds.print(&name, |seconds| per_second(tasks, seconds));
+        }
+    }
+    if rounds() == 1 {
+        return;
+    }
+    println!("\n| | bytes a member, of a million |");
+    println!("| --- | ---: |");
+    for mechanism in Mechanism::ALL {
+        println!(
+            "| {mechanism:?} | {:.0} |",
+            on_redis.bytes_per_member(mechanism)
+        );
+    }
+}
