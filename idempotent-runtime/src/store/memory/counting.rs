@@ -27,7 +27,8 @@ impl Shard {
         let left = entry.ttl.unwrap_or(window);
         let counted = counting::next(&entry.value, attempt).map(|next| {
             if let Some(record) = next.record {
-                self.replace(key, &entry.value, &record, left, now);
+                // Not for what is left: less than a millisecond would become one, each time.
+                self.exchange(key, &entry.value, &record, now);
             }
             Count {
                 attempt: next.attempt,
