@@ -7,12 +7,13 @@ use std::process::{Command, Output, Stdio};
 
 use idempotence::testkit::RedisServer;
 use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 
 const BIN: &str = env!("CARGO_BIN_EXE_lock_check_update");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_processes_one_does_the_work_and_a_third_finds_it_done() {
-    let shop = Shop::new("processes");
+    let shop = Shop::new("processes").await;
     let redis = RedisServer::start().unwrap();
     let run = || {
         let process = Command::new(BIN)
@@ -49,9 +50,16 @@ struct Shop {
 }
 
 impl Shop {
-    fn new(name: &str) -> Self {
+    /// With its journal as the processes want it: of two that switch it at once, SQLite refuses one.
+    async fn new(name: &str) -> Self {
         let name = format!("lock-check-update-{}-{name}.db", std::process::id());
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let options = SqliteConnectOptions::new()
+            .filename(&file)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal);
+        let pool = SqlitePool::connect_with(options).await.unwrap();
+        pool.close().await;
         Self { file }
     }
 

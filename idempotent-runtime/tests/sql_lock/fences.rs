@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 use crate::databases::{Fresh, Subject};
 
 const LONG: Duration = Duration::from_mins(10);
+const MINUTE: Duration = Duration::from_mins(1);
 
 crate::on_all_databases!(
     the_fence_grows_over_a_thousand_holders,
@@ -73,19 +74,15 @@ async fn the_fence_grows_when_leases_end<DB: Subject>(fresh: Fresh<DB>) {
 
 async fn a_late_holder_loses_by_its_fence<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
-    let late = lock
-        .take("trade:42", Duration::from_millis(50))
-        .await
-        .unwrap()
-        .unwrap();
-    let taking = async {
-        loop {
-            if let Some(held) = lock.take("trade:42", LONG).await.unwrap() {
-                break held;
-            }
+    // A lease that is over before its answer is none.
+    let taking = async |lease| loop {
+        if let Some(held) = lock.take("trade:42", lease).await.unwrap() {
+            break held;
         }
     };
-    let holder = timeout(Duration::from_mins(1), taking).await.unwrap();
+    let late = timeout(MINUTE, taking(Duration::from_millis(50)));
+    let late = late.await.unwrap();
+    let holder = timeout(MINUTE, taking(LONG)).await.unwrap();
 
     let table = "CREATE TABLE trade (id int NOT NULL, fence bigint NOT NULL)";
     DB::run_raw(&fresh.pool, table).await.unwrap();
