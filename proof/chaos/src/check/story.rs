@@ -172,7 +172,9 @@ impl Story {
 
     /// Whether anything of the call may have been held up until then.
     pub(super) fn is_troubled(&self, deed: &Deed, until: Micros) -> bool {
+        // One that was stopped may have claimed before, and be told of another after.
         self.hold_ups_of(deed, deed.called, until).next().is_some()
+            || self.pauses(deed, deed.called, until).next().is_some()
     }
 
     fn hold_ups_of(&self, deed: &Deed, from: Micros, to: Micros) -> impl Iterator<Item = &HoldUp> {
