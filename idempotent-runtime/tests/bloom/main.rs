@@ -4,6 +4,8 @@
 //! The Bloom prefilter: what it remembers, how often it errs, and that it decides nothing.
 
 mod deciding;
+#[path = "../four/mod.rs"]
+mod four;
 mod rates;
 mod rotation;
 mod setup;

@@ -4,16 +4,12 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Entry, Swap};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{
-    Bloom, Event, EventKind, Hint, Idempotency, MemoryStore, Store, StoreError, StoreErrorKind,
-};
+use idempotent_runtime::{Bloom, Event, EventKind, Hint, Idempotency, MemoryStore, StoreErrorKind};
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
 
+use crate::four::Four;
 use crate::table::Table;
 use crate::{DAY, bloom};
 
@@ -163,44 +159,15 @@ async fn a_member_that_cannot_be_encoded_was_perhaps_seen() {
     assert_eq!(inserted, Ok(None));
 }
 
-/// Has the four, and no more.
-#[derive(Debug, Default)]
-struct Plain(MemoryStore);
-
-#[async_trait]
-impl Store for Plain {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.0.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
-    }
-}
-
 mod suite_of_a_store_without_filters {
-    use super::Plain;
+    use super::{Four, MemoryStore};
 
-    idempotent_runtime::testkit::conformance!(async { Plain::default() });
+    idempotent_runtime::testkit::conformance!(async { Four(MemoryStore::new()) });
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_a_store_without_filters_everything_was_perhaps_seen() {
-    let (bloom, table) = (bloom(Plain::default(), 1000), Table::default());
+    let (bloom, table) = (bloom(Four(MemoryStore::new()), 1000), Table::default());
     assert!(bloom.fill().await.unwrap().is_none());
     assert_eq!(order(&bloom, &table, 42).await, (true, true));
     assert_eq!(order(&bloom, &table, 42).await, (false, true));

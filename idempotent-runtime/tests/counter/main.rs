@@ -3,6 +3,7 @@
 
 //! Counters: in memory, on a store that has nothing but the four operations, and on Redis.
 
+#[path = "../four/mod.rs"]
 mod four;
 mod naive;
 mod rules;

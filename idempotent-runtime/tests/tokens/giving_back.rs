@@ -8,7 +8,7 @@ use idempotent_runtime::StoreErrorKind;
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use tokio::time::advance;
 
-use crate::stores::FourAlone;
+use crate::four::Four;
 use crate::{LONG, TTL, Told, assert_accepted, assert_refused, code_of, issue, on, redeem};
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn what_is_dropped_stays_used() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_is_given_back_for_what_is_left_of_its_ttl() {
-    let store = FourAlone::default();
+    let store = Four(MemoryStore::new());
     for tokens in [on(MemoryStore::new()), on(store)] {
         let (early, late) = (issue(&tokens).await, issue(&tokens).await);
         for token in [&early, &late] {

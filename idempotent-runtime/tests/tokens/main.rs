@@ -4,6 +4,8 @@
 //! One-time tokens, on the memory store and on a private Redis.
 
 mod dropped;
+#[path = "../four/mod.rs"]
+mod four;
 mod giving_back;
 mod lost;
 mod malformed;

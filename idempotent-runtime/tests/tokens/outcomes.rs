@@ -9,14 +9,17 @@ use idempotent_runtime::{ClientAction, Digest, Error, Idempotency, MemoryStore, 
 use serde::{Serialize, Serializer};
 use tokio::time::advance;
 
-use crate::stores::FourAlone;
+use crate::four::Four;
 use crate::{
     OPERATION, TTL, Told, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
 };
 
 /// On a store that exchanges by itself, and on one that has only the four operations.
 fn stores() -> [Arc<dyn Store>; 2] {
-    [Arc::new(MemoryStore::new()), Arc::new(FourAlone::default())]
+    [
+        Arc::new(MemoryStore::new()),
+        Arc::new(Four(MemoryStore::new())),
+    ]
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,8 @@ use idempotent_runtime::{Idempotency, MemoryStore, Store};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::stores::{Around, FourAlone};
+use crate::four::Four;
+use crate::stores::Around;
 use crate::{issue, on, redeem};
 
 const RACERS: usize = 100;
@@ -44,7 +45,7 @@ async fn one_of_a_hundred_at_once_is_accepted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_a_hundred_at_once_is_accepted_on_a_store_of_four_operations() {
     for _ in 0..20 {
-        assert_eq!(accepted(FourAlone::default()).await, 1);
+        assert_eq!(accepted(Four(MemoryStore::new())).await, 1);
     }
 }
 

@@ -80,32 +80,3 @@ impl Store for Around {
         }
     }
 }
-
-/// It has the four operations that every store has to have, and no more.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct FourAlone(MemoryStore);
-
-#[async_trait]
-impl Store for FourAlone {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.0.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
-    }
-}

@@ -8,7 +8,7 @@ use idempotent_runtime::{Store, StoreError};
 use tokio::task::yield_now;
 
 /// Hides what the store inside has beyond the four, and lets others in between two of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Four<S>(pub(crate) S);
 
 #[async_trait]
