@@ -1,4 +1,4 @@
-//! Refused calls as responses of axum, and the header `Idempotency-Key`.
+//! Refused calls as responses of axum, and the extractors of `Idempotency-Key`, of `X-Request-Id` and of the language.
 //!
 //! [`Error`] is a response, so a guarded handler may return `Result<_, Error>` or `axum::response::Result<_>`.
 //!
@@ -38,7 +38,7 @@
 
 use std::sync::Arc;
 
-use ::axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use ::axum::http::{HeaderName, HeaderValue, StatusCode};
 use ::axum::response::{IntoResponse, Response};
 
 use self::problem::Problem;
@@ -46,12 +46,17 @@ use crate::error::Error;
 use crate::once::Once;
 use crate::text::Lang;
 
-pub use self::key::{IdempotencyKey, IdempotencyKeyRejection};
+pub use self::key::IdempotencyKey;
+pub use self::rejection::{HeaderFault, HeaderRejection};
 
 mod key;
+mod lang;
 mod problem;
+mod rejection;
+mod request_id;
 
-/// The response to a refused call, in a language that may be another than English.
+/// The response to a refused call, in a language that may be another than English. [`Lang`] is an extractor: the language
+/// that the request asks for.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -76,17 +81,14 @@ pub fn refusal(error: Error, lang: Lang) -> Response {
     let problem = Problem {
         status: status(&error),
         code: error.code(),
-        title: title(&error),
-        detail: error.text(lang),
+        title: title(&error).into(),
+        detail: error.text(lang).into(),
+        lang,
         client_action: error.client_action(),
         silent: error.is_silent(),
         retry_after: error.advised_wait(),
     };
-    let language = [(
-        header::CONTENT_LANGUAGE,
-        HeaderValue::from_static(lang.tag()),
-    )];
-    let mut response = (language, problem).into_response();
+    let mut response = problem.into_response();
     response.extensions_mut().insert(Arc::new(error));
     response
 }
@@ -158,6 +160,7 @@ fn title(error: &Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use ::axum::body::to_bytes;
+    use ::axum::http::header;
     use serde_json::{Value, json};
 
     use super::*;

@@ -1,16 +1,11 @@
 //! The request header `Idempotency-Key`.
 
-use std::error::Error as StdError;
-use std::fmt;
-
 use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use ::axum::http::HeaderMap;
 use ::axum::http::request::Parts;
-use ::axum::http::{HeaderMap, StatusCode};
-use ::axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 
-use super::problem::Problem;
-use crate::client::ClientAction;
+use super::rejection::{HeaderFault, HeaderRejection, Id, one};
 use crate::request_id::is_id;
 
 /// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
@@ -49,90 +44,33 @@ impl Serialize for IdempotencyKey {
 }
 
 impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
-    type Rejection = IdempotencyKeyRejection;
+    type Rejection = HeaderRejection;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        from_headers(&parts.headers)?.ok_or(IdempotencyKeyRejection::Missing)
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, HeaderRejection> {
+        let headers = &parts.headers;
+        from_headers(headers)?
+            .ok_or_else(|| HeaderRejection::new(Id::IdempotencyKey, HeaderFault::Missing, headers))
     }
 }
 
 impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
-    type Rejection = IdempotencyKeyRejection;
+    type Rejection = HeaderRejection;
 
     async fn from_request_parts(
         parts: &mut Parts,
         _state: &S,
-    ) -> Result<Option<Self>, Self::Rejection> {
+    ) -> Result<Option<Self>, HeaderRejection> {
         from_headers(&parts.headers)
     }
 }
 
-/// Why a request has no [`IdempotencyKey`]: a 400, `application/problem+json` as for a refused call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IdempotencyKeyRejection {
-    /// There is no such header.
-    Missing,
-    /// It was sent more than once.
-    Repeated,
-    /// It is not 1 to 255 printable ASCII characters, or its quotes are wrong.
-    Malformed,
-}
-
-impl IdempotencyKeyRejection {
-    /// A stable name for programs and clients, such as `idempotency_key_missing`.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Missing => "idempotency_key_missing",
-            Self::Repeated => "idempotency_key_repeated",
-            Self::Malformed => "idempotency_key_malformed",
-        }
-    }
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Missing => "Idempotency-Key is missing",
-            Self::Repeated => "Idempotency-Key was sent more than once",
-            Self::Malformed => "Idempotency-Key cannot be read",
-        }
-    }
-}
-
-impl IntoResponse for IdempotencyKeyRejection {
-    fn into_response(self) -> Response {
-        let problem = Problem {
-            status: StatusCode::BAD_REQUEST,
-            code: self.code(),
-            title: self.title(),
-            detail: "Send the header Idempotency-Key once, with 1 to 255 printable ASCII characters.",
-            client_action: ClientAction::Fix,
-            silent: false,
-            retry_after: None,
-        };
-        problem.into_response()
-    }
-}
-
-impl fmt::Display for IdempotencyKeyRejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.title())
-    }
-}
-
-impl StdError for IdempotencyKeyRejection {}
-
-fn from_headers(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, IdempotencyKeyRejection> {
-    let mut values = headers.get_all("idempotency-key").iter();
-    let Some(value) = values.next() else {
+fn from_headers(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, HeaderRejection> {
+    let refused = |fault| HeaderRejection::new(Id::IdempotencyKey, fault, headers);
+    let Some(value) = one(headers, "idempotency-key").map_err(refused)? else {
         return Ok(None);
     };
-    if values.next().is_some() {
-        return Err(IdempotencyKeyRejection::Repeated);
-    }
-    match read(value.as_bytes()) {
-        Some(key) => Ok(Some(IdempotencyKey(key))),
-        None => Err(IdempotencyKeyRejection::Malformed),
-    }
+    let key = read(value.as_bytes()).map(|key| Some(IdempotencyKey(key)));
+    key.ok_or_else(|| refused(HeaderFault::Malformed))
 }
 
 fn read(value: &[u8]) -> Option<String> {
@@ -161,9 +99,7 @@ fn unescape(quoted: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use ::axum::body::to_bytes;
-    use ::axum::http::{HeaderValue, Request, header};
-    use serde_json::{Value, json};
+    use ::axum::http::{HeaderValue, Request};
 
     use super::*;
     use crate::cases::cases;
@@ -178,9 +114,10 @@ mod tests {
         parts
     }
 
-    async fn key(values: &[&[u8]]) -> Result<String, IdempotencyKeyRejection> {
+    async fn key(values: &[&[u8]]) -> Result<String, HeaderFault> {
         let key = <IdempotencyKey as FromRequestParts<()>>::from_request_parts;
-        key(&mut parts(values), &()).await.map(|key| key.0)
+        let key = key(&mut parts(values), &()).await;
+        key.map(|key| key.0).map_err(HeaderRejection::fault)
     }
 
     #[tokio::test]
@@ -211,11 +148,7 @@ mod tests {
         ];
         for value in values {
             let shown = value.escape_ascii();
-            assert_eq!(
-                key(&[value]).await,
-                Err(IdempotencyKeyRejection::Malformed),
-                "{shown}"
-            );
+            assert_eq!(key(&[value]).await, Err(HeaderFault::Malformed), "{shown}");
         }
     }
 
@@ -226,30 +159,28 @@ mod tests {
         assert_eq!(key(&[long.as_bytes()]).await.as_ref(), Ok(&long));
         assert_eq!(key(&[quoted.as_bytes()]).await.as_ref(), Ok(&long));
         let longer = long + "a";
-        assert_eq!(
-            key(&[longer.as_bytes()]).await,
-            Err(IdempotencyKeyRejection::Malformed)
-        );
+        assert_eq!(key(&[longer.as_bytes()]).await, Err(HeaderFault::Malformed));
     }
 
     #[tokio::test]
     async fn a_missing_and_a_repeated_key_are_told_apart() {
-        assert_eq!(key(&[]).await, Err(IdempotencyKeyRejection::Missing));
+        assert_eq!(key(&[]).await, Err(HeaderFault::Missing));
         let twice = key(&[b"a", b"a"]).await;
-        assert_eq!(twice, Err(IdempotencyKeyRejection::Repeated));
+        assert_eq!(twice, Err(HeaderFault::Repeated));
     }
 
     #[tokio::test]
     async fn an_optional_key_may_be_missing_and_not_malformed() {
         let optional = async |values: &[&[u8]]| {
             let key = <Option<IdempotencyKey> as FromRequestParts<()>>::from_request_parts;
-            key(&mut parts(values), &()).await
+            let key = key(&mut parts(values), &()).await;
+            key.map_err(HeaderRejection::fault)
         };
         assert_eq!(optional(&[]).await, Ok(None));
         let found = Some(IdempotencyKey("a".to_owned()));
         assert_eq!(optional(&[b"a"]).await, Ok(found));
         let empty = optional(&[b""]).await;
-        assert_eq!(empty, Err(IdempotencyKeyRejection::Malformed));
+        assert_eq!(empty, Err(HeaderFault::Malformed));
     }
 
     #[test]
@@ -285,25 +216,5 @@ mod tests {
     fn as_a_key_part_it_is_its_text() {
         let key = IdempotencyKey("a".to_owned());
         assert_eq!(Fingerprint::of(&(7, key)), Fingerprint::of(&(7, "a")));
-    }
-
-    #[tokio::test]
-    async fn a_request_without_a_key_is_told_what_to_send() {
-        let response = IdempotencyKeyRejection::Missing.into_response();
-        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
-        let content_type = &response.headers()[header::CONTENT_TYPE];
-        assert_eq!(content_type, "application/problem+json");
-        let body = to_bytes(response.into_body(), 10_000).await.unwrap();
-        let problem: Value = serde_json::from_slice(&body).unwrap();
-        let expected = json!({
-            "type": "urn:idempotence:idempotency_key_missing",
-            "title": "Idempotency-Key is missing",
-            "status": 400,
-            "detail": "Send the header Idempotency-Key once, with 1 to 255 printable ASCII characters.",
-            "code": "idempotency_key_missing",
-            "client_action": "fix",
-            "silent": false,
-        });
-        assert_eq!(problem, expected);
     }
 }

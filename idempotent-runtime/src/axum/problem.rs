@@ -1,5 +1,6 @@
 //! The body of a refusal: `application/problem+json`, RFC 9457.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use ::axum::Json;
@@ -8,12 +9,15 @@ use ::axum::response::{IntoResponse, Response};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::client::ClientAction;
+use crate::text::Lang;
 
 pub(super) struct Problem {
     pub(super) status: StatusCode,
     pub(super) code: &'static str,
-    pub(super) title: &'static str,
-    pub(super) detail: &'static str,
+    pub(super) title: Cow<'static, str>,
+    pub(super) detail: Cow<'static, str>,
+    /// The language of `detail`.
+    pub(super) lang: Lang,
     pub(super) client_action: ClientAction,
     pub(super) silent: bool,
     pub(super) retry_after: Option<Duration>,
@@ -21,12 +25,16 @@ pub(super) struct Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, retry_after) = (self.status, self.retry_after);
+        let (status, lang, retry_after) = (self.status, self.lang, self.retry_after);
         let mut response = (status, Json(self)).into_response();
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
+        );
+        headers.insert(
+            header::CONTENT_LANGUAGE,
+            HeaderValue::from_static(lang.tag()),
         );
         if let Some(wait) = retry_after {
             // Rounded up: a client that comes too early is refused once more.
@@ -43,9 +51,9 @@ impl Serialize for Problem {
         let members = 7 + usize::from(self.retry_after.is_some());
         let mut problem = serializer.serialize_struct("Problem", members)?;
         problem.serialize_field("type", &format_args!("urn:idempotence:{}", self.code))?;
-        problem.serialize_field("title", self.title)?;
+        problem.serialize_field("title", &self.title)?;
         problem.serialize_field("status", &self.status.as_u16())?;
-        problem.serialize_field("detail", self.detail)?;
+        problem.serialize_field("detail", &self.detail)?;
         problem.serialize_field("code", self.code)?;
         problem.serialize_field("client_action", self.client_action.as_str())?;
         problem.serialize_field("silent", &self.silent)?;
@@ -74,8 +82,9 @@ mod tests {
             let problem = Problem {
                 status: StatusCode::CONFLICT,
                 code: "in_progress",
-                title: "",
-                detail: "",
+                title: "".into(),
+                detail: "".into(),
+                lang: Lang::En,
                 client_action: ClientAction::Wait,
                 silent: true,
                 retry_after: Some(wait),
