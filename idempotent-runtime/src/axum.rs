@@ -26,13 +26,14 @@
 //!   "code": "in_progress",
 //!   "client_action": "wait",
 //!   "silent": true,
-//!   "retry_after_ms": 28500
+//!   "retry_after_ms": 5000
 //! }
 //! ```
 //!
 //! `code` is [`Error::code`], `client_action` is [`Error::client_action`], `silent` is [`Error::is_silent`], and `detail` is
 //! [`Error::text`].
-//! `retry_after_ms` and the header `Retry-After` are there if the action is `wait`. Nothing names the
+//! `retry_after_ms` and the header `Retry-After` (in whole seconds, at least 1) are [`Error::retry_after`], rounded up, and are there if the
+//! action is `wait`. Nothing names the
 //! endpoint, the key, the process that holds it or what the store said; the whole error is an extension of the response,
 //! `Arc<Error>`, for a layer that logs it.
 
@@ -184,7 +185,7 @@ mod tests {
         let headers = response.headers();
         assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
         assert_eq!(headers[header::CONTENT_LANGUAGE], "en");
-        assert_eq!(headers[header::RETRY_AFTER], "29");
+        assert_eq!(headers[header::RETRY_AFTER], "5");
         let problem: Value = serde_json::from_str(&body(response).await).unwrap();
         let expected = json!({
             "type": "urn:idempotence:in_progress",
@@ -194,7 +195,7 @@ mod tests {
             "code": "in_progress",
             "client_action": "wait",
             "silent": true,
-            "retry_after_ms": 28500,
+            "retry_after_ms": 5000,
         });
         assert_eq!(problem, expected);
     }

@@ -113,6 +113,13 @@ impl Error {
     }
 }
 
+/// A wait in whole units, and at least one. Rounded up: a client that comes too early is refused once more.
+#[cfg(any(feature = "axum", feature = "tonic"))]
+pub(crate) fn in_whole(unit: Duration, wait: Duration) -> u64 {
+    let units = wait.as_nanos().div_ceil(unit.as_nanos()).max(1);
+    u64::try_from(units).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

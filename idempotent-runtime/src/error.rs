@@ -104,6 +104,9 @@ impl Error {
     }
 
     /// When a repeated call may fare better, counted from now; a hint. `None`: repeating does not help.
+    ///
+    /// Of a running call it is a guess at its end, from 1 s to 10 s unless the handle's
+    /// [`retry_hint`](crate::Builder::retry_hint) says otherwise; when its key would be free is [`Duplicate::free_in`].
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable(_) => Some(IN_A_MOMENT),
@@ -151,12 +154,17 @@ impl Error {
             State::Running => DuplicateState::Unknown,
         };
         let now = world::time_of_day();
+        let (age, left) = (record.age(now), record.left(now));
         let mut known = Box::new(Known {
             site: lease.site.clone(),
             state,
             holder: record.holder.to_owned(),
-            age: record.age(now),
-            retry_after: record.left(now),
+            age,
+            retry_after: match state {
+                DuplicateState::Running => lease.idempotency.retry_hint(age).min(left),
+                _ => left,
+            },
+            free_in: Some(left),
             result: FirstResult::NotAsked,
         });
         if record.differs_from(lease.flight.payload.as_ref()) {
@@ -190,13 +198,14 @@ impl Error {
 
     /// What a call is told whose key is that of a transaction which was still open after this call had `waited`: the
     /// record is not to be seen.
-    pub(crate) fn still_open(site: Site, waited: Duration) -> Self {
+    pub(crate) fn still_open(lease: &Lease, waited: Duration) -> Self {
         Self::InProgress(Duplicate(Box::new(Known {
-            site,
+            site: lease.site.clone(),
             state: DuplicateState::Running,
             holder: String::new(),
             age: waited,
-            retry_after: IN_A_MOMENT,
+            retry_after: lease.idempotency.retry_hint(waited),
+            free_in: None,
             result: FirstResult::NotAsked,
         })))
     }
@@ -378,7 +387,11 @@ impl Error {
                 state,
                 holder: "web-3:4242".to_owned(),
                 age: Duration::from_secs(5),
-                retry_after: Duration::from_millis(28_500),
+                retry_after: match state {
+                    DuplicateState::Running => Duration::from_secs(5),
+                    _ => Duration::from_millis(28_500),
+                },
+                free_in: Some(Duration::from_millis(28_500)),
                 result: FirstResult::NotAsked,
             }))
         };

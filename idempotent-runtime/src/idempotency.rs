@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ struct Inner {
     keying: Keying,
     token_keying: Keying,
     deadline: Duration,
+    retry_hint: RangeInclusive<Duration>,
     keeping: Keeping,
     flights: Flights,
     observers: Observers,
@@ -179,6 +181,12 @@ impl Idempotency {
         self.0.deadline
     }
 
+    /// When to look again for the end of a call that has run for this long.
+    pub(crate) fn retry_hint(&self, age: Duration) -> Duration {
+        let hints = &self.0.retry_hint;
+        age.clamp(*hints.start(), *hints.end())
+    }
+
     pub(crate) fn keeping(&self) -> Keeping {
         self.0.keeping
     }
@@ -223,6 +231,7 @@ impl fmt::Debug for Idempotency {
             .field("prefix", &self.0.prefix)
             .field("keying", &self.0.keying)
             .field("deadline", &self.0.deadline)
+            .field("retry_hint", &self.0.retry_hint)
             .field("keeping", &self.0.keeping)
             .finish_non_exhaustive()
     }
@@ -243,6 +252,7 @@ pub struct Builder {
     digest: Digest,
     secret: Option<Secret>,
     deadline: Duration,
+    retry_hint: RangeInclusive<Duration>,
     keeping: Keeping,
     observers: Observers,
     settings: Option<Settings>,
@@ -264,6 +274,7 @@ impl Builder {
             digest: Digest::default(),
             secret: None,
             deadline: Duration::from_secs(1),
+            retry_hint: Duration::from_secs(1)..=Duration::from_secs(10),
             keeping: Keeping::default(),
             observers: Observers::default(),
             settings: None,
@@ -293,6 +304,25 @@ impl Builder {
     /// included. Default: 1 s.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Sets the shortest and the longest time after which a duplicate of a running call is told to come again, by
+    /// [`Error::retry_after`](crate::Error::retry_after), the header `Retry-After` and the metadata of tonic. In between it is as
+    /// long as the call has run. Default: 1 s to 10 s.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use std::time::Duration;
+    /// use idempotence::{Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::builder(MemoryStore::new())
+    ///     .retry_hint(Duration::from_millis(250)..=Duration::from_secs(2))
+    ///     .build()?;
+    /// # Ok::<(), idempotence::SetupError>(())
+    /// ```
+    pub fn retry_hint(mut self, hints: RangeInclusive<Duration>) -> Self {
+        self.retry_hint = hints;
         self
     }
 
@@ -332,7 +362,8 @@ impl Builder {
     /// # Errors
     ///
     /// If the prefix is not 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, the secret is empty, the
-    /// deadline is not between 1 ms and 1 h, or anything is wrong with the [`Settings`].
+    /// deadline or an end of the retry hint is not between 1 ms and 1 h, the retry hint ends before it begins, or anything is
+    /// wrong with the [`Settings`].
     pub fn build(mut self) -> Result<Idempotency, SetupError> {
         let plain = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
         if !(1..=64).contains(&self.prefix.len()) || !self.prefix.chars().all(plain) {
@@ -354,6 +385,13 @@ impl Builder {
                 self.deadline
             )));
         }
+        let sensible = Duration::from_millis(1)..=Duration::from_hours(1);
+        let (shortest, longest) = (self.retry_hint.start(), self.retry_hint.end());
+        if !sensible.contains(shortest) || !sensible.contains(longest) || shortest > longest {
+            return Err(SetupError::new(format!(
+                "a retry hint of {shortest:?} to {longest:?} cannot be given: use two durations between 1 ms and 1 h, the shorter one first"
+            )));
+        }
         let known = KnownEndpoints::new(self.settings.take())?;
         Ok(self.finish(known))
     }
@@ -369,6 +407,7 @@ impl Builder {
             store: self.store,
             prefix: self.prefix,
             deadline: self.deadline,
+            retry_hint: self.retry_hint,
             keeping: self.keeping,
             flights: Flights::default(),
             observers: self.observers,

@@ -103,7 +103,7 @@ impl Call {
             let error = match claim.instrument(lease.span.clone()).await {
                 Ok(RowClaim::Claimed) => return Ok(held),
                 Ok(RowClaim::Taken(record)) => wait::told(lease, &record, false),
-                Ok(RowClaim::StillOpen) => Error::still_open(lease.site.clone(), began.elapsed()),
+                Ok(RowClaim::StillOpen) => Error::still_open(lease, began.elapsed()),
                 Ok(RowClaim::NoTransaction) => Error::Misconfigured(Failure::new(
                     lease.site.clone(),
                     "`tx` is in no transaction, or the database has ended it, so its row would not be committed with the work, and the body did not \

@@ -22,10 +22,12 @@
 //! status' source, which is not sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use ::tonic::{Code, Status};
 
+use crate::client::in_whole;
 use crate::error::Error;
 use crate::text::Lang;
 
@@ -38,7 +40,7 @@ pub const ACTION: &str = "idempotence-action";
 /// The metadata key of [`Error::is_silent`]: `true` or `false`.
 pub const SILENT: &str = "idempotence-silent";
 
-/// The metadata key of [`Error::retry_after`] in milliseconds; there if the action is `wait`.
+/// The metadata key of [`Error::retry_after`] in milliseconds, rounded up; there if the action is `wait`.
 pub const RETRY_AFTER_MS: &str = "retry-after-ms";
 
 /// ```
@@ -59,7 +61,7 @@ impl From<Error> for Status {
         let silent = if error.is_silent() { "true" } else { "false" };
         metadata.insert(SILENT, AsciiMetadataValue::from_static(silent));
         if let Some(wait) = error.advised_wait() {
-            let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            let millis = in_whole(Duration::from_millis(1), wait);
             metadata.insert(RETRY_AFTER_MS, AsciiMetadataValue::from(millis));
         }
         let mut status = Self::with_metadata(code(&error), error.text(Lang::En), metadata);
@@ -91,7 +93,6 @@ fn code(error: &Error) -> Code {
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
-    use std::time::Duration;
 
     use ::tonic::Response;
 
@@ -124,7 +125,8 @@ mod tests {
             let (code, action) = (error.code(), error.client_action().as_str());
             let silent = error.is_silent().to_string();
             let wait = match code {
-                "in_progress" | "limit_reached" => Some("28500"),
+                "in_progress" => Some("5000"),
+                "limit_reached" => Some("28500"),
                 "store_unavailable" => Some("1000"),
                 _ => None,
             };

@@ -269,7 +269,7 @@ impl Turn {
                 Err(NotWon::Refused(error)) => return Err(error),
                 Err(NotWon::Taken(record)) => {
                     let error = told(&lease, &record, false);
-                    let lasts = error.duplicate().map(Duplicate::retry_after);
+                    let lasts = error.duplicate().and_then(Duplicate::free_in);
                     standing = lasts.map(|lasts| (record.clone(), answered + lasts));
                     Err((record, error))
                 }

@@ -8,7 +8,7 @@ use ::axum::http::{HeaderValue, StatusCode, header};
 use ::axum::response::{IntoResponse, Response};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::client::ClientAction;
+use crate::client::{ClientAction, in_whole};
 use crate::text::Lang;
 
 pub(super) struct Problem {
@@ -37,9 +37,7 @@ impl IntoResponse for Problem {
             HeaderValue::from_static(lang.tag()),
         );
         if let Some(wait) = retry_after {
-            // Rounded up: a client that comes too early is refused once more.
-            let seconds = wait.as_nanos().div_ceil(1_000_000_000).max(1);
-            let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+            let seconds = in_whole(Duration::from_secs(1), wait);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
@@ -58,7 +56,7 @@ impl Serialize for Problem {
         problem.serialize_field("client_action", self.client_action.as_str())?;
         problem.serialize_field("silent", &self.silent)?;
         if let Some(wait) = self.retry_after {
-            let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            let millis = in_whole(Duration::from_millis(1), wait);
             problem.serialize_field("retry_after_ms", &millis)?;
         }
         problem.end()

@@ -20,6 +20,7 @@ pub(super) struct Known {
     pub(super) holder: String,
     pub(super) age: Duration,
     pub(super) retry_after: Duration,
+    pub(super) free_in: Option<Duration>,
     pub(super) result: FirstResult,
 }
 
@@ -99,9 +100,20 @@ impl Duplicate {
         self.0.age
     }
 
-    /// When the key becomes free if nothing else happens, counted from now. Compares two machines' clocks: a hint.
+    /// When an equal call may fare better, counted from now: a hint.
+    ///
+    /// While the equal call runs, it is a guess at its end: it has run for 3 s, so it is worth another look in 3 s. The guess
+    /// is kept within the handle's [`retry_hint`](crate::Builder::retry_hint), and is not longer than
+    /// [`free_in`](Self::free_in). When it is over, it is `free_in`.
     pub fn retry_after(&self) -> Duration {
         self.0.retry_after
+    }
+
+    /// When the key becomes free if nothing else happens, counted from now: when the `ttl` is over, or the lease of a running
+    /// call, which is renewed while it runs. Compares two machines' clocks: a hint. `None` if that is not known: the row of the equal
+    /// call is in a transaction that is still open.
+    pub fn free_in(&self) -> Option<Duration> {
+        self.0.free_in
     }
 
     pub(crate) fn stored(&self) -> Option<&Stored> {
@@ -119,9 +131,11 @@ impl fmt::Display for Duplicate {
             state,
             holder,
             age,
-            retry_after,
+            retry_after: _,
+            free_in,
             result,
         } = &*self.0;
+        let free_in = free_in.unwrap_or_default();
         if let FirstResult::Unavailable(why) = result {
             return write!(
                 f,
@@ -136,17 +150,17 @@ impl fmt::Display for Duplicate {
             DuplicateState::Running => write!(
                 f,
                 "{site} is already running (by {holder}, for {age:.1?}); \
-                 its lease ends in {retry_after:.1?} unless it is renewed"
+                 its lease ends in {free_in:.1?} unless it is renewed"
             ),
             DuplicateState::Done | DuplicateState::Failed => write!(
                 f,
                 "{site} is already done (by {holder}, {age:.1?} ago); \
-                 the key is free in {retry_after:.1?}"
+                 the key is free in {free_in:.1?}"
             ),
             DuplicateState::Unknown => write!(
                 f,
                 "{site} was already made (by {holder}, {age:.1?} ago); \
-                 the key is free in {retry_after:.1?}"
+                 the key is free in {free_in:.1?}"
             ),
         }
     }

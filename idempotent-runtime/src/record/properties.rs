@@ -163,8 +163,10 @@ fn a_call_that_finds_it_is_answered_and_runs_nothing() {
                 foreign += 1;
             }
             Err(error) => {
-                assert!(error.duplicate().is_some(), "{error:?}");
-                let _ = (error.to_string(), error.retry_after(), error.code());
+                let duplicate = error.duplicate().expect("an equal call");
+                let hint = error.retry_after();
+                assert!(hint <= duplicate.free_in(), "{duplicate:?}");
+                let _ = (error.to_string(), error.code());
                 ours += 1;
             }
             Ok(_) => ours += 1,

@@ -25,6 +25,7 @@ mod polling;
 mod release_table;
 mod renewal;
 mod replay;
+mod retrying;
 mod settling;
 mod soak;
 mod together;

@@ -153,6 +153,9 @@ macro_rules! every_database {
                 assert_eq!(duplicate.state(), DuplicateState::Running);
                 assert_eq!(duplicate.holder(), "");
                 assert!(duplicate.age() >= wait, "{duplicate}");
+                assert_eq!(duplicate.free_in(), None);
+                let hint = Duration::from_secs(1)..=Duration::from_secs(10);
+                assert!(hint.contains(&duplicate.retry_after()), "{duplicate}");
                 let text = "is already running (in a transaction that was open for all of the";
                 assert!(refused.to_string().contains(text), "{refused}");
             } else {
