@@ -21,12 +21,10 @@ struct Assignment<'a, DB: Database> {
     value: Box<dyn Value<DB> + 'a>,
 }
 
-/// The column that decides, the values for which the row is changed, and how the column is read.
+/// The column that decides, and the values for which the row is changed.
 pub(super) struct Condition<'a, T> {
     pub(super) column: &'a str,
     pub(super) values: &'a [T],
-    /// For a column that is an integer of unknown width.
-    pub(super) as_integer: bool,
 }
 
 /// What became of a row.
@@ -91,7 +89,8 @@ impl<'a, DB: Database> Row<'a, DB> {
             let Some(read) = read else {
                 return Ok(Changed::NotFound);
             };
-            let actual = DB::column(&read, 0)?;
+            let actual = DB::column(&read);
+            let actual = actual.map_err(|error| self.unreadable(condition.column, error))?;
             if !(again && condition.values.contains(&actual)) {
                 return Ok(Changed::No(actual));
             }
@@ -129,27 +128,35 @@ impl<'a, DB: Database> Row<'a, DB> {
             update.bind(&*assignment.value)?;
         }
         self.identify(&mut update)?;
-        update.push(" AND ").name(condition.column)?;
         for (i, value) in condition.values.iter().enumerate() {
-            update.push(if i == 0 { " IN (" } else { ", " });
-            update.bind(value)?;
+            update.push(if i == 0 { " AND (" } else { " OR " });
+            update.name(condition.column)?.push(DB::SAME).bind(value)?;
         }
         update.push(")");
         Ok(update.build())
     }
 
-    fn read<T>(&self, condition: &Condition<'_, T>) -> sqlx::Result<QueryBuilder<DB>> {
+    fn read<T: Type<DB>>(&self, condition: &Condition<'_, T>) -> sqlx::Result<QueryBuilder<DB>> {
         let mut read = Statement::new("SELECT ");
-        if condition.as_integer {
-            read.push("CAST(").name(condition.column)?;
-            read.push(" AS ").push(DB::INTEGER).push(")");
-        } else {
-            read.name(condition.column)?;
+        read.name(condition.column)?;
+        if let Some(integer) = DB::widened::<T>() {
+            read.push(", CAST(").name(condition.column)?;
+            read.push(" AS ").push(integer).push(")");
         }
         read.push(" FROM ").table(self.table)?;
         self.identify(&mut read)?;
         read.push(DB::LOCKING);
         Ok(read.build())
+    }
+
+    fn unreadable(&self, column: &str, error: Error) -> Error {
+        match error {
+            Error::ColumnDecode { source, .. } => Error::ColumnDecode {
+                index: format!("{column:?} of {:?}", self.table),
+                source,
+            },
+            error => error,
+        }
     }
 
     fn identify(&self, statement: &mut Statement<DB>) -> sqlx::Result<()> {

@@ -2,16 +2,18 @@
 
 use std::future::Future;
 
+use sqlx::encode::IsNull;
+use sqlx::error::UnexpectedNullError;
 use sqlx::query::Query;
-use sqlx::{Decode, Executor, Row, Type};
+use sqlx::{Decode, Encode, Error, Executor, Row, Type, ValueRef};
 
 /// One database's way.
 pub trait Syntax: sqlx::Database {
     /// What a name is quoted with. SQLite takes `"no_such_column"` for a string, but not with these.
     const QUOTE: char;
 
-    /// The type to which any integer can be cast that a column may have.
-    const INTEGER: &'static str;
+    /// Compares as `=` does, and finds NULL equal to NULL.
+    const SAME: &'static str;
 
     /// What makes a `SELECT` take the lock that an `UPDATE` takes. SQLite has one for all, and an update has taken it.
     const LOCKING: &'static str;
@@ -19,10 +21,23 @@ pub trait Syntax: sqlx::Database {
     /// Whether a statement that fails ends the transaction around it.
     const FAILURE_ENDS_TRANSACTION: bool;
 
-    /// A column of a row.
-    fn column<T>(row: &Self::Row, index: usize) -> sqlx::Result<T>
+    /// The type to which a column has to be cast as well, if it may be an integer and is to be read as a `T`.
+    fn widened<T: Type<Self>>() -> Option<&'static str> {
+        None
+    }
+
+    /// Whether both types are texts, or both are integers: values of the one can be decoded as values of the other.
+    fn are_kin(stored: &Self::TypeInfo, wanted: &Self::TypeInfo) -> bool;
+
+    /// The value of the first column, of whatever text or integer type that is; the last column has the cast of
+    /// [`widened`](Self::widened).
+    ///
+    /// sqlx alone compares types more strictly than a database compares values. An enum with `#[derive(sqlx::Type)]`
+    /// is found in a `VARCHAR` of MySQL and in an `ENUM NOT NULL`, but read from an `ENUM NULL` only. And on SQLite sqlx
+    /// reads a NULL as 0 or as an empty text, so what was read of a NULL counts only if it would be written as one.
+    fn column<T>(row: &Self::Row) -> sqlx::Result<T>
     where
-        T: for<'r> Decode<'r, Self> + Type<Self>;
+        T: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>;
 
     /// Runs a statement of the caller's. One round trip.
     fn execute_query(
@@ -44,11 +59,26 @@ pub trait Syntax: sqlx::Database {
 
 macro_rules! answers {
     ($connection:ty) => {
-        fn column<T>(row: &Self::Row, index: usize) -> sqlx::Result<T>
+        fn column<T>(row: &Self::Row) -> sqlx::Result<T>
         where
-            T: for<'r> Decode<'r, Self> + Type<Self>,
+            T: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>,
         {
-            row.try_get(index)
+            let value = row.try_get_raw(0)?;
+            if value.is_null() {
+                let none = row.try_get(0).ok().filter(|none: &T| {
+                    let written = none.encode_by_ref(&mut Default::default());
+                    matches!(written, Ok(IsNull::Yes))
+                });
+                return none.ok_or_else(|| Error::ColumnDecode {
+                    index: "0".to_owned(),
+                    source: UnexpectedNullError.into(),
+                });
+            }
+            let stored = value.type_info();
+            if !T::compatible(&stored) && Self::are_kin(&stored, &T::type_info()) {
+                return row.try_get_unchecked(row.len() - 1);
+            }
+            row.try_get(0)
         }
 
         async fn execute_query(
@@ -67,10 +97,21 @@ macro_rules! answers {
 #[cfg(feature = "postgres")]
 impl Syntax for sqlx::Postgres {
     const QUOTE: char = '"';
-    const INTEGER: &'static str = "bigint";
+    const SAME: &'static str = " IS NOT DISTINCT FROM ";
     // What an update takes that changes no key: rows that point here can still be inserted.
     const LOCKING: &'static str = " FOR NO KEY UPDATE";
     const FAILURE_ENDS_TRANSACTION: bool = true;
+
+    fn are_kin(stored: &sqlx::postgres::PgTypeInfo, wanted: &sqlx::postgres::PgTypeInfo) -> bool {
+        let text = <str as Type<Self>>::compatible;
+        let integer = |ty| {
+            <i16 as Type<Self>>::compatible(ty)
+                || <i32 as Type<Self>>::compatible(ty)
+                || <i64 as Type<Self>>::compatible(ty)
+        };
+        let named = matches!(stored.kind(), sqlx::postgres::PgTypeKind::Enum(_));
+        ((named || text(stored)) && text(wanted)) || (integer(stored) && integer(wanted))
+    }
 
     answers!(sqlx::PgConnection);
 }
@@ -78,19 +119,39 @@ impl Syntax for sqlx::Postgres {
 #[cfg(feature = "mysql")]
 impl Syntax for sqlx::MySql {
     const QUOTE: char = '`';
-    const INTEGER: &'static str = "SIGNED";
+    const SAME: &'static str = " <=> ";
     const LOCKING: &'static str = " FOR UPDATE";
     const FAILURE_ENDS_TRANSACTION: bool = false;
 
+    // The bytes of an unsigned integer are read as a signed one by their sign bit.
+    fn widened<T: Type<Self>>() -> Option<&'static str> {
+        is_integer(&T::type_info()).then_some("SIGNED")
+    }
+
+    fn are_kin(stored: &sqlx::mysql::MySqlTypeInfo, wanted: &sqlx::mysql::MySqlTypeInfo) -> bool {
+        let text = <str as Type<Self>>::compatible;
+        (text(stored) && text(wanted)) || (is_integer(stored) && is_integer(wanted))
+    }
+
     answers!(sqlx::MySqlConnection);
+}
+
+#[cfg(feature = "mysql")]
+fn is_integer(ty: &sqlx::mysql::MySqlTypeInfo) -> bool {
+    <i64 as Type<sqlx::MySql>>::compatible(ty) || <u64 as Type<sqlx::MySql>>::compatible(ty)
 }
 
 #[cfg(feature = "sqlite")]
 impl Syntax for sqlx::Sqlite {
     const QUOTE: char = '`';
-    const INTEGER: &'static str = "INTEGER";
+    const SAME: &'static str = " IS ";
     const LOCKING: &'static str = "";
     const FAILURE_ENDS_TRANSACTION: bool = false;
+
+    // A value has the type that it was stored as, whatever its column was declared as.
+    fn are_kin(_: &sqlx::sqlite::SqliteTypeInfo, _: &sqlx::sqlite::SqliteTypeInfo) -> bool {
+        false
+    }
 
     answers!(sqlx::SqliteConnection);
 

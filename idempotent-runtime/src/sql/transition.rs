@@ -41,9 +41,14 @@ use super::row::{Changed, Condition, Row};
 /// What must follow from the transition belongs into the same transaction, as a row that says so: a shipment that is
 /// ordered after the commit is lost when the process dies between the two, and the next try finds the row moved.
 ///
-/// Names are quoted, so they are the table's own to the letter: PostgreSQL folds no case of them. States are what sqlx
-/// can bind and read and Rust can compare: an enum with `#[derive(sqlx::Type)]`, a `String`, a number. A `&str` cannot be read, and a state that is NULL is
-/// compared with nothing: `Option` is for a column that may be NULL, and then answers `Illegal`. The database compares them by the column's collation, which on MySQL is often blind to case.
+/// Names are quoted, so they are the table's own to the letter: PostgreSQL folds no case of them.
+///
+/// A state is what sqlx can bind and read and Rust can compare: an enum with `#[derive(sqlx::Type, PartialEq)]`, a
+/// `String`, a number; not a `&str`, because the row's state is read, too. The column may have any text type or any
+/// integer type, with or without `NOT NULL`. On PostgreSQL a derived enum names the type of its column:
+/// `#[sqlx(type_name = "text")]` for any text, `#[sqlx(type_name = "order_status")]` for a type that `CREATE TYPE` made.
+/// Where the column may be NULL, the states are `Option`s, and `None` is a state like the others.
+/// The database compares states by the column's collation, which on MySQL is often blind to case.
 pub fn transition<DB: Database, S>(table: &str) -> TransitionUpdate<'_, DB, S> {
     TransitionUpdate {
         row: Row::new(table),
@@ -135,6 +140,9 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
     /// [`InvalidArgument`](Error::InvalidArgument), before anything is sent: without `id` or `to`, with `to` among
     /// `from` (every one of equal transitions would be applied), for a name that can be none, and for a column that is set twice. Also when the `id` named several rows: roll back.
     ///
+    /// [`ColumnDecode`](Error::ColumnDecode), which names the table and the column, if the row did not move and its state cannot be
+    /// read as an `S`: it is NULL and `S` is no `Option`, or it is none of the enum's.
+    ///
     /// # Cancellation
     ///
     /// Whether a dropped call moved the row is not known: roll the transaction back, or ask again.
@@ -153,7 +161,6 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
         let condition = Condition {
             column: self.column,
             values: &self.from,
-            as_integer: false,
         };
         let mut row = self.row;
         row.set(self.column, &to);

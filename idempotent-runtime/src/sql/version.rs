@@ -136,7 +136,6 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
         let condition = Condition {
             column,
             values: &[read],
-            as_integer: true,
         };
         self.row.add(column, 1_i64);
         let connection = connection.as_connection();

@@ -4,6 +4,8 @@
 mod inserts;
 #[path = "names.rs"]
 mod names;
+#[path = "states.rs"]
+mod states;
 #[path = "tables.rs"]
 mod tables;
 #[path = "transitions.rs"]
@@ -29,6 +31,26 @@ type Db = sqlx::MySql;
 const PRIMARY: &str = "PRIMARY";
 const UNIQUE: &str = "uk_user_coupon";
 const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon ON user_coupon";
+/// What columns that hold texts, and integers, may be declared as.
+const TEXTS: &[&str] = &[
+    "VARCHAR(20)",
+    "CHAR(20)",
+    "TEXT",
+    "ENUM('PAYING', 'PAID', 'REFUNDED')",
+    "VARCHAR(20) CHARACTER SET latin1",
+    "VARCHAR(20) COLLATE utf8mb4_bin",
+];
+const INTEGERS: &[&str] = &[
+    "TINYINT",
+    "TINYINT UNSIGNED",
+    "SMALLINT",
+    "SMALLINT UNSIGNED",
+    "MEDIUMINT",
+    "INT",
+    "INT UNSIGNED",
+    "BIGINT",
+    "BIGINT UNSIGNED",
+];
 /// What a test quotes names with.
 const QUOTE: &str = "`";
 
@@ -196,4 +218,13 @@ async fn a_duplicate_is_a_duplicate_in_every_language() {
         texts.insert(error.to_string());
     }
     assert!(texts.len() > 5, "the server has other languages: {texts:?}");
+}
+
+/// Its bytes, read as signed ones, would be -56.
+#[tokio::test]
+async fn a_large_unsigned_state_is_told_as_it_is() {
+    let fresh = fresh().await;
+    states::every_answer(&fresh, "TINYINT UNSIGNED NOT NULL", [1_i32, 2, 200]).await;
+    states::every_answer(&fresh, "INT UNSIGNED NOT NULL", [1_i64, 2, 4_000_000_000]).await;
+    states::every_answer(&fresh, "BIGINT UNSIGNED NOT NULL", [1, 2, u64::MAX]).await;
 }

@@ -4,6 +4,8 @@
 mod inserts;
 #[path = "names.rs"]
 mod names;
+#[path = "states.rs"]
+mod states;
 #[path = "tables.rs"]
 mod tables;
 #[path = "transitions.rs"]
@@ -26,6 +28,9 @@ type Db = sqlx::Postgres;
 const PRIMARY: &str = "user_coupon_pkey";
 const UNIQUE: &str = "uk_user_coupon";
 const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
+/// What columns that hold texts, and integers, may be declared as.
+const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)"];
+const INTEGERS: &[&str] = &["SMALLINT", "INT", "BIGINT"];
 /// What a test quotes names with.
 const QUOTE: &str = "\"";
 
@@ -173,4 +178,38 @@ async fn an_index_of_expressions_and_some_rows_is_a_constraint_too() {
         "{insertion:?}"
     );
     assert!(take(&mut tx, 6, 6, "A").await.unwrap());
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, sqlx::Type)]
+#[sqlx(type_name = "order_status", rename_all = "lowercase")]
+enum Native {
+    Paying,
+    Paid,
+    Refunded,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, sqlx::Type)]
+#[sqlx(type_name = "varchar", rename_all = "lowercase")]
+enum Varchar {
+    Paying,
+    Paid,
+    Refunded,
+}
+
+#[tokio::test]
+async fn a_type_that_create_type_made_and_a_domain_are_types_of_states() {
+    let fresh = fresh().await;
+    let create = "CREATE TYPE order_status AS ENUM ('paying', 'paid', 'refunded')";
+    run(&fresh.pool, create).await;
+    run(&fresh.pool, "CREATE DOMAIN word AS text").await;
+    for null in ["NOT NULL", "NULL"] {
+        let native = [Native::Paying, Native::Paid, Native::Refunded];
+        let column = format!("order_status {null}");
+        states::every_answer(&fresh, &column, native).await;
+        states::every_answer(&fresh, &column, native.map(Some)).await;
+        for column in ["text", "varchar", "word"] {
+            let varchar = [Varchar::Paying, Varchar::Paid, Varchar::Refunded];
+            states::every_answer(&fresh, &format!("{column} {null}"), varchar).await;
+        }
+    }
 }

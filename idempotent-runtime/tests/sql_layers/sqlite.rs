@@ -4,6 +4,8 @@
 mod inserts;
 #[path = "names.rs"]
 mod names;
+#[path = "states.rs"]
+mod states;
 #[path = "tables.rs"]
 mod tables;
 #[path = "transitions.rs"]
@@ -29,6 +31,9 @@ type Db = sqlx::Sqlite;
 const PRIMARY: &str = "user_coupon.id";
 const UNIQUE: &str = "uk_user_coupon";
 const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
+/// What columns that hold texts, and integers, may be declared as.
+const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)", "\"order status\""];
+const INTEGERS: &[&str] = &["INTEGER", "INT", "BIGINT", "SMALLINT"];
 /// What a test quotes names with.
 const QUOTE: &str = "\"";
 

@@ -152,9 +152,9 @@ async fn no_state_at_all_is_no_success() {
     let error = pay().run(&mut connection).await.unwrap_err();
     assert!(matches!(error, Error::ColumnDecode { .. }), "{error}");
 
-    let none = sql::transition("orders").id("order_id", 1_i64);
-    let none = none.from([None]).to(Some(Status::Paid));
-    let transition = none.run(&mut connection).await.unwrap();
+    let paid = sql::transition("orders").id("order_id", 1_i64);
+    let paid = paid.from([Some(Status::Paying)]).to(Some(Status::Paid));
+    let transition = paid.run(&mut connection).await.unwrap();
     assert_eq!(transition, Transition::Illegal { actual: None });
 }
 

@@ -1,0 +1,197 @@
+//! States of every type that a column of states has.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use idempotent_runtime::sql::{self, Transition, TransitionUpdate, Versioned};
+use sqlx::{Decode, Encode, Error, Type};
+
+use super::tables::run;
+use super::{Db, Fresh, INTEGERS, TEXTS, fresh, text};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "UPPERCASE")]
+enum Word {
+    Paying,
+    Paid,
+    Refunded,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[repr(i32)]
+enum Number {
+    Paying = 1,
+    Paid = 2,
+    Refunded = 120,
+}
+
+pub(super) trait State:
+    for<'q> Encode<'q, Db>
+    + for<'r> Decode<'r, Db>
+    + Type<Db>
+    + PartialEq
+    + Debug
+    + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<S> State for S where
+    S: for<'q> Encode<'q, Db>
+        + for<'r> Decode<'r, Db>
+        + Type<Db>
+        + PartialEq
+        + Debug
+        + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// A table of parcels 1, 2… with these states in a column of this type. Each has a name of its own, because prepared
+/// statements outlive a table.
+async fn parcels<S: State>(fresh: &Fresh, column: &str, states: &[S]) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+
+    let name = format!("parcels{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let table = format!("CREATE TABLE {name} (id BIGINT PRIMARY KEY, state {column})");
+    run(&fresh.pool, &table).await;
+    for (id, state) in (1_i64..).zip(states) {
+        let insert = text(&format!("INSERT INTO {name} VALUES (?, ?)"));
+        let insert = sqlx::query(insert).bind(id).bind(state.clone());
+        insert.execute(&fresh.pool).await.unwrap();
+    }
+    name
+}
+
+fn go<'a, S: State>(parcels: &'a str, id: i64, from: &S, to: &S) -> TransitionUpdate<'a, Db, S> {
+    let transition = sql::transition(parcels).id("id", id).column("state");
+    transition.from([from.clone()]).to(to.clone())
+}
+
+/// A parcel is moved from the first state to the second, found there, and found in the third.
+pub(super) async fn every_answer<S: State>(fresh: &Fresh, column: &str, states: [S; 3]) {
+    let parcels = parcels(fresh, column, &states).await;
+    let [from, to, actual] = states;
+    let mut tx = fresh.pool.begin().await.unwrap();
+    for (id, expected) in [
+        (1, Transition::Applied),
+        (1, Transition::AlreadyThere),
+        (2, Transition::AlreadyThere),
+        (3, Transition::Illegal { actual }),
+    ] {
+        let transition = go(&parcels, id, &from, &to).run(&mut tx).await;
+        let transition = transition.unwrap_or_else(|error| panic!("{column}: {error}"));
+        assert_eq!(transition, expected, "parcel {id}, {column}");
+    }
+}
+
+#[tokio::test]
+async fn derived_enums_and_strings_are_states_in_every_text_column() {
+    let fresh = fresh().await;
+    for column in TEXTS {
+        for column in [format!("{column} NOT NULL"), format!("{column} NULL")] {
+            let words = [Word::Paying, Word::Paid, Word::Refunded];
+            every_answer(&fresh, &column, words).await;
+            every_answer(&fresh, &column, words.map(Some)).await;
+            let strings = ["PAYING", "PAID", "REFUNDED"].map(str::to_owned);
+            every_answer(&fresh, &column, strings.clone()).await;
+            every_answer(&fresh, &column, strings.map(Some)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn derived_enums_and_numbers_are_states_in_every_integer_column() {
+    let fresh = fresh().await;
+    for column in INTEGERS {
+        for column in [format!("{column} NOT NULL"), format!("{column} NULL")] {
+            let numbers = [Number::Paying, Number::Paid, Number::Refunded];
+            every_answer(&fresh, &column, numbers).await;
+            every_answer(&fresh, &column, numbers.map(Some)).await;
+            every_answer(&fresh, &column, [1_i16, 2, 120]).await;
+            every_answer(&fresh, &column, [1_i32, 2, 120]).await;
+            every_answer(&fresh, &column, [1_i64, 2, 120]).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_row_without_a_state_may_get_one() {
+    let fresh = fresh().await;
+    for column in TEXTS {
+        every_answer(&fresh, column, [None, Some(Word::Paid), Some(Word::Paying)]).await;
+        every_answer(&fresh, column, [Some(Word::Paid), None, Some(Word::Paying)]).await;
+        every_answer(&fresh, column, [Some(Word::Paid), Some(Word::Paying), None]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_read_is_an_error_that_names_table_and_column() {
+    let fresh = fresh().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    for (state, why) in [(None, "null"), (Some("LOST"), "invalid value \"LOST\"")] {
+        let parcels = parcels(&fresh, "VARCHAR(20)", &[state.map(str::to_owned)]).await;
+        let pay = go(&parcels, 1, &Word::Paying, &Word::Paid);
+        let error = pay.run(&mut connection).await.unwrap_err();
+        assert!(matches!(error, Error::ColumnDecode { .. }), "{error}");
+        let told = error.to_string();
+        assert!(
+            told.contains(&format!("\"state\" of {parcels:?}")),
+            "{told}"
+        );
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_state_of_another_kind_than_the_column_is_never_made_up() {
+    let fresh = fresh().await;
+    let parcels = parcels(&fresh, "VARCHAR(20)", &["PAID".to_owned()]).await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let look = sql::transition(&parcels).id("id", 1_i64).column("state");
+    let looked = look.from([]).to(0_i64).run(&mut connection).await;
+    assert!(
+        matches!(looked, Err(Error::ColumnDecode { .. })),
+        "{looked:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_version_is_read_from_every_integer_column() {
+    let fresh = fresh().await;
+    for column in INTEGERS {
+        let parcels = parcels(&fresh, column, &[Some(120_i64), None]).await;
+        let mut connection = fresh.pool.acquire().await.unwrap();
+        let update = |id: i64| {
+            let update = sql::versioned_update(&parcels).id("id", id);
+            update.version("state", 7)
+        };
+        let conflict = update(1).run(&mut connection).await.unwrap();
+        assert_eq!(conflict, Versioned::Conflict { current: 120 }, "{column}");
+        let error = update(2).run(&mut connection).await.unwrap_err();
+        let told = error.to_string();
+        let named = format!("\"state\" of {parcels:?}: unexpected null");
+        assert!(told.contains(&named), "{told}");
+    }
+}
+
+/// An empty text or a 0 would be a state that nobody put there.
+#[tokio::test]
+async fn no_state_is_neither_an_empty_text_nor_zero() {
+    let fresh = fresh().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let texts = parcels(&fresh, TEXTS[0], &[None::<String>]).await;
+    let text = go(&texts, 1, &"PAYING".to_owned(), &String::new());
+    let text = text.run(&mut connection).await;
+    assert!(matches!(text, Err(Error::ColumnDecode { .. })), "{text:?}");
+    let integers = parcels(&fresh, INTEGERS[0], &[None::<i32>]).await;
+    let integer = go(&integers, 1, &1, &0).run(&mut connection).await;
+    assert!(
+        matches!(integer, Err(Error::ColumnDecode { .. })),
+        "{integer:?}"
+    );
+}
