@@ -1,0 +1,375 @@
+//! The script of `docs/responses.md`, taken from the page and run by node against a service: whatever happens on the way, an
+//! order is placed once, and the person is told what is so.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{Html, IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use futures_util::stream;
+use idempotence::axum::IdempotencyKey;
+use idempotence::testkit::{Fault, FaultyStore, Op};
+use idempotence::{Idempotency, MemoryStore, Once, StoreErrorKind, idempotent};
+use serde::{Deserialize, Serialize};
+
+const PAGE: &str = include_str!("../../docs/responses.md");
+const BROWSER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/front_end/browser.js");
+
+/// What the network does to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// A proxy cannot reach the service.
+    BadGateway,
+    /// A proxy does not wait for the answer of the service.
+    GatewayTimeout,
+    /// The answer breaks off.
+    Lost,
+    /// A network that wants a login answers in the place of the service.
+    Login,
+}
+
+#[derive(Clone)]
+struct Shop {
+    idempotency: Idempotency,
+    store: FaultyStore<MemoryStore>,
+    requests: Arc<AtomicUsize>,
+    orders: Arc<AtomicUsize>,
+    /// For the next requests; those after them reach the service.
+    ways: Arc<Mutex<VecDeque<Way>>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Order {
+    item: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Receipt {
+    order: usize,
+    item: String,
+}
+
+#[idempotent(
+    name = "orders.place",
+    key = "idempotency_key",
+    payload = "order",
+    ttl = "1h",
+    replay = true,
+    using = shop.idempotency,
+    on_cancel = "finish"
+)]
+async fn place(
+    State(shop): State<Shop>,
+    idempotency_key: IdempotencyKey,
+    Json(order): Json<Order>,
+) -> axum::response::Result<Once<Json<Receipt>>> {
+    match &*order.item {
+        "slow" => shop.has_requests(5).await,
+        "endless" => std::future::pending().await,
+        "unicorn" => return Err((StatusCode::CONFLICT, "There are no unicorns left.").into()),
+        "bug" => return Err((StatusCode::INTERNAL_SERVER_ERROR, "at line 7").into()),
+        _ => {}
+    }
+    Ok(Once::from(Json(Receipt {
+        order: shop.orders.fetch_add(1, Ordering::SeqCst) + 1,
+        item: order.item,
+    })))
+}
+
+async fn network(State(shop): State<Shop>, request: Request, next: Next) -> Response {
+    shop.requests.fetch_add(1, Ordering::SeqCst);
+    let way = shop.ways.lock().unwrap().pop_front();
+    let page = |status| (status, Html("<h1>nginx</h1>")).into_response();
+    match way {
+        None => next.run(request).await,
+        Some(Way::BadGateway) => page(StatusCode::BAD_GATEWAY),
+        Some(Way::Login) => page(StatusCode::OK),
+        Some(Way::GatewayTimeout) => {
+            next.run(request).await;
+            page(StatusCode::GATEWAY_TIMEOUT)
+        }
+        Some(Way::Lost) => {
+            let (head, _) = next.run(request).await.into_parts();
+            let cut = std::io::Error::from(ErrorKind::ConnectionReset);
+            let cut = stream::once(std::future::ready(Err::<&str, _>(cut)));
+            Response::from_parts(head, Body::from_stream(cut))
+        }
+    }
+}
+
+/// What the person saw.
+#[derive(Debug, Deserialize)]
+struct Seen {
+    /// The number of the order, or nothing where the state was loaded again.
+    shown: Vec<Option<Receipt>>,
+    told: Vec<String>,
+    /// How many ms the script paused.
+    pauses: Vec<f64>,
+    tokens: usize,
+    /// The id that the next press of the button has, if there is one yet.
+    id: Option<String>,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let store = FaultyStore::new(MemoryStore::new());
+        let builder = Idempotency::builder(store.clone());
+        Self {
+            idempotency: builder.deadline(Duration::from_millis(50)).build().unwrap(),
+            store,
+            requests: Arc::default(),
+            orders: Arc::default(),
+            ways: Arc::default(),
+        }
+    }
+
+    fn meeting(ways: impl IntoIterator<Item = Way>) -> Self {
+        let shop = Self::new();
+        shop.ways.lock().unwrap().extend(ways);
+        shop
+    }
+
+    async fn has_requests(&self, many: usize) {
+        while self.requests() < many {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn orders(&self) -> usize {
+        self.orders.load(Ordering::SeqCst)
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    async fn visited(&self, scenario: &str) -> Seen {
+        self.visited_with(&script(), scenario).await
+    }
+
+    async fn visited_with(&self, script: &str, scenario: &str) -> Seen {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let app = Router::new()
+            .route("/orders", post(place))
+            .layer(from_fn_with_state(self.clone(), network))
+            .with_state(self.clone());
+        let server = tokio::spawn(async move { axum::serve(listener, app).await });
+        let mut node = Command::new("node");
+        node.args([BROWSER, &base, script, scenario]);
+        let output = tokio::task::spawn_blocking(move || node.output());
+        let output = output.await.unwrap().unwrap_or_else(|error| {
+            panic!(
+                "`node` runs the script of docs/responses.md, and cannot be started ({error}): \
+                 install version 18 or newer with `apt-get install nodejs` or `brew install node`; `./test` does it by itself"
+            )
+        });
+        server.abort();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+fn script() -> String {
+    let (_, script) = PAGE.split_once("```js\n").unwrap();
+    let (script, _) = script.split_once("```\n").unwrap();
+    script.to_owned()
+}
+
+impl Seen {
+    fn orders(&self) -> Vec<Option<usize>> {
+        let order = |receipt: &Option<Receipt>| receipt.as_ref().map(|receipt| receipt.order);
+        self.shown.iter().map(order).collect()
+    }
+
+    /// The person has the receipt of the first order and nothing else, and what comes next is something new.
+    fn has_a_receipt(&self) {
+        assert_eq!(
+            (&*self.orders(), &*self.told),
+            (&[Some(1)][..], &[][..]),
+            "{self:?}"
+        );
+        assert_eq!(self.id, None, "{self:?}");
+    }
+}
+
+const PRESS: &str = r#"await press({ item: "tea" });"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_double_click_is_one_request() {
+    let shop = Shop::new();
+    let seen = shop
+        .visited(r#"press({ item: "tea" }); await press({ item: "tea" });"#)
+        .await;
+    seen.has_a_receipt();
+    assert_eq!((shop.orders(), shop.requests()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_submits_at_once_are_one_order_and_both_get_its_receipt() {
+    let shop = Shop::new();
+    let seen = shop
+        .visited(
+            r#"const order = { item: "slow" };
+            seen.shown = await Promise.all([submit(order), submit(order), submit(order)]);"#,
+        )
+        .await;
+    assert_eq!(seen.orders(), [Some(1); 3], "{seen:?}");
+    assert_eq!((shop.orders(), seen.id), (1, None));
+    let hint = 1000.0..=10_000.0;
+    let pauses = &seen.pauses;
+    assert!(
+        pauses.len() > 1 && pauses.iter().all(|ms| hint.contains(ms)),
+        "{pauses:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_press_after_a_receipt_is_another_order() {
+    let shop = Shop::new();
+    let seen = shop.visited(&PRESS.repeat(2)).await;
+    assert_eq!(seen.orders(), [Some(1), Some(2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_does_not_end_is_asked_for_again_for_a_while_and_then_nobody_is_told() {
+    let shop = Shop::new();
+    let seen = shop
+        .visited(
+            r#"submit({ item: "endless" }).catch(() => {});
+            await press({ item: "endless" });"#,
+        )
+        .await;
+    assert_eq!(
+        (seen.orders(), &*seen.told),
+        (vec![None], &[][..]),
+        "{seen:?}"
+    );
+    assert!(
+        seen.id.is_some(),
+        "it may yet fail, so the next press is the same order"
+    );
+    let paused: f64 = seen.pauses.iter().sum();
+    assert!(
+        (30_000.0..=120_000.0).contains(&paused),
+        "{:?}",
+        seen.pauses
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_comes_back_is_waited_for() {
+    let shop = Shop::new();
+    shop.store
+        .always_all(Fault::Fail(StoreErrorKind::NotApplied));
+    let person = tokio::spawn({
+        let shop = shop.clone();
+        async move { shop.visited(PRESS).await }
+    });
+    shop.has_requests(3).await;
+    shop.store.heal();
+    person.await.unwrap().has_a_receipt();
+    assert_eq!(shop.orders(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_store_that_stays_away_the_person_is_told_and_the_next_press_is_the_same_order() {
+    let shop = Shop::new();
+    shop.store
+        .always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
+    let seen = shop.visited(PRESS).await;
+    assert_eq!(
+        seen.told,
+        ["The service is busy. Please try again in a moment."]
+    );
+    assert!(seen.shown.is_empty() && seen.id.is_some(), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_lost_or_taken_by_a_proxy_is_asked_for_again() {
+    for way in [Way::BadGateway, Way::GatewayTimeout, Way::Lost, Way::Login] {
+        let shop = Shop::meeting([way]);
+        shop.visited(PRESS).await.has_a_receipt();
+        assert_eq!((shop.orders(), shop.requests()), (1, 2), "{way:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_proxy_is_not_for_the_person() {
+    let shop = Shop::meeting([Way::BadGateway; 9]);
+    let seen = shop.visited(PRESS).await;
+    assert_eq!(
+        seen.told,
+        ["The service is not available. Please try again."]
+    );
+    assert!(seen.shown.is_empty() && seen.id.is_some(), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_was_changed_after_its_answer_was_lost_is_told_and_then_placed() {
+    let shop = Shop::meeting([Way::Lost; 6]);
+    let cup = r#"await press({ item: "cup" });"#;
+    let seen = shop.visited(&format!("{PRESS} {cup} {cup}")).await;
+    let told = [
+        "No connection. Please try again.",
+        "Your request was changed after it was first sent. Please start again with a new one.",
+    ];
+    assert_eq!(seen.told, told);
+    assert_eq!((seen.orders(), shop.orders()), (vec![Some(2)], 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_in_plain_text_is_told_at_once_and_the_order_may_be_mended() {
+    let shop = Shop::new();
+    let press = format!(r#"await press({{ item: "unicorn" }}); seen.first = id(); {PRESS}"#);
+    let seen = shop.visited(&press).await;
+    assert_eq!(seen.told, ["There are no unicorns left."]);
+    assert_eq!((seen.orders(), seen.tokens), (vec![Some(1)], 1));
+    assert_eq!((shop.requests(), seen.pauses.len()), (2, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_the_server_is_told_without_its_words_and_keeps_the_id() {
+    let shop = Shop::new();
+    let seen = shop.visited(r#"await press({ item: "bug" });"#).await;
+    assert_eq!(
+        seen.told,
+        ["The service is not available. Please try again."]
+    );
+    assert!(seen.id.is_some(), "{seen:?}");
+
+    // An answer was lost, and then the server was broken: the order may have been placed.
+    let shop = Shop::meeting([Way::Lost]);
+    shop.store.next(Op::Claim, Fault::Delay(Duration::ZERO));
+    shop.store
+        .always(Op::Claim, Fault::Fail(StoreErrorKind::Misconfigured));
+    let seen = shop.visited(PRESS).await;
+    assert_eq!(
+        seen.told,
+        ["Your request cannot be processed. Please contact support."]
+    );
+    assert!(seen.id.is_some() && shop.orders() == 1, "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_front_end_with_a_new_id_for_each_try_places_two_orders() {
+    let naive = script().replace(
+        "await send(id, body)",
+        "await send(crypto.randomUUID(), body)",
+    );
+    assert_ne!(naive, script());
+    let shop = Shop::meeting([Way::Lost]);
+    shop.visited_with(&naive, PRESS).await;
+    assert_eq!(shop.orders(), 2);
+}

@@ -1,0 +1,78 @@
+// What the script of the page needs of a browser, for node: browser.js BASE SCRIPT SCENARIO
+//
+// Prints what the person was shown and told, and how long the script paused: its clock runs 50 times as fast.
+
+const [base, script, scenario] = process.argv.slice(2);
+const SPEED = 50;
+
+const seen = { shown: [], told: [], pauses: [], tokens: 0 };
+let order;
+let ends = [];
+
+function end() {
+  ends.forEach((resume) => resume());
+  ends = [];
+}
+
+const stored = new Map();
+
+const browser = {
+  sessionStorage: {
+    getItem: (name) => stored.get(name) ?? null,
+    setItem: (name, value) => stored.set(name, value),
+    removeItem: (name) => stored.delete(name),
+  },
+  fetch: (path, init) => fetch(new URL(path, base), init),
+  setTimeout: (resume, ms) => {
+    seen.pauses.push(ms);
+    return setTimeout(resume, ms / SPEED);
+  },
+  form: new EventTarget(),
+  button: { disabled: false },
+  readOrder: () => order,
+  show: (receipt) => {
+    seen.shown.push(receipt);
+    end();
+  },
+  tell: (words) => {
+    seen.told.push(words);
+    end();
+  },
+  fetchToken: async () => {
+    seen.tokens += 1;
+  },
+};
+
+const submit = new Function(...Object.keys(browser), `${script}\nreturn submit;`)(...Object.values(browser));
+
+// Presses the button. Resolves when the person next sees something.
+function press(what) {
+  order = what;
+  const ended = new Promise((resume) => ends.push(resume));
+  browser.form.dispatchEvent(new Event("submit", { cancelable: true }));
+  return ended;
+}
+
+// The id that the next press of the button has, if there is one yet.
+function id() {
+  return browser.sessionStorage.getItem("intent:order");
+}
+
+const AsyncFunction = (async () => {}).constructor;
+const run = new AsyncFunction("seen", "press", "submit", "id", scenario);
+
+setTimeout(() => {
+  console.error("the scenario does not end");
+  process.exit(1);
+}, 60_000);
+
+run(seen, press, submit, id).then(
+  () => {
+    console.log(JSON.stringify({ ...seen, id: id() }));
+    process.exit(0);
+  },
+  (error) => {
+    console.error(error);
+    process.exit(1);
+  },
+);
