@@ -115,6 +115,33 @@ async fn beside_a_key_the_token_is_a_layer_of_its_own() {
         .await;
 }
 
+#[idempotent(
+    name = "orders.submit",
+    key = "order_no",
+    token = "token, user_id",
+    ttl = "10m",
+    replay = true
+)]
+async fn receipt(user_id: u64, order_no: u64, token: &str) -> Result<String, Error> {
+    Ok(format!("the receipt of {user_id}"))
+}
+
+#[tokio::test]
+async fn beside_a_key_an_invented_token_gets_nobodys_result() {
+    let idempotency = handle();
+    let token = issue(&idempotency, &USER).await;
+    let invented = "a".repeat(64);
+    idempotency
+        .scope(async {
+            let mine = || receipt(USER, 1, token.as_str());
+            assert_eq!(mine().await.unwrap(), "the receipt of 7");
+            assert_eq!(mine().await.unwrap(), "the receipt of 7");
+            is_refused(receipt(66, 1, &invented), "token_unknown").await;
+            is_refused(receipt(66, 1, token.as_str()), "token_unknown").await;
+        })
+        .await;
+}
+
 struct Shop {
     idempotency: Arc<Idempotency>,
     tenant: &'static str,

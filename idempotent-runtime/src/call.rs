@@ -17,7 +17,6 @@ use crate::observe::{Event, NOBODY, Observers};
 use crate::policy::{OnStoreError, Policy, Release};
 use crate::redeeming::{self, CallToken, TokenText};
 use crate::store::Claim;
-use crate::tokens::Redemption;
 use crate::tries::Try;
 use crate::wait;
 
@@ -32,6 +31,8 @@ struct Open {
     key: Hasher,
     payload: Option<Hasher>,
     token: Option<Arc<CallToken>>,
+    /// It names no parts of its key, because its token is the key.
+    keyed: bool,
 }
 
 impl Call {
@@ -42,6 +43,7 @@ impl Call {
                 key: idempotency.keying().hasher(),
                 payload: None,
                 token: None,
+                keyed: false,
                 idempotency,
                 endpoint,
                 policy,
@@ -116,34 +118,35 @@ impl Call {
         subject: &S,
         operation: &'static str,
     ) -> Self {
-        self.redeeming(|idempotency| {
-            let operation = Endpoint::named(operation);
-            let subject = |hasher: &mut Hasher| hasher.part(subject);
-            Redemption::new(idempotency, operation, token.text(), subject)
-        })
+        self.redeeming(Ok(Endpoint::named(operation)), token.text(), subject)
     }
 
     /// Has the token be the key, which then is a digest of it, of what it was issued for and to whom.
-    pub fn keyed(self) -> Self {
-        let token = self.0.as_ref().ok().and_then(|open| open.token.clone());
-        match token.and_then(|token| token.digest()) {
-            Some(digest) => self.part(&digest),
-            None => self,
+    pub fn keyed(mut self) -> Self {
+        if let Ok(open) = &mut self.0 {
+            open.keyed = true;
         }
+        self
     }
 
-    /// Has the call redeem a token, once it has the key.
-    pub(crate) fn redeeming(
+    /// Has the call redeem a token, once it has the key. What it was issued for and to whom becomes part of the key.
+    pub(crate) fn redeeming<S: KeyPart + ?Sized>(
         mut self,
-        redemption: impl FnOnce(&Idempotency) -> Result<Redemption, Error>,
+        operation: Result<Endpoint, Error>,
+        token: &str,
+        subject: &S,
     ) -> Self {
         if let Ok(open) = &mut self.0 {
             if open.token.is_some() {
                 self.0 = Err(open.invalid("it has two tokens, so the body did not run: name one"));
                 return self;
             }
-            match redemption(&open.idempotency) {
-                Ok(redemption) => open.token = Some(Arc::new(CallToken::new(redemption))),
+            let subject = |hasher: &mut Hasher| hasher.part(subject);
+            let token = operation.and_then(|operation| {
+                CallToken::new(&open.idempotency, &operation, token, subject)
+            });
+            match token {
+                Ok(token) => open.token = Some(Arc::new(token)),
                 Err(error) => {
                     let error = error.at(&Site::without_key(open.endpoint.clone()));
                     self.0 = Err(refused(open.idempotency.observers(), error));
@@ -241,7 +244,10 @@ impl Open {
             // A token cannot be checked while the store is away.
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
-        let fingerprint = self.key.finish();
+        let fingerprint = match &self.token {
+            Some(token) => token.key(self.key, !self.keyed),
+            None => self.key.finish(),
+        };
         let payload = self.payload.map(|payload| {
             // With the key before it, equal payloads of two keys cannot be told to be equal. Strings can be encoded.
             let mut hasher = self.idempotency.keying().hasher();

@@ -17,7 +17,6 @@ use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew}
 use crate::replay::{Keep, Nothing, Replay, Storable, Values, ValuesAnd};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use crate::sql::AsConnection;
-use crate::tokens::Redemption;
 
 /// A call in the making that does what the attribute does: its methods are the attribute's options.
 ///
@@ -70,7 +69,8 @@ impl Idempotency {
 }
 
 impl<A, K> GuardedCall<A, K> {
-    /// Adds a part to the key, after those that it has.
+    /// Adds a part to the key, after those that it has. Of a call with a [`token`](Self::token), whom that was issued to and
+    /// for what is part of the key as well.
     pub fn key<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
         self.call = self.call.part(part);
         self.has_key = true;
@@ -78,7 +78,13 @@ impl<A, K> GuardedCall<A, K> {
     }
 
     /// Has the call redeem a one-time token before its body runs: one that was [issued](crate::Tokens::issue) to this
-    /// subject, for this operation. Without a [`key`](Self::key) the token is the key.
+    /// subject, for this operation.
+    ///
+    /// Without a [`key`](Self::key) the token is the key. With one, the subject and the operation are part of the key, in
+    /// whichever order the two methods are called: with a token of somebody else, or an invented one, nobody is given the
+    /// result of another's call, or holds its key. The tokens of one subject are told apart by nothing but the key, so its
+    /// second token, also a used or expired one, makes a duplicate of the call that came with its first. A token that was
+    /// issued to `&()` is anybody's: all who know the key make equal calls.
     ///
     /// The call is claimed first, so that a duplicate is answered as ever, with the stored result of [`replay`](Self::replay)
     /// for one. Costs one round trip; a token that is malformed is refused before anything is sent. While the store is
@@ -115,11 +121,8 @@ impl<A, K> GuardedCall<A, K> {
         T: AsRef<str> + ?Sized,
         S: KeyPart + ?Sized,
     {
-        self.call = self.call.redeeming(|idempotency| {
-            let operation = Endpoint::named_at_run_time(operation.into())?;
-            let token = token.as_ref();
-            Redemption::new(idempotency, operation, token, |hasher| hasher.part(subject))
-        });
+        let operation = Endpoint::named_at_run_time(operation.into());
+        self.call = self.call.redeeming(operation, token.as_ref(), subject);
         self
     }
 

@@ -19,12 +19,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use crate::endpoint::Endpoint;
 use crate::error::Error;
+use crate::fingerprint::{Fingerprint, Hasher, UnencodablePart};
 use crate::flight::Stage;
 use crate::held::{Guard, Held};
+use crate::idempotency::Idempotency;
 use crate::settle::{self, Ending};
 use crate::store::{StoreError, StoreErrorKind};
-use crate::tokens::Redemption;
+use crate::tokens::{self, Redemption};
 
 /// The text of a token, as the option `token` takes it: whatever is `AsRef<str>`.
 #[diagnostic::on_unimplemented(
@@ -48,21 +51,36 @@ impl<T: AsRef<str> + ?Sized> TokenText for T {
 #[derive(Debug)]
 pub(crate) struct CallToken {
     redemption: Redemption,
+    /// The digest of what the token is bound to, without the token.
+    subject: Fingerprint,
     /// The end of the call gives it back.
     owed: AtomicBool,
 }
 
 impl CallToken {
-    pub(crate) fn new(redemption: Redemption) -> Self {
-        Self {
+    /// As [`Redemption::new`].
+    pub(crate) fn new(
+        idempotency: &Idempotency,
+        operation: &Endpoint,
+        token: &str,
+        subject: impl Fn(&mut Hasher) -> Result<(), UnencodablePart>,
+    ) -> Result<Self, Error> {
+        let redemption = Redemption::new(idempotency, operation.clone(), token, &subject)?;
+        Ok(Self {
             redemption,
+            subject: tokens::bound(idempotency, operation, None, subject)?,
             owed: AtomicBool::new(false),
-        }
+        })
     }
 
-    /// What stands in a key for the token.
-    pub(crate) fn digest(&self) -> Option<String> {
-        self.redemption.digest()
+    /// The key of the call, of which these are its own parts, if it names any.
+    pub(crate) fn key(&self, parts: Hasher, named: bool) -> Fingerprint {
+        let bound = if named {
+            &self.subject
+        } else {
+            self.redemption.bound()
+        };
+        tokens::keyed(parts, bound)
     }
 
     /// From now on, what the end of the call sends begins with giving the token back.
@@ -147,9 +165,7 @@ mod tests {
 
     use super::*;
     use crate::call::Call;
-    use crate::endpoint::Endpoint;
-    use crate::fingerprint::Fingerprint;
-    use crate::{Idempotency, MemoryStore, Policy};
+    use crate::{MemoryStore, Policy};
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -171,7 +187,7 @@ mod tests {
         let idempotency = Idempotency::new(MemoryStore::new());
         let operation = Endpoint::named("orders.submit");
         let redemption = Redemption::new(&idempotency, operation, TOKEN, |hasher| hasher.part(&7));
-        let digest = redemption.ok().and_then(|it| it.digest());
+        let digest = redemption.map(|redemption| redemption.bound().to_string());
         let digest = digest.expect("it could be a token");
         assert!(digest.len() == 64 && digest != TOKEN);
         let keyed = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();

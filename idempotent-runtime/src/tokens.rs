@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
-use crate::fingerprint::{Hasher, KeyPart, UnencodablePart};
+use crate::fingerprint::{Fingerprint, Hasher, KeyPart, UnencodablePart};
 use crate::idempotency::Idempotency;
 use crate::observe::{Event, EventKind};
 use crate::store::Claim;
@@ -147,9 +147,10 @@ impl Tokens {
             return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
         }
         let token = Token::random();
-        let (site, key) = place(idempotency, operation, &token.0, |hasher| {
+        let bound = bound(idempotency, &operation, Some(&token.0), |hasher| {
             hasher.part(subject)
         })?;
+        let (site, key) = place(idempotency, operation, bound);
         let (store, fresh) = (idempotency.store(), record::FRESH);
         match tries::asked(idempotency.deadline(), || store.claim(&key, &fresh, ttl)).await {
             Ok(Claim::Claimed) => Ok((token, site)),
@@ -225,24 +226,47 @@ impl Serialize for Token {
     }
 }
 
-/// Where a token stands: its key has nothing of the token but a digest, into which everything goes that it is bound to.
-fn place(
+/// A digest of what a token is bound to, and of the token itself if it is given.
+///
+/// One of the two [ends the key](keyed) of a call with a token. If the call has a key of its own, it is the digest without
+/// the token: only calls of one subject for one operation are equal, whichever tokens they come with. If the token is the
+/// key, it is the digest with the token.
+///
+/// # Errors
+///
+/// If the subject could not be encoded. The caller has to tell of it.
+pub(crate) fn bound(
     idempotency: &Idempotency,
-    operation: Endpoint,
-    token: &str,
+    operation: &Endpoint,
+    token: Option<&str>,
     subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
-) -> Result<(Site, String), Error> {
+) -> Result<Fingerprint, Error> {
     let mut hasher = idempotency.token_keying().hasher();
-    let encoded = hasher
-        .part(token)
+    let encoded = token
+        .map_or(Ok(()), |token| hasher.part(token))
         .and_then(|()| hasher.part(operation.as_str()))
         .and_then(|()| subject(&mut hasher));
     if encoded.is_err() {
         let what = "the subject of a token could not be serialized";
-        let site = Site::without_key(operation);
+        let site = Site::without_key(operation.clone());
         return Err(Error::InvalidKey(Failure::new(site, what, None)));
     }
-    let fingerprint = hasher.finish();
+    Ok(hasher.finish())
+}
+
+/// The key of a call with a token: the parts that it has of its own, and the digest of what its token is [bound] to.
+pub(crate) fn keyed(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
+    // A string can be encoded.
+    let _ = parts.part(&bound.to_string());
+    parts.finish()
+}
+
+/// Where a token stands: its key has nothing of the token but the digest of it and of all that it is bound to.
+fn place(
+    idempotency: &Idempotency,
+    operation: Endpoint,
+    fingerprint: Fingerprint,
+) -> (Site, String) {
     let mut key = idempotency.key_of("token", &operation);
     key.push(':');
     fingerprint.push_hex(&mut key);
@@ -250,5 +274,5 @@ fn place(
         endpoint: operation,
         fingerprint: Some(fingerprint),
     };
-    Ok((site, key))
+    (site, key)
 }

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::record::{self, State};
 use super::sent::Sent;
-use super::{Token, place};
+use super::{Token, bound, place};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
-use crate::fingerprint::{Hasher, UnencodablePart};
+use crate::fingerprint::{Fingerprint, Hasher, UnencodablePart};
 use crate::idempotency::Idempotency;
 use crate::observe::{Event, EventKind};
 use crate::record::Owner;
@@ -27,6 +27,7 @@ pub(crate) struct Redemption(Arc<Owned>);
 pub(super) struct Owned {
     pub(super) idempotency: Idempotency,
     pub(super) site: Site,
+    bound: Fingerprint,
     key: String,
     pub(super) used: Bytes,
     pub(super) returned: Bytes,
@@ -52,11 +53,13 @@ impl Redemption {
             let site = Site::without_key(operation);
             return Err(Error::TokenMalformed(Failure::new(site, what, None)));
         }
-        let (site, key) = place(idempotency, operation, token, subject)?;
+        let bound = bound(idempotency, &operation, Some(token), subject)?;
+        let (site, key) = place(idempotency, operation, bound);
         let owner = Owner::random();
         Ok(Self(Arc::new(Owned {
             idempotency: idempotency.clone(),
             site,
+            bound,
             key,
             used: record::used(owner),
             returned: record::returned(owner),
@@ -114,10 +117,9 @@ impl Redemption {
         })
     }
 
-    /// What names the record of the token, and says nothing of it.
-    pub(crate) fn digest(&self) -> Option<String> {
-        let fingerprint = self.0.site.fingerprint.as_ref()?;
-        Some(fingerprint.to_string())
+    /// The digest of the token and of what it is bound to.
+    pub(crate) fn bound(&self) -> &Fingerprint {
+        &self.0.bound
     }
 
     /// Whether the token may have been redeemed without anybody knowing.

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotent_runtime::fingerprint::Fingerprint;
+use idempotent_runtime::fingerprint::{Fingerprint, Parts};
 use idempotent_runtime::private::{Call, Endpoint, Keep, Replay, Returns, replaying, returns};
 use idempotent_runtime::store::Entry;
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Store};
@@ -93,11 +93,13 @@ impl Guarded {
     }
 
     pub(crate) fn key(&self, id: u64) -> String {
-        format!(
-            "idem:{}:{}",
-            self.endpoint,
-            Fingerprint::of(&(id,)).unwrap()
-        )
+        self.key_of(&(id,))
+    }
+
+    /// The key of a call with these key parts.
+    pub(crate) fn key_of(&self, parts: &impl Parts) -> String {
+        let fingerprint = Fingerprint::of(parts).unwrap();
+        format!("idem:{}:{fingerprint}", self.endpoint)
     }
 
     pub(crate) async fn stands(&self, id: u64) -> Option<Entry> {

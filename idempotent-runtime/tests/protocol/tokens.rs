@@ -5,13 +5,16 @@ mod dropped;
 mod ends;
 mod following;
 mod order;
+mod subject;
 mod trouble;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotent_runtime::fingerprint::{Digest, Keying};
 use idempotent_runtime::private::{Call, Endpoint};
+use idempotent_runtime::store::Entry;
 use idempotent_runtime::testkit::{CountingStore, FaultyStore};
 use idempotent_runtime::{MemoryStore, Policy, Store, Token};
 
@@ -93,9 +96,21 @@ impl Form {
         }
     }
 
+    /// The key of the call: 1, and whom its token was issued to and for what.
+    fn key(&self) -> String {
+        let mut bound = Keying::new(Digest::Sha256).hasher();
+        bound.part(self.guarded.endpoint).unwrap();
+        bound.part(&USER).unwrap();
+        self.guarded.key_of(&(1, bound.finish().to_string()))
+    }
+
+    async fn stands(&self) -> Option<Entry> {
+        self.guarded.store.get(&self.key()).await.unwrap()
+    }
+
     /// Whether nothing stands under the key of the call.
     async fn is_free(&self) -> bool {
-        self.guarded.stands(1).await.is_none()
+        self.stands().await.is_none()
     }
 }
 

@@ -62,10 +62,7 @@ async fn a_refused_call_withdraws_its_claim_before_it_answers() {
     // The record of the first is gone, and the token is not.
     form.guarded
         .store
-        .remove(
-            &form.guarded.key(1),
-            &form.guarded.stands(1).await.unwrap().value,
-        )
+        .remove(&form.key(), &form.stands().await.unwrap().value)
         .await
         .unwrap();
     let before = store.counts();
