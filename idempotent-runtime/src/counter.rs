@@ -96,9 +96,12 @@ impl Idempotency {
 impl Counter {
     /// Counts one more attempt at `thing`.
     ///
-    /// Round trips: 1 on Redis; 2 on a database, and more while others count the same thing. A reply that is lost costs another
-    /// try, within the handle's deadline, and the attempt is still counted once, as long as fewer than 32 others were counted
-    /// in between. After that it is counted once more, so that a limit is never exceeded.
+    /// Round trips: 1 on Redis and PostgreSQL, 2 on MySQL and MariaDB; on SQLite, which is in the process, 2 statements. However many
+    /// attempts at one thing are made at once in a process, they come to a database one after the other, in their order and by one
+    /// connection, so all together take as long as so many commits, and attempts at other things do not wait for them.
+    ///
+    /// A reply that is lost costs another try, within the handle's deadline, and the attempt is still counted once, as long as fewer
+    /// than 32 others were counted in between. After that it is counted once more, so that a limit is never exceeded.
     ///
     /// # Errors
     ///

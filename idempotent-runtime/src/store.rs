@@ -23,6 +23,7 @@ mod error;
 mod filter;
 mod finding;
 pub mod memory;
+mod queue;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -297,7 +298,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Increment and expiry are one atomic step, so nothing can stand there for ever.
     ///
     /// By default this is [`get`](Self::get), and then [`claim`](Self::claim) or [`exchange`](Self::exchange), until one of
-    /// these succeeds: two round trips, and more while others count under the same key.
+    /// these succeeds: two round trips, and more while other processes count under the same key. Those of one process take turns.
     ///
     /// # Errors
     ///

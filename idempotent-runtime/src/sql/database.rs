@@ -8,14 +8,14 @@ use super::dedup::Dedup;
 use super::lock;
 use super::schema::Schema;
 use super::syntax::Syntax;
-use crate::store::sql::Dialect;
+use crate::store::sql::{Counting, Dialect};
 
 /// A database that this crate knows: `Postgres`, `MySql` (MariaDB, too) or `Sqlite`.
 pub trait Database: sqlx::Database + Sealed {}
 
 /// What the parts of this module need of a database. The futures are written out per database, because sqlx's
 /// bounds for all of them at once do not hold behind a reference.
-pub trait Sealed: Schema + Dialect + Syntax + Dedup + lock::Statements {
+pub trait Sealed: Schema + Dialect + Counting + Syntax + Dedup + lock::Statements {
     /// Runs a statement; how many rows it touched (`MySql`: matched). One round trip.
     fn execute(
         connection: &mut Self::Connection,

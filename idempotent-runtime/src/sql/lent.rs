@@ -25,10 +25,22 @@ impl<DB: Database> Lent<DB> {
         Self { connection, ended }
     }
 
+    /// The same, by one that was [at rest](Self::at_rest).
+    pub(crate) fn for_further_statements(mut self) -> Self {
+        self.ended = !DB::ANSWERS_LATE;
+        self
+    }
+
     /// For a transaction, which would stay open.
     pub(crate) fn for_transaction(connection: PoolConnection<DB>) -> Self {
         let ended = false;
         Self { connection, ended }
+    }
+
+    /// All was answered, and it is kept: dropped as it is now, it may be lent again.
+    pub(crate) fn at_rest(mut self) -> Self {
+        self.ended = true;
+        self
     }
 
     /// All was answered.

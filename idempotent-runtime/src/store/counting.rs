@@ -5,14 +5,18 @@
 //! ```
 //!
 //! `last` names the latest attempts, the oldest first, so that one that is sent again finds its number: the last of
-//! them is number `count`. The script of Redis reads and writes the same.
+//! them is number `count`. The script of Redis and the statements of
+//! databases read and write the same.
 
+use std::ptr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
+use super::queue::Queues;
 use super::{Claim, Count, Store, StoreError, StoreErrorKind, Swap};
 use crate::world;
 
@@ -57,6 +61,18 @@ pub(super) fn next(standing: &[u8], attempt: u128) -> Result<Next, StoreError> {
     })
 }
 
+/// The number of an attempt by the line that stands after it was counted; `None` if it is not there any more, because of so many others
+/// that were counted since.
+///
+/// # Errors
+///
+/// If that is no record of a counted key.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub(super) fn number(standing: &[u8], attempt: u128) -> Result<Option<u64>, StoreError> {
+    let next = next(standing, attempt)?;
+    Ok(next.record.is_none().then_some(next.attempt))
+}
+
 /// What stands under the key is not for counting: of another program, or of a later version.
 pub(super) fn foreign() -> StoreError {
     let what = "something stands under the key that this version did not write";
@@ -65,13 +81,19 @@ pub(super) fn foreign() -> StoreError {
 
 /// [`Store::count`] for a store that has no better way: looks, and changes what it saw if that still stands.
 ///
-/// Of those who race one always succeeds. The others pause, longer each time, or all of them would ask the store in step.
+/// Those of this process take turns, so it is other processes that they may race. One of those who race always succeeds; the others
+/// pause, longer each time, or all of them would ask the store in step.
 pub(super) async fn count<S: Store + ?Sized>(
     store: &S,
     key: &str,
     attempt: u128,
     window: Duration,
 ) -> Result<Count, StoreError> {
+    static QUEUES: LazyLock<Queues<()>> = LazyLock::new(Queues::default);
+
+    // Not those of another store, which may be broken.
+    let of_store = ptr::from_ref(store).cast::<()>().addr();
+    let _turn = QUEUES.turn(format!("{of_store:x} {key}")).await;
     let mut pause = FIRST_PAUSE;
     loop {
         let Some(entry) = store.get(key).await? else {

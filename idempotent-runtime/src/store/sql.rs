@@ -2,6 +2,7 @@
 
 mod attempts;
 mod connect;
+mod counting;
 mod dialect;
 mod doctor;
 #[cfg(feature = "mysql")]
@@ -13,17 +14,21 @@ mod purge;
 mod sqlite;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Pool;
 
+pub(crate) use self::counting::Counting;
 pub(crate) use self::dialect::Dialect;
 pub use self::purge::PurgeTask;
 
 use self::attempts::Attempts;
-use super::{Claim, Durability, Entry, Finding, Store, StoreError, Swap};
+use super::queue::Queues;
+use super::{Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap, counting as line};
+use crate::sql::lent::Lent;
 use crate::sql::time::micros;
 use crate::sql::{self, Database};
 
@@ -51,10 +56,13 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// A record is a row, committed before it is acknowledged; what has expired is decided by the database's clock
 /// alone, so clocks and time zones of clients do not matter, nor does the isolation level of the pool's sessions.
 /// An operation that lost a race, or was refused because of one (a serialization failure, a deadlock), is tried
-/// again, three times in all; one whose connection turned out to be broken, too.
+/// again, three times in all; one whose connection turned out to be broken, too. On SQLite, where those who find the file
+/// busy ask again and again, it is twenty times.
 ///
 /// An operation that changes a record, or reads one, is one statement and one round trip; one that finds another's
-/// record asks for it by a second one. The first statement of its kind on a connection is prepared by one more.
+/// record asks for it by a second one. To count an attempt is one on PostgreSQL, two on MySQL and SQLite, however many count at once:
+/// those of a process take turns for a key, and hand on the connection as long as the pool has others. The first statement of its
+/// kind on a connection is prepared by one more.
 ///
 /// Rows that have expired stand until another claim needs their key or they are purged, so call
 /// [`purge_every`](Self::purge_every) somewhere, or [`purge_expired`](Self::purge_expired) from a job of your own.
@@ -69,6 +77,8 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// A clone shares the pool.
 pub struct SqlStore<DB: Database> {
     pool: Pool<DB>,
+    /// Of those who count: a key is one row, and one connection of the pool is enough for it.
+    counting: Arc<Queues<Lent<DB>>>,
 }
 
 impl<DB: Database> SqlStore<DB> {
@@ -83,10 +93,14 @@ impl<DB: Database> SqlStore<DB> {
     /// * on PostgreSQL `lock_timeout`, on MySQL `innodb_lock_wait_timeout` and `lock_wait_timeout`, a
     ///   second or so for the sessions of the pool: while a row is locked, operations that were given up
     ///   wait on in the server;
-    /// * on SQLite a log written ahead, `synchronous(Full)`, and a `busy_timeout` of less than the
-    ///   [deadline](crate::Builder::deadline).
+    /// * on SQLite one connection (`max_connections(1)`), because those who write to a file take turns, and the queue of the pool is
+    ///   fairer than the file, which each asks again and again; a log written ahead, `synchronous(Full)`, and a
+    ///   `busy_timeout` of some tens of milliseconds, far less than the [deadline](crate::Builder::deadline).
     pub fn new(pool: Pool<DB>) -> Self {
-        Self { pool }
+        Self {
+            pool,
+            counting: Arc::default(),
+        }
     }
 
     /// Connects to the database at `url`, and makes the tables if they are missing:
@@ -160,7 +174,10 @@ impl<DB: Database> SqlStore<DB> {
 
 impl<DB: Database> Clone for SqlStore<DB> {
     fn clone(&self) -> Self {
-        Self::new(self.pool.clone())
+        Self {
+            pool: self.pool.clone(),
+            counting: Arc::clone(&self.counting),
+        }
     }
 }
 
@@ -255,6 +272,27 @@ impl<DB: Database> Store for SqlStore<DB> {
                 Some(Swap::Other(standing)) if standing == value => return Ok(Swap::Done),
                 Some(swap) => return Ok(swap),
                 None => {}
+            }
+        }
+    }
+
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        let (first, id) = (line::first(attempt), line::id(attempt));
+        let mut turn = self.counting.turn(key.to_owned()).await;
+        let mut attempts = Attempts::after(&self.pool, turn.take());
+        loop {
+            let mut connection = attempts.connection().await?;
+            let counted = DB::count(&mut connection, key, &first, &id, micros(window)).await;
+            let counted = counted.map(|standing| {
+                let (standing, left) = standing?;
+                Some((line::number(&standing, attempt).transpose()?, left))
+            });
+            if let Some((number, left)) = attempts.ended(connection, counted)? {
+                turn.leave(attempts.for_the_next());
+                return Ok(Count {
+                    attempt: number?,
+                    left: Duration::from_micros(left.unsigned_abs()),
+                });
             }
         }
     }

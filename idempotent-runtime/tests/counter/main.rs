@@ -1,17 +1,22 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used)]
 
-//! Counters: in memory, on a store that has nothing but the four operations, and on Redis.
+//! Counters: in memory, on a store that has nothing but the four operations, on Redis and on databases.
 
+#[cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod databases;
 #[path = "../four/mod.rs"]
 mod four;
+#[cfg(unix)]
+mod line;
 mod naive;
 mod rules;
 #[cfg(all(unix, feature = "redis"))]
 mod servers;
-#[cfg(feature = "sqlite")]
-mod sqlite;
 mod together;
+#[cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[path = "../sql_tx/turns.rs"]
+mod turns;
 
 /// The store that has the four operations passes the suite.
 mod suite {

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Count, Entry, Swap, async_trait};
-use idempotent_runtime::{MemoryStore, Store, StoreError};
+use idempotent_runtime::{Store, StoreError};
 use tokio::task::yield_now;
 
 /// Reads a number, and then writes the next one.
-#[derive(Debug, Default)]
-pub(crate) struct ReadsThenWrites(MemoryStore);
+#[derive(Debug)]
+pub(crate) struct ReadsThenWrites<S>(pub(crate) S);
 
 #[async_trait]
-impl Store for ReadsThenWrites {
+impl<S: Store> Store for ReadsThenWrites<S> {
     async fn count(&self, key: &str, _: u128, window: Duration) -> Result<Count, StoreError> {
         let before = self.0.get(key).await?;
         yield_now().await;

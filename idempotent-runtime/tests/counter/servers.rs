@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use idempotent_runtime::store::redis::redis::{self, Client, cmd};
 use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::{Counter, Error, Idempotency, RedisStore, Store, StoreErrorKind};
@@ -12,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::four::Four;
-use crate::together;
+use crate::{line, together};
 
 const WINDOW: Duration = Duration::from_mins(10);
 
@@ -145,99 +144,11 @@ async fn patiently(counter: &Counter) -> u64 {
 }
 
 #[tokio::test]
-async fn the_record_is_the_one_of_every_store() {
+async fn the_line_is_the_one_of_every_store() {
     let server = RedisServer::shared().unwrap();
-    let (redis, memory, key) = (store(&server.url()).await, memory(), key());
-    // Every third one is sent again, right away or much later.
-    for number in 0..100_u128 {
-        let attempt = [number, number, number / 2][number as usize % 3];
-        let counts = [
-            redis.count(&key, attempt, WINDOW).await.unwrap().attempt,
-            memory.count(&key, attempt, WINDOW).await.unwrap().attempt,
-        ];
-        assert_eq!(counts[0], counts[1], "attempt {attempt}");
-        let records = [
-            redis.get(&key).await.unwrap(),
-            memory.get(&key).await.unwrap(),
-        ];
-        let [in_redis, in_memory] = records.map(|entry| entry.unwrap().value);
-        assert_eq!(in_redis, in_memory);
-    }
-}
-
-#[tokio::test]
-async fn what_one_store_reads_all_do_and_the_rest_is_left_alone() {
-    let server = RedisServer::shared().unwrap();
-    let redis = store(&server.url()).await;
-    let good = "idem1 C count=2 last=0000000000000001,0000000000000002\n";
-    let many = |count: u64| {
-        let last = vec!["0000000000000001"; 32].join(",");
-        format!("idem1 C count={count} last={last}\n")
-    };
-    let mut refused = 0;
-    for standing in [
-        good.to_owned(),
-        many(32),
-        many(33),
-        many(999_999_999_999_998),
-        many(999_999_999_999_999),
-        many(1_000_000_000_000_000),
-        many(31),
-        String::new(),
-        "3".to_owned(),
-        good.trim_end().to_owned(),
-        format!("{good}\n"),
-        format!(" {good}"),
-        good.replace("idem1", "idem2"),
-        good.replace("=2", "=0"),
-        good.replace("=2", "=02"),
-        good.replace("=2", "=+2"),
-        good.replace("=2", "=2.0"),
-        good.replace("=2", "=0x2"),
-        good.replace("=2", "=1"),
-        good.replace("=2", "=3"),
-        good.replace("=2", "=99999999999999999999999"),
-        good.replace(",0", ",g"),
-        good.replace(",0", ",F"),
-        good.replace(",0", ",,"),
-        good.replace("2\n", "\n"),
-        good.replace("2\n", "22\n"),
-        good.replace("2\n", "2,\n"),
-        good.replace("=0", "=\0"),
-        good.replace(',', ""),
-        good.replace(',', "\n"),
-    ] {
-        let (key, memory) = (key(), memory());
-        let standing = Bytes::from(standing);
-        let stores: [&dyn Store; 2] = [&redis, &memory];
-        let mut answers = Vec::new();
-        for store in stores {
-            store.claim(&key, &standing, WINDOW).await.unwrap();
-            let count = store.count(&key, 7, WINDOW).await;
-            let record = store.get(&key).await.unwrap().unwrap();
-            assert!(record.ttl.unwrap() <= WINDOW);
-            answers.push((count.map(|count| count.attempt), record.value));
-        }
-        let [(in_redis, one), (in_memory, other)] = &answers[..] else {
-            panic!("{answers:?}");
-        };
-        assert_eq!(one, other, "{standing:?}");
-        match (in_redis, in_memory) {
-            (Ok(number), Ok(same)) => assert_eq!(number, same, "{standing:?}"),
-            (Err(error), Err(same)) => {
-                refused += 1;
-                assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-                assert_eq!(same.kind(), StoreErrorKind::Misconfigured);
-                assert_eq!(*one, standing);
-            }
-            _ => panic!("{standing:?}: {answers:?}"),
-        }
-    }
-    assert_eq!(refused, 25);
-}
-
-fn memory() -> idempotent_runtime::MemoryStore {
-    idempotent_runtime::MemoryStore::new()
+    let store = store(&server.url()).await;
+    line::is_the_one_of_every_store(&store).await;
+    line::is_read_as_strictly_as_in_memory(&store).await;
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotent_runtime::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{Counter, Error, Idempotency, MemoryStore, Store};
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Mutex};
 use tokio::task::JoinSet;
 
 use crate::four::Four;
@@ -44,6 +45,69 @@ pub(crate) async fn wrong(counter: &Counter, attempts: usize) -> Option<String> 
     (!answers.iter().copied().eq(right)).then(|| format!("{answers:?}"))
 }
 
+/// A counter of a handle as everybody has it, which gives up after a second.
+pub(crate) fn hurried(store: impl Store) -> Counter {
+    let minutes = Duration::from_mins(10);
+    let counter = Idempotency::new(store).counter("pages.submit", LIMIT, minutes);
+    counter.unwrap()
+}
+
+/// What becomes of attempts at one thing, and of those of an honest neighbour meanwhile.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) admitted: u64,
+    beyond_the_limit: u64,
+    unavailable: u64,
+    neighbours: usize,
+}
+
+impl Tally {
+    /// As many are admitted as the limit allows, the others know of it, and the neighbour does not notice.
+    pub(crate) fn right(attempts: u64) -> Self {
+        Self {
+            admitted: LIMIT,
+            beyond_the_limit: attempts - LIMIT,
+            unavailable: 0,
+            neighbours: NEIGHBOURS,
+        }
+    }
+}
+
+const NEIGHBOURS: usize = 10;
+
+/// So many attempts at one thing that begin at once, by each of the counters in turn. A neighbour comes at the same time, and again and
+/// again.
+pub(crate) async fn stampede(counters: &[Counter], attempts: usize) -> Tally {
+    // Each is to have the machine for itself, because there is a deadline.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+    let _only = ONE_AT_A_TIME.lock().await;
+    let start = Arc::new(Barrier::new(attempts + 1));
+    let mut running = JoinSet::new();
+    for racer in 0..attempts {
+        let counter = counters[racer % counters.len()].clone();
+        let start = Arc::clone(&start);
+        running.spawn(async move {
+            start.wait().await;
+            counter.attempt("page").await
+        });
+    }
+    start.wait().await;
+    let mut tally = Tally::default();
+    for page in 0..NEIGHBOURS {
+        let served = counters[0].attempt(&("neighbour", page)).await;
+        tally.neighbours += usize::from(served.is_ok());
+    }
+    for answer in running.join_all().await {
+        match answer {
+            Ok(_) => tally.admitted += 1,
+            Err(Error::LimitReached(_)) => tally.beyond_the_limit += 1,
+            Err(_) => tally.unavailable += 1,
+        }
+    }
+    tally
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_200_attempts_at_once_the_first_seven_are_admitted() {
     for _ in 0..20 {
@@ -59,8 +123,17 @@ async fn a_store_of_four_operations_counts_50_attempts_at_once() {
     }
 }
 
+/// One after the other they take more than half of the second, so none may lose its time in races with the others.
+#[tokio::test(start_paused = true)]
+async fn a_slow_store_of_four_operations_serves_200_attempts_within_the_deadline() {
+    let slow = FaultyStore::new(MemoryStore::new());
+    slow.always_all(Fault::Delay(Duration::from_millis(1)));
+    let counter = hurried(Four(slow));
+    assert_eq!(stampede(&[counter], 200).await, Tally::right(200));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_count_that_reads_and_then_writes_admits_too_many() {
-    let counter = counter(ReadsThenWrites::default());
+    let counter = counter(ReadsThenWrites(MemoryStore::new()));
     assert!(wrong(&counter, 200).await.is_some());
 }

@@ -86,6 +86,14 @@ async fn works_among<DB: Fresh>(store: &SqlStore<DB>, admin: &SqlStore<DB>) {
         assert_eq!(swap.unwrap(), Swap::Other(OTHER));
         let swap = other.remove("key", &OTHER).await;
         assert_eq!(swap.unwrap(), Swap::Done);
+        for attempts in [0..40, 20..60] {
+            for attempt in attempts {
+                let store = [one, other][attempt % 2];
+                let count = store.count("counted", attempt as u128, TTL).await;
+                assert_eq!(count.unwrap().attempt, attempt as u64 + 1);
+            }
+        }
+        forget(admin, "counted").await;
     }
     for round in 0..5 {
         let key = format!("raced for {round}");
@@ -100,6 +108,12 @@ async fn works_among<DB: Fresh>(store: &SqlStore<DB>, admin: &SqlStore<DB>) {
         DB::number(admin.pool(), "SELECT count(*) FROM idempotence").await,
         5
     );
+}
+
+async fn forget<DB: Fresh>(store: &SqlStore<DB>, key: &str) {
+    let standing = store.get(key).await.unwrap().unwrap();
+    let removed = store.remove(key, &standing.value).await;
+    assert_eq!(removed.unwrap(), Swap::Done);
 }
 
 async fn winners<DB: Fresh>(store: &SqlStore<DB>, key: &str) -> usize {

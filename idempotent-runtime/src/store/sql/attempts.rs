@@ -6,30 +6,52 @@ use crate::sql::lent::Lent;
 use crate::sql::{Database, failure};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// How often an operation is sent at most.
-const MOST: u32 = 3;
-
 pub(super) struct Attempts<'a, DB: Database> {
     pool: &'a Pool<DB>,
     left: u32,
     /// An attempt had no answer, so no later one can say that nothing was changed.
     perhaps_applied: bool,
+    /// A connection that is not given back yet.
+    kept: Option<Lent<DB>>,
+    /// Whether connections are kept for the next who does the same.
+    keeps: bool,
 }
 
 impl<'a, DB: Database> Attempts<'a, DB> {
     pub(super) fn new(pool: &'a Pool<DB>) -> Self {
         Self {
             pool,
-            left: MOST,
+            left: DB::MOST_SENDS,
             perhaps_applied: false,
+            kept: None,
+            keeps: false,
         }
     }
 
-    pub(super) async fn connection(&self) -> Result<Lent<DB>, StoreError> {
+    /// By the connection of the one before, and then for the next one.
+    pub(super) fn after(pool: &'a Pool<DB>, kept: Option<Lent<DB>>) -> Self {
+        Self {
+            kept,
+            keeps: true,
+            ..Self::new(pool)
+        }
+    }
+
+    /// The connection, unless others of the pool may wait for it: then it is given back, and they have it first.
+    pub(super) fn for_the_next(self) -> Option<Lent<DB>> {
+        let exhausted = self.pool.size() >= self.pool.options().get_max_connections();
+        self.kept.filter(|_| !exhausted || self.pool.num_idle() > 0)
+    }
+
+    pub(super) async fn connection(&mut self) -> Result<Lent<DB>, StoreError> {
         loop {
-            let acquired = self.pool.acquire().await;
-            let acquired = acquired.map_err(|error| self.failed(failure::unsent(error)));
-            let mut connection = Lent::for_statements(acquired?);
+            let mut connection = match self.kept.take() {
+                Some(kept) => kept.for_further_statements(),
+                None => match self.pool.acquire().await {
+                    Ok(acquired) => Lent::for_statements(acquired),
+                    Err(error) => return Err(self.failed(failure::unsent(error))),
+                },
+            };
             // Where one was broken, those that were idle meanwhile may be, too: after a restart all of them are.
             if !self.perhaps_applied || connection.ping().await.is_ok() {
                 return Ok(connection);
@@ -46,11 +68,11 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         self.left -= 1;
         let error = match answer {
             Ok(Some(answer)) => {
-                connection.give_back();
+                self.rests(connection);
                 return Ok(Some(answer));
             }
             Ok(None) => {
-                connection.give_back();
+                self.rests(connection);
                 StoreError::new(StoreErrorKind::NotApplied, "too many others want this key")
             }
             Err(error) => {
@@ -70,6 +92,14 @@ impl<'a, DB: Database> Attempts<'a, DB> {
             Ok(None)
         } else {
             Err(self.failed(error))
+        }
+    }
+
+    fn rests(&mut self, connection: Lent<DB>) {
+        if self.keeps {
+            self.kept = Some(connection.at_rest());
+        } else {
+            connection.give_back();
         }
     }
 

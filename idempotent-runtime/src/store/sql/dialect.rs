@@ -16,6 +16,9 @@ pub trait Dialect: Database {
     /// Whether the answer to a statement that was given up comes before those to later ones, when it comes.
     const ANSWERS_LATE: bool = true;
 
+    /// How often an operation is sent at most.
+    const MOST_SENDS: u32 = 3;
+
     /// Puts `value` under `key` if nothing lives there; whether it did.
     fn claim(
         connection: &mut Self::Connection,

@@ -1,0 +1,161 @@
+//! Counters in databases.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use std::{fs, process};
+
+use idempotent_runtime::sql::Database;
+use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
+use idempotent_runtime::sql::sqlx::postgres::PgPoolOptions;
+use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
+use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store};
+
+use crate::line;
+use crate::naive::ReadsThenWrites;
+use crate::together::{Tally, counter, hurried, stampede};
+use crate::turns::Turns;
+
+/// Makes a test of each case for each database.
+macro_rules! on_every_database {
+    ($($case:ident)*) => {
+        on_every_database! { @each on_postgres Postgres postgres [$($case)*] }
+        on_every_database! { @each on_mysql MySql mysql [$($case)*] }
+        on_every_database! { @each on_sqlite Sqlite sqlite [$($case)*] }
+    };
+    (@each $module:ident $database:ident $url:ident [$($case:ident)*]) => {
+        mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let fresh = super::$url();
+                    super::$case::<idempotent_runtime::sql::sqlx::$database>(&fresh.url).await;
+                }
+            )*
+        }
+    };
+}
+
+on_every_database! {
+    of_200_attempts_at_once_as_many_as_allowed_are_admitted
+    those_of_four_processes_are_counted_together
+    a_count_that_reads_and_then_writes_admits_too_many
+    the_line_is_the_one_of_every_store
+}
+
+/// All of them within the deadline that every handle has.
+async fn of_200_attempts_at_once_as_many_as_allowed_are_admitted<DB: Database>(url: &str) {
+    let counter = hurried(store::<DB>(url).await);
+    assert_eq!(stampede(&[counter], 200).await, Tally::right(200));
+}
+
+async fn those_of_four_processes_are_counted_together<DB: Database>(url: &str) {
+    let mut counters = Vec::new();
+    for _ in 0..4 {
+        counters.push(hurried(store::<DB>(url).await));
+    }
+    assert_eq!(stampede(&counters, 200).await, Tally::right(200));
+}
+
+async fn a_count_that_reads_and_then_writes_admits_too_many<DB: Database>(url: &str) {
+    let counter = hurried(ReadsThenWrites(store::<DB>(url).await));
+    let tally = stampede(&[counter], 200).await;
+    assert!(tally.admitted > Tally::right(200).admitted, "{tally:?}");
+}
+
+async fn the_line_is_the_one_of_every_store<DB: Database>(url: &str) {
+    let store = store::<DB>(url).await;
+    line::is_the_one_of_every_store(&store).await;
+    line::is_read_as_strictly_as_in_memory(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_500_attempts_on_ten_connections_of_postgres_none_is_in_vain() {
+    let store = PostgresStore::connect(&postgres().url).await.unwrap();
+    assert_eq!(store.pool().options().get_max_connections(), 10);
+    // Where they take a third of a second, a busy machine may need more than one.
+    assert_eq!(stampede(&[counter(store)], 500).await, Tally::right(500));
+}
+
+#[tokio::test]
+async fn an_attempt_is_one_round_trip_on_postgres_and_two_on_mysql() {
+    let plain = PostgresStore::connect(&postgres().url).await.unwrap();
+    let options = plain.pool().connect_options();
+    let turns = Turns::before(options.get_port()).await;
+    let options = (*options).clone().port(turns.port());
+    let pool = PgPoolOptions::new().max_connections(1);
+    let pool = pool.test_before_acquire(false).connect_lazy_with(options);
+    assert_eq!(round_trips(PostgresStore::new(pool), &turns).await, 1);
+
+    let plain = MySqlStore::connect(&mysql().url).await.unwrap();
+    let turns = Turns::before(MariaDbServer::shared().unwrap().port()).await;
+    let options = (*plain.pool().connect_options()).clone();
+    let options = options.port(turns.port());
+    let pool = MySqlPoolOptions::new().max_connections(1);
+    let pool = pool.test_before_acquire(false).connect_lazy_with(options);
+    assert_eq!(round_trips(MySqlStore::new(pool), &turns).await, 2);
+}
+
+/// Of an attempt: a first one, later ones, and those that are sent again.
+async fn round_trips(store: impl Store, turns: &Turns) -> usize {
+    const WINDOW: Duration = Duration::from_mins(10);
+    const ATTEMPTS: usize = 20;
+
+    // What is prepared first is not counted.
+    store.count("another", 0, WINDOW).await.unwrap();
+    let before = turns.count();
+    for sent in 0..ATTEMPTS {
+        let count = store.count("key", sent as u128 / 2, WINDOW).await;
+        assert_eq!(count.unwrap().attempt, 1 + sent as u64 / 2);
+    }
+    let all = turns.count() - before;
+    // The pool asks a connection that is given back whether it is good, and nobody waits for the answer but who wants it next.
+    let asked = all % ATTEMPTS;
+    assert!(asked <= 1 || asked == ATTEMPTS - 1, "{all}");
+    (all + 1) / ATTEMPTS - 1
+}
+
+async fn store<DB: Database>(url: &str) -> SqlStore<DB> {
+    SqlStore::connect(url).await.unwrap()
+}
+
+/// A database without tables, and its file if it is one.
+struct Fresh {
+    url: String,
+    file: Option<PathBuf>,
+}
+
+fn postgres() -> Fresh {
+    let url = PostgresServer::shared().unwrap().database().unwrap();
+    Fresh { url, file: None }
+}
+
+fn mysql() -> Fresh {
+    let url = MariaDbServer::shared().unwrap().database().unwrap();
+    Fresh { url, file: None }
+}
+
+fn sqlite() -> Fresh {
+    static FILES: AtomicUsize = AtomicUsize::new(0);
+
+    let number = FILES.fetch_add(1, Ordering::SeqCst);
+    let name = format!("counter-{}-{number}.db", process::id());
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    Fresh {
+        url: format!("sqlite:{}", file.display()),
+        file: Some(file),
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else {
+            return;
+        };
+        for end in ["", "-wal", "-shm"] {
+            let mut file = file.clone().into_os_string();
+            file.push(end);
+            let _ = fs::remove_file(file);
+        }
+    }
+}
