@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::redis::aio::PubSub;
 use ::redis::cluster::{ClusterClient, ClusterClientBuilder};
 use ::redis::cluster_async::ClusterConnection;
-use ::redis::{Client, ConnectionInfo, RedisError, RedisResult};
+use ::redis::{Client, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::timeout;
 
@@ -53,6 +53,12 @@ impl Cluster {
     }
 
     pub(super) async fn connect(&self) -> RedisResult<ClusterConnection> {
+        // The client logs what a node answers, and one that does not know `HELLO` repeats it, with the password.
+        if self.says_hello()
+            && let Some(error) = self.refusal().await
+        {
+            return Err(error);
+        }
         let connecting = timeout(3 * CONNECT_TIMEOUT, self.client.get_async_connection());
         match connecting.await {
             Ok(Ok(connection)) => Ok(connection),
@@ -61,6 +67,14 @@ impl Cluster {
             Ok(Err(error)) => Err(error),
             Err(_) => Err(not_now("no node of the cluster answers in time")),
         }
+    }
+
+    fn says_hello(&self) -> bool {
+        let mut logins = self
+            .nodes
+            .iter()
+            .map(|node| node.get_connection_info().redis_settings());
+        logins.any(|login| login.protocol() == ProtocolVersion::RESP3)
     }
 
     /// What a node said that was reached.

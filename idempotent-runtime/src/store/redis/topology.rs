@@ -89,16 +89,19 @@ impl Topology {
                 Self::Cluster(cluster) => cluster.connect().await.map(Link::Cluster),
             }
         };
-        connecting.await.map_err(unsent)
+        connecting.await.map_err(without_password).map_err(unsent)
     }
 
     /// Makes a connection to listen on.
     pub(super) async fn listen(&self) -> RedisResult<PubSub> {
-        match self {
-            Self::Server(client) => client.get_async_pubsub().await,
-            Self::Sentinels(sentinels) => sentinels.connect().await?.0.get_async_pubsub().await,
-            Self::Cluster(cluster) => cluster.listen().await,
-        }
+        let connecting = async {
+            match self {
+                Self::Server(client) => client.get_async_pubsub().await,
+                Self::Sentinels(sentinels) => sentinels.connect().await?.0.get_async_pubsub().await,
+                Self::Cluster(cluster) => cluster.listen().await,
+            }
+        };
+        connecting.await.map_err(without_password)
     }
 
     pub(super) fn db(&self) -> i64 {
@@ -161,6 +164,17 @@ pub(super) async fn connect(client: &Client) -> RedisResult<MultiplexedConnectio
     client
         .get_multiplexed_async_connection_with_config(&config)
         .await
+}
+
+/// A server repeats the words of a command that it does not know. The first ones on a connection have the password among them.
+fn without_password(error: RedisError) -> RedisError {
+    let repeats = |detail: &str| detail.contains("with args beginning with");
+    if !error.detail().is_some_and(repeats) {
+        return error;
+    }
+    let what = "the server does not know a command that a connection begins with: \
+                with `protocol=3` that is `HELLO`, else `AUTH` or `SELECT`";
+    RedisError::from((ErrorKind::InvalidClientConfig, what))
 }
 
 /// Whatever it was, a time-out included: the command was not sent, and this says so.
