@@ -1,6 +1,6 @@
 //! What operators set for endpoints without compiling: where it stands, and how it is read.
 
-mod closest;
+pub(crate) mod closest;
 pub(crate) mod duration;
 mod env;
 #[cfg(feature = "toml")]

@@ -1,7 +1,7 @@
 //! Did you mean …?
 
 /// The candidate that `word` was probably meant to be.
-pub(super) fn closest<'a>(
+pub(crate) fn closest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

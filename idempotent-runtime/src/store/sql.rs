@@ -10,8 +10,10 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod purge;
+mod session;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod url;
 
 use std::fmt;
 use std::sync::Arc;
@@ -110,16 +112,21 @@ impl<DB: Database> SqlStore<DB> {
     /// * `sqlite:folder/file`, or `sqlite:/absolute/file`: made if it is missing, unless `?mode=rw` is said;
     ///   `sqlite::memory:` is one that ends with the store.
     ///
-    /// The further options are those of sqlx. The pool has up to ten connections, and for SQLite one: those who
+    /// The parameters after the `?` are those of sqlx; one that sqlx does not know, or cannot read, is an error.
+    /// To a server on another machine say `?sslmode=verify-full` (PostgreSQL) or `?ssl-mode=VERIFY_IDENTITY` (MySQL), with
+    /// a TLS feature of sqlx. Without that sqlx is content with no TLS at all, or with any certificate; then this
+    /// says so once, as a warning of tracing, and [the doctor](crate::Idempotency::doctor) as a problem.
+    ///
+    /// The pool has up to ten connections, and for SQLite one: those who
     /// write to a file have to take turns, and do so best before they come to it.
     ///
     /// Costs a connection that is closed again, and one round trip; a second one where the tables are made.
     ///
     /// # Errors
     ///
-    /// Within five seconds, if the URL makes no sense or is another database's, the server is not reached or refuses the
+    /// Within five seconds, if the URL cannot be read, has a parameter that is not known, or is another database's, the server is not reached or refuses the
     /// credentials, or the tables are missing and may not be made: then the text has the statements that make
-    /// them. It never contains the password.
+    /// them. It never contains the password, nor the name that logs in.
     ///
     /// # Panics
     ///

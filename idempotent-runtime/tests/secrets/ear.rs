@@ -1,33 +1,53 @@
-//! All that is said to tracing, on every level.
+//! All that is said to tracing and to `log`, on every level.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Ear(Arc<Mutex<Text>>);
+#[derive(Debug, Default)]
+pub(crate) struct Ear(Mutex<Text>);
+
+/// The ear, for one test at a time.
+pub(crate) struct Listening {
+    ear: &'static Ear,
+    _alone: MutexGuard<'static, ()>,
+}
 
 #[derive(Debug, Default)]
 struct Text(String);
 
 static HEARD: AtomicUsize = AtomicUsize::new(0);
 
-impl Ear {
+static ALONE: Mutex<()> = Mutex::new(());
+
+impl Listening {
     /// Listens from now on, on every thread.
-    pub(crate) fn of_the_process() -> Self {
-        let ear = Self::default();
-        tracing::subscriber::set_global_default(ear.clone()).unwrap();
-        ear
+    pub(crate) fn to_the_process() -> Self {
+        static EAR: OnceLock<&'static Ear> = OnceLock::new();
+
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let ear = *EAR.get_or_init(|| {
+            let ear: &'static Ear = Box::leak(Box::default());
+            tracing::subscriber::set_global_default(ear).unwrap();
+            // What is said through tracing may be said to `log` again.
+            log::set_logger(ear).unwrap();
+            log::set_max_level(log::LevelFilter::Trace);
+            ear
+        });
+        ear.0.lock().unwrap().0.clear();
+        Self { ear, _alone: alone }
     }
 
     /// What was said since the last time.
     pub(crate) fn take(&self) -> String {
-        std::mem::take(&mut self.0.lock().unwrap().0)
+        std::mem::take(&mut self.ear.0.lock().unwrap().0)
     }
+}
 
+impl Ear {
     /// How many events and spans were heard.
     pub(crate) fn heard() -> usize {
         HEARD.load(Ordering::Relaxed)
@@ -51,7 +71,7 @@ impl Visit for Text {
     }
 }
 
-impl Subscriber for Ear {
+impl Subscriber for &'static Ear {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -74,4 +94,18 @@ impl Subscriber for Ear {
     fn enter(&self, _: &span::Id) {}
 
     fn exit(&self, _: &span::Id) {}
+}
+
+impl log::Log for Ear {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        HEARD.fetch_add(1, Ordering::Relaxed);
+        let mut text = self.0.lock().unwrap();
+        writeln!(text.0, "{} {}", record.target(), record.args()).unwrap();
+    }
+
+    fn flush(&self) {}
 }

@@ -4,6 +4,14 @@
 
 mod ear;
 mod spy;
+#[cfg(all(
+    unix,
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis-rustls",
+    feature = "sqlite"
+))]
+mod urls;
 
 use std::error::Error as StdError;
 use std::fmt::{Debug, Write as _};
@@ -19,7 +27,7 @@ use idempotent_runtime::{
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::time::timeout;
 
-use ear::Ear;
+use ear::{Ear, Listening};
 use spy::Spy;
 
 const KEY: &str = "canary-in-the-key";
@@ -280,7 +288,7 @@ fn handle(store: &Spy, said: &Said, secret: bool) -> Idempotency {
 
 #[test]
 fn arguments_and_results_are_told_to_nobody() {
-    let logged = Ear::of_the_process();
+    let logged = Listening::to_the_process();
     let said = Said::default();
     let clock = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -13,6 +13,9 @@ mod calls;
 mod databases;
 mod doctor;
 mod dropped;
+mod encryption;
+#[path = "../heard/mod.rs"]
+mod heard;
 mod outage;
 mod processes;
 mod purge;

@@ -1,10 +1,12 @@
 //! From a URL to a pool.
 
+use std::error::Error;
 use std::time::Duration;
 
 use sqlx::{ConnectOptions, Connection, Pool};
 use tokio::time::{sleep, timeout};
 
+use super::url::{self, refused};
 use crate::sql::schema::migrate_on;
 use crate::sql::{Database, failure};
 use crate::store::{StoreError, StoreErrorKind};
@@ -17,14 +19,24 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
     let scheme = url.split_once(':').map(|(scheme, _)| scheme);
     if !scheme.is_some_and(|scheme| DB::SCHEMES.contains(&scheme)) {
         let expected = DB::SCHEMES.join(":`, `");
-        let message = format!("this store is for URLs that begin with `{expected}:`");
-        return Err(StoreError::new(StoreErrorKind::Misconfigured, message));
+        return Err(refused(format!(
+            "this store is for URLs that begin with `{expected}:`"
+        )));
     }
-    let (options, pool_options) = DB::options(url).map_err(failure::unsent)?;
+    url::check(url, DB::PARAMETERS)?;
+    // The client's own words on a URL repeat what is in it.
+    let (options, pool_options) = DB::options(url).map_err(|_| {
+        refused("the URL cannot be read: what is percent-encoded in it has to be UTF-8")
+    })?;
+    let way = DB::way(&options);
+    if let Some(way) = &way {
+        way.warn(DB::NAME);
+    }
+    let user = way.map(|way| way.user);
     let connecting = async {
         // A pool tries again and again, and does not tell why it was in vain: this one does.
         let first = loop {
-            match prepared::<DB>(&options).await {
+            match prepared::<DB>(&options, user).await {
                 Err(error) if failure::is_retryable(&error) => sleep(PAUSE).await,
                 answer => break answer?,
             }
@@ -47,8 +59,25 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
 /// A connection to a database that has the tables.
 async fn prepared<DB: Database>(
     options: &<DB::Connection as Connection>::Options,
+    user: Option<&str>,
 ) -> Result<DB::Connection, StoreError> {
-    let mut connection = options.connect().await.map_err(failure::unsent)?;
+    let connected = options.connect().await.map_err(failure::unsent);
+    let mut connection = connected.map_err(|error| without(user, error))?;
     migrate_on::<DB>(&mut connection).await?;
     Ok(connection)
+}
+
+/// The error, told without the name that logs in: where it should be, there may be the password.
+fn without(user: Option<&str>, error: StoreError) -> StoreError {
+    let (Some(user), Some(source)) = (user, error.source()) else {
+        return error;
+    };
+    let told = source.to_string();
+    let untold = told
+        .replace(&format!("\"{user}\""), "\"…\"")
+        .replace(&format!("'{user}'"), "'…'");
+    if told == untold {
+        return error;
+    }
+    StoreError::new(error.kind(), untold)
 }

@@ -6,12 +6,17 @@ use bytes::Bytes;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Database};
 
+use super::session::{Session, Way};
+use super::url::Parameter;
 use crate::store::Finding;
 
 /// The statements of one database. Times to live are in microseconds, and its own clock counts them.
 pub trait Dialect: Database {
     /// What a URL for `connect` may begin with, before the colon.
     const SCHEMES: &'static [&'static str];
+
+    /// What may follow the `?` of a URL: what the client knows.
+    const PARAMETERS: &'static [Parameter];
 
     /// Whether the answer to a statement that was given up comes before those to later ones, when it comes.
     const ANSWERS_LATE: bool = true;
@@ -75,6 +80,14 @@ pub trait Dialect: Database {
     fn options(
         url: &str,
     ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
+
+    /// The way to the server; nothing, if there is none.
+    fn way(options: &<Self::Connection as Connection>::Options) -> Option<Way<'_>>;
+
+    /// What the server says of the session.
+    fn session(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<Session>> + Send;
 
     /// How many records wait for a purge, counted up to [`MANY`]; and the clock, in microseconds since 1970.
     fn backlog_and_clock(

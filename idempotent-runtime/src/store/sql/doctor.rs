@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::super::Level::{self, Fine, Note, Problem};
 use super::dialect::MANY;
+use super::session::Session;
 use crate::sql::lent::Lent;
 use crate::sql::schema::VERSION;
 use crate::sql::{Database, failure};
@@ -33,6 +34,10 @@ async fn ask<DB: Database>(
 ) -> Result<(), StoreError> {
     let connection = in_time(deadline, pool.acquire()).await;
     let mut connection = Lent::for_statements(connection.map_err(failure::unsent)?);
+    if let Some(way) = DB::way(&pool.connect_options()) {
+        let session = in_time(deadline, DB::session(&mut connection)).await;
+        findings.push(session.unwrap_or(Session::UNKNOWN).finding(&way));
+    }
     let version = in_time(deadline, DB::version(&mut connection)).await;
     findings.push(tables(version.ok().flatten()));
     let setup = in_time(deadline, DB::examine(&mut connection)).await;

@@ -6,12 +6,14 @@
 //! The client counts the rows that a statement has found (`CLIENT_FOUND_ROWS`), not those that it changed.
 
 use bytes::Bytes;
-use sqlx::mysql::MySqlConnectOptions;
+use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::pool::PoolOptions;
 use sqlx::{Executor, MySql, MySqlConnection, Row, query, query_as};
 
 use super::connect::CONNECT_DEADLINE;
 use super::dialect::{Dialect, MANY};
+use super::session::{Session, Way, is_loopback};
+use super::url::{Parameter, Takes};
 use crate::store::{Finding, Level};
 
 /// Assignments are made from left to right, and each sees those before it, so the expiry is the last.
@@ -57,6 +59,23 @@ DELETE old FROM (
 
 impl Dialect for MySql {
     const SCHEMES: &'static [&'static str] = &["mysql", "mariadb"];
+
+    const PARAMETERS: &'static [Parameter] = &[
+        ("ssl-mode", SSL_MODE),
+        ("sslmode", SSL_MODE),
+        ("ssl-ca", Takes::Text),
+        ("sslca", Takes::Text),
+        ("ssl-cert", Takes::Text),
+        ("sslcert", Takes::Text),
+        ("ssl-key", Takes::Text),
+        ("sslkey", Takes::Text),
+        ("charset", Takes::Text),
+        ("collation", Takes::Text),
+        ("statement-cache-capacity", Takes::Number(u32::MAX as u64)),
+        ("socket", Takes::Text),
+        ("timezone", Takes::Text),
+        ("time-zone", Takes::Text),
+    ];
 
     async fn claim(
         connection: &mut MySqlConnection,
@@ -144,6 +163,29 @@ impl Dialect for MySql {
         Ok((url.parse()?, pool))
     }
 
+    fn way(options: &MySqlConnectOptions) -> Option<Way<'_>> {
+        let is_verified = matches!(
+            options.get_ssl_mode(),
+            MySqlSslMode::VerifyCa | MySqlSslMode::VerifyIdentity
+        );
+        Some(Way {
+            user: options.get_username(),
+            is_local: options.get_socket().is_some() || is_loopback(options.get_host()),
+            is_verified,
+            verified: "ssl-mode=VERIFY_IDENTITY",
+        })
+    }
+
+    async fn session(connection: &mut MySqlConnection) -> sqlx::Result<Session> {
+        let cipher = connection.fetch_optional(query(CIPHER)).await?;
+        let cipher: Option<String> = cipher.map(|row| row.try_get(1)).transpose()?;
+        let client: String = connection.fetch_one(query(CLIENT)).await?.try_get(0)?;
+        Ok(Session {
+            is_encrypted: cipher.map(|cipher| !cipher.is_empty()),
+            is_local: is_loopback(&client),
+        })
+    }
+
     async fn backlog_and_clock(connection: &mut MySqlConnection) -> sqlx::Result<(i64, i64)> {
         query_as(BACKLOG_AND_CLOCK)
             .bind(MANY)
@@ -200,6 +242,19 @@ impl Dialect for MySql {
         Ok(findings)
     }
 }
+
+const SSL_MODE: Takes = Takes::AnyCase(&[
+    "disabled",
+    "preferred",
+    "required",
+    "verify_ca",
+    "verify_identity",
+]);
+
+const CIPHER: &str = "SHOW SESSION STATUS LIKE 'Ssl_cipher'";
+
+/// Where the server finds the client. It does not tell its own address.
+const CLIENT: &str = "SELECT CAST(SUBSTRING_INDEX(USER(), '@', -1) AS CHAR)";
 
 const BACKLOG_AND_CLOCK: &str = "
 SELECT (SELECT COUNT(*) FROM (

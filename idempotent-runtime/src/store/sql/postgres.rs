@@ -8,11 +8,13 @@
 
 use bytes::Bytes;
 use sqlx::pool::PoolOptions;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{Executor, PgConnection, Postgres, Row, query, query_as};
 
 use super::connect::CONNECT_DEADLINE;
 use super::dialect::{Dialect, MANY};
+use super::session::{Session, Way, is_loopback};
+use super::url::{Parameter, Takes};
 use crate::store::{Finding, Level};
 
 /// Who finds a living record writes nothing, and locks nothing: a duplicate leaves no trace. One statement that gave what stands
@@ -58,6 +60,28 @@ WHERE expires_at <= statement_timestamp() AND ctid = ANY (ARRAY (
 
 impl Dialect for Postgres {
     const SCHEMES: &'static [&'static str] = &["postgres", "postgresql"];
+
+    const PARAMETERS: &'static [Parameter] = &[
+        ("sslmode", SSL_MODE),
+        ("ssl-mode", SSL_MODE),
+        ("sslrootcert", Takes::Text),
+        ("ssl-root-cert", Takes::Text),
+        ("ssl-ca", Takes::Text),
+        ("sslcert", Takes::Text),
+        ("ssl-cert", Takes::Text),
+        ("sslkey", Takes::Text),
+        ("ssl-key", Takes::Text),
+        ("statement-cache-capacity", Takes::Number(u32::MAX as u64)),
+        ("host", Takes::Text),
+        ("hostaddr", Takes::Address),
+        ("port", Takes::Number(u16::MAX as u64)),
+        ("dbname", Takes::Text),
+        ("user", Takes::Text),
+        ("password", Takes::Text),
+        ("application_name", Takes::Text),
+        ("options", Takes::Text),
+        ("options[]", Takes::Text),
+    ];
 
     async fn claim(
         connection: &mut PgConnection,
@@ -136,6 +160,31 @@ impl Dialect for Postgres {
         Ok((url.parse()?, pool))
     }
 
+    fn way(options: &PgConnectOptions) -> Option<Way<'_>> {
+        let host = options.get_host();
+        let by_socket = options.get_socket().is_some() || host.starts_with('/');
+        let is_verified = matches!(
+            options.get_ssl_mode(),
+            PgSslMode::VerifyCa | PgSslMode::VerifyFull
+        );
+        Some(Way {
+            user: options.get_username(),
+            is_local: by_socket || is_loopback(host),
+            is_verified,
+            verified: "sslmode=verify-full",
+        })
+    }
+
+    async fn session(connection: &mut PgConnection) -> sqlx::Result<Session> {
+        let row = connection.fetch_one(query(SESSION)).await?;
+        let address: Option<String> = row.try_get("address")?;
+        Ok(Session {
+            is_encrypted: row.try_get("encrypted")?,
+            // A socket has none.
+            is_local: address.is_none_or(|address| is_loopback(&address)),
+        })
+    }
+
     async fn backlog_and_clock(connection: &mut PgConnection) -> sqlx::Result<(i64, i64)> {
         query_as(BACKLOG_AND_CLOCK)
             .bind(MANY)
@@ -155,7 +204,7 @@ impl Dialect for Postgres {
             row.try_get("standby")?,
             Level::Problem,
             "this server is a standby, which may only be read",
-            "connect to the primary, as by `?target_session_attrs=read-write` where the client knows it",
+            "connect to the primary",
         );
         tell(
             row.try_get("read_only")?,
@@ -196,6 +245,19 @@ impl Dialect for Postgres {
         Ok(findings)
     }
 }
+
+const SSL_MODE: Takes = Takes::AnyCase(&[
+    "disable",
+    "allow",
+    "prefer",
+    "require",
+    "verify-ca",
+    "verify-full",
+]);
+
+const SESSION: &str = "
+SELECT (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS encrypted,
+    host(inet_server_addr()) AS address";
 
 const BACKLOG_AND_CLOCK: &str = "
 SELECT (SELECT count(*) FROM (

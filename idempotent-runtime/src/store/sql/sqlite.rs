@@ -13,6 +13,8 @@ use sqlx::{Executor, Row, Sqlite, SqliteConnection, query, query_as, query_scala
 
 use super::connect::CONNECT_DEADLINE;
 use super::dialect::{Dialect, MANY};
+use super::session::{Session, Way};
+use super::url::{Parameter, Takes};
 use crate::sql::time::{TICK, sqlite_now};
 use crate::store::{Finding, Level};
 
@@ -57,6 +59,12 @@ const PURGE: &str = concat!(
 
 impl Dialect for Sqlite {
     const SCHEMES: &'static [&'static str] = &["sqlite"];
+    const PARAMETERS: &'static [Parameter] = &[
+        ("mode", Takes::Word(&["ro", "rw", "rwc", "memory"])),
+        ("cache", Takes::Word(&["private", "shared"])),
+        ("immutable", Takes::Word(&["true", "1", "false", "0"])),
+        ("vfs", Takes::Text),
+    ];
     const ANSWERS_LATE: bool = false;
     const MOST_SENDS: u32 = 20;
 
@@ -144,6 +152,14 @@ impl Dialect for Sqlite {
             .acquire_timeout(CONNECT_DEADLINE)
             .test_before_acquire(false);
         Ok((options, pool))
+    }
+
+    fn way(_: &SqliteConnectOptions) -> Option<Way<'_>> {
+        None
+    }
+
+    async fn session(_: &mut SqliteConnection) -> sqlx::Result<Session> {
+        Ok(Session::UNKNOWN)
     }
 
     async fn backlog_and_clock(connection: &mut SqliteConnection) -> sqlx::Result<(i64, i64)> {

@@ -1,0 +1,260 @@
+//! What the URL of a database may say.
+//!
+//! It is checked here before the client sees it. The client ignores what it does not know, such as a misspelt request for
+//! TLS; it logs it with its value, which may be a misspelt password; and its errors repeat a value that it cannot read.
+
+use url::{Url, form_urlencoded};
+
+use crate::settings::closest::closest;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// A parameter that the client knows, and what may follow it.
+pub(crate) type Parameter = (&'static str, Takes);
+
+/// What the value of a parameter may be.
+#[derive(Debug, Clone, Copy)]
+pub enum Takes {
+    /// Anything.
+    Text,
+    /// A whole number from zero to this.
+    Number(u64),
+    /// An IP address.
+    Address,
+    /// One of these, in lower case.
+    Word(&'static [&'static str]),
+    /// One of these, in lower or upper case.
+    AnyCase(&'static [&'static str]),
+}
+
+/// Checks the URL of a database whose client knows these parameters.
+///
+/// # Errors
+///
+/// No part of the URL is repeated, but for the name of a parameter: in a URL that is wrong, any part may belong to the
+/// password.
+pub(super) fn check(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
+    let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+    if scheme == "sqlite" {
+        let (_, query) = rest.split_once('?').unwrap_or((rest, ""));
+        return parameters(query, known);
+    }
+    let rest = rest
+        .strip_prefix("//")
+        .ok_or_else(|| refused("the scheme of the URL is followed by `://` and a host"))?;
+    if url.contains('#') {
+        return Err(refused(
+            "the URL of a database has no `#`: in a password it is written `%23`",
+        ));
+    }
+    let (_, after) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    if after.contains('@') {
+        return Err(refused(
+            "the URL has an `@` after its host: in a password `@ : / ? # %` are written \
+             `%40 %3A %2F %3F %23 %25`, and in a database or a parameter `@` is `%40`",
+        ));
+    }
+    let parsed = Url::parse(url).map_err(|_| {
+        refused(
+            "the URL has no host, or a host or port that cannot be read: they are written `host`, `host:port` or \
+             `[address]:port`, and `@ : / ? # %` in a password `%40 %3A %2F %3F %23 %25`",
+        )
+    })?;
+    parameters(parsed.query().unwrap_or_default(), known)
+}
+
+fn parameters(query: &str, known: &[Parameter]) -> Result<(), StoreError> {
+    let mut after_password = false;
+    for (number, (name, value)) in form_urlencoded::parse(query.as_bytes()).enumerate() {
+        let Some((_, takes)) = known.iter().find(|(known, _)| is_named(known, &name)) else {
+            return Err(unknown(number + 1, &name, &value, after_password, known));
+        };
+        if !takes.takes(&value) {
+            return Err(refused(format!(
+                "the parameter `{name}` of the URL must be {}",
+                takes.told()
+            )));
+        }
+        after_password |= name == "password";
+    }
+    Ok(())
+}
+
+/// `options[…]` is a name with any name in the brackets.
+fn is_named(known: &str, name: &str) -> bool {
+    match known.strip_suffix("[]") {
+        Some(known) => name
+            .strip_prefix(known)
+            .is_some_and(|rest| rest.starts_with('[') && rest.ends_with(']')),
+        None => name == known,
+    }
+}
+
+fn unknown(
+    number: usize,
+    name: &str,
+    value: &str,
+    after_password: bool,
+    known: &[Parameter],
+) -> StoreError {
+    let is_name = |char: char| char.is_ascii_lowercase() || "_-".contains(char);
+    // Whatever else it is, it may be a password, or the rest of one after an `&`.
+    let what = if !after_password
+        && !value.is_empty()
+        && name.len() <= 40
+        && name.chars().all(is_name)
+    {
+        format!("the parameter `{name}` of the URL is not known")
+    } else {
+        format!(
+            "parameter {number} of the URL is not known (in a password `&` is written `%26`, and `?` is `%3F`)"
+        )
+    };
+    let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+    let hint = match closest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are `{}`", names.join("`, `")),
+    };
+    refused(format!("{what}: {hint}"))
+}
+
+impl Takes {
+    fn takes(self, value: &str) -> bool {
+        match self {
+            Self::Text => true,
+            Self::Number(most) => value.parse::<u64>().is_ok_and(|number| number <= most),
+            Self::Address => value.parse::<std::net::IpAddr>().is_ok(),
+            Self::Word(words) => words.contains(&value),
+            Self::AnyCase(words) => words.iter().any(|word| word.eq_ignore_ascii_case(value)),
+        }
+    }
+
+    fn told(self) -> String {
+        match self {
+            Self::Text => "text".to_owned(),
+            Self::Number(most) => format!("a whole number up to {most}"),
+            Self::Address => "an IP address".to_owned(),
+            Self::Word(words) | Self::AnyCase(words) => {
+                format!("one of `{}`", words.join("`, `"))
+            }
+        }
+    }
+}
+
+pub(super) fn refused(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, message.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[Parameter] = &[
+        ("sslmode", Takes::AnyCase(&["disable", "verify-full"])),
+        ("mode", Takes::Word(&["ro", "rw"])),
+        ("port", Takes::Number(65535)),
+        ("hostaddr", Takes::Address),
+        ("user", Takes::Text),
+        ("password", Takes::Text),
+        ("options", Takes::Text),
+        ("options[]", Takes::Text),
+    ];
+
+    #[test]
+    fn what_the_client_knows_passes() {
+        for url in [
+            "postgres://h",
+            "postgres:///d?port=5433",
+            "postgres://u@h:1/d",
+            "postgres://u:p@h/d",
+            "postgres://u:p%40%3A%2F%3F%23%25@h/d",
+            "postgres://u:p@q@h/d",
+            "postgres://u:p@[::1]:1/d?sslmode=VERIFY-full",
+            "mysql://h/d?user=u%40h&password=a%26b&&",
+            "postgres://h/d?hostaddr=::1&options[lock_timeout]=1s&options=-c%20a=b",
+            "postgres://h/d?ssl%6dode=disable",
+            "sqlite:a@b#c:d?mode=ro",
+            "sqlite::memory:",
+        ] {
+            check(url, KNOWN).expect(url);
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_named_without_its_value() {
+        for (url, named) in [
+            (
+                "postgres://h/d?pasword=s3cret",
+                "`pasword` of the URL is not known: did you mean `password`?",
+            ),
+            ("mysql://h/d?ssl_mode=s3cret", "did you mean `sslmode`?"),
+            (
+                "postgres://h/d?sslmode=s3cret",
+                "`sslmode` of the URL must be one of `disable`, `verify-full`",
+            ),
+            (
+                "postgres://h/d?port=s3cret",
+                "`port` of the URL must be a whole number up to 65535",
+            ),
+            ("postgres://h/d?port=70000", "`port` of the URL"),
+            (
+                "postgres://h/d?hostaddr=s3cret",
+                "`hostaddr` of the URL must be an IP address",
+            ),
+            (
+                "postgres://h/d?connect_timeout=s3cret",
+                "`connect_timeout` of the URL is not known: known are `sslmode`",
+            ),
+            (
+                "sqlite:f?mode=s3cret",
+                "`mode` of the URL must be one of `ro`, `rw`",
+            ),
+            ("sqlite:f?mode=RO", "`mode` of the URL"),
+            ("sqlite:f?key=s3cret", "`key` of the URL is not known"),
+            ("postgres://h/d?options[a=s3cret", "parameter 1"),
+        ] {
+            let text = refusal(url);
+            assert!(text.contains(named), "{url}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_password_is_not_repeated() {
+        for url in [
+            "postgres://u:s3cret",
+            "postgres://:s3cret@",
+            "postgres://u:s3cret@",
+            "postgres:u:s3cret@h/d",
+            "postgres:/u:s3cret@h/d",
+            "postgres://u:s3c/s3cret@h/d",
+            "postgres://u:1/s3cret@h/d",
+            "postgres://u:1?s3cret@h/d",
+            "postgres://u:1?s3cret=s3cret@h/d",
+            "postgres://u:?sslmode=s3cret@h/d",
+            "postgres://u:1#s3cret@h/d",
+            "postgres://h/d#s3cret",
+            "postgres://u:s3cret@h:port/d",
+            "postgres://u:s3cret@[::1/d",
+            "postgres://h/d?s3cret",
+            "postgres://h/d?s3cret=",
+            "postgres://h/d?s3cret=x",
+            "postgres://h/d?password=a&secret=b",
+            "postgres://h/d?password=a&secret",
+            "postgres://h/d?password=a?b@s3cret",
+            "mysql://h/d?S3CRET=x",
+        ] {
+            let text = refusal(url).to_ascii_lowercase();
+            assert!(
+                !text.contains("s3c") && !text.contains("secret"),
+                "{url}: {text}"
+            );
+        }
+    }
+
+    fn refusal(url: &str) -> String {
+        let error = check(url, KNOWN).expect_err(url);
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{url}");
+        let text = format!("{error} {error:?}");
+        assert!(!text.contains("s3cret"), "{url}: {text}");
+        text
+    }
+}

@@ -1,0 +1,294 @@
+//! What nobody gets to see of a URL: its password, wherever a person may have put it.
+//!
+//! All that is said is heard, on every level: by this crate, and by the clients of Redis and of the databases.
+
+use std::error::Error as StdError;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use idempotent_runtime::Idempotency;
+use idempotent_runtime::testkit::{MariaDbServer, PostgresServer, RedisServer};
+use idempotent_runtime::{MySqlStore, PostgresStore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use crate::ear::{Ear, Listening};
+
+/// The password: some of it is `12`, which may be taken for a port.
+const SECRET: &str = "s3cret";
+
+/// URLs for a server at this address, each with the password in another place, right or wrong.
+fn urls(at: &str) -> Vec<String> {
+    let mut urls = of_redis(at);
+    urls.extend(of_databases(at));
+    for scheme in ["", "http", "memory", "postgress", "redi", SECRET] {
+        urls.push(format!("{scheme}://u:{SECRET}@{at}/d"));
+        urls.push(format!("{scheme}:{SECRET}"));
+    }
+    urls
+}
+
+fn of_redis(at: &str) -> Vec<String> {
+    let mut urls = Vec::new();
+    for scheme in [
+        "redis",
+        "rediss",
+        "valkey",
+        "redis-cluster",
+        "rediss-cluster",
+        "redis-sentinel",
+    ] {
+        // Sentinels name a master.
+        let path = if scheme.ends_with("sentinel") {
+            "/m"
+        } else {
+            ""
+        };
+        for rest in [
+            format!("//:{SECRET}@{at}{path}"),
+            format!("//u:{SECRET}@{at}{path}"),
+            format!("//{SECRET}@{at}{path}"),
+            format!("//{SECRET}:u@{at}{path}"),
+            format!("//u:{SECRET}@{at}{path}?protocol=3"),
+            format!("//u:{SECRET}@{at}{path}/0"),
+            format!("//u:{SECRET}@{at}{path}/{SECRET}"),
+            format!("//u:{SECRET}"),
+            format!("//:12/{SECRET}@{at}{path}"),
+            format!("//:12?{SECRET}@{at}{path}"),
+            format!("//:12#{SECRET}@{at}{path}"),
+            format!("//:{SECRET}%@{at}{path}"),
+            format!("//:{SECRET}@{at}:{SECRET}{path}"),
+            format!("//{at}{path}?password={SECRET}"),
+            format!("//{at}{path}?pass={SECRET}"),
+            format!("//{at}{path}?{SECRET}"),
+            format!("//{at}{path}?replicas={SECRET}"),
+            format!("//{at}{path}#{SECRET}"),
+            format!(":{SECRET}@{at}{path}"),
+        ] {
+            urls.push(format!("{scheme}:{rest}"));
+        }
+    }
+    urls.push(format!(
+        "redis-sentinel://{at}/m?sentinel_user=u&sentinel_pass={SECRET}"
+    ));
+    for scheme in ["redis+unix", "unix", "valkey+unix"] {
+        for rest in [
+            format!("///no/such.sock?user=u&pass={SECRET}"),
+            format!("///no/such.sock?password={SECRET}"),
+            format!("///no/such.sock?db={SECRET}"),
+            format!("///no/such.sock#{SECRET}"),
+        ] {
+            urls.push(format!("{scheme}:{rest}"));
+        }
+    }
+    urls
+}
+
+fn of_databases(at: &str) -> Vec<String> {
+    let mut urls = Vec::new();
+    for scheme in ["postgres", "postgresql", "mysql", "mariadb"] {
+        for rest in [
+            format!("//u:{SECRET}@{at}/d"),
+            format!("//:{SECRET}@{at}/d"),
+            format!("//{SECRET}@{at}/d"),
+            format!("//{SECRET}:u@{at}/d"),
+            format!("//u:{SECRET}@{at}/d?sslmode=verify-full"),
+            format!("//u:{SECRET}@{at}/d?ssl-mode=VERIFY_IDENTITY"),
+            format!("//u:{SECRET}"),
+            format!("//u:{SECRET}@"),
+            format!("//u:{SECRET}@{at}:{SECRET}/d"),
+            format!("//u:{SECRET}/12@{at}/d"),
+            format!("//u:12/{SECRET}@{at}/d"),
+            format!("//u:12?{SECRET}@{at}/d"),
+            format!("//u:12&{SECRET}?{SECRET}@{at}/d"),
+            format!("//u:?sslmode={SECRET}@{at}/d"),
+            format!("//u:?{SECRET}=1@{at}/d"),
+            format!("//u:12#{SECRET}@{at}/d"),
+            format!("//u:{SECRET}%ff@{at}/d"),
+            format!("//u:%{SECRET}@{at}/d"),
+            format!("//{at}/d?user=u&password={SECRET}"),
+            format!("//{at}/d?user={SECRET}"),
+            format!("//{at}/d?pasword={SECRET}"),
+            format!("//{at}/d?pass={SECRET}"),
+            format!("//{at}/d?pwd={SECRET}"),
+            format!("//{at}/d?password=12&{SECRET}"),
+            format!("//{at}/d?password=12&{SECRET}=12"),
+            format!("//{at}/d?{SECRET}"),
+            format!("//{at}/d?{SECRET}="),
+            format!("//{at}/d?sslmode={SECRET}"),
+            format!("//{at}/d?ssl-mode={SECRET}"),
+            format!("//{at}/d?sslkey={SECRET}&sslmode=verify-full"),
+            format!("//{at}/d?ssl_key={SECRET}"),
+            format!("//{at}/d?statement-cache-capacity={SECRET}"),
+            format!("//{at}/d?port={SECRET}"),
+            format!("//{at}/d?hostaddr={SECRET}"),
+            format!("//{at}/d?options[a={SECRET}"),
+            format!("//{at}/d#{SECRET}"),
+            format!("u:{SECRET}@{at}/d"),
+            format!("/u:{SECRET}@{at}/d"),
+            format!(" //u:{SECRET}@{at}/d"),
+        ] {
+            urls.push(format!("{scheme}:{rest}"));
+        }
+    }
+    for rest in [
+        format!("//u:{SECRET}@{at}/d"),
+        format!("u:{SECRET}@{at}/no/such/file"),
+        format!("/no/such/{SECRET}/file"),
+        format!(":memory:?password={SECRET}"),
+        format!(":memory:?key={SECRET}"),
+        format!(":memory:?{SECRET}"),
+        format!(":memory:?mode={SECRET}"),
+        format!(":memory:?cache={SECRET}"),
+        format!(":memory:?immutable={SECRET}"),
+    ] {
+        urls.push(format!("sqlite:{rest}"));
+    }
+    urls
+}
+
+/// All that a program may say of what became of a URL.
+async fn told(url: &str) -> String {
+    let mut said = String::new();
+    match Idempotency::from_url(url).await {
+        Ok(handle) => {
+            let store: Result<(), _> = handle
+                .call("orders.pay")
+                .key(&1)
+                .ttl(Duration::from_secs(30))
+                .run(async { Ok::<_, idempotent_runtime::Error>(()) })
+                .await;
+            write!(said, "{handle:?} {handle:#?} {store:?}").unwrap();
+            write!(said, "{}", handle.doctor().await).unwrap();
+        }
+        Err(error) => {
+            write!(said, "{error} {error:?} {error:#?}").unwrap();
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                write!(said, "{error} {error:?} {error:#?}").unwrap();
+                cause = error.source();
+            }
+        }
+    }
+    said
+}
+
+/// Tells each of them; which ones told the password, and what was logged.
+async fn tell(urls: &[String], heard: &Listening) {
+    let said = join_all(urls.iter().map(|url| told(url))).await;
+    for (url, said) in urls.iter().zip(said) {
+        assert!(!said.contains(SECRET), "{url}: {said}");
+    }
+    let logged = heard.take();
+    let line = logged.lines().find(|line| line.contains(SECRET));
+    assert_eq!(line, None, "logged");
+}
+
+/// A server that answers each command with an error that repeats it, as Redis does with a command that it does not know.
+async fn parrot() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut heard = vec![0; 4096];
+                while let Ok(length @ 1..) = client.read(&mut heard).await {
+                    let text = String::from_utf8_lossy(&heard[..length]);
+                    let commands = text.matches('*').count().max(1);
+                    let words = text.replace(['\r', '\n'], " ");
+                    let answer =
+                        format!("-ERR unknown command, with args beginning with: {words}\r\n");
+                    if client
+                        .write_all(answer.repeat(commands).as_bytes())
+                        .await
+                        .is_err()
+                    {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    address.to_string()
+}
+
+#[tokio::test]
+async fn a_password_is_told_to_nobody_wherever_it_stands_in_a_url() {
+    let heard = Listening::to_the_process();
+    let before = Ear::heard();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .unwrap();
+    tell(&urls(&closed.to_string()), &heard).await;
+    tell(&urls(&parrot().await), &heard).await;
+    assert!(Ear::heard() > before, "nothing was heard");
+}
+
+#[tokio::test]
+async fn a_password_is_told_to_nobody_by_servers_that_let_in_or_refuse() {
+    let heard = Listening::to_the_process();
+    let redis = RedisServer::start_with(["--requirepass", SECRET]).unwrap();
+    let at = format!("127.0.0.1:{}", redis.port());
+    let urls = ["redis", "redis-cluster", "redis-sentinel"].map(|scheme| {
+        let path = if scheme == "redis-sentinel" { "/m" } else { "" };
+        ["", "wrong-"].map(|wrong| {
+            ["2", "3"].map(|protocol| {
+                format!("{scheme}://default:{wrong}{SECRET}@{at}{path}?protocol={protocol}")
+            })
+        })
+    });
+    tell(urls.as_flattened().as_flattened(), &heard).await;
+
+    let server = PostgresServer::start().unwrap();
+    let url = server.database().unwrap();
+    let admin = PostgresStore::connect(&url).await.unwrap();
+    let user = "CREATE ROLE somebody SUPERUSER LOGIN PASSWORD 's3cret'";
+    run(admin.pool(), user).await;
+    let rules = server.folder().join("data/pg_hba.conf");
+    std::fs::write(rules, "host all all 127.0.0.1/32 scram-sha-256\n").unwrap();
+    run(admin.pool(), "SELECT pg_reload_conf()").await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while PostgresStore::connect(&url).await.is_ok() {
+        assert!(
+            Instant::now() < deadline,
+            "the server does not ask for passwords"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let in_place = url.replace("postgres@", &format!("somebody:{SECRET}@"));
+    PostgresStore::connect(&in_place).await.unwrap();
+    heard.take();
+    tell(&logins(&url, "postgres@"), &heard).await;
+
+    let server = MariaDbServer::start().unwrap();
+    let url = server.database().unwrap();
+    let admin = MySqlStore::connect(&url).await.unwrap();
+    let user = "CREATE USER somebody IDENTIFIED BY 's3cret'; GRANT ALL ON *.* TO somebody";
+    let user = idempotent_runtime::sql::sqlx::raw_sql(user);
+    user.execute(admin.pool()).await.unwrap();
+    let in_place = url.replace("root@", &format!("somebody:{SECRET}@"));
+    MySqlStore::connect(&in_place).await.unwrap();
+    heard.take();
+    tell(&logins(&url, "root@"), &heard).await;
+}
+
+async fn run(pool: &idempotent_runtime::sql::sqlx::PgPool, statement: &'static str) {
+    let statement = idempotent_runtime::sql::sqlx::raw_sql(statement);
+    statement.execute(pool).await.unwrap();
+}
+
+/// The URL with another login in the place of this one.
+fn logins(url: &str, login: &str) -> Vec<String> {
+    [
+        format!("somebody:{SECRET}@"),
+        format!("somebody:wrong-{SECRET}@"),
+        format!("nobody:{SECRET}@"),
+        format!("{SECRET}:somebody@"),
+        format!("{SECRET}@"),
+        format!("{SECRET}:@"),
+        format!(":{SECRET}@"),
+    ]
+    .map(|other| url.replace(login, &other))
+    .into()
+}
