@@ -278,7 +278,7 @@ impl Contender for ByHand {
                 .finalize();
             let mut text = [0; 64];
             let text = base16ct::lower::encode_str(&digest, &mut text).expect("two a byte");
-            format!("idem:token:{OPERATION}:{text}")
+            format!("idem:#token:{OPERATION}:{text}")
         };
         let mut issue = cmd("SET");
         let issued = issue
@@ -293,12 +293,12 @@ impl Contender for ByHand {
     }
 
     async fn count(&self, page: u64) {
-        let key = format!("idem:count:{OPERATION}:{}", digest(page));
+        let key = format!("idem:#count:{OPERATION}:{}", digest(page));
         assert_eq!(self.call(&self.count, &[&key], &[MILLIS]).await, 1);
     }
 
     async fn see(&self, member: u64) {
-        let keys = ["idem:seen:{bench.submit}:0", "idem:seen:{bench.submit}:1"];
+        let keys = ["idem:#seen:{bench.submit}:0", "idem:#seen:{bench.submit}:1"];
         let member = digest(member);
         assert_eq!(self.call(&self.see, &keys, &[&member, MILLIS]).await, 1);
     }
@@ -314,7 +314,7 @@ impl Contender for ByHand {
             .collect();
         let mut args = vec![MILLIS];
         args.extend(positions.iter().map(String::as_str));
-        self.call(&self.mark, &["idem:bloom:{bench.submit}:0"], &args)
+        self.call(&self.mark, &["idem:#bloom:{bench.submit}:0"], &args)
             .await;
     }
 }

@@ -9,6 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, SetupError, Site};
 use crate::fingerprint::KeyPart;
 use crate::idempotency::Idempotency;
+use crate::key::Kind;
 use crate::observe::{Event, EventKind};
 use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape, StoreError};
 use crate::tries::{Try, asked};
@@ -125,7 +126,7 @@ impl Idempotency {
             ));
         }
         // The braces keep all buckets on one node of a cluster.
-        let key = format!("{}:bloom:{{{endpoint}}}", self.prefix());
+        let key = self.key_of(Kind::Bloom, format_args!("{{{endpoint}}}"));
         Ok(Bloom {
             idempotency: self.clone(),
             endpoint,

@@ -255,7 +255,11 @@ impl Open {
             let _ = hasher.part(&payload.finish().to_string());
             hasher.finish()
         });
-        let key = self.idempotency.key(&self.endpoint, &fingerprint);
+        let key = if policy.tx {
+            self.idempotency.key_in_tx(&self.endpoint, &fingerprint)
+        } else {
+            self.idempotency.key(&self.endpoint, &fingerprint)
+        };
         let flight = self.idempotency.flights().flight(key, payload);
         let site = Site {
             endpoint: self.endpoint,

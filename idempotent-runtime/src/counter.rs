@@ -8,6 +8,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Limited, SetupError, Site};
 use crate::fingerprint::KeyPart;
 use crate::idempotency::Idempotency;
+use crate::key::Kind;
 use crate::observe::{Event, EventKind};
 use crate::tries::asked;
 use crate::world;
@@ -129,9 +130,8 @@ impl Counter {
             return Err(Error::InvalidKey(Failure::new(site, what, None)));
         }
         let fingerprint = hasher.finish();
-        let mut key = self.idempotency.key_of("count", &self.endpoint);
-        key.push(':');
-        fingerprint.push_hex(&mut key);
+        let (idempotency, endpoint) = (&self.idempotency, &self.endpoint);
+        let key = idempotency.key_of(Kind::Count, format_args!("{endpoint}:{fingerprint}"));
         site.fingerprint = Some(fingerprint);
 
         let own = world::random_bits();

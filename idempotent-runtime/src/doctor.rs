@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::idempotency::Idempotency;
+use crate::key::Kind;
 use crate::store::{
     Claim, Durability, Entry, Finding, Level, Store, StoreError, StoreErrorKind, Swap,
 };
@@ -72,7 +73,10 @@ impl Idempotency {
     pub async fn doctor(&self) -> Diagnosis {
         let probe = Probe {
             store: self.store(),
-            key: format!("{}:doctor:{:032x}", self.prefix(), rand::random::<u128>()),
+            key: self.key_of(
+                Kind::Doctor,
+                format_args!("{:032x}", rand::random::<u128>()),
+            ),
             deadline: self.deadline(),
         };
         let mut findings = Vec::new();

@@ -47,7 +47,8 @@ impl Endpoint {
 
     /// The endpoint that calls have gone by, with the option `name` or without.
     pub(crate) fn called(name: &str) -> Result<Self, Error> {
-        if (1..=LONGEST).contains(&name.len()) && !name.contains(char::is_control) {
+        let foreign = |char: char| char.is_control() || "#:".contains(char);
+        if (1..=LONGEST).contains(&name.len()) && !name.contains(foreign) {
             return Ok(Self(Cow::Owned(name.to_owned())));
         }
         Err(unfit("no endpoint has such a name".to_owned()))
@@ -108,9 +109,13 @@ fn derived(path: &'static str) -> &'static str {
 // `String` that say the same are equal.
 fn derive(path: &str) -> String {
     let function = path.replace("::{{closure}}", "");
-    // Braces would be a hash tag to Redis Cluster and put all keys of the endpoint into one slot.
+    // Braces would be a hash tag to Redis Cluster and put all keys of the endpoint into one slot. A `#` marks the keys of
+    // what is not a call, and a `:` ends the parts of a key: a constant of type `char` brings them into a path.
     let name = without_arguments(&function)
         .replace("::", ".")
+        .replace('%', "%25")
+        .replace('#', "%23")
+        .replace(':', "%3a")
         .replace('{', "(")
         .replace('}', ")");
     if name.len() <= LONGEST {
@@ -191,6 +196,31 @@ mod tests {
     fn braces_never_reach_a_key() {
         let name = derive("shop::{{impl}}::pay::Arr<{ 3 }>::pay");
         assert!(!name.contains(['{', '}']), "{name}");
+    }
+
+    #[test]
+    fn what_parts_a_key_never_reaches_a_name() {
+        for (path, name) in [
+            (
+                "shop::Sheet<'#'>::save::{{closure}}",
+                "shop.Sheet<'%23'>.save",
+            ),
+            (
+                "shop::Sheet<':'>::save::{{closure}}",
+                "shop.Sheet<'%3a'>.save",
+            ),
+            (
+                "shop::Sheet<'%'>::save::{{closure}}",
+                "shop.Sheet<'%25'>.save",
+            ),
+            ("#tx::pay::{{closure}}", "%23tx.pay"),
+        ] {
+            assert_eq!(derive(path), name);
+            assert!(Endpoint::called(name).is_ok(), "{name}");
+        }
+        for name in ["#tx:orders.pay", "#count:logins", "orders:pay", "#"] {
+            assert!(Endpoint::called(name).is_err(), "{name}");
+        }
     }
 
     #[test]

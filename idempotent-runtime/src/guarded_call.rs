@@ -343,17 +343,19 @@ impl<A, K> GuardedCall<A, K> {
     ///
     /// # Databases
     ///
-    /// The row stands in the table `idempotence`, which [`migrate`](crate::sql::migrate) makes, under the key that a store would
-    /// have it under, for `ttl` from the claim on; with `replay` from the end of the call on. It is seen by others once it
-    /// is committed.
+    /// The row stands in the table `idempotence`, which [`migrate`](crate::sql::migrate) makes, for `ttl` from the claim on; with
+    /// `replay` from the end of the call on. It is seen by others once it is committed. Its key is `idem:#tx:orders.pay:…`, and not
+    /// that of the same call in a store: a call that is guarded by [`run`](Self::run) may have the same name and key, and run this
+    /// in its body. [`peek_tx`](Idempotency::peek_tx) looks at the row.
     ///
     /// | | PostgreSQL | MySQL, MariaDB | SQLite |
     /// | --- | --- | --- | --- |
     /// | round trips | 1, with `replay` 2 | the same | the same, without a network |
-    /// | of a duplicate | 2; 6 if it waits | 2; 4 if it waits in vain | 2 |
+    /// | of a duplicate | 2; 6 if it waits | 2; 3 if it waits in vain | 2 |
+    /// | of a call that takes over an expired row | 1, with `replay` 2 | 3, with `replay` 4 | 1, with `replay` 2 |
     /// | a duplicate of an open call waits for | `wait`, or 5 s | the same in whole seconds; MySQL itself for `innodb_lock_wait_timeout` | `wait`, or the connection's `busy_timeout`, which is 5 s by default |
     /// | the call is open for longer | `Error::InProgress` | `Error::InProgress` | `Error::Unavailable`: who writes is not to be seen |
-    /// | after a duplicate the transaction | goes on | goes on; it has the row locked | goes on |
+    /// | after a duplicate the transaction | goes on | goes on; it shares a lock on the row, which other duplicates do not wait for | goes on |
     /// | a deadlock | `Error::Unavailable`, the transaction goes on | `Error::Unavailable`, and the transaction is over: what is sent after is committed by itself | cannot be |
     /// | a snapshot that is older than the row | `Error::Unavailable` | sees the row | `Error::Unavailable` |
     ///

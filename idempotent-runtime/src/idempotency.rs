@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use crate::codec::Codec;
 use crate::drain::Unattended;
-use crate::endpoint::Endpoint;
 use crate::endpoints::KnownEndpoints;
 use crate::error::SetupError;
-use crate::fingerprint::{Digest, Fingerprint, Keying};
+use crate::fingerprint::{Digest, Keying};
 use crate::flight::Flights;
 use crate::observe::{Observer, Observers};
 use crate::replay::Keeping;
@@ -206,22 +205,6 @@ impl Idempotency {
     pub(crate) fn known(&self) -> &KnownEndpoints {
         &self.0.known
     }
-
-    /// The key of what is no call: `idem:token:orders.submit`, say.
-    pub(crate) fn key_of(&self, kind: &str, endpoint: &Endpoint) -> String {
-        format!("{}:{kind}:{endpoint}", self.0.prefix)
-    }
-
-    pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-        let (prefix, endpoint) = (&*self.0.prefix, endpoint.as_str());
-        let mut key = String::with_capacity(prefix.len() + endpoint.len() + 66);
-        key.push_str(prefix);
-        key.push(':');
-        key.push_str(endpoint);
-        key.push(':');
-        fingerprint.push_hex(&mut key);
-        key
-    }
 }
 
 impl fmt::Debug for Idempotency {
@@ -282,6 +265,8 @@ impl Builder {
     }
 
     /// Sets what every key begins with, so that programs can share a store. Default: `idem`.
+    ///
+    /// Different prefixes never share a key, also if one begins with the other.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self

@@ -30,6 +30,7 @@ mod guarded_call;
 mod held;
 mod idempotency;
 mod in_tx;
+mod key;
 mod lease;
 #[cfg(feature = "order-numbers")]
 mod numbers;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::endpoint::Endpoint;
 use crate::error::{DuplicateState, Error, Failure, Site};
-use crate::fingerprint::Parts;
+use crate::fingerprint::{Fingerprint, Parts};
 use crate::idempotency::Idempotency;
 use crate::record::{Record, State};
 use crate::store::Swap;
@@ -28,8 +28,8 @@ pub struct Peek {
 impl Idempotency {
     /// Looks at what stands under the key that a call of `endpoint` with these key parts has; `None` if it is free.
     ///
-    /// The parts are those of the option `key`, as a tuple in the same order. Costs one round trip, and changes
-    /// nothing.
+    /// The parts are those of the option `key`, as a tuple in the same order. A call with the option `tx` has another key:
+    /// `peek_tx` looks at its row. Costs one round trip, and changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -49,6 +49,57 @@ impl Idempotency {
     ///
     /// If the store gives no answer, something foreign stands there, or a part cannot be encoded.
     pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
+        self.look(endpoint, parts, Self::key).await
+    }
+
+    /// Looks at the row of a call with the option `tx`, or of `run_in`: what a committed transaction has left under the key
+    /// that such a call of `endpoint` with these key parts has; `None` if it is free, or only open.
+    ///
+    /// The row is in the database that the transaction was in, so the store of the handle must be of that database:
+    /// `Idempotency::builder(PostgresStore::new(pool))`, with the prefix, digest and secret of the handle that made the
+    /// call. [`forget`](Self::forget) removes it. Costs one round trip, and changes nothing.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[cfg(feature = "sqlite")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// use idempotence::sql::sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
+    /// use idempotence::{Error, Idempotency, SqliteStore, sql};
+    ///
+    /// let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+    /// sql::migrate(&pool).await?;
+    /// let idempotency = Idempotency::new(SqliteStore::new(pool.clone()));
+    ///
+    /// let mut tx = pool.begin().await?;
+    /// let pay = idempotency.call("orders.pay").key(&7).key("2026-11-21/42").ttl(Duration::from_hours(24));
+    /// pay.run_in(&mut tx, async |_: &mut SqliteConnection| Ok::<_, Error>(())).await?;
+    /// tx.commit().await?;
+    ///
+    /// // The same name and parts, and another key: that of the call in the store.
+    /// assert!(idempotency.peek("orders.pay", &(7, "2026-11-21/42")).await?.is_none());
+    /// let row = idempotency.peek_tx("orders.pay", &(7, "2026-11-21/42")).await?.expect("a row");
+    /// assert!(idempotency.forget(&row).await?); // an equal call runs again
+    /// # Ok(()) }
+    /// # #[cfg(not(feature = "sqlite"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`peek`](Self::peek).
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    pub async fn peek_tx(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
+        self.look(endpoint, parts, Self::key_in_tx).await
+    }
+
+    async fn look(
+        &self,
+        endpoint: &str,
+        parts: &impl Parts,
+        key: fn(&Self, &Endpoint, &Fingerprint) -> String,
+    ) -> Result<Option<Peek>, Error> {
         let endpoint = Endpoint::called(endpoint)?;
         let mut hasher = self.keying().hasher();
         if parts.add_to(&mut hasher).is_err() {
@@ -57,7 +108,7 @@ impl Idempotency {
             return Err(Error::InvalidKey(Failure::new(site, what, None)));
         }
         let fingerprint = hasher.finish();
-        let key = self.key(&endpoint, &fingerprint);
+        let key = key(self, &endpoint, &fingerprint);
         let site = Site {
             endpoint,
             fingerprint: Some(fingerprint),

@@ -14,6 +14,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, SetupError, Site};
 use crate::fingerprint::{Fingerprint, KeyPart};
 use crate::idempotency::Idempotency;
+use crate::key::Kind;
 use crate::observe::{Event, EventKind};
 #[cfg(feature = "order-numbers")]
 use crate::store::Hint;
@@ -83,7 +84,7 @@ struct Set {
     retention: Duration,
     shards: u16,
     /// What its keys say that it is.
-    kind: &'static str,
+    kind: Kind,
 }
 
 /// Whether a member was seen for the first time.
@@ -139,7 +140,7 @@ impl Idempotency {
             endpoint,
             retention,
             shards: SHARDS,
-            kind: "seen",
+            kind: Kind::Seen,
         })))
     }
 }
@@ -242,7 +243,7 @@ impl SeenSet {
 
     /// The same set under keys of another kind, for what this crate itself has seen.
     #[cfg(feature = "order-numbers")]
-    pub(crate) fn of_kind(mut self, kind: &'static str) -> Self {
+    pub(crate) fn of_kind(mut self, kind: Kind) -> Self {
         Arc::make_mut(&mut self.0).kind = kind;
         self
     }
@@ -265,13 +266,13 @@ impl SeenSet {
     /// What the keys of the member's part of the set begin with. The braces keep those on one node of a cluster.
     fn key(&self, member: &Fingerprint) -> String {
         let Set { endpoint, kind, .. } = &*self.0;
-        let prefix = self.0.idempotency.prefix();
+        let idempotency = &self.0.idempotency;
         match self.0.shards {
-            1 => format!("{prefix}:{kind}:{{{endpoint}}}"),
+            1 => idempotency.key_of(*kind, format_args!("{{{endpoint}}}")),
             shards => {
                 let [.., high, low] = member.short();
                 let shard = u16::from_be_bytes([high, low]) % shards;
-                format!("{prefix}:{kind}:{{{endpoint}/{shard}}}")
+                idempotency.key_of(*kind, format_args!("{{{endpoint}/{shard}}}"))
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
 use crate::fingerprint::{Fingerprint, Hasher, KeyPart, UnencodablePart};
 use crate::idempotency::Idempotency;
+use crate::key::Kind;
 use crate::observe::{Event, EventKind};
 use crate::store::Claim;
 use crate::tries;
@@ -267,9 +268,8 @@ fn place(
     operation: Endpoint,
     fingerprint: Fingerprint,
 ) -> (Site, String) {
-    let mut key = idempotency.key_of("token", &operation);
-    key.push(':');
-    fingerprint.push_hex(&mut key);
+    let name = format_args!("{operation}:{fingerprint}");
+    let key = idempotency.key_of(Kind::Token, name);
     let site = Site {
         endpoint: operation,
         fingerprint: Some(fingerprint),

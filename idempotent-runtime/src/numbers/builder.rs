@@ -14,6 +14,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{SetupError, Site};
 use crate::fingerprint::{Digest, Keying};
 use crate::idempotency::Idempotency;
+use crate::key::Kind;
 
 /// [`OrderNumbers`] in the making: [`OrderNumbers::builder`].
 #[must_use = "a builder does nothing until `build`"]
@@ -109,7 +110,7 @@ impl OrderNumbersBuilder {
         let seen = self
             .idempotency
             .seen_set(endpoint.as_str().to_owned(), self.max_age)?
-            .of_kind("number");
+            .of_kind(Kind::Number);
         let site = Site::without_key(endpoint);
         let machine = Machine::leased(self.idempotency, site, self.lease, self.skew).await;
         let (machine, held) = machine.map_err(|error| {

@@ -13,6 +13,7 @@ use super::sequence::{Clock, MACHINES, Sequence};
 use crate::drain::Piece;
 use crate::error::Site;
 use crate::idempotency::Idempotency;
+use crate::key::Kind;
 use crate::observe::{Event, EventKind};
 use crate::record::{self, Owner};
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
@@ -122,13 +123,14 @@ impl Machine {
         let clock = Clock::set(world::time_of_day()).ok_or(NotLeased::Clock)?;
         let lasts = self.lease + self.rest;
         let record = record::running(Owner::random(), None, world::time_of_day(), lasts);
-        let ids = self.idempotency.key_of("machine", &self.site.endpoint);
         let store = self.idempotency.store();
         // Where the others are is not known, and does not have to be: most ids are free.
         let [first, second, ..] = world::random_bits().to_le_bytes();
         let anywhere = u64::from(u16::from_le_bytes([first, second]));
         for machine in (anywhere..anywhere + MACHINES).map(|id| id % MACHINES) {
-            let key = format!("{ids}:{machine}");
+            let endpoint = &self.site.endpoint;
+            let key =
+                (self.idempotency).key_of(Kind::Machine, format_args!("{endpoint}:{machine}"));
             let since = Instant::now();
             // Who got no answer leaves an id taken that nobody has; it is free again when its record expires.
             match asked(self.deadline(), || store.claim(&key, &record, lasts)).await? {

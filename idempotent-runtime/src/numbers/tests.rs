@@ -118,7 +118,7 @@ mod handed_over {
         let id = of_first.iter().next().unwrap() >> 12 & 1023;
         for other in (0..1024).filter(|other| *other != id) {
             let (key, value) = (
-                format!("idem:machine:orders:{other}"),
+                format!("idem:#machine:orders:{other}"),
                 Bytes::from("another"),
             );
             store.claim(&key, &value, HOUR).await.unwrap();
@@ -189,7 +189,7 @@ mod handed_over {
         drop(clock);
         let _an_hour_back = clock_ahead(Duration::ZERO);
         // The store forgets the id, and the next renewal finds out.
-        let key = format!("idem:machine:orders:{}", before >> 12 & 1023);
+        let key = format!("idem:#machine:orders:{}", before >> 12 & 1023);
         let record = store.get(&key).await.unwrap().unwrap().value;
         store.remove(&key, &record).await.unwrap();
         sleep(LEASE / 2).await;

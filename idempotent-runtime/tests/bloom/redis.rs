@@ -80,7 +80,7 @@ async fn no_part_of_a_member_is_in_the_server() {
     let _ = bloom.hint("canary").await.unwrap();
     let keys = keys(&server).await;
     assert_eq!(keys.len(), 1);
-    assert!(keys[0].starts_with("idem:bloom:{orders.no}:"), "{keys:?}");
+    assert!(keys[0].starts_with("idem:#bloom:{orders.no}:"), "{keys:?}");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ async fn store(url: &str) -> RedisStore {
 }
 
 fn key() -> String {
-    format!("idem:count:servers:{:032x}", rand::random::<u128>())
+    format!("idem:#count:servers:{:032x}", rand::random::<u128>())
 }
 
 async fn ask<T: redis::FromRedisValue>(server: &RedisServer, command: &redis::Cmd) -> T {

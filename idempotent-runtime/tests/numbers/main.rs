@@ -45,7 +45,7 @@ fn machine_of(numbers: &OrderNumbers) -> i64 {
 }
 
 fn key_of(machine: i64) -> String {
-    format!("idem:machine:orders:{machine}")
+    format!("idem:#machine:orders:{machine}")
 }
 
 /// Has somebody else hold every machine id but this one.

@@ -15,7 +15,7 @@ use crate::{added, is_first, set_of};
 const HOUR: Duration = Duration::from_hours(1);
 /// Of an hour, in milliseconds.
 const WIDTH: i64 = 15 * 60 * 1000;
-const KEY: &str = "idem:seen:{orders.no}";
+const KEY: &str = "idem:#seen:{orders.no}";
 
 /// How long a bucket may have left into which something is written.
 fn is_right(left: i64) -> bool {
@@ -186,8 +186,8 @@ async fn what_is_kept_is_the_fingerprint_and_eight_bytes() {
     added(&seen.clone().shards(16).unwrap(), "s3cret").await;
     let mut all = buckets(&server).await;
     all.sort_by_key(|bucket| bucket.key.len());
-    assert!(all[0].key.starts_with("shop:seen:{orders.no}:"), "{all:?}");
-    assert!(all[1].key.starts_with("shop:seen:{orders.no/"), "{all:?}");
+    assert!(all[0].key.starts_with("shop:#seen:{orders.no}:"), "{all:?}");
+    assert!(all[1].key.starts_with("shop:#seen:{orders.no/"), "{all:?}");
     for bucket in all {
         let kept: Vec<(Vec<u8>, Vec<u8>)> = send(&server, cmd("HGETALL").arg(&bucket.key)).await;
         let lengths: Vec<_> = kept.iter().map(|(m, o)| (m.len(), o.len())).collect();

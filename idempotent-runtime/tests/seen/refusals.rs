@@ -49,7 +49,7 @@ async fn who_may_not_do_all_of_it_does_nothing() {
 async fn a_key_of_another_program_is_left_as_it_is() {
     for slot in 0..6 {
         let (server, store) = private().await;
-        let key = format!("idem:seen:{{orders.no}}:{slot}");
+        let key = format!("idem:#seen:{{orders.no}}:{slot}");
         send::<()>(&server, cmd("SET").arg(&key).arg("theirs")).await;
         let seen = set_of(&Idempotency::new(store), HOUR);
         let error = seen.first_time(&42).await.unwrap_err();

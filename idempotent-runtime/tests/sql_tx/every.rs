@@ -6,7 +6,7 @@ macro_rules! every_database {
         use std::time::Instant;
 
         use futures_util::future::join_all;
-        use idempotent_runtime::{DuplicateState, Release};
+        use idempotent_runtime::{DuplicateState, Release, SqlStore};
         use sqlx::{AssertSqlSafe, Executor as _, Pool};
         use tokio::sync::{Barrier, oneshot};
         use tokio::time::timeout;
@@ -59,6 +59,46 @@ macro_rules! every_database {
             assert_eq!(pay_and_commit(&handle, &pool, 2).await.unwrap(), 1);
             assert_eq!(payments(&pool).await, 1);
             assert_eq!(taken(&told), "executed replayed");
+        }
+
+        /// One that keeps its records in the table of the rows.
+        fn handle_on(pool: &Pool<Db>) -> Idempotency {
+            Idempotency::new(SqlStore::new(pool.clone()))
+        }
+
+        #[tokio::test]
+        async fn a_call_and_the_transaction_in_it_may_share_a_name_and_a_key() {
+            let pool = pool().await;
+            let handle = handle_on(&pool);
+            let pay_guarded = async |receipt| {
+                let pay = pay_and_commit(&handle, &pool, receipt);
+                paying(&handle, 7).replay().run(pay).await.unwrap()
+            };
+            assert_eq!(pay_guarded(1).await, 1);
+            assert_eq!(pay_guarded(2).await, 1);
+            assert_eq!((payments(&pool).await, rows(&pool).await), (1, 2));
+            // Without the record of the call, the row of the transaction answers.
+            let call = handle.peek("orders.pay", &(7,)).await.unwrap().unwrap();
+            assert!(handle.forget(&call).await.unwrap());
+            assert_eq!(pay_guarded(3).await, 1);
+            assert_eq!((payments(&pool).await, rows(&pool).await), (1, 2));
+        }
+
+        #[tokio::test]
+        async fn the_row_of_a_transaction_is_looked_at_and_forgotten_by_its_own_name() {
+            let pool = pool().await;
+            let handle = handle_on(&pool);
+            let peek = async || handle.peek_tx("orders.pay", &(7,)).await.unwrap();
+            assert!(peek().await.is_none());
+            assert_eq!(pay_and_commit(&handle, &pool, 1).await.unwrap(), 1);
+            assert!(handle.peek("orders.pay", &(7,)).await.unwrap().is_none());
+            let row = peek().await.unwrap();
+            assert_eq!(row.state(), DuplicateState::Done);
+            assert!(row.left().unwrap() > HOUR / 2, "{row:?}");
+            assert!(handle.forget(&row).await.unwrap());
+            assert!(peek().await.is_none());
+            assert!(!handle.forget(&row).await.unwrap());
+            assert_eq!(pay_and_commit(&handle, &pool, 2).await.unwrap(), 2);
         }
 
         #[tokio::test]

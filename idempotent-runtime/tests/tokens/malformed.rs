@@ -30,11 +30,11 @@ fn malformed(token: &str) -> BTreeSet<String> {
     // As many bytes as a token has, and other characters.
     strings.extend(["é".repeat(32), "💣".repeat(16), "０".repeat(21) + "0"]);
     for (before, after) in [
-        ("idem:token:orders.submit:", ""),
+        ("idem:#token:orders.submit:", ""),
         ("0x", ""),
         ("\"", "\""),
         ("'", "'; DROP TABLE idem; --"),
-        ("", "\r\nDEL idem:token:orders.submit:1\r\n"),
+        ("", "\r\nDEL idem:#token:orders.submit:1\r\n"),
         ("", "\n"),
         ("{", "}"),
     ] {

@@ -67,7 +67,7 @@ async fn no_key_is_without_an_expiry_and_none_has_the_token() {
                 left > ttl - 60_000 && left <= ttl,
                 "{key} stands for {left} ms"
             );
-            assert!(key.starts_with("idem:token:orders.submit:"), "{key}");
+            assert!(key.starts_with("idem:#token:orders.submit:"), "{key}");
             assert!(value.starts_with(said), "{value}");
             assert!(
                 !format!("{key}{value}").contains(&token[..16]),

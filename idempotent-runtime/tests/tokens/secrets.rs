@@ -176,7 +176,7 @@ async fn a_token_is_told_to_nobody_but_the_one_it_is_issued_to() {
         let sent = spy.sent.lock().unwrap();
         for key in &sent.keys {
             assert!(!betrays(key, token.as_str()), "{key}");
-            let digest = key.strip_prefix("idem:token:orders.submit:").unwrap();
+            let digest = key.strip_prefix("idem:#token:orders.submit:").unwrap();
             assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
         }
         for value in &sent.values {

@@ -99,7 +99,7 @@ mod tests {
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut least = 60_000;
         for (attempt, number) in [(1, 1), (2, 2), (1, 1), (3, 3)] {
-            let key = "idem:count:old";
+            let key = "idem:#count:old";
             let mut eval = cmd("EVAL");
             eval.arg(&old).arg(1).arg(key);
             eval.arg(counting::id(attempt)).arg(60_000);

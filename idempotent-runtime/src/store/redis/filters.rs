@@ -315,7 +315,7 @@ mod tests {
 
     fn filter() -> Filter {
         Filter {
-            key: "idem:bloom:{orders.no}".to_owned(),
+            key: "idem:#bloom:{orders.no}".to_owned(),
             capacity: 1000,
             error_rate: 0.01,
             retention: Duration::from_secs(2),

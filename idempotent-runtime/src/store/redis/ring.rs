@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn there_is_a_slot_for_the_current_bucket_and_an_empty_one() {
-        let keys = Ring::new(2, Duration::from_secs(1)).keys("idem:seen:{orders.no}");
-        let slots = ["0", "1", "2", "3"].map(|at| format!("idem:seen:{{orders.no}}:{at}"));
+        let keys = Ring::new(2, Duration::from_secs(1)).keys("idem:#seen:{orders.no}");
+        let slots = ["0", "1", "2", "3"].map(|at| format!("idem:#seen:{{orders.no}}:{at}"));
         assert_eq!(keys, slots);
     }
 }
