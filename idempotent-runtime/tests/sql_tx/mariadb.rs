@@ -231,6 +231,134 @@ async fn a_duplicate_behind_one_that_was_answered_is_answered_too() {
     assert_eq!(told.unwrap(), 1);
 }
 
+const ISOLATIONS: [&str; 4] = [
+    "READ UNCOMMITTED",
+    "READ COMMITTED",
+    "REPEATABLE READ",
+    "SERIALIZABLE",
+];
+
+/// A transaction whose level its session does not show: it is set for the next one only.
+async fn begin_isolated(pool: &sqlx::MySqlPool, isolation: &str) -> Tx {
+    let mut connection = pool.acquire().await.unwrap();
+    let set = format!("SET TRANSACTION ISOLATION LEVEL {isolation}");
+    connection.execute(AssertSqlSafe(set)).await.unwrap();
+    Tx::begin(connection, None).await.unwrap()
+}
+
+#[tokio::test]
+async fn at_every_isolation_an_answer_comes_from_what_is_committed() {
+    let pool = pool().await;
+    let wait = Duration::from_secs(1);
+    for isolation in ISOLATIONS {
+        let (handle, told) = handle();
+        pool.execute("DELETE FROM idempotence").await.unwrap();
+        let mut first = begin(&pool).await.unwrap();
+        pay(&handle, &mut first, 1).await.unwrap();
+        let mut second = begin_isolated(&pool, isolation).await;
+        // A plain read sees at READ UNCOMMITTED what it ought not to, or this proves nothing.
+        if isolation != "SERIALIZABLE" {
+            let seen = sqlx::query("SELECT value FROM idempotence");
+            let seen = seen.fetch_all(&mut *second).await.unwrap();
+            assert_eq!(seen.len(), usize::from(isolation == "READ UNCOMMITTED"));
+        }
+        let began = Instant::now();
+        let duplicate = paying(&handle, 7).replay().wait(wait).run_in(
+            &mut second,
+            async |_: &mut Connection| -> Result<u32, Trouble> { panic!("two at once") },
+        );
+        let refused = timeout(PATIENCE, duplicate).await.unwrap();
+        let refused = refused.unwrap_err().refusal();
+        assert!(
+            matches!(refused, Error::InProgress(_)),
+            "{isolation}: {refused}"
+        );
+        let waited = began.elapsed();
+        assert!(
+            waited >= wait && waited < wait * 20,
+            "{isolation}: {waited:?}"
+        );
+        first.rollback().await.unwrap();
+        // It was not committed, so it is as if it had never been made.
+        assert_eq!(
+            pay(&handle, &mut second, 2).await.unwrap(),
+            2,
+            "{isolation}"
+        );
+        second.commit().await.unwrap();
+        assert_eq!(taken(&told), "executed in_progress executed");
+    }
+}
+
+#[tokio::test]
+async fn at_every_isolation_duplicates_do_not_wait_for_each_other() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    pay_and_commit(&handle, &pool, 1).await.unwrap();
+    let mut answered = Vec::new();
+    for isolation in ISOLATIONS.into_iter().cycle().take(8) {
+        let mut tx = begin_isolated(&pool, isolation).await;
+        assert_eq!(pay(&handle, &mut tx, 2).await.unwrap(), 1, "{isolation}");
+        answered.push(tx);
+    }
+    assert_eq!(payments(&pool).await, 1);
+}
+
+#[tokio::test]
+async fn those_that_wait_for_an_open_call_are_answered_all_at_once() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let mut first = begin(&pool).await.unwrap();
+    pay(&handle, &mut first, 1).await.unwrap();
+    let mut waiting = Vec::new();
+    for receipt in 2..5 {
+        let mut tx = begin(&pool).await.unwrap();
+        let handle = handle.clone();
+        waiting.push(tokio::spawn(async move {
+            let paid = pay(&handle, &mut tx, receipt).await.unwrap();
+            (tx, paid)
+        }));
+    }
+    wait_for(&pool, 3).await;
+    first.commit().await.unwrap();
+    // None of their transactions has ended.
+    let waited = timeout(PATIENCE, join_all(waiting)).await.unwrap();
+    assert!(waited.iter().all(|waited| waited.as_ref().unwrap().1 == 1));
+}
+
+#[tokio::test]
+async fn an_expired_row_is_not_waited_for_longer_than_a_call_may() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    pay_and_commit(&handle, &pool, 1).await.unwrap();
+    // It reads the row as long as it lives, and has it locked after that.
+    let mut answered = begin(&pool).await.unwrap();
+    assert_eq!(pay(&handle, &mut answered, 2).await.unwrap(), 1);
+    let mut late = begin(&pool).await.unwrap();
+    late.execute("SET TIMESTAMP = UNIX_TIMESTAMP() + 7200")
+        .await
+        .unwrap();
+    let wait = Duration::from_secs(1);
+    let body = async |_: &mut Connection| Ok::<u32, Trouble>(3);
+    let began = Instant::now();
+    let refused = paying(&handle, 7).wait(wait).run_in(&mut late, body).await;
+    let refused = refused.unwrap_err().refusal();
+    assert!(is_retryable(&refused), "{}", causes(&refused));
+    assert!(began.elapsed() < wait * 20, "{:?}", began.elapsed());
+    answered.rollback().await.unwrap();
+    paying(&handle, 7).run_in(&mut late, body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_leaves_the_last_insert_id_as_it_is() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let mut tx = begin(&pool).await.unwrap();
+    tx.execute("SELECT LAST_INSERT_ID(42)").await.unwrap();
+    for receipt in [1, 1] {
+        assert_eq!(pay(&handle, &mut tx, receipt).await.unwrap(), receipt);
+        let id = sqlx::query_scalar("SELECT LAST_INSERT_ID()");
+        let id: u64 = id.fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(id, 42);
+    }
+}
+
 #[tokio::test]
 async fn a_wait_may_be_as_long_as_a_duration_can_be() {
     let (pool, (handle, _)) = (pool().await, handle());

@@ -169,6 +169,48 @@ async fn a_snapshot_that_is_too_old_to_see_the_winner_is_to_be_run_again() {
 }
 
 #[tokio::test]
+async fn at_every_isolation_a_duplicate_waits_no_longer_than_it_may() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let wait = Duration::from_millis(300);
+    for isolation in [
+        "READ UNCOMMITTED",
+        "READ COMMITTED",
+        "REPEATABLE READ",
+        "SERIALIZABLE",
+    ] {
+        let statement = format!("BEGIN ISOLATION LEVEL {isolation}");
+        let isolated = async || pool.begin_with(AssertSqlSafe(&*statement)).await.unwrap();
+        pool.execute("DELETE FROM idempotence").await.unwrap();
+        let mut first = isolated().await;
+        pay(&handle, &mut first, 1).await.unwrap();
+        let mut second = isolated().await;
+        let began = Instant::now();
+        let duplicate = paying(&handle, 7).replay().wait(wait).run_in(
+            &mut second,
+            async |_: &mut Connection| -> Result<u32, Trouble> { panic!("two at once") },
+        );
+        let refused = timeout(PATIENCE, duplicate).await.unwrap();
+        let refused = refused.unwrap_err().refusal();
+        assert!(
+            matches!(refused, Error::InProgress(_)),
+            "{isolation}: {refused}"
+        );
+        let waited = began.elapsed();
+        assert!(
+            waited >= wait && waited < wait * 30,
+            "{isolation}: {waited:?}"
+        );
+        first.rollback().await.unwrap();
+        assert_eq!(
+            pay(&handle, &mut second, 2).await.unwrap(),
+            2,
+            "{isolation}"
+        );
+        second.commit().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_call_takes_one_round_trip_and_two_with_replay() {
     let (pool, (handle, _)) = (pool().await, handle());
     let turns = Turns::before(pool.connect_options().get_port()).await;

@@ -2,11 +2,17 @@
 //!
 //! A failed statement is rolled back alone, so a claim may wait for the row itself. A deadlock ends the whole
 //! transaction, though, and what is sent after it is committed one by one: it is never taken for a duplicate.
+//!
+//! An answer is only ever read with a lock. So it is committed, also under READ UNCOMMITTED, where a plain SELECT reads what
+//! may be rolled back; and it is younger than the snapshot of the transaction, if need be. (Under SERIALIZABLE a plain SELECT
+//! locks as well, and waits as long as it likes.) No server tells a transaction its own isolation, so all are treated alike.
+//!
+//! The lock is a shared one, from the INSERT that found the row on: duplicates do not wait for each other's transactions.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use sqlx::mysql::MySqlDatabaseError;
+use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, Executor as _, MySql, MySqlConnection, Row as _};
 use tokio::time::Instant;
 
@@ -14,9 +20,28 @@ use super::Dedup;
 use crate::in_tx::{DEFAULT_PATIENCE, Row, RowClaim};
 use crate::sql::time::micros;
 
-/// The winner of a race may be younger than the snapshot of the transaction, so this reads what is committed. The row
-/// is locked by the INSERT before it.
-const READ: &str = "SELECT value FROM idempotence WHERE `key` = ? LOCK IN SHARE MODE";
+/// MariaDB tells whether the transaction goes on; where it does not, no row is put.
+const PUT: &str = "\
+    INTO idempotence (`key`, value, expires_at) \
+    SELECT ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND FROM DUAL /*M! WHERE @@in_transaction */";
+
+/// The row that was in the way. The failed INSERT has left a lock on it.
+const READ: &str = "\
+    SELECT value, expires_at > UTC_TIMESTAMP(6) FROM idempotence WHERE `key` = ? LOCK IN SHARE MODE";
+
+/// An expired row becomes this call's, unless the transaction is over.
+const TAKE_OVER: &str = "\
+    idempotence SET value = ?, expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
+    WHERE `key` = ? AND expires_at <= UTC_TIMESTAMP(6)";
+
+/// Whether somebody has the row open, or only locks what is around it. MariaDB and MySQL each take the other's words for
+/// comments.
+const LOOK: &str = "\
+    SELECT value, expires_at > UTC_TIMESTAMP(6) FROM idempotence WHERE `key` = ? \
+    /*M! LOCK IN SHARE MODE NOWAIT */ /*!50701 FOR SHARE NOWAIT */";
+
+/// What became of the transaction when a wait was in vain.
+const ENDS_IT: &str = "SELECT @@innodb_rollback_on_timeout";
 
 const REPLACE: &str = "\
     UPDATE idempotence SET value = ?, expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
@@ -24,40 +49,40 @@ const REPLACE: &str = "\
 
 const REMOVE: &str = "DELETE FROM idempotence WHERE `key` = ? AND value = ?";
 
-/// A duplicate that was answered has the row locked until its transaction ends, and may be read beside all the same.
-const BESIDE: &str =
-    "SELECT value FROM idempotence WHERE `key` = ? AND expires_at > UTC_TIMESTAMP(6)";
-
-/// Whether somebody has the row open, or only locks what is around it; and what became of the transaction meanwhile.
-const LOOK: &str = "SELECT value FROM idempotence WHERE `key` = ? FOR UPDATE NOWAIT";
-const ENDS_IT: &str = "SELECT @@innodb_rollback_on_timeout";
-
 impl Dedup for MySql {
-    /// 1 round trip, 2 for a duplicate, 4 for one that has waited in vain, and 2 for a call that ran after its wait.
+    /// 1 round trip, 2 for a duplicate, 3 for one that has waited in vain and for a call that takes over an expired row, and 2
+    /// for a call that ran after its wait.
     async fn claim_row(
         connection: &mut MySqlConnection,
         row: Row<'_>,
         patience: Option<Duration>,
     ) -> sqlx::Result<RowClaim> {
-        let put = sqlx::query(AssertSqlSafe(claim(patience.unwrap_or(DEFAULT_PATIENCE))))
+        let patience = patience.unwrap_or(DEFAULT_PATIENCE);
+        let began = Instant::now();
+        let put = sqlx::query(AssertSqlSafe(bounded("INSERT", PUT, patience)))
             .bind(row.key.as_bytes())
             .bind(&row.value[..])
             .bind(micros(row.ttl));
-        let began = Instant::now();
-        match connection.execute(put).await {
+        let claim = match connection.execute(put).await {
             Ok(put) if put.rows_affected() == 0 => Ok(RowClaim::NoTransaction),
-            Ok(put) if put.last_insert_id() == PUT => {
+            Ok(_) => {
                 // The statement's clock stood while it waited.
                 if began.elapsed() > LONG && !Self::replace_row(connection, row, row.value).await? {
                     return Ok(RowClaim::NoTransaction);
                 }
                 Ok(RowClaim::Claimed)
             }
-            Ok(_) => read(connection, row).await,
+            Err(error) if number(&error) == DUPLICATE_KEY => {
+                let left = patience.saturating_sub(began.elapsed());
+                duplicate(connection, row, left).await
+            }
+            Err(error) => Err(error),
+        };
+        match claim {
             Err(error) if number(&error) == LOCK_WAIT_TIMEOUT => {
                 after_waiting(connection, row, error).await
             }
-            Err(error) => Err(error),
+            claim => claim,
         }
     }
 
@@ -82,36 +107,38 @@ impl Dedup for MySql {
     }
 }
 
-/// The statement that puts the row, and answers in the place of an id whether it is [`PUT`]. MariaDB tells whether the
-/// transaction goes on; where it does not, no row is touched.
+/// A statement that waits for locks for so long, in whole seconds.
 ///
-/// The bound of the wait is MariaDB's first and Percona's second; MySQL takes both for comments, and waits for as long
-/// as the session's `innodb_lock_wait_timeout` says. The assignments run from left to right.
-fn claim(patience: Duration) -> String {
+/// The bound is MariaDB's first and Percona's second; MySQL takes both for comments, and waits for as long as the
+/// session's `innodb_lock_wait_timeout` says.
+fn bounded(verb: &str, rest: &str, patience: Duration) -> String {
     let more = u64::from(patience.subsec_nanos() > 0);
     let whole = patience.as_secs().saturating_add(more);
     let seconds = whole.clamp(1, LONGEST);
     format!(
         "/*M! SET STATEMENT innodb_lock_wait_timeout = {seconds} FOR */ \
-         INSERT /*+ SET_VAR(innodb_lock_wait_timeout = {seconds}) */ INTO idempotence (`key`, value, expires_at) \
-         SELECT ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? * LAST_INSERT_ID(1) MICROSECOND \
-         FROM DUAL /*M! WHERE @@in_transaction */ \
-         ON DUPLICATE KEY UPDATE \
-             value = IF(LAST_INSERT_ID(IF(expires_at > UTC_TIMESTAMP(6), 2, 1)) = 1, VALUES(value), value), \
-             expires_at = IF(expires_at > UTC_TIMESTAMP(6), expires_at, VALUES(expires_at))"
+         {verb} /*+ SET_VAR(innodb_lock_wait_timeout = {seconds}) */ {rest}"
     )
 }
 
-async fn read(connection: &mut MySqlConnection, row: Row<'_>) -> sqlx::Result<RowClaim> {
-    let found = connection
-        .fetch_one(sqlx::query(READ).bind(row.key.as_bytes()))
-        .await?;
-    let value = Bytes::from(found.try_get::<Vec<u8>, _>(0)?);
-    // Its own, where a proxy does not pass on that it was put.
-    Ok(if value == row.value {
-        RowClaim::Claimed
-    } else {
-        RowClaim::Taken(value)
+/// What there is under the key is the answer, unless it has expired.
+async fn duplicate(
+    connection: &mut MySqlConnection,
+    row: Row<'_>,
+    patience: Duration,
+) -> sqlx::Result<RowClaim> {
+    let read = sqlx::query(READ).bind(row.key.as_bytes());
+    let found = connection.fetch_one(read).await?;
+    if let Some(value) = live(&found)? {
+        return Ok(RowClaim::Taken(value));
+    }
+    let take_over = sqlx::query(AssertSqlSafe(bounded("UPDATE", TAKE_OVER, patience)))
+        .bind(&row.value[..])
+        .bind(micros(row.ttl))
+        .bind(row.key.as_bytes());
+    Ok(match connection.execute(take_over).await?.rows_affected() {
+        0 => RowClaim::NoTransaction,
+        _ => RowClaim::Claimed,
     })
 }
 
@@ -125,20 +152,26 @@ async fn after_waiting(
     if ended {
         return Err(error);
     }
-    let beside = sqlx::query(BESIDE).bind(row.key.as_bytes());
-    if let Some(found) = connection.fetch_optional(beside).await? {
-        return Ok(RowClaim::Taken(found.try_get::<Vec<u8>, _>(0)?.into()));
-    }
-    match connection
-        .fetch_one(sqlx::query(LOOK).bind(row.key.as_bytes()))
-        .await
-    {
+    let look = sqlx::query(LOOK).bind(row.key.as_bytes());
+    match connection.fetch_optional(look).await {
         Err(look) if [LOCK_WAIT_TIMEOUT, LOCK_NOWAIT].contains(&number(&look)) => {
             Ok(RowClaim::StillOpen)
         }
-        // It is not there, or not open any more.
+        // It is committed by now.
+        Ok(Some(found)) => match live(&found)? {
+            Some(value) => Ok(RowClaim::Taken(value)),
+            None => Err(error),
+        },
+        // It is not there.
         _ => Err(error),
     }
+}
+
+/// What a row says that has not expired.
+fn live(found: &MySqlRow) -> sqlx::Result<Option<Bytes>> {
+    let lives: bool = found.try_get(1)?;
+    let value: Vec<u8> = found.try_get(0)?;
+    Ok(lives.then(|| value.into()))
 }
 
 fn number(error: &sqlx::Error) -> u16 {
@@ -147,10 +180,9 @@ fn number(error: &sqlx::Error) -> u16 {
     error.map_or(0, MySqlDatabaseError::number)
 }
 
-/// The answer of [`claim`] that the row is put. Any other one is looked into.
-const PUT: u64 = 1;
 /// A statement that took longer than this has waited.
 const LONG: Duration = Duration::from_millis(500);
+const DUPLICATE_KEY: u16 = 1062;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const LOCK_NOWAIT: u16 = 3572;
 /// The longest `innodb_lock_wait_timeout`, in seconds.
