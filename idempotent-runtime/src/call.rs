@@ -241,7 +241,8 @@ impl Open {
         let known = self.idempotency.known();
         let mut policy = known.effective(&self.endpoint, self.policy);
         if self.token.is_some() {
-            // A token cannot be checked while the store is away.
+            // A token cannot be checked while the store is away; a body that has begun has been.
+            policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
         let fingerprint = match &self.token {

@@ -176,7 +176,8 @@ impl<A, K> GuardedCall<A, K> {
         self
     }
 
-    /// Sets what a lost lease does to the body. Default: [`OnLeaseLost::Stop`].
+    /// Sets what a lost lease does to the body. Default: [`OnLeaseLost::Stop`], and with [`OnStoreError::Run`]
+    /// [`OnLeaseLost::Continue`].
     pub fn on_lease_lost(mut self, on_lease_lost: OnLeaseLost) -> Self {
         self.policy = self.policy.on_lease_lost(on_lease_lost);
         self

@@ -15,7 +15,7 @@ use crate::record::Kept;
 use crate::replay::Keep;
 use crate::settle::{self, Ending};
 
-/// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`).
+/// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`, or `when`).
 ///
 /// # Cancellation
 ///
@@ -146,7 +146,7 @@ impl Held {
             return None;
         }
         let why = self.lease.lost()?;
-        if self.lease.policy.on_lease_lost == OnLeaseLost::Continue {
+        if self.lease.policy.when_lost() == OnLeaseLost::Continue {
             return None;
         }
         self.guard = Guard::Over;

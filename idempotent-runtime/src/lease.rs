@@ -217,7 +217,7 @@ impl Lease {
                 self.register(&mut standing);
             }
             // The lease was lost between the look at it and here.
-            Phase::Lost(_) if self.policy.on_lease_lost == OnLeaseLost::Stop => waker.wake_by_ref(),
+            Phase::Lost(_) if self.policy.when_lost() == OnLeaseLost::Stop => waker.wake_by_ref(),
             _ => {}
         }
     }

@@ -39,10 +39,10 @@ pub enum OnCancel {
 /// What happens to a running body whose claim could not be renewed in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnLeaseLost {
-    /// `on_lease_lost = "stop"`: it is dropped at its next await.
+    /// `on_lease_lost = "stop"`: it is dropped at its next await. The default.
     #[default]
     Stop,
-    /// `on_lease_lost = "continue"`: it runs on, loudly.
+    /// `on_lease_lost = "continue"`: it runs on, loudly. The default with [`OnStoreError::Run`].
     Continue,
 }
 
@@ -52,7 +52,8 @@ pub enum OnStoreError {
     /// `on_store_error = "refuse"`: the body does not run.
     #[default]
     Refuse,
-    /// `on_store_error = "run"`: the body runs unguarded, loudly.
+    /// `on_store_error = "run"`: the body runs unguarded, loudly; and one that has begun runs on without its lease, unless
+    /// `on_lease_lost` says otherwise.
     Run,
 }
 
@@ -64,7 +65,7 @@ pub struct Policy {
     pub(crate) lease: Option<Duration>,
     pub(crate) renew: Renew,
     pub(crate) on_cancel: OnCancel,
-    pub(crate) on_lease_lost: OnLeaseLost,
+    pub(crate) on_lease_lost: Option<OnLeaseLost>,
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) wait: Option<Duration>,
     pub(crate) replay: bool,
@@ -81,7 +82,7 @@ impl Policy {
             lease: None,
             renew: Renew::Yes,
             on_cancel: OnCancel::Keep,
-            on_lease_lost: OnLeaseLost::Stop,
+            on_lease_lost: None,
             on_store_error: None,
             wait: None,
             replay: false,
@@ -121,7 +122,7 @@ impl Policy {
     /// Sets what a lost lease does to the body.
     #[must_use]
     pub const fn on_lease_lost(mut self, on_lease_lost: OnLeaseLost) -> Self {
-        self.on_lease_lost = on_lease_lost;
+        self.on_lease_lost = Some(on_lease_lost);
         self
     }
 
@@ -209,7 +210,7 @@ impl Policy {
         let leased = self.lease.is_some()
             || self.renew != Renew::Yes
             || self.on_cancel != OnCancel::Keep
-            || self.on_lease_lost != OnLeaseLost::Stop
+            || self.on_lease_lost == Some(OnLeaseLost::Continue)
             || self.on_store_error == Some(OnStoreError::Run);
         if leased {
             return Err("the transaction holds its key, so there is no lease to be set");
@@ -244,6 +245,14 @@ impl Policy {
     /// How long a duplicate waits for the end of a running call.
     pub(crate) fn patience(&self) -> Option<Duration> {
         self.wait
+    /// What a lost lease does to the body. Where bodies begin while the store is away, those that have begun go on, too.
+    pub(crate) fn when_lost(&self) -> OnLeaseLost {
+        self.on_lease_lost.unwrap_or(match self.on_store_error {
+            Some(OnStoreError::Run) => OnLeaseLost::Continue,
+            Some(OnStoreError::Refuse) | None => OnLeaseLost::Stop,
+        })
+    }
+
             .filter(|wait| !wait.is_zero())
             .map(|wait| wait.min(LONGEST))
     }
@@ -341,6 +350,16 @@ mod tests {
     #[test]
     fn a_policy_that_makes_no_sense_is_refused() {
         for policy in [
+    #[test]
+    fn a_body_runs_on_without_its_lease_where_bodies_run_without_a_store() {
+        let (run, stop) = (OnStoreError::Run, OnLeaseLost::Stop);
+        let policy = Policy::new(secs(10));
+        assert_eq!(policy.when_lost(), stop);
+        let running = policy.on_store_error(run);
+        assert_eq!(running.when_lost(), OnLeaseLost::Continue);
+        assert_eq!(running.on_lease_lost(stop).when_lost(), stop);
+    }
+
             Policy::new(Duration::ZERO),
             Policy::new(Duration::from_micros(999)),
             Policy::new(Duration::MAX),

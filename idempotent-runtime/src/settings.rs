@@ -79,6 +79,9 @@ use crate::policy::OnStoreError;
 /// An endpoint is known from the start if its function has the option `name` and only literals as durations, else from
 /// its first call on. If a `ttl` or `lease` turns out then not to fit, it is left out, with an error in the log.
 ///
+/// With `on_store_error = "run"` a body that has begun runs on when its lease is lost, unless the attribute has
+/// `on_lease_lost = "stop"`: what is to run while the store is away is not stopped by that.
+///
 /// An endpoint that nobody knows is a warning in the log, not an error, so that two versions of a program can share a
 /// file; see also [`settings_problems`](crate::Idempotency::settings_problems).
 #[derive(Debug, Clone)]

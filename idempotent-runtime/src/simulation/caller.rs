@@ -136,7 +136,7 @@ impl Caller {
             .release(policy.release)
             .renew(policy.renew)
             .on_cancel(policy.on_cancel)
-            .on_lease_lost(policy.on_lease_lost)
+            .on_lease_lost(policy.when_lost())
             .on_store_error(policy.on_store_error.unwrap_or_default());
         if let Some(payload) = &self.plan.payload {
             call = call.payload(payload);

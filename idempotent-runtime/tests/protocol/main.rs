@@ -27,6 +27,7 @@ mod renewal;
 mod replay;
 mod retrying;
 mod settling;
+mod running_on;
 mod soak;
 mod together;
 mod tokens;

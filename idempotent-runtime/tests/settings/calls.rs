@@ -72,6 +72,35 @@ async fn a_setting_that_does_not_fit_a_new_endpoint_is_left_out_and_told_once() 
     );
 }
 
+#[cfg(feature = "testkit")]
+#[tokio::test(start_paused = true)]
+async fn a_file_that_says_run_has_bodies_run_on_unless_their_attribute_says_stop() {
+    use idempotent_runtime::testkit::{Fault, FaultyStore};
+    use idempotent_runtime::{OnLeaseLost, OnStoreError, StoreErrorKind};
+    use tokio::time::sleep;
+
+    let policy = Policy::new(secs(600)).lease(secs(10));
+    let attribute_runs = policy.on_store_error(OnStoreError::Run);
+    for (set, attribute, end) in [
+        ("run", policy, "done"),
+        ("run", policy.on_lease_lost(OnLeaseLost::Stop), "lease_lost"),
+        ("refuse", attribute_runs, "lease_lost"),
+        ("run", policy.on_store_error(OnStoreError::Refuse), "done"),
+    ] {
+        let file = File::new(&format!("[all]\non_store_error = \"{set}\""));
+        let store = FaultyStore::new(MemoryStore::new());
+        let handle = file.handle_on(store.clone()).unwrap();
+        let body = async {
+            store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
+            sleep(secs(60)).await;
+            store.heal();
+        };
+        let ended = call_with(&handle, "orders.pay", attribute, 1, body).await;
+        let ended = ended.map_or_else(|error| error.code(), |()| "done");
+        assert_eq!(ended, end, "{set}, {attribute:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attribute_with_an_expression_has_its_own_value_in_each_call() {
     let file = File::new("[all]\nwait = \"1s\"");

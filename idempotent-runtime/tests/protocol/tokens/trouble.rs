@@ -115,6 +115,26 @@ async fn no_body_runs_unguarded_with_a_token_also_if_that_can_be_redeemed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_whose_token_is_redeemed_runs_on_through_an_outage_if_it_is_to_run() {
+    for (policy, end) in [
+        (policy().on_store_error(OnStoreError::Run), "done"),
+        (policy(), "lease_lost"),
+    ] {
+        let (store, form) = Form::faulty(policy.lease(secs(5)));
+        let token = form.issue().await;
+        let body = async {
+            store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
+            sleep(secs(60)).await;
+            store.heal();
+            Ok(())
+        };
+        let ended = form.run(&token, body).await;
+        let ended = ended.map_or_else(|failed| failed.refusal().code(), |()| "done");
+        assert_eq!(ended, end);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_token_that_is_redeemed_after_the_lease_is_given_back_and_no_body_runs() {
     for on_lease_lost in [
         idempotent_runtime::OnLeaseLost::Stop,
