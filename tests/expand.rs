@@ -40,3 +40,6 @@ mod token;
 #[rustfmt::skip]
 #[path = "expand/tx.expanded.rs"]
 mod tx;
+#[rustfmt::skip]
+#[path = "expand/when.expanded.rs"]
+mod when;

@@ -2,5 +2,9 @@
 
 #[test]
 fn mistakes_are_explained() {
-    trybuild::TestCases::new().compile_fail("tests/ui/fail/*.rs");
+    let cases = trybuild::TestCases::new();
+    cases.compile_fail("tests/ui/fail/*.rs");
+    if cfg!(feature = "axum") {
+        cases.compile_fail("tests/ui/axum/*.rs");
+    }
 }

@@ -6,13 +6,15 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 
 use crate::expand::{Expansion, hidden, mixed};
-use crate::value::{OnCancel, Renew};
+use crate::value::{self, OnCancel, Renew};
 
 impl Expansion<'_> {
-    // Output: Call::new(<endpoint>, <policy>, None).part(&id).payload(&amount)
+    // Output: Call::new(<endpoint>, <policy>, None).part(Part::of(&id).checked()).payload(&amount)
     //         Call::new(<endpoint>, <policy>, None).token(&form.token, &user_id, "orders.submit").keyed()
+    //         { let when = <when>; let call = Call::new(…); if when { call.part(&id) } else { call.when(false) } }
     //
-    // It only looks at the arguments and keeps none of them, so that the body can still have them.
+    // It only looks at the arguments and keeps none of them, so that the body can still have them. The parts of a call
+    // that is not guarded are not even looked at: they may be there only if it is.
     pub fn call(&self) -> TokenStream {
         let private = self.private(Span::mixed_site());
         let (endpoint, policy) = (self.endpoint(), self.registered());
@@ -25,11 +27,37 @@ impl Expansion<'_> {
                 mixed!(::core::option::Option::Some(#using))
             }
         };
+        let call = mixed!(#private::Call::new(#endpoint, #policy, #using));
+        let (parts, token) = (self.parts(), self.token());
+        let Some(when) = &self.options.when else {
+            return mixed!(#call #parts #token);
+        };
+        let when = value::typed(when, "primitive", "bool");
+        mixed!({
+            let when = #when;
+            let call = #call;
+            if when { call #parts #token } else { call.when(false) }
+        })
+    }
+
+    // Output: .part(Part::of(&id).checked()).payload(&amount)
+    //         .part(&id).payload(&amount)
+    //
+    // With `when`, a part of the key may be missing.
+    fn parts(&self) -> TokenStream {
         let (key, payload) = (&self.options.key, &self.options.payload);
-        let parts = key.as_ref().map(|key| key.added_by("part"));
-        let payload = payload.as_ref().map(|key| key.added_by("payload"));
-        let token = self.token();
-        mixed!(#private::Call::new(#endpoint, #policy, #using) #parts #payload #token)
+        let checked = |part| {
+            let span = hidden(&part);
+            let private = self.private(span);
+            quote_spanned!(span=> #private::Part::of(#part).checked())
+        };
+        let key = key.as_ref().map(|key| match self.options.when {
+            Some(_) => key.added_by("part", |part| part),
+            None => key.added_by("part", checked),
+        });
+        let payload = payload.as_ref();
+        let payload = payload.map(|payload| payload.added_by("payload", |part| part));
+        mixed!(#key #payload)
     }
 
     // Output: .token(&form.token, &user_id, "orders.submit").keyed()

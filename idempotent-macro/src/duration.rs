@@ -7,7 +7,7 @@ use syn::{Expr, ExprLit, Lit, LitStr, UnOp};
 
 use crate::error::error;
 use crate::expand::hidden;
-use crate::value::ungrouped;
+use crate::value::{self, ungrouped};
 
 const UNITS: [(&str, u64); 5] = [
     ("d", 24 * 60 * 60 * 1000),
@@ -78,15 +78,7 @@ impl ToTokens for Time {
             Self::Literal(text, millis) => {
                 quote_spanned!(hidden(text)=> ::core::time::Duration::from_millis(#millis))
             }
-            Self::Expr(expr) => {
-                // A type as wide as the expression keeps rustc from underlining both.
-                let first = hidden(expr);
-                let last = expr.to_token_stream().into_iter().last();
-                let last = last.map_or(first, hidden);
-                let module = quote_spanned!(first=> ::core::time);
-                let ty = quote_spanned!(last=> #module::Duration);
-                quote_spanned!(first=> { let time: #ty = #expr; time })
-            }
+            Self::Expr(expr) => value::typed(expr, "time", "Duration"),
         });
     }
 }

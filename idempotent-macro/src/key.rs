@@ -60,12 +60,17 @@ impl Key {
         self.parts.iter().map(borrowed)
     }
 
-    // Output: .part(&tenant).part(&self.id)
-    pub fn added_by(&self, method: &str) -> TokenStream {
+    // Output: .part(<&tenant>).part(<&self.id>)
+    pub fn added_by(
+        &self,
+        method: &str,
+        written: impl Fn(TokenStream) -> TokenStream,
+    ) -> TokenStream {
         self.borrowed()
             .map(|part| {
                 let span = hidden(&part);
                 let method = Ident::new(method, span);
+                let part = written(part);
                 quote_spanned!(span=> .#method(#part))
             })
             .collect()

@@ -18,6 +18,8 @@ pub struct Options {
     pub release: Option<Release>,
     pub name: Option<LitStr>,
     pub payload: Option<Key>,
+    /// Which calls are guarded.
+    pub when: Option<Expr>,
     /// Where `replay = true` is written.
     pub replay: Option<Span>,
     pub replay_err: Option<(Span, Expr)>,
@@ -41,12 +43,13 @@ pub struct Options {
     written: Vec<Ident>,
 }
 
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "key",
     "ttl",
     "release",
     "name",
     "payload",
+    "when",
     "replay",
     "replay_err",
     "wait",
@@ -130,6 +133,7 @@ impl Options {
             "release" => self.release = Some(Release::new(&value)?),
             "name" => self.name = Some(value::name(name, &value)?),
             "payload" => self.payload = Some(Key::new("payload", value)?),
+            "when" => self.when = Some(value::condition(value)?),
             "replay" => self.replay = value::flag(name, &value)?.then(|| name.span()),
             "replay_err" => self.replay_err = Some((name.span(), value)),
             "wait" => self.wait = Some(Time::new(value)?),

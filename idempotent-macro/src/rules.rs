@@ -93,6 +93,13 @@ fn check_token(options: &Options, errors: &mut Errors) {
             "leave `release` out, or write `give_back = false`",
         ));
     }
+    if let Some(span) = options.written("when") {
+        errors.push(error(
+            span,
+            "`when` does not go with `token`: a call that is not guarded would run its body without a token",
+            "leave `when` out, or put `token` on a function of its own, for the calls that have one",
+        ));
+    }
     if options.tx.is_some() {
         errors.push(error(
             span,

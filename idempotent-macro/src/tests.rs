@@ -230,6 +230,57 @@ fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
+fn a_mistake_with_when_reads_as_what_is_wrong_and_what_to_write() {
+    let function = quote!(
+        async fn pay(id: Option<RequestId>, token: String) -> R {
+            body
+        }
+    );
+    let what =
+        "`when` is an expression of type `bool` that says which calls are guarded\nhelp: write";
+    let table = [
+        (
+            quote!(key = id, when = "id.is_some()"),
+            format!("{what} it without quotes, as in `when = id.is_some()`"),
+        ),
+        (
+            quote!(key = id, when = true),
+            format!("{what} one over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out"),
+        ),
+        (
+            quote!(token = "token, id", name = "pay", when = id.is_some()),
+            "`when` does not go with `token`: a call that is not guarded would run its body without a token\nhelp: leave `when` out, or put `token` on a function of its own, for the calls that have one".to_owned(),
+        ),
+    ];
+    for (options, text) in table {
+        let mistakes = mistakes(quote!(ttl = "1d", #options), &function);
+        assert_eq!(mistakes, [text], "{options}");
+    }
+}
+
+#[test]
+fn a_part_of_a_key_is_checked_unless_when_is_there() {
+    let function = quote!(
+        async fn pay(id: Option<RequestId>) -> R {
+            body
+        }
+    );
+    let parts = |options: TokenStream| {
+        let expanded = expand(
+            quote!(key = id, ttl = "1d", payload = id #options),
+            &function,
+        );
+        let expanded = expanded.to_string();
+        (
+            expanded.matches("checked ()").count(),
+            expanded.matches("(& id)").count(),
+        )
+    };
+    assert_eq!(parts(quote!()), (1, 2));
+    assert_eq!(parts(quote!(, when = id.is_some())), (0, 2));
+}
+
+#[test]
 fn a_token_of_a_function_without_arguments_is_to_be_left_out() {
     let function = quote!(
         async fn sweep() -> R {

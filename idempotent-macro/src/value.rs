@@ -1,11 +1,13 @@
 //! The values of options: one word of a few, a name, a path.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Ident, Lit, LitBool, LitStr, Path};
 
 use crate::duration::Time;
 use crate::error::{List, closest, error};
+use crate::expand::hidden;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Release {
@@ -119,6 +121,30 @@ pub fn flag(option: &Ident, value: &Expr) -> syn::Result<bool> {
         _ => "it says whether the token is given back, and must be known when this is compiled",
     };
     Err(error(span(value), "expected `true` or `false`", help))
+}
+
+/// Which calls are guarded: an expression over the arguments.
+pub fn condition(value: Expr) -> syn::Result<Expr> {
+    let help = match literal(&value) {
+        None => return Ok(value),
+        Some(Lit::Str(text)) => format!("write it without quotes, as in `when = {}`", text.value()),
+        Some(_) => "write one over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out".to_owned(),
+    };
+    let message = "`when` is an expression of type `bool` that says which calls are guarded";
+    Err(error(span(&value), message, help))
+}
+
+// Output: { let value: ::core::time::Duration = <expr>; value }
+//
+// A type as wide as the expression keeps rustc from underlining both.
+pub fn typed(expr: &Expr, module: &str, ty: &str) -> TokenStream {
+    let first = hidden(expr);
+    let last = expr.to_token_stream().into_iter().last();
+    let last = last.map_or(first, hidden);
+    let (module, ty) = (Ident::new(module, first), Ident::new(ty, last));
+    let module = quote_spanned!(first=> ::core::#module);
+    let ty = quote_spanned!(last=> #module::#ty);
+    quote_spanned!(first=> { let value: #ty = #expr; value })
 }
 
 const LONGEST_NAME: usize = 128;

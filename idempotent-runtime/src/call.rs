@@ -10,7 +10,7 @@ use crate::claiming::Claiming;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
 use crate::fingerprint::{Hasher, KeyPart};
-use crate::held::Held;
+use crate::held::{Guard, Held};
 use crate::idempotency::Idempotency;
 use crate::lease::Lease;
 use crate::observe::{Event, NOBODY, Observers};
@@ -30,9 +30,14 @@ struct Open {
     policy: Policy,
     key: Hasher,
     payload: Option<Hasher>,
+    has_token: bool,
     token: Option<Arc<CallToken>>,
     /// It names no parts of its key, because its token is the key.
     keyed: bool,
+    /// What the option `when` says, if it is there.
+    when: Option<bool>,
+    /// Why the key or the token is none: the end of the call, unless that is not guarded.
+    broken: Option<Error>,
 }
 
 impl Call {
@@ -42,8 +47,11 @@ impl Call {
             Some(idempotency) => Ok(Open {
                 key: idempotency.keying().hasher(),
                 payload: None,
+                has_token: false,
                 token: None,
                 keyed: false,
+                when: None,
+                broken: None,
                 idempotency,
                 endpoint,
                 policy,
@@ -71,12 +79,20 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.token.is_none()
         {
-            self.0 = Err(open.invalid(
+            open.broken_as(
                 "it has no key, so the body did not run: name what makes two calls equal, \
                  or `.key(&())` for one key that all share",
-            ));
+            );
         }
         self.keyed()
+    }
+
+    /// Says whether the call is guarded. If not, its body runs without a key, and the store is not asked.
+    pub fn when(mut self, guarded: bool) -> Self {
+        if let Ok(open) = &mut self.0 {
+            open.when = Some(guarded);
+        }
+        self
     }
 
     /// Goes on with another policy.
@@ -93,9 +109,7 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.key.part(part).is_err()
         {
-            self.0 =
-                Err(open
-                    .invalid("a part of the key could not be serialized, so the body did not run"));
+            open.broken_as("a part of the key could not be serialized, so the body did not run");
         }
         self
     }
@@ -105,8 +119,9 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.payload_hasher().part(part).is_err()
         {
-            self.0 = Err(open
-                .invalid("a part of the payload could not be serialized, so the body did not run"));
+            open.broken_as(
+                "a part of the payload could not be serialized, so the body did not run",
+            );
         }
         self
     }
@@ -137,8 +152,8 @@ impl Call {
         subject: &S,
     ) -> Self {
         if let Ok(open) = &mut self.0 {
-            if open.token.is_some() {
-                self.0 = Err(open.invalid("it has two tokens, so the body did not run: name one"));
+            if std::mem::replace(&mut open.has_token, true) {
+                open.broken_as("it has two tokens, so the body did not run: name one");
                 return self;
             }
             let subject = |hasher: &mut Hasher| hasher.part(subject);
@@ -149,7 +164,7 @@ impl Call {
                 Ok(token) => open.token = Some(Arc::new(token)),
                 Err(error) => {
                     let error = error.at(&Site::without_key(open.endpoint.clone()));
-                    self.0 = Err(refused(open.idempotency.observers(), error));
+                    open.broken.get_or_insert(error);
                 }
             }
         }
@@ -172,6 +187,9 @@ impl Call {
         let lease = self.0.and_then(Open::lease);
         async move {
             let lease = lease?;
+            if lease.policy.bypassed {
+                return Ok(Held::new(lease, Guard::Bypassed));
+            }
             if let Some(other) = lease.enter() {
                 return Box::pin(wait::behind(lease, other)).await;
             }
@@ -231,13 +249,35 @@ impl Open {
         self.payload.get_or_insert_with(|| keying.hasher())
     }
 
-    fn invalid(&self, what: &'static str) -> Error {
+    fn broken_as(&mut self, what: &'static str) {
         let site = Site::without_key(self.endpoint.clone());
-        let error = Error::InvalidKey(Failure::new(site, what, None));
-        refused(self.idempotency.observers(), error)
+        let error = || Error::InvalidKey(Failure::new(site, what, None));
+        self.broken.get_or_insert_with(error);
     }
 
     fn lease(self) -> Result<Arc<Lease>, Error> {
+        let error = match self.when {
+            Some(_) if self.has_token => {
+                let site = Site::without_key(self.endpoint);
+                let why = "`when` does not go with a token, without which the body would run in a call that is not guarded";
+                Error::InvalidPolicy(Failure::new(site, why, None))
+            }
+            Some(false) => {
+                return Ok(Lease::bypassed(
+                    self.idempotency,
+                    self.endpoint,
+                    self.policy,
+                ));
+            }
+            _ => match self.broken {
+                Some(error) => error,
+                None => return self.claimable(),
+            },
+        };
+        Err(refused(self.idempotency.observers(), error))
+    }
+
+    fn claimable(self) -> Result<Arc<Lease>, Error> {
         let known = self.idempotency.known();
         let mut policy = known.effective(&self.endpoint, self.policy);
         if self.token.is_some() {

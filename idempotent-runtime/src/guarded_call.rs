@@ -71,9 +71,42 @@ impl Idempotency {
 impl<A, K> GuardedCall<A, K> {
     /// Adds a part to the key, after those that it has. Of a call with a [`token`](Self::token), whom that was issued to and
     /// for what is part of the key as well.
+    ///
+    /// A part that may be missing is a part all the same: calls with `None` there are equal, and get each other's result.
+    /// Of an optional key, such as an `Option<IdempotencyKey>`, say [`when`](Self::when) the call has one.
     pub fn key<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
         self.call = self.call.part(part);
         self.has_key = true;
+        self
+    }
+
+    /// Says whether this call is guarded. If not, the body runs without a key: the store is not asked, nothing is recorded,
+    /// no call is a duplicate of it, and its event is [`Bypassed`](crate::EventKind::Bypassed). Not with a
+    /// [`token`](Self::token). Default: it is.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idempotence::Error> {
+    /// # use std::time::Duration;
+    /// # use idempotence::{Error, Idempotency, MemoryStore, RequestId};
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let (user, request_id) = (42, None::<RequestId>); // an old client, which sends none
+    /// for order_no in 1..=3 {
+    ///     let placed = idempotency
+    ///         .call("orders.place")
+    ///         .key(&(user, &request_id))
+    ///         .when(request_id.is_some())
+    ///         .ttl(Duration::from_hours(24))
+    ///         .replay()
+    ///         .run(async { Ok::<_, Error>(order_no) })
+    ///         .await?;
+    ///     assert_eq!(placed, order_no); // three orders
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn when(mut self, guarded: bool) -> Self {
+        self.call = self.call.when(guarded);
         self
     }
 

@@ -56,6 +56,8 @@ pub(crate) enum Guard {
     Claim,
     /// The claim, of a call whose token is not redeemed yet.
     Unredeemed,
+    /// Nothing: the option `when` was false.
+    Bypassed,
     /// Nothing: the store is unavailable. The claim may have been put all the same.
     None { perhaps_put: bool },
     /// Nothing any more: the end of the call has been dealt with.
@@ -122,7 +124,7 @@ impl Held {
         outcome: &R,
         success: bool,
     ) -> impl Future<Output = ()> + Send + use<R, K> {
-        let end = keep.end(outcome, success, self.lease.idempotency.keeping());
+        let end = self.lease.end_of(keep, outcome, success);
         self.settle(end)
     }
 
@@ -170,11 +172,7 @@ impl Held {
 
     /// What is left to send with the caller waiting.
     fn end(&mut self, end: &End) -> Option<Ending> {
-        self.lease.ended(if end.success {
-            EventKind::Executed
-        } else {
-            EventKind::Failed
-        });
+        self.lease.ended_with(end.success);
         if let Some(why) = end.kept.why_not() {
             self.lease
                 .tell(EventKind::NotKept, |event| event.because(why));
@@ -186,7 +184,10 @@ impl Held {
         let ending = match guard {
             Guard::Claim => self.lease.begin_settling(end.success, &end.kept),
             Guard::None { perhaps_put: true } => self.lease.ending(end.success, &end.kept),
-            Guard::None { perhaps_put: false } | Guard::Unredeemed | Guard::Over => None,
+            Guard::None { perhaps_put: false }
+            | Guard::Bypassed
+            | Guard::Unredeemed
+            | Guard::Over => None,
         };
         match ending {
             Some(ending) if guard == Guard::Claim => return Some(ending),
@@ -222,7 +223,7 @@ impl Drop for Held {
         }
         match self.guard {
             Guard::Over => return,
-            Guard::None { perhaps_put: false } => return self.over(),
+            Guard::None { perhaps_put: false } | Guard::Bypassed => return self.over(),
             // The body never ran.
             Guard::Unredeemed => {
                 return settle::hand_over(Arc::clone(&self.lease), Ending::Withdraw);

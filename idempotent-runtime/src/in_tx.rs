@@ -98,6 +98,9 @@ impl Call {
         async move {
             let held = InTx::new(lease?);
             let lease = &held.lease;
+            if lease.policy.bypassed {
+                return Ok(held);
+            }
             let began = Instant::now();
             let claim = tx.claim(lease.row(), lease.policy.wait);
             let error = match claim.instrument(lease.span.clone()).await {
@@ -153,7 +156,9 @@ impl InTx {
         let lease = &self.lease;
         let policy = &lease.policy;
         let stays = end.success || matches!(end.kept, Kept::Result(_));
-        if stays && policy.replay {
+        if policy.bypassed {
+            // It has no row.
+        } else if stays && policy.replay {
             let done = lease.done(lease.times.ttl, &end.kept);
             let written = tx.replace(lease.row(), &done);
             let written = written.instrument(lease.span.clone()).await;
@@ -170,11 +175,7 @@ impl InTx {
             let removed = tx.remove(lease.row());
             let _ = removed.instrument(lease.span.clone()).await;
         }
-        lease.ended(if end.success {
-            EventKind::Executed
-        } else {
-            EventKind::Failed
-        });
+        lease.ended_with(end.success);
         self.over();
         Ok(())
     }
@@ -187,7 +188,7 @@ impl InTx {
         success: bool,
         tx: &'a mut dyn Rows,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<'a, R, K> {
-        let end = keep.end(outcome, success, self.lease.idempotency.keeping());
+        let end = self.lease.end_of(keep, outcome, success);
         self.settle(end, tx)
     }
 

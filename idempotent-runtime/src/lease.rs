@@ -13,13 +13,16 @@ use tracing::Span;
 
 pub(crate) mod keeper;
 
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Site};
 use crate::flight::{Flight, Found};
+use crate::held::End;
 use crate::idempotency::Idempotency;
 use crate::observe::{self, Event, EventKind};
 use crate::policy::{OnLeaseLost, Policy, Release, Times};
 use crate::record::{self, Kept, Owner};
 use crate::redeeming::CallToken;
+use crate::replay::Keep;
 use crate::settle::{self, Ending};
 use crate::store::{StoreError, StoreErrorKind, Swap};
 use crate::sync::{Mutex, MutexGuard};
@@ -78,6 +81,21 @@ impl Lease {
         let span = observe::span(&site);
         let made = idempotency.observers().timed().then(Instant::now);
         Self::with(idempotency, site, flight, policy, times, token, span, made)
+    }
+
+    /// Of a call that is not guarded: it claims nothing, and no call follows it.
+    pub(crate) fn bypassed(
+        idempotency: Idempotency,
+        endpoint: Endpoint,
+        policy: Policy,
+    ) -> Arc<Self> {
+        let flight = idempotency.flights().flight(String::new(), None);
+        let policy = Policy {
+            bypassed: true,
+            ..policy
+        };
+        let site = Site::without_key(endpoint);
+        Self::new(idempotency, site, flight, policy, Times::default(), None)
     }
 
     #[expect(clippy::too_many_arguments, reason = "each is a field")]
@@ -151,6 +169,23 @@ impl Lease {
     /// Tells that the call ended with this error.
     pub(crate) fn refused(&self, error: &Error) {
         self.ended_by(Event::refused(error));
+    }
+
+    /// Tells that the body has ended.
+    pub(crate) fn ended_with(&self, success: bool) {
+        self.ended(match success {
+            _ if self.policy.bypassed => EventKind::Bypassed,
+            true => EventKind::Executed,
+            false => EventKind::Failed,
+        });
+    }
+
+    /// How a body ended, with what is kept of its outcome.
+    pub(crate) fn end_of<R, K: Keep<R>>(&self, keep: K, outcome: &R, success: bool) -> End {
+        if self.policy.bypassed {
+            return success.into();
+        }
+        keep.end(outcome, success, self.idempotency.keeping())
     }
 
     fn ended_by(&self, event: Event<'_>) {

@@ -31,6 +31,7 @@ mod held;
 mod idempotency;
 mod in_tx;
 mod key;
+mod key_parts;
 mod lease;
 #[cfg(feature = "order-numbers")]
 mod numbers;

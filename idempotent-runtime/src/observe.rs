@@ -55,7 +55,7 @@ mod metrics;
 ///
 /// A panic of the recorder is dealt with like that of an observer.
 /// `endpoint` is a name out of the program, and `outcome` one of these; no key is ever a label.
-/// Calls end as `executed`, `failed`, `replayed`, `in_progress`, `done`, `taken`, `mismatch`,
+/// Calls end as `executed`, `failed`, `bypassed`, `replayed`, `in_progress`, `done`, `taken`, `mismatch`,
 /// `result_unavailable`, `token_refused`, `limit_reached`, `store_error`, `invalid`, `lease_lost`, `cancelled` or
 /// `panicked`. The others are `waited`, `overrun`, `renewal_failed`, `unguarded`, `unrecorded`, `not_kept`,
 /// `not_withdrawn`, `already_gone`, and, of what is no call, `token_issued`, `token_redeemed`, `token_given_back`,

@@ -71,6 +71,8 @@ pub struct Policy {
     pub(crate) replay: bool,
     pub(crate) tx: bool,
     pub(crate) give_back: bool,
+    /// The option `when` was false in this call.
+    pub(crate) bypassed: bool,
 }
 
 impl Policy {
@@ -88,6 +90,7 @@ impl Policy {
             replay: false,
             tx: false,
             give_back: false,
+            bypassed: false,
         }
     }
 
@@ -119,7 +122,7 @@ impl Policy {
         self
     }
 
-    /// Sets what a lost lease does to the body.
+    /// Sets what a lost lease does to the body; else that depends on [`on_store_error`](Self::on_store_error).
     #[must_use]
     pub const fn on_lease_lost(mut self, on_lease_lost: OnLeaseLost) -> Self {
         self.on_lease_lost = Some(on_lease_lost);
@@ -163,7 +166,7 @@ impl Policy {
 }
 
 /// A policy's durations, checked and worked out for one call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     /// How long a key stays taken after the call that ended it.
     pub(crate) ttl: Duration,
@@ -242,9 +245,6 @@ impl Policy {
 }
 
 impl Policy {
-    /// How long a duplicate waits for the end of a running call.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        self.wait
     /// What a lost lease does to the body. Where bodies begin while the store is away, those that have begun go on, too.
     pub(crate) fn when_lost(&self) -> OnLeaseLost {
         self.on_lease_lost.unwrap_or(match self.on_store_error {
@@ -253,6 +253,9 @@ impl Policy {
         })
     }
 
+    /// How long a duplicate waits for the end of a running call.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.wait
             .filter(|wait| !wait.is_zero())
             .map(|wait| wait.min(LONGEST))
     }
@@ -348,9 +351,6 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_makes_no_sense_is_refused() {
-        for policy in [
-    #[test]
     fn a_body_runs_on_without_its_lease_where_bodies_run_without_a_store() {
         let (run, stop) = (OnStoreError::Run, OnLeaseLost::Stop);
         let policy = Policy::new(secs(10));
@@ -360,6 +360,9 @@ mod tests {
         assert_eq!(running.on_lease_lost(stop).when_lost(), stop);
     }
 
+    #[test]
+    fn a_policy_that_makes_no_sense_is_refused() {
+        for policy in [
             Policy::new(Duration::ZERO),
             Policy::new(Duration::from_micros(999)),
             Policy::new(Duration::MAX),

@@ -21,6 +21,7 @@ pub use crate::endpoints::Registered;
 pub use crate::fingerprint::KeyPart;
 pub use crate::held::Held;
 pub use crate::in_tx::{InTx, Row, RowClaim, Rows};
+pub use crate::key_parts::Part;
 pub use crate::outcome::{Fallible, FromError, Outcome};
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 pub use crate::redeeming::TokenText;

@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 
 /// The id of a request that its client made, and sends with every try of it: 1 to 255 printable ASCII characters.
 ///
-/// It is a key part, equal to the string of its characters. Clients choose it, so name the user beside it.
+/// It is a key part, equal to the string of its characters. Clients choose it, so name the user beside it. Of an
+/// `Option<RequestId>` say `when` it is there: calls without an id would be equal to each other.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -16,8 +16,8 @@ pub async fn upload(
                 .release(::idempotence::__private::Release::Always),
             ::core::option::Option::None,
         )
-        .part(&user_id)
-        .part(&file_md5);
+        .part(::idempotence::__private::Part::of(&user_id).checked())
+        .part(::idempotence::__private::Part::of(&file_md5).checked());
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(error) => return returns.refused(error),

@@ -33,8 +33,8 @@ impl Pay for Service {
                     ),
                     ::core::option::Option::None,
                 )
-                .part(&self.tenant)
-                .part(&id);
+                .part(::idempotence::__private::Part::of(&self.tenant).checked())
+                .part(::idempotence::__private::Part::of(&id).checked());
             let mut held = match call.claim().await {
                 ::core::result::Result::Ok(held) => held,
                 ::core::result::Result::Err(error) => return returns.refused(error),

@@ -22,28 +22,28 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
                     "orders.create", ::core::option::Option::None
                 }
                 ::idempotence::__private::Policy::new({
-                        let time: ::core::time::Duration = order.patience;
-                        time
+                        let value: ::core::time::Duration = order.patience;
+                        value
                     })
                     .renew(
                         ::idempotence::__private::Renew::Cap({
-                            let time: ::core::time::Duration = order.patience * 10;
-                            time
+                            let value: ::core::time::Duration = order.patience * 10;
+                            value
                         }),
                     )
                     .on_cancel(::idempotence::__private::OnCancel::Release)
                     .on_lease_lost(::idempotence::__private::OnLeaseLost::Continue)
                     .on_store_error(::idempotence::__private::OnStoreError::Run)
                     .wait({
-                        let time: ::core::time::Duration = order.patience;
-                        time
+                        let value: ::core::time::Duration = order.patience;
+                        value
                     })
             },
             ::core::option::Option::Some(
                 ::idempotence::__private::Using::idempotency(&idempotency),
             ),
         )
-        .part(&order.id);
+        .part(::idempotence::__private::Part::of(&order.id).checked());
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(error) => {

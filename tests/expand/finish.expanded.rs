@@ -16,8 +16,8 @@ impl Service {
                 ),
                 ::core::option::Option::None,
             )
-            .part(&self.tenant)
-            .part(&id);
+            .part(::idempotence::__private::Part::of(&self.tenant).checked())
+            .part(::idempotence::__private::Part::of(&id).checked());
         let held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
@@ -50,7 +50,7 @@ pub fn pay(id: u64) -> impl Future<Output = Result<u64, Error>> + Send {
                 ),
                 ::core::option::Option::None,
             )
-            .part(&id);
+            .part(::idempotence::__private::Part::of(&id).checked());
         let held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
@@ -81,7 +81,7 @@ pub async fn replayed(id: u64) -> Result<u64, Error> {
                 .replay(),
             ::core::option::Option::None,
         )
-        .part(&id);
+        .part(::idempotence::__private::Part::of(&id).checked());
     let held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(error) => return returns.refused(error),

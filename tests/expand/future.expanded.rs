@@ -13,7 +13,7 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
                 ),
                 ::core::option::Option::None,
             )
-            .part(&id);
+            .part(::idempotence::__private::Part::of(&id).checked());
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
@@ -51,7 +51,7 @@ pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
                 ),
                 ::core::option::Option::None,
             )
-            .part(&id);
+            .part(::idempotence::__private::Part::of(&id).checked());
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),

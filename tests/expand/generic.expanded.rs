@@ -19,9 +19,9 @@ where
             ),
             ::core::option::Option::None,
         )
-        .part(&id)
-        .part(&&names[0])
-        .part(&N);
+        .part(::idempotence::__private::Part::of(&id).checked())
+        .part(::idempotence::__private::Part::of(&&names[0]).checked())
+        .part(::idempotence::__private::Part::of(&N).checked());
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(error) => return returns.refused(error),

@@ -14,8 +14,8 @@ impl Service {
                 ),
                 ::core::option::Option::None,
             )
-            .part(&self.tenant)
-            .part(&id);
+            .part(::idempotence::__private::Part::of(&self.tenant).checked())
+            .part(::idempotence::__private::Part::of(&id).checked());
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),
@@ -51,7 +51,7 @@ impl Service {
                     .release(::idempotence::__private::Release::Never),
                 ::core::option::Option::None,
             )
-            .part(&tenant);
+            .part(::idempotence::__private::Part::of(&tenant).checked());
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(error) => return returns.refused(error),

@@ -36,8 +36,8 @@ pub async fn pay(
             },
             ::core::option::Option::None,
         )
-        .part(&user_id)
-        .part(&order_id)
+        .part(::idempotence::__private::Part::of(&user_id).checked())
+        .part(::idempotence::__private::Part::of(&order_id).checked())
         .payload(&amount)
         .payload(&currency);
     let mut held = match call.claim().await {

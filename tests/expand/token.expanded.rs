@@ -64,7 +64,7 @@ pub async fn pay(
             },
             ::core::option::Option::None,
         )
-        .part(&order_no)
+        .part(::idempotence::__private::Part::of(&order_no).checked())
         .token(&token.trim(), &(&tenant, &user_id), "orders.pay");
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,

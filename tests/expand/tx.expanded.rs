@@ -19,7 +19,7 @@ pub async fn pay(tx: &mut Transaction<'_, Sqlite>, order_no: u64) -> Result<u64,
                 .tx(),
             ::core::option::Option::None,
         )
-        .part(&order_no);
+        .part(::idempotence::__private::Part::of(&order_no).checked());
     let rows = ::idempotence::__private::rows(&mut *tx);
     let mut held = match call.claim_in(rows(&mut *tx)).await {
         ::core::result::Result::Ok(held) => held,
@@ -62,7 +62,7 @@ pub fn boxed<'a>(
                     .tx(),
                 ::core::option::Option::None,
             )
-            .part(&order_no);
+            .part(::idempotence::__private::Part::of(&order_no).checked());
         let rows = ::idempotence::__private::rows(&mut *tx);
         let mut held = match call.claim_in(rows(&mut *tx)).await {
             ::core::result::Result::Ok(held) => held,

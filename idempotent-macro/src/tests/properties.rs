@@ -38,12 +38,13 @@ const FUNCTIONS: [&str; 9] = [
     "#[cfg(x)] #[doc = \"y\"] async fn r#async(r#type: u64, mut id: u64) -> R { #![allow(x)] id }",
 ];
 
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     "key",
     "ttl",
     "release",
     "name",
     "payload",
+    "when",
     "replay",
     "replay_err",
     "wait",

@@ -13,8 +13,10 @@ use crate::request_id::is_id;
 /// `Idempotency-Key: "abc"`, as the IETF's draft writes it, and the common `Idempotency-Key: abc` are the same key.
 /// Without quotes it holds no quote and no comma: a comma is how proxies join a header that was sent twice.
 ///
-/// It is a key part. Clients choose it, so name the user beside it: `key = "user.id, idempotency_key"`. An
-/// `Option<IdempotencyKey>` is `None` if the header is missing.
+/// It is a key part. Clients choose it, so name the user beside it: `key = "user.id, idempotency_key"`.
+///
+/// An `Option<IdempotencyKey>` is `None` if the header is missing. As a key part it needs the option
+/// `when = idempotency_key.is_some()`, or all requests without the header would be equal: with it they run unguarded.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -56,6 +56,7 @@ pub(super) fn say(event: &Event<'_>) {
         | EventKind::LimitReached => say!(INFO),
         EventKind::Executed
         | EventKind::Failed
+        | EventKind::Bypassed
         | EventKind::Replayed
         | EventKind::InProgress
         | EventKind::Done

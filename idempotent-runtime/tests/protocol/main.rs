@@ -2,6 +2,7 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bypassed;
 mod cancellation;
 mod claiming;
 mod doctor;
@@ -26,8 +27,8 @@ mod release_table;
 mod renewal;
 mod replay;
 mod retrying;
-mod settling;
 mod running_on;
+mod settling;
 mod soak;
 mod together;
 mod tokens;

@@ -1,0 +1,178 @@
+//! Calls that are not guarded, because `when` was false: by the builder.
+
+use std::sync::{Arc, Mutex};
+
+use idempotent_runtime::testkit::CountingStore;
+use idempotent_runtime::{
+    Error, Event, EventKind, GuardedCall, Idempotency, MemoryStore, OnCancel, Release,
+};
+use serde::{Serialize, Serializer};
+use tokio::time::timeout;
+
+use crate::guarded::{forever, millis, secs};
+
+/// A handle on a store that counts, and the ends of its calls, of which each has its duration.
+fn heard() -> (
+    CountingStore<MemoryStore>,
+    Idempotency,
+    Arc<Mutex<Vec<String>>>,
+) {
+    let store = CountingStore::new(MemoryStore::new());
+    let told = Arc::<Mutex<Vec<String>>>::default();
+    let ear = Arc::clone(&told);
+    let handle = Idempotency::builder(store.clone()).observer(move |event: &Event<'_>| {
+        let timed = event.kind().is_end() && event.kind() != EventKind::Invalid;
+        assert!(!timed || event.took().is_some(), "{event}");
+        ear.lock().unwrap().push(event.kind().to_string());
+    });
+    (store, handle.build().unwrap(), told)
+}
+
+fn pay(idempotency: &Idempotency, id: Option<u64>) -> GuardedCall {
+    let call = idempotency.call("orders.pay").key(&id);
+    call.when(id.is_some()).ttl(secs(60))
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_calls_that_are_not_guarded_all_run_and_send_nothing() {
+    let (store, idempotency, told) = heard();
+    for paid in 1..=3 {
+        let call = pay(&idempotency, None).replay();
+        let outcome = call.run(async { Ok::<_, Error>(paid) }).await;
+        assert_eq!(outcome.unwrap(), paid);
+    }
+    assert_eq!(store.counts().total(), 0);
+    assert_eq!(*told.lock().unwrap(), ["bypassed"; 3]);
+
+    // The negative control: with a key it is one call.
+    for _ in 1..=3 {
+        let call = pay(&idempotency, Some(1)).replay();
+        let outcome = call.run(async { Ok::<_, Error>(store.counts().total()) });
+        assert_eq!(outcome.await.unwrap(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_could_not_be_kept_is_no_matter() {
+    struct Unwritable;
+
+    impl Serialize for Unwritable {
+        fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("on purpose"))
+        }
+    }
+
+    impl<'de> serde::Deserialize<'de> for Unwritable {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            Ok(Self)
+        }
+    }
+
+    let (_, idempotency, told) = heard();
+    let call = pay(&idempotency, None).replay();
+    let outcome = call.run(async { Ok::<_, Error>(Unwritable) }).await;
+    assert!(outcome.is_ok());
+    assert_eq!(*told.lock().unwrap(), ["bypassed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_may_be_said_before_the_key_and_after_it_and_the_key_need_not_be_one() {
+    struct Unwritable;
+
+    impl Serialize for Unwritable {
+        fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("on purpose"))
+        }
+    }
+
+    let (store, idempotency, told) = heard();
+    let call = || idempotency.call("orders.pay");
+    let body = || async { Ok::<_, Error>(1) };
+    for call in [
+        call().key(&Unwritable).when(false),
+        call().when(false).key(&Unwritable),
+        call().when(false).payload(&Unwritable),
+        call().when(false),
+        // What is wrong with the policy is found by the calls that are guarded.
+        call().when(false).release(Release::Always).lease(secs(5)),
+    ] {
+        assert_eq!(call.run(body()).await.unwrap(), 1);
+    }
+    assert_eq!(store.counts().total(), 0);
+    assert_eq!(told.lock().unwrap().drain(..).as_slice(), ["bypassed"; 5]);
+
+    for call in [
+        call().key(&Unwritable).when(true),
+        call().when(true).key(&Unwritable),
+        call().when(false).when(true),
+        call().key(&Unwritable),
+    ] {
+        let refused = call.ttl(secs(60)).run(body()).await.unwrap_err();
+        assert_eq!(refused.code(), "invalid_key");
+    }
+    assert_eq!(told.lock().unwrap().drain(..).as_slice(), ["invalid"; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_made_and_never_run_has_no_end() {
+    let (_, idempotency, told) = heard();
+    drop(idempotency.call("orders.pay").when(true));
+    drop(
+        idempotency
+            .call("orders.pay")
+            .token("none", &1, "orders.pay"),
+    );
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_does_not_go_with_it_whatever_it_says() {
+    let (store, idempotency, told) = heard();
+    let good = idempotency.tokens();
+    let good = good.issue(&1, "orders.pay", secs(60)).await.unwrap();
+    let sent = store.counts().total();
+    told.lock().unwrap().clear();
+    for guarded in [true, false] {
+        for token in [&*good.to_string(), ""] {
+            let call = idempotency.call("orders.pay").when(guarded).ttl(secs(60));
+            let call = call.token(token, &1, "orders.pay");
+            let refused = call.run(async { Ok::<_, Error>(()) }).await;
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.code(), "invalid_policy", "{refused}");
+            assert!(refused.to_string().contains("`when`"), "{refused}");
+        }
+    }
+    assert_eq!(store.counts().total(), sent);
+    assert_eq!(*told.lock().unwrap(), ["invalid"; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_dropped_ends_as_cancelled_and_sends_nothing() {
+    for on_cancel in [OnCancel::Keep, OnCancel::Release] {
+        let (store, idempotency, told) = heard();
+        let call = pay(&idempotency, None).on_cancel(on_cancel);
+        let call = call.error(|_| ()).run(forever());
+        assert!(timeout(millis(10), call).await.is_err());
+        assert_eq!(idempotency.drain(secs(1)).await, Ok(()));
+        assert_eq!(store.counts().total(), 0);
+        assert_eq!(*told.lock().unwrap(), ["cancelled"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_runs_to_its_end_does() {
+    let (store, idempotency, told) = heard();
+    let done = Arc::new(tokio::sync::Notify::new());
+    let notify = Arc::clone(&done);
+    let body = async move {
+        tokio::time::sleep(secs(5)).await;
+        notify.notify_one();
+        Ok::<_, Error>(())
+    };
+    let call = pay(&idempotency, None).run_to_end(body);
+    assert!(timeout(secs(1), call).await.is_err());
+    done.notified().await;
+    assert_eq!(idempotency.drain(secs(1)).await, Ok(()));
+    assert_eq!(store.counts().total(), 0);
+    assert_eq!(*told.lock().unwrap(), ["bypassed"]);
+}
