@@ -14,4 +14,5 @@ mod flow;
 mod messages;
 mod process;
 mod steps;
+#[path = "../wire/mod.rs"]
 mod wire;

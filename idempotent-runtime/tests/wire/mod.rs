@@ -1,9 +1,10 @@
 //! The wire between a client and its server, cut at one message.
 
 use std::io::{Read, Write};
+use std::iter;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// A message is what a client sends before it hears of the server again. The first is 0.
@@ -24,7 +25,7 @@ impl Point {
     }
 }
 
-/// A wire for one connection. Nothing passes after the point.
+/// A wire for one connection, or for one and those that come after it.
 pub(crate) struct Wire {
     from: u16,
     to: u16,
@@ -32,22 +33,39 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
+    /// Nothing passes after the point, and both ends wait for more.
+    #[allow(dead_code, reason = "not every test stops its connections")]
     pub(crate) fn to(port: u16, point: Point) -> Self {
+        Self::new(port, point, End::Silent)
+    }
+
+    /// Both ends hear at the point that the connection is over. Those after it are whole.
+    #[allow(dead_code, reason = "not every test cuts its connections")]
+    pub(crate) fn cut(port: u16, point: Point) -> Self {
+        Self::new(port, point, End::Closed)
+    }
+
+    fn new(port: u16, point: Point, end: End) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let from = listener.local_addr().unwrap().port();
         let (reach, reached) = channel();
         thread::spawn(move || {
-            let (client, _) = listener.accept().unwrap();
-            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
             let talk = Talk {
-                point,
+                point: Some(point),
+                end,
                 reach,
                 state: Mutex::new(State::Answered(0)),
             };
-            thread::scope(|scope| {
-                scope.spawn(|| pass(&server, &client, || talk.answer_passes()));
-                pass(&client, &server, || talk.message_passes());
-            });
+            let connections = match end {
+                End::Silent => 1,
+                End::Closed => usize::MAX,
+            };
+            let others = |_| Talk::whole();
+            let talks = iter::once(talk).chain((1..connections).map(others));
+            for (talk, client) in talks.zip(listener.incoming()) {
+                let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                carry(client.unwrap(), server, talk);
+            }
         });
         Self {
             from,
@@ -67,10 +85,35 @@ impl Wire {
     }
 }
 
-fn pass(mut from: &TcpStream, mut to: &TcpStream, passes: impl Fn() -> bool) {
+/// What the ends hear after the point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    Silent,
+    Closed,
+}
+
+/// Carries both directions of a connection, until it ends.
+fn carry(client: TcpStream, server: TcpStream, talk: Talk) {
+    let ends = Arc::new((client, server, talk));
+    let answers = Arc::clone(&ends);
+    thread::spawn(move || {
+        let (client, server, talk) = &*answers;
+        pass(server, client, talk, Talk::answer_passes);
+    });
+    thread::spawn(move || {
+        let (client, server, talk) = &*ends;
+        pass(client, server, talk, Talk::message_passes);
+    });
+}
+
+fn pass(mut from: &TcpStream, mut to: &TcpStream, talk: &Talk, passes: fn(&Talk) -> bool) {
     let mut chunk = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut chunk) {
-        if passes() && to.write_all(&chunk[..length]).is_err() {
+        if passes(talk) && to.write_all(&chunk[..length]).is_err() {
+            break;
+        }
+        if talk.is_over() {
+            let _ = from.shutdown(Shutdown::Both);
             break;
         }
     }
@@ -78,7 +121,8 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream, passes: impl Fn() -> bool) {
 }
 
 struct Talk {
-    point: Point,
+    point: Option<Point>,
+    end: End,
     reach: Sender<()>,
     state: Mutex<State>,
 }
@@ -94,14 +138,28 @@ enum State {
 }
 
 impl Talk {
+    /// One that has no such point.
+    fn whole() -> Self {
+        Self {
+            point: None,
+            end: End::Closed,
+            reach: channel().0,
+            state: Mutex::new(State::Answered(0)),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.end == End::Closed && matches!(*self.state.lock().unwrap(), State::Cut)
+    }
+
     fn message_passes(&self) -> bool {
         let mut state = self.state.lock().unwrap();
         let (State::Answered(at) | State::Asked(at)) = *state else {
             return false;
         };
         *state = State::Asked(at);
-        let heard = self.point == Point::Heard(at);
-        if heard || self.point == Point::Unheard(at) {
+        let heard = self.point == Some(Point::Heard(at));
+        if heard || self.point == Some(Point::Unheard(at)) {
             *state = State::Cut;
             self.reach.send(()).unwrap();
             return heard;
@@ -112,7 +170,7 @@ impl Talk {
     fn answer_passes(&self) -> bool {
         let mut state = self.state.lock().unwrap();
         match *state {
-            State::Asked(at) if self.point == Point::Unanswered(at) => {
+            State::Asked(at) if self.point == Some(Point::Unanswered(at)) => {
                 *state = State::Cut;
                 self.reach.send(()).unwrap();
                 false
