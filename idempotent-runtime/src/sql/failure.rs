@@ -1,7 +1,5 @@
 //! What an error of the client says about the operation.
 
-use std::error::Error as StdError;
-
 use sqlx::error::DatabaseError;
 use thiserror::Error;
 
@@ -9,33 +7,10 @@ use super::database::Database;
 use super::schema::schema;
 use crate::store::{StoreError, StoreErrorKind};
 
-use StoreErrorKind::{Full, Misconfigured, NotApplied, Unknown};
+#[cfg(test)]
+pub(super) mod refusal;
 
-/// Whether a transaction that failed with `error` would do well if it were run again, from its beginning.
-///
-/// That is what a database asks for when two transactions stand in each other's way: a serialization failure, a
-/// deadlock, a lock or a whole SQLite file that was not to be had in time. The error may be one of sqlx, or one
-/// that was caused by it, such as a [`StoreError`].
-pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let refusal = match error.downcast_ref() {
-            Some(sqlx::Error::Database(refusal)) => Some(refusal),
-            // What is left of an error of sqlx where one is passed on as if it were another.
-            _ => error.downcast_ref::<Box<dyn DatabaseError>>(),
-        };
-        if let Some(refusal) = refusal {
-            return match Code::of(&**refusal) {
-                Code::State(state) => matches!(&*state, "40001" | "40P01" | "55P03"),
-                Code::MySql(number, _) => matches!(number, 1020 | 1205 | 1213),
-                // Busy, and locked by another connection to the same cache.
-                Code::Sqlite(code) => matches!(code & 0xff, 5 | 6),
-            };
-        }
-        next = error.source();
-    }
-    false
-}
+use StoreErrorKind::{Full, Misconfigured, NotApplied, Unknown};
 
 /// What a statement was answered with.
 pub(crate) fn of(error: sqlx::Error) -> StoreError {
@@ -76,21 +51,6 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
         Code::State(state) => state == "42P01",
         Code::MySql(number, _) => number == 1146,
         Code::Sqlite(code) => code == 1 && refusal.message().starts_with("no such table"),
-    }
-}
-
-/// Whether the connection is of no more use: perhaps only the reply is lost.
-pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_) => true,
-        sqlx::Error::Database(refusal) => match Code::of(&**refusal) {
-            Code::State(state) => matches!(&*state, "57P01" | "57P02" | "57P05"),
-            Code::MySql(number, state) => {
-                matches!(number, 1053 | 1927 | 4031) || state.starts_with("08")
-            }
-            Code::Sqlite(_) => false,
-        },
-        _ => false,
     }
 }
 
@@ -204,7 +164,7 @@ fn of_sqlite(code: i32) -> StoreErrorKind {
     not(all(feature = "mysql", feature = "sqlite")),
     expect(dead_code, reason = "each database has its own")
 )]
-enum Code {
+pub(super) enum Code {
     /// A state of the SQL standard, and of PostgreSQL.
     State(String),
     /// A number of MySQL, and the state, which says less.
@@ -214,7 +174,7 @@ enum Code {
 }
 
 impl Code {
-    fn of(refusal: &dyn DatabaseError) -> Self {
+    pub(super) fn of(refusal: &dyn DatabaseError) -> Self {
         let code = refusal.code().unwrap_or_default();
         #[cfg(feature = "mysql")]
         if let Some(error) = refusal.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
@@ -233,54 +193,10 @@ impl Code {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-    use std::{fmt, io};
+    use std::io;
 
-    use sqlx::error::ErrorKind;
-
+    use super::refusal::refused;
     use super::*;
-
-    /// A refusal with this state.
-    #[derive(Debug)]
-    struct Refusal(&'static str);
-
-    impl fmt::Display for Refusal {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("refused")
-        }
-    }
-
-    impl StdError for Refusal {}
-
-    impl DatabaseError for Refusal {
-        fn message(&self) -> &'static str {
-            "refused"
-        }
-
-        fn code(&self) -> Option<Cow<'_, str>> {
-            Some(self.0.into())
-        }
-
-        fn as_error(&self) -> &(dyn StdError + Send + Sync + 'static) {
-            self
-        }
-
-        fn as_error_mut(&mut self) -> &mut (dyn StdError + Send + Sync + 'static) {
-            self
-        }
-
-        fn into_error(self: Box<Self>) -> Box<dyn StdError + Send + Sync + 'static> {
-            self
-        }
-
-        fn kind(&self) -> ErrorKind {
-            ErrorKind::Other
-        }
-    }
-
-    fn refused(state: &'static str) -> sqlx::Error {
-        sqlx::Error::Database(Box::new(Refusal(state)))
-    }
 
     #[test]
     fn states_are_told_apart() {
@@ -388,32 +304,5 @@ mod tests {
         assert_eq!(unsent(url()).kind(), Misconfigured);
         assert_eq!(unsent(refused("28P01")).kind(), Misconfigured);
         assert_eq!(unsent(refused("57P03")).kind(), NotApplied);
-    }
-
-    #[test]
-    fn what_to_run_again_is_found_whoever_passed_it_on() {
-        #[derive(Debug, Error)]
-        enum Passed {
-            #[error(transparent)]
-            As(#[from] sqlx::Error),
-            #[error("failed")]
-            By(#[source] Box<dyn StdError + Send + Sync>),
-        }
-
-        for (state, again) in [
-            ("40001", true),
-            ("40P01", true),
-            ("55P03", true),
-            ("23505", false),
-            ("57P01", false),
-        ] {
-            assert_eq!(is_retryable(&refused(state)), again, "{state}");
-            assert_eq!(is_retryable(&of(refused(state))), again, "{state}");
-            assert_eq!(is_retryable(&Passed::As(refused(state))), again, "{state}");
-            let passed = Passed::By(Box::new(Passed::As(refused(state))));
-            assert_eq!(is_retryable(&passed), again, "{state}");
-        }
-        assert!(!is_retryable(&sqlx::Error::PoolTimedOut));
-        assert!(!is_retryable(&io::Error::from(io::ErrorKind::TimedOut)));
     }
 }

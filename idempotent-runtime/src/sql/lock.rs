@@ -9,7 +9,7 @@ use sqlx::error::DatabaseError;
 use tokio::time::Instant;
 
 use super::lent::Lent;
-use super::{Database, failure};
+use super::{Database, retryable};
 use crate::world;
 
 mod statements;
@@ -278,7 +278,7 @@ const MOST_TRIES: u32 = 10;
 fn is_worth_another(error: &sqlx::Error) -> bool {
     const CONFLICT: [&str; 2] = ["40001", "40P01"];
     let code = error.as_database_error().and_then(DatabaseError::code);
-    code.is_some_and(|code| CONFLICT.contains(&&*code)) || failure::is_broken(error)
+    code.is_some_and(|code| CONFLICT.contains(&&*code)) || retryable::is_broken(error)
 }
 
 fn check_name(name: &str) -> sqlx::Result<()> {

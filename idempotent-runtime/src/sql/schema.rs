@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::database::Database;
 use super::failure;
 use super::lent::Lent;
+use super::retryable::is_retryable;
 use crate::store::StoreError;
 
 /// The statements that make the tables on `DB`, for those who apply schemas by a tool of their own.
@@ -43,7 +44,7 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), StoreError> {
                 return Ok(());
             }
             // A transaction may be open there, so it is not given back.
-            Err(error) if failure::is_retryable(&error) && Instant::now() < deadline => {
+            Err(error) if is_retryable(&error) && Instant::now() < deadline => {
                 drop(connection);
                 sleep(PAUSE).await;
             }

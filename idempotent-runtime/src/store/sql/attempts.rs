@@ -3,7 +3,7 @@
 use sqlx::{Connection, Pool};
 
 use crate::sql::lent::Lent;
-use crate::sql::{Database, failure};
+use crate::sql::{Database, failure, is_retryable};
 use crate::store::{StoreError, StoreErrorKind};
 
 pub(super) struct Attempts<'a, DB: Database> {
@@ -76,7 +76,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
                 StoreError::new(StoreErrorKind::NotApplied, "too many others want this key")
             }
             Err(error) => {
-                let again = failure::is_retryable(&error);
+                let again = is_retryable(&error);
                 let error = failure::of(error);
                 match error.kind() {
                     StoreErrorKind::Unknown => self.perhaps_applied = true,

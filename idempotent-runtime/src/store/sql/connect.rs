@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::url::{self, refused};
 use crate::sql::schema::migrate_on;
-use crate::sql::{Database, failure};
+use crate::sql::{Database, failure, is_retryable};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// How long it takes at most until `connect` gives up, or the pool that it makes.
@@ -37,7 +37,7 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
         // A pool tries again and again, and does not tell why it was in vain: this one does.
         let first = loop {
             match prepared::<DB>(&options, user).await {
-                Err(error) if failure::is_retryable(&error) => sleep(PAUSE).await,
+                Err(error) if is_retryable(&error) => sleep(PAUSE).await,
                 answer => break answer?,
             }
         };

@@ -1,0 +1,50 @@
+//! A refusal of a database that is none, for tests.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+
+use sqlx::error::{DatabaseError, ErrorKind};
+
+/// What a database says.
+#[derive(Debug)]
+struct Refusal(&'static str);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("refused")
+    }
+}
+
+impl StdError for Refusal {}
+
+impl DatabaseError for Refusal {
+    fn message(&self) -> &'static str {
+        "refused"
+    }
+
+    fn code(&self) -> Option<Cow<'_, str>> {
+        Some(self.0.into())
+    }
+
+    fn as_error(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        self
+    }
+
+    fn as_error_mut(&mut self) -> &mut (dyn StdError + Send + Sync + 'static) {
+        self
+    }
+
+    fn into_error(self: Box<Self>) -> Box<dyn StdError + Send + Sync + 'static> {
+        self
+    }
+
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Other
+    }
+}
+
+/// A refusal with this state, as sqlx passes it on.
+pub(crate) fn refused(state: &'static str) -> sqlx::Error {
+    sqlx::Error::Database(Box::new(Refusal(state)))
+}
