@@ -20,7 +20,7 @@ use crate::error::Error;
 /// | `LimitReached` | `Wait` | the next window allows it |
 /// | `ResultUnavailable` | `Refresh` | it has worked, and what it gave must be read from where it is kept |
 /// | `Unavailable` | `Wait` | the body did not run, and the store may be back |
-/// | `LeaseLost` | `Refresh` | the body was stopped in the middle: a repetition may do its work twice |
+/// | `LeaseLost` | `Refresh` | the body was stopped in the middle, or its transaction ended under it: a repetition may do its work twice |
 /// | `Misconfigured`, `ForeignRecord`, `InvalidKey`, `InvalidPolicy`, `NotInstalled` | `Fix` | the same call meets the same obstacle until somebody has removed it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

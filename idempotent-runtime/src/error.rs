@@ -74,7 +74,8 @@ pub enum Error {
     /// Something stands under the key that this version did not write; the body did not run.
     ForeignRecord(Failure),
     /// The claim could not be renewed in time; the body was stopped at an await, so its work may be
-    /// done or not.
+    /// done or not. With the option `tx`: the row was gone from the transaction when the body had ended, because the
+    /// body went on after a deadlock, say; what it did after that may be committed, so it is not to be run again unseen.
     LeaseLost(Failure),
     /// A key part could not be encoded; the body did not run.
     InvalidKey(Failure),

@@ -195,11 +195,12 @@ impl InTx {
     fn not_written(&self, written: Result<bool, StoreError>) -> Option<Error> {
         match written {
             Ok(true) => None,
-            Ok(false) => Some(Error::Unavailable(Failure::new(
+            Ok(false) => Some(Error::LeaseLost(Failure::new(
                 self.lease.site.clone(),
-                "its row is not in the transaction any more, so the database has ended that, and what was sent after \
-                 is not part of it; begin another",
-                None,
+                "when the body had ended, its row was not in the transaction any more, so a part of its work may be committed, \
+                 without the rest and without the row; roll the transaction back, look at what the body wrote, and only \
+                 then start the transaction again",
+                Some(RowGone.into()),
             ))),
             Err(error) => Some(unwritten(
                 &self.lease,
@@ -228,6 +229,16 @@ impl fmt::Debug for InTx {
     }
 }
 
+/// Why a row is not where it was put, as far as a client of the database can know. What became of the statements behind it is
+/// not known either, so this names no error after which a transaction may be run again.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the database ended the transaction while the body ran: it rolled back what was sent before, and committed each later \
+     statement by itself (MySQL and MariaDB do that after a deadlock); or something deleted the row. A body must return \
+     the error of every statement, and must not send `ROLLBACK`"
+)]
+struct RowGone;
+
 impl Lease {
     fn row(&self) -> Row<'_> {
         Row {
@@ -246,7 +257,7 @@ fn unwritten(lease: &Lease, source: StoreError, so: &str) -> Error {
             format!("the database is not set up for its row, so {so}")
         }
         _ => format!(
-            "its row could not be written, so {so}; roll the transaction back, and run it again if `sql::is_retryable` says so"
+            "its row could not be written, so {so}; roll the transaction back, and run it again if `sql::is_retryable_with_row` says so"
         ),
     };
     let failure = Failure::new(lease.site.clone(), what, Some(source.into()));

@@ -161,7 +161,8 @@ pub enum EventKind {
     StoreError,
     /// The call has no key, no policy that makes sense, or no handle. WARN.
     Invalid,
-    /// The body was stopped, because its lease was lost: its work may be done or not. WARN.
+    /// The body was stopped, because its lease was lost, or its row was gone from its caller's transaction when it had ended: its
+    /// work may be done or not. WARN.
     LeaseLost,
     /// The caller dropped the call before its end, in the body or while claiming. DEBUG.
     Cancelled,
@@ -302,7 +303,9 @@ impl EventKind {
             Self::LimitReached => "there were too many attempts",
             Self::StoreError => "the store cannot serve the call",
             Self::Invalid => "the call is not set up right",
-            Self::LeaseLost => "the body was stopped because its lease was lost",
+            Self::LeaseLost => {
+                "its lease, or its row in a transaction, was lost while the body ran"
+            }
             Self::Cancelled => "the caller dropped the call",
             Self::Panicked => "the body panicked",
             Self::Waited => "it waited for an equal call to end",

@@ -419,7 +419,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn a_result_whose_row_is_gone_is_an_error_and_not_a_success() {
+        async fn a_result_whose_row_is_gone_is_an_error_and_not_to_be_run_again_unseen() {
             let (pool, (handle, told)) = (pool().await, handle());
             let mut tx = begin(&pool).await.unwrap();
             let refused = paying(&handle, 7)
@@ -431,14 +431,16 @@ macro_rules! every_database {
                 .await
                 .unwrap_err()
                 .refusal();
-            assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+            assert!(matches!(refused, Error::LeaseLost(_)), "{refused}");
+            let text = causes(&refused);
+            assert!(text.contains("not in the transaction any more"), "{text}");
             assert!(
-                refused
-                    .to_string()
-                    .contains("not in the transaction any more"),
-                "{refused}"
+                text.contains("the database ended the transaction"),
+                "{text}"
             );
-            assert_eq!(taken(&told), "store_error");
+            assert!(!is_retryable(&refused), "{text}");
+            assert!(!sql::is_retryable_with_row(&refused), "{text}");
+            assert_eq!(taken(&told), "lease_lost");
         }
 
         #[tokio::test]

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotent_runtime::testkit::{Fault, FaultyStore};
-use idempotent_runtime::{Error, Event, GuardedCall, Idempotency, MemoryStore};
+use idempotent_runtime::{Error, Event, GuardedCall, Idempotency, MemoryStore, sql};
 
 const HOUR: Duration = Duration::from_hours(1);
 /// For what is certain to come, on a slow machine, too.
@@ -84,7 +84,7 @@ fn paying(handle: &Idempotency, order: u32) -> GuardedCall {
 
 /// Whether the database says that the transaction may be run again.
 fn is_retryable(error: &Error) -> bool {
-    idempotent_runtime::sql::is_retryable(error)
+    sql::is_retryable(error)
 }
 
 /// The texts of an error and its causes.
