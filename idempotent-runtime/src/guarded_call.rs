@@ -393,7 +393,8 @@ impl<A, K> GuardedCall<A, K> {
     /// | a deadlock | `Error::Unavailable`, the transaction goes on | `Error::Unavailable`, and the transaction is over: what is sent after is committed by itself | cannot be |
     /// | a snapshot that is older than the row | `Error::Unavailable` | sees the row | `Error::Unavailable` |
     ///
-    /// After an `Error::Unavailable` that [`is_retryable`](crate::sql::is_retryable) roll back, and run the transaction again.
+    /// After an error that [`is_retryable_with_row`](crate::sql::is_retryable_with_row) roll back, and run the transaction again, as
+    /// [`sql::retry`](crate::sql::retry) does with [`Retry::with_row`](crate::sql::Retry::with_row).
     /// Under REPEATABLE READ and SERIALIZABLE a claim on PostgreSQL takes 5 round trips, because a failure breaks the
     /// transaction without a savepoint; under READ COMMITTED it holds an advisory lock until the transaction ends, so
     /// one with thousands of keys needs a larger `max_locks_per_transaction`. A transaction on SQLite that will write is
@@ -405,7 +406,9 @@ impl<A, K> GuardedCall<A, K> {
     /// # Errors
     ///
     /// As [`run`](Self::run). After an [`Error::Unavailable`] the transaction must be rolled back, also if the body ran;
-    /// it may be run again.
+    /// it may be run again. [`Error::LeaseLost`], which only a call with `replay` can find out: the row was gone from the
+    /// transaction when the body had ended, because the body went on after a deadlock on MySQL or MariaDB, say. What it sent after that was committed by
+    /// itself, so look at it before the transaction is run again.
     ///
     /// # Cancellation
     ///

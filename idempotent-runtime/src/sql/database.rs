@@ -16,6 +16,9 @@ pub trait Database: sqlx::Database + Sealed {}
 /// What the parts of this module need of a database. The futures are written out per database, because sqlx's
 /// bounds for all of them at once do not hold behind a reference.
 pub trait Sealed: Schema + Dialect + Counting + Syntax + Dedup + lock::Statements {
+    /// How a transaction begins that will write, unless it begins as every other.
+    const BEGIN: Option<&'static str>;
+
     /// Runs a statement; how many rows it touched (`MySql`: matched). One round trip.
     fn execute(
         connection: &mut Self::Connection,
@@ -39,12 +42,14 @@ pub trait Sealed: Schema + Dialect + Counting + Syntax + Dedup + lock::Statement
 }
 
 macro_rules! database {
-    ($feature:literal, $database:ty, $connection:ty) => {
+    ($feature:literal, $database:ty, $connection:ty, $begin:expr) => {
         #[cfg(feature = $feature)]
         impl Database for $database {}
 
         #[cfg(feature = $feature)]
         impl Sealed for $database {
+            const BEGIN: Option<&'static str> = $begin;
+
             async fn execute(
                 connection: &mut $connection,
                 mut statement: QueryBuilder<Self>,
@@ -73,6 +78,12 @@ macro_rules! database {
     };
 }
 
-database!("postgres", sqlx::Postgres, sqlx::PgConnection);
-database!("mysql", sqlx::MySql, sqlx::MySqlConnection);
-database!("sqlite", sqlx::Sqlite, sqlx::SqliteConnection);
+database!("postgres", sqlx::Postgres, sqlx::PgConnection, None);
+database!("mysql", sqlx::MySql, sqlx::MySqlConnection, None);
+// One that reads before it writes may be refused in the middle.
+database!(
+    "sqlite",
+    sqlx::Sqlite,
+    sqlx::SqliteConnection,
+    Some("BEGIN IMMEDIATE")
+);

@@ -1,0 +1,61 @@
+#![cfg(all(
+    unix,
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite",
+    feature = "testkit"
+))]
+#![allow(clippy::unwrap_used)]
+
+//! Transactions that are run again, on every database.
+
+#[macro_use]
+mod every;
+#[macro_use]
+mod servers;
+mod mariadb;
+mod postgres;
+mod sqlite;
+#[path = "../wire/mod.rs"]
+mod wire;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore};
+
+const HOUR: Duration = Duration::from_hours(1);
+/// For what is certain to come, on a slow machine, too.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What a transaction may end with; its error of sqlx passes for its own, as in many programs.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Guard(#[from] Error),
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    #[error("declined")]
+    Declined,
+}
+
+/// A call that pays an order.
+fn paying(order: u32) -> GuardedCall {
+    let handle = Idempotency::new(MemoryStore::new());
+    handle.call("orders.pay").key(&order).ttl(HOUR)
+}
+
+/// How often a body has run.
+#[derive(Default)]
+struct Runs(AtomicU32);
+
+impl Runs {
+    /// Counts one more; which one it is.
+    fn one(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,81 @@
+//! MariaDB.
+
+use std::error::Error as StdError;
+
+use idempotent_runtime::testkit::MariaDbServer;
+use sqlx::mysql::MySqlPoolOptions as Options;
+
+type Db = sqlx::MySql;
+type Connection = sqlx::MySqlConnection;
+
+struct Fresh {
+    pool: Pool<Db>,
+    url: String,
+    port: u16,
+}
+
+async fn fresh() -> Fresh {
+    let server = MariaDbServer::shared().unwrap();
+    let url = server.database().unwrap();
+    let pool = Options::new().connect(&url).await.unwrap();
+    set_up(&pool).await;
+    let port = server.port();
+    Fresh { pool, url, port }
+}
+
+async fn conflict(_: &Pool<Db>, tx: &mut Tx<'_>) -> sqlx::Error {
+    let signal = "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'on purpose'";
+    tx.execute(signal).await.unwrap_err()
+}
+
+async fn kill(pool: &Pool<Db>, tx: &mut Connection) {
+    let session = sqlx::query_scalar("SELECT CONNECTION_ID()");
+    let session: u64 = session.fetch_one(tx).await.unwrap();
+    let kill = format!("KILL {session}");
+    pool.execute(AssertSqlSafe(kill)).await.unwrap();
+}
+
+every_database!();
+every_server!();
+
+#[tokio::test]
+async fn a_body_that_goes_on_after_a_deadlock_is_told_what_became_of_its_work_and_not_run_again() {
+    let (fresh, runs, barrier) = (fresh().await, Runs::default(), Barrier::new(2));
+    let pay = async |order: u32, accounts| {
+        sql::retry(&fresh.pool, Retry::with_row(), |tx| {
+            Box::pin(async {
+                runs.one();
+                paying(order)
+                    .replay()
+                    .run_in(tx, async |tx: &mut Connection| {
+                        let moved = move_cents(tx, accounts, Some(&barrier)).await;
+                        // What no body should do.
+                        drop(moved);
+                        insert(tx, order).await?;
+                        Ok::<_, Trouble>(order)
+                    })
+                    .await
+            })
+        })
+        .await
+    };
+    let paid = tokio::join!(pay(7, [1, 2]), pay(8, [2, 1]));
+    let paid: [Result<u32, Trouble>; 2] = paid.into();
+    let refused: Vec<_> = paid.iter().filter_map(|paid| paid.as_ref().err()).collect();
+    let [Trouble::Guard(refused)] = refused[..] else {
+        panic!("{paid:?}");
+    };
+    assert!(matches!(refused, Error::LeaseLost(_)), "{refused}");
+    let what = refused.to_string();
+    assert!(what.contains("then start the transaction again"), "{what}");
+    let why = refused.source().unwrap().to_string();
+    assert!(why.contains("after a deadlock"), "{why}");
+    assert!(!sql::is_retryable(refused) && !sql::is_retryable_with_row(refused));
+    assert_eq!(runs.count(), 2);
+    // The payment was committed without its row: to run it again would pay twice.
+    for order in [7, 8] {
+        assert_eq!(payments(&fresh.pool, order).await, 1);
+    }
+    let rows = sqlx::query_scalar("SELECT count(*) FROM idempotence");
+    assert_eq!(rows.fetch_one(&fresh.pool).await.ok(), Some(1_i64));
+}
