@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::fingerprint::Keying;
 use crate::idempotency::Idempotency;
 use crate::key::Kind;
 use crate::store::{
@@ -91,6 +92,7 @@ impl Idempotency {
         }
         probe.clean_up().await;
         findings.extend(durability(probe.store.durability()));
+        findings.push(digest(self.keying()));
         let examination = probe.store.examine(&probe.key, probe.deadline);
         let longest = LONGEST_EXAMINATION.max(probe.deadline);
         findings.extend(timeout(longest, examination).await.unwrap_or_else(|_| {
@@ -262,6 +264,17 @@ fn durability(durability: Durability) -> Option<Finding> {
         Level::Fine,
         format!("durability is {durability}: {what}"),
     ))
+}
+
+fn digest(keying: &Keying) -> Finding {
+    let (name, can_collide) = keying.strength();
+    let found = format!("keys are made by {name}");
+    if !can_collide {
+        return Finding::new(Level::Fine, found);
+    }
+    Finding::new(Level::Note, found).advise(
+        "say `.digest(Digest::Sha256)` if somebody who chooses arguments gains from two calls with one key",
+    )
 }
 
 /// The error and what caused it, each once.

@@ -33,7 +33,8 @@ mod properties;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Digest {
-    /// Fast, 16 bytes: for parts that nobody gains from choosing.
+    /// Fast, 16 bytes: for parts that nobody gains from choosing. Without a secret, whoever chooses two parts whole can make them
+    /// one fingerprint: the second call is then refused as a duplicate, or answered with the result of the first.
     #[default]
     Md5,
     /// 32 bytes: for parts that an attacker may choose so that two calls collide.
@@ -170,6 +171,16 @@ impl Keying {
     fn prepared(mut state: State) -> Self {
         state.update(&encode::START);
         Self { state }
+    }
+
+    /// What it is called, and whether somebody who chooses the parts can make two keys of one fingerprint.
+    pub(crate) fn strength(&self) -> (&'static str, bool) {
+        match self.state {
+            State::Md5(_) => ("MD5", true),
+            State::Sha256(_) => ("SHA-256", false),
+            State::HmacMd5(_) => ("HMAC-MD5 with a secret", false),
+            State::HmacSha256(_) => ("HMAC-SHA-256 with a secret", false),
+        }
     }
 
     /// Starts a fingerprint.

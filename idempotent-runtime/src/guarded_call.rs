@@ -161,6 +161,8 @@ impl<A, K> GuardedCall<A, K> {
 
     /// Has the token be given back, for the rest of its time, when nothing was done: the body ended without success, or it was
     /// dropped and [`on_cancel`](Self::on_cancel) frees the key. Default: the token stays used.
+    ///
+    /// With [`OnCancel::Release`] whoever can drop the call can run the beginning of the body with one token as often as it likes.
     pub fn give_back(mut self) -> Self {
         self.policy = self.policy.give_back();
         self
@@ -204,6 +206,8 @@ impl<A, K> GuardedCall<A, K> {
 
     /// Sets what a dropped future does to the key. Default: [`OnCancel::Keep`]. For the attribute's `"finish"` see
     /// [`run_to_end`](Self::run_to_end).
+    ///
+    /// [`OnCancel::Release`] lets whoever can drop the call repeat the beginning of its body at will.
     pub fn on_cancel(mut self, on_cancel: OnCancel) -> Self {
         self.policy = self.policy.on_cancel(on_cancel);
         self

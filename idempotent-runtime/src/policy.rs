@@ -33,6 +33,9 @@ pub enum OnCancel {
     #[default]
     Keep,
     /// `on_cancel = "release"`: the key is freed at once.
+    ///
+    /// Whoever can drop the future, such as a client that closes its connection, can then have the beginning of the body run as often
+    /// as it likes. Take it only where the body does nothing before its last await that may not be repeated.
     Release,
 }
 
@@ -158,6 +161,8 @@ impl Policy {
     }
 
     /// Has a call that ended without success give its one-time token back.
+    ///
+    /// With [`OnCancel::Release`], one that was dropped, too: then one token serves for as many beginnings of the body.
     #[must_use]
     pub const fn give_back(mut self) -> Self {
         self.give_back = true;

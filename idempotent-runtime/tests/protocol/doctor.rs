@@ -6,7 +6,7 @@ use idempotent_runtime::store::{
     Bytes, Claim, Entry, Finding, Level, Store, StoreError, Swap, async_trait,
 };
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::{Diagnosis, Idempotency, MemoryStore, StoreErrorKind};
+use idempotent_runtime::{Builder, Diagnosis, Digest, Idempotency, MemoryStore, StoreErrorKind};
 
 use crate::guarded::{millis, secs};
 
@@ -87,6 +87,23 @@ async fn a_silent_store_is_a_problem_and_a_slow_one_is_told() {
     store.always_all(Fault::Delay(millis(200)));
     let quick = diagnosis(store).await;
     assert_found(&quick, Level::Fine, "a claim takes 200.0ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_digest_of_keys_is_told_and_no_problem() {
+    let told = async |builder: Builder| builder.build().unwrap().doctor().await;
+    let plain = || Idempotency::builder(MemoryStore::new());
+    let by_default = told(plain()).await;
+    assert_found(
+        &by_default,
+        Level::Note,
+        "keys are made by MD5: say `.digest(Digest::Sha256)`",
+    );
+    let sha256 = told(plain().digest(Digest::Sha256)).await;
+    assert_found(&sha256, Level::Fine, "keys are made by SHA-256");
+    // Whoever does not know the secret cannot make two inputs collide.
+    let secret = told(plain().secret("a secret")).await;
+    assert_found(&secret, Level::Fine, "keys are made by HMAC-MD5");
 }
 
 /// A store in memory that says this of what is left of a record.

@@ -112,3 +112,28 @@ async fn a_drop_of_a_refused_call_leaves_nothing() {
         assert_eq!(form.redeemed(&token).await, "token_used");
     }
 }
+
+/// What the page of the attribute warns of: a client that closes its connection decides how often the beginning of the body runs.
+#[tokio::test(start_paused = true)]
+async fn who_drops_calls_that_release_repeats_the_beginning_of_the_body() {
+    for (policy, effects) in [
+        (policy(), 1),
+        (policy().give_back(), 1),
+        // The token is used.
+        (policy().on_cancel(OnCancel::Release), 1),
+        (policy().on_cancel(OnCancel::Release).give_back(), 5),
+    ] {
+        let form = Form::on(Slow::default(), policy);
+        let token = form.issue().await;
+        let mut begun = 0;
+        for _ in 0..5 {
+            let body = Body::default();
+            let mut call = submit(&form, &token, &body, true);
+            while !body.begun.load(Ordering::Relaxed) && !call.poll().await {}
+            drop(call.drop());
+            form.guarded.settled().await;
+            begun += u32::from(body.begun.load(Ordering::Relaxed));
+        }
+        assert_eq!(begun, effects, "{policy:?}");
+    }
+}
