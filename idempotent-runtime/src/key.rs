@@ -100,8 +100,11 @@ mod tests {
         Ok(text)
     }
 
+    /// What a key belongs to: a prefix, a kind unless it is that of a call, and an endpoint.
+    type Owner = (String, Option<Kind>, String);
+
     /// All keys that two words can make as a prefix and the name of an endpoint, and what each belongs to.
-    fn keys(prefix: &str, name: &str) -> Vec<(String, (String, Option<Kind>, String))> {
+    fn keys(prefix: &str, name: &str) -> Vec<(String, Owner)> {
         let Some(idempotency) = prefixed(prefix) else {
             return Vec::new();
         };

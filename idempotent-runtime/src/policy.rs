@@ -62,6 +62,10 @@ pub enum OnStoreError {
 
 /// How one endpoint holds its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option that is on or off by itself"
+)]
 pub struct Policy {
     pub(crate) ttl: Duration,
     pub(crate) release: Release,
