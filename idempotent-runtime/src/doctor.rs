@@ -13,6 +13,7 @@ use crate::key::Kind;
 use crate::store::{
     Claim, Durability, Entry, Finding, Level, Store, StoreError, StoreErrorKind, Swap,
 };
+use crate::world;
 
 /// What [`Idempotency::doctor`] found.
 ///
@@ -74,10 +75,7 @@ impl Idempotency {
     pub async fn doctor(&self) -> Diagnosis {
         let probe = Probe {
             store: self.store(),
-            key: self.key_of(
-                Kind::Doctor,
-                format_args!("{:032x}", rand::random::<u128>()),
-            ),
+            key: self.key_of(Kind::Doctor, format_args!("{:032x}", world::random_bits())),
             deadline: self.deadline(),
         };
         let mut findings = Vec::new();

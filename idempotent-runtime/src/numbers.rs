@@ -184,7 +184,8 @@ impl OrderNumbers {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if no machine id is leased, because the store could not be asked in time; a new one is
-    /// leased as soon as it can be, for as long as the runtime lasts on which the handle was built. [`Error::InvalidKey`] if the subject cannot be serialized.
+    /// leased as soon as it can be, for as long as the runtime lasts on which the handle was built. After a `fork()` the lease is the parent's alone: build
+    /// the handle in the child. [`Error::InvalidKey`] if the subject cannot be serialized.
     pub fn issue<S: KeyPart + ?Sized>(&self, subject: &S) -> Result<OrderNumber, Error> {
         let Some(number) = self.0.machine.next() else {
             return Err(self.refused(Error::Unavailable, NO_MACHINE));

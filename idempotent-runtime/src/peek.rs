@@ -164,7 +164,7 @@ impl Peek {
         self.state
     }
 
-    /// The process that made the call, as `host:pid`.
+    /// The process that made the call, as `host:pid`: at most 80 letters, digits and `. _ - :`.
     pub fn holder(&self) -> &str {
         &self.holder
     }

@@ -132,7 +132,7 @@ fn write(
     let lasts = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
     line.push_str(itoa::Buffer::new().format(lasts));
     line.push_str("ms by=");
-    line.push_str(&HOLDER);
+    push_holder(&mut line);
     line.push_str(" codec=");
     push_kept(&mut line, kept);
     line.push('\n');
@@ -199,8 +199,12 @@ pub(crate) struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Reads a record; `None` if it is of another version or another program.
+    ///
+    /// Each field has to be as it is written, to the character: whoever can write into the store is not to write into the
+    /// logs, the terminals and the errors that show it.
     pub(crate) fn read(bytes: &'a Bytes) -> Option<Self> {
-        let end = bytes.iter().position(|byte| *byte == b'\n')?;
+        let first = &bytes[..bytes.len().min(LONGEST_LINE)];
+        let end = first.iter().position(|byte| *byte == b'\n')?;
         let line = str::from_utf8(&bytes[..end]).ok()?;
         let mut fields = line.split(' ');
         if fields.next()? != VERSION {
@@ -214,12 +218,11 @@ impl<'a> Record<'a> {
         let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
         let owner = field("owner")?;
         let payload = Some(field("payload")?).filter(|payload| *payload != "-");
-        let since = humantime::parse_rfc3339(field("since")?).ok()?;
-        let lasts = field("for")?.strip_suffix("ms")?.parse().ok()?;
-        let holder = field("by")?;
+        let since = time(field("since")?)?;
+        let lasts = plain(field("for")?.strip_suffix("ms")?)?;
+        let holder = Some(field("by")?).filter(|holder| is_holder(holder))?;
         let codec = field("codec")?;
-        let whole = owner.len() == 32 && fields.next().is_none();
-        whole.then_some(Self {
+        let read = Self {
             state,
             holder,
             since,
@@ -228,7 +231,21 @@ impl<'a> Record<'a> {
             codec,
             result: end + 1,
             bytes,
-        })
+        };
+        let whole = fields.next().is_none()
+            && is_hex(owner, &[32])
+            && payload.is_none_or(|payload| is_hex(payload, &[32, 64]))
+            && read.ends_as_it_says();
+        whole.then_some(read)
+    }
+
+    /// Whether what follows the line may follow it. A later version may have other words for what is kept.
+    fn ends_as_it_says(&self) -> bool {
+        let word = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b':' | b'-');
+        match self.codec {
+            "-" | "too-large" | "unencodable" => self.result == self.bytes.len(),
+            codec => self.state == State::Done && !codec.is_empty() && codec.bytes().all(word),
+        }
     }
 
     /// Whether it was made with another payload. A call that names none, or that named none, agrees with all.
@@ -266,8 +283,9 @@ impl<'a> Record<'a> {
             "err" => true,
             _ => return None,
         };
-        let somes = words.next()?.parse().ok()?;
-        let schema = u32::from_str_radix(words.next()?, 16).ok()?;
+        let somes = u32::try_from(plain(words.next()?)?).ok()?;
+        let schema = Some(words.next()?).filter(|schema| is_hex(schema, &[8]))?;
+        let schema = u32::from_str_radix(schema, 16).ok()?;
         words.next().is_none().then(|| Stored {
             failure,
             schema,
@@ -291,22 +309,69 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Lower-case hexadecimal digits, as many as one of these.
+fn is_hex(digits: &str, lengths: &[usize]) -> bool {
+    let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    lengths.contains(&digits.len()) && digits.bytes().all(hex)
+}
+
+/// A number as it is written, and in no other way: `+3` and `03` are numbers, too.
+fn plain(digits: &str) -> Option<u64> {
+    let number = digits.parse().ok()?;
+    (itoa::Buffer::new().format(number) == digits).then_some(number)
+}
+
+/// A time as it is written: in UTC, to the millisecond.
+fn time(text: &str) -> Option<SystemTime> {
+    let written = text.len() == SHAPE_OF_TIME.len()
+        && text
+            .bytes()
+            .zip(SHAPE_OF_TIME)
+            .all(|(byte, shape)| match shape {
+                b'0' => byte.is_ascii_digit(),
+                shape => byte == *shape,
+            });
+    // A leap second would be read, and is never written.
+    let written = written && !text.contains(":60.");
+    written.then(|| humantime::parse_rfc3339(text).ok())?
+}
+
+/// `host:pid`, as [`push_holder`] writes it.
+fn is_holder(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(host, process)| {
+        host.len() <= LONGEST_HOST
+            && host.chars().all(|char| is_of_host(&char))
+            && plain(process).is_some_and(|process| u32::try_from(process).is_ok())
+    })
+}
+
 const VERSION: &str = "idem1";
+const SHAPE_OF_TIME: &[u8] = b"0000-00-00T00:00:00.000Z";
 /// The last second that has a date of four digits for its year.
 const END_OF_9999: u64 = 253_402_300_799;
 
-/// This process as `host:pid`, in characters that cannot end a field.
-static HOLDER: LazyLock<String> = LazyLock::new(|| {
+/// Writes this process as `host:pid`.
+fn push_holder(line: &mut String) {
+    line.push_str(&HOST);
+    line.push(':');
+    line.push_str(itoa::Buffer::new().format(world::process()));
+}
+
+/// The name of this machine, in characters that cannot end a field, or do anything to a terminal.
+static HOST: LazyLock<String> = LazyLock::new(|| {
     let host = hostname::get().unwrap_or_default();
-    let mut holder: String = host
-        .to_string_lossy()
-        .chars()
-        .filter(|char| char.is_ascii_alphanumeric() || "._-".contains(*char))
-        .take(64)
-        .collect();
-    let _ = write!(holder, ":{}", std::process::id());
-    holder
+    let host = host.to_string_lossy();
+    host.chars().filter(is_of_host).take(LONGEST_HOST).collect()
 });
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "`filter` passes it so")]
+fn is_of_host(char: &char) -> bool {
+    char.is_ascii_alphanumeric() || "._-".contains(*char)
+}
+
+const LONGEST_HOST: usize = 64;
+/// The line of a record is shorter than this.
+pub(crate) const LONGEST_LINE: usize = 512;
 
 #[cfg(test)]
 mod properties;
@@ -317,6 +382,107 @@ mod tests {
 
     fn at(millis: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+    }
+
+    fn holder() -> String {
+        format!("{}:{}", *HOST, std::process::id())
+    }
+
+    /// A line that an earlier build has written.
+    const OLD: &str = "idem1 D owner=0f1e2d3c4b5a69780f1e2d3c4b5a6978 payload=9e107d9d372bb6826bd81d3542a419d6 \
+                       since=2026-11-21T09:30:00.250Z for=60000ms by=web-3.eu_west:4242 codec=json:ok:0:9f86d081\n7";
+
+    #[test]
+    fn a_line_of_an_earlier_build_is_read() {
+        for holder in [
+            "web-3.eu_west:4242",
+            ":1",
+            &format!("{}:4294967295", "h".repeat(64)),
+        ] {
+            let line = OLD.replace("web-3.eu_west:4242", holder);
+            let line = Bytes::from(line);
+            let record = Record::read(&line).expect("a record");
+            assert_eq!(record.holder, holder);
+            assert!(matches!(record.kept(), Kept::Result(stored) if stored.bytes == "7"));
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_as_it_is_written_is_foreign() {
+        let long = "h".repeat(65) + ":1";
+        let longest = "h".repeat(8_000_000) + ":1";
+        let times = [
+            "2026-11-21T09:30:00Z",
+            "2026-11-21 09:30:00.250Z",
+            "2026-13-21T09:30:00.250Z",
+        ];
+        let fields: [(&str, &[&str]); 5] = [
+            (
+                "web-3.eu_west:4242",
+                &[
+                    "web\x1b[2J:1",
+                    "web\r:1",
+                    "web\u{2028}:1",
+                    "web\u{202e}:1",
+                    "wéb:1",
+                    "web\0:1",
+                    "web\t:1",
+                    "web",
+                    "web:",
+                    "web:x",
+                    "web:01",
+                    "web:+1",
+                    "web:4294967296",
+                    "web:1:1",
+                    "",
+                    &long,
+                    &longest,
+                ],
+            ),
+            (
+                "0f1e2d3c4b5a69780f1e2d3c4b5a6978",
+                &[
+                    "0F1e2d3c4b5a69780f1e2d3c4b5a6978",
+                    "0f1e",
+                    "\x1bf1e2d3c4b5a69780f1e2d3c4b5a6978",
+                ],
+            ),
+            (
+                "9e107d9d372bb6826bd81d3542a419d6",
+                &["9E107d9d372bb6826bd81d3542a419d6", "9e10", "--", ""],
+            ),
+            ("2026-11-21T09:30:00.250Z", &times),
+            (
+                "60000ms",
+                &["060000ms", "+60000ms", "60000", "99999999999999999999ms"],
+            ),
+        ];
+        for (good, forged) in fields {
+            for forged in forged {
+                let line = Bytes::from(OLD.replacen(good, forged, 1));
+                assert_eq!(
+                    Record::read(&line),
+                    None,
+                    "{good:?}: {:.80}",
+                    forged.escape_debug()
+                );
+            }
+        }
+        for (good, forged) in [
+            ("codec=json:ok:0:9f86d081\n7", "codec=-\n7"),
+            ("codec=json:ok:0:9f86d081\n7", "codec=too-large\n7"),
+            (
+                "codec=json:ok:0:9f86d081",
+                "codec=js\x1b[2Jon:ok:0:9f86d081",
+            ),
+            ("codec=json:ok:0:9f86d081", "codec=json:ok:+1:9f86d081"),
+            ("codec=json:ok:0:9f86d081", "codec=json:ok:0:9F86D081"),
+            ("codec=json:ok:0:9f86d081", "codec="),
+            (" D ", " R "),
+        ] {
+            let line = Bytes::from(OLD.replacen(good, forged, 1));
+            assert_eq!(Record::read(&line), None, "{forged:?}");
+        }
     }
 
     #[test]
@@ -332,7 +498,7 @@ mod tests {
             format!(
                 "idem1 R owner=0000000000000000000000000f1e2d3c payload=- \
                  since=2026-11-21T09:30:00.250Z for=33000ms by={} codec=-\n",
-                *HOLDER
+                holder()
             )
         );
     }
@@ -344,7 +510,7 @@ mod tests {
         let record = Record::read(&line).unwrap();
         assert_eq!(record.state, State::Done);
         assert_eq!(record.kept(), Kept::Nothing);
-        assert_eq!(record.holder, *HOLDER);
+        assert_eq!(record.holder, holder());
         assert_eq!(record.age(at(7000)), Duration::from_secs(2));
         assert_eq!(record.left(at(7000)), Duration::from_secs(58));
         assert_eq!(record.left(at(99_000)), Duration::from_mins(1));
@@ -403,7 +569,7 @@ mod tests {
         let expected = format!(
             "idem1 D owner=00000000000000000000000000000001 payload={payload} \
              since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=json:err:2:009f86d0\n[1,\n2]",
-            *HOLDER
+            holder()
         );
         assert_eq!(record, expected);
     }
@@ -439,6 +605,8 @@ mod tests {
             "json:err:2",
             "json:err:2:x",
             "json:ok:0:1:1",
+            "json:ok:00:009f86d0",
+            "json:ok:0:9f86d0",
             "gone",
         ] {
             let later = Bytes::from(record.replace("json:err:2:009f86d0", codec));

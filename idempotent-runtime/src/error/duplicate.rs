@@ -88,7 +88,7 @@ impl Duplicate {
         self.0.site.endpoint.as_str()
     }
 
-    /// The process that made the equal call, as `host:pid`. Empty if that is not known yet: its row is in a transaction
+    /// The process that made the equal call, as `host:pid`: at most 80 letters, digits and `. _ - :`. Empty if that is not known yet: its row is in a transaction
     /// that is still open.
     pub fn holder(&self) -> &str {
         &self.0.holder

@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 use ferroid::id::{SnowflakeId as _, SnowflakeTwitterId as Layout};
 use tokio::time::Instant;
 
+use crate::world;
+
 /// What the time in a number counts from: the first of January 2025. It lasts until 2094.
 pub(super) const EPOCH: Duration = Duration::from_hours(482_136);
 
@@ -47,6 +49,8 @@ pub(super) struct Sequence {
     last: Layout,
     /// No number has this time or a later one.
     limit: u64,
+    /// Whose lease it is. A copy of the process, made by `fork()`, has none.
+    process: u32,
 }
 
 impl Sequence {
@@ -56,6 +60,7 @@ impl Sequence {
             clock,
             last: Layout::from_raw(0),
             limit: 0,
+            process: world::process(),
         }
     }
 
@@ -64,6 +69,7 @@ impl Sequence {
         let last = self.last.timestamp();
         clock.millis = clock.millis.max(last);
         self.clock = clock;
+        self.process = world::process();
         // A millisecond that is full: the next number begins another.
         self.last = Layout::from_components(last, machine, Layout::max_sequence());
     }
@@ -93,7 +99,7 @@ impl Sequence {
             last.rollover_to_timestamp(last.timestamp() + 1)
         };
         // Also after the process was frozen: the time is looked at for each number.
-        if next.timestamp() >= self.limit {
+        if next.timestamp() >= self.limit || self.process != world::process() {
             return None;
         }
         self.last = next;

@@ -1,0 +1,103 @@
+//! A process that has made a call is copied by `fork()`: the copy makes other owners, tokens and numbers than the original.
+//!
+//! Without the test harness, whose threads a fork does not copy.
+#![allow(clippy::unwrap_used)]
+
+#[cfg(not(unix))]
+fn main() {}
+
+#[cfg(unix)]
+fn main() {
+    unix::what_a_process_makes_is_not_made_by_its_copy();
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::collections::HashSet;
+    use std::io::{PipeWriter, Read as _, Write as _, pipe};
+    use std::panic::catch_unwind;
+    use std::process::{self, exit};
+    use std::time::Duration;
+
+    use fork::{Fork, fork, waitpid};
+    use idempotent_runtime::fingerprint::Fingerprint;
+    use idempotent_runtime::{Error, Idempotency, MemoryStore, OrderNumbers, Store};
+    use tokio::runtime::{Builder, Runtime};
+
+    const MINUTE: Duration = Duration::from_mins(1);
+    const EACH: u32 = 20;
+
+    pub(crate) fn what_a_process_makes_is_not_made_by_its_copy() {
+        // What is made once per process or thread has been made before the fork.
+        let before = runtime().block_on(made(1));
+        let numbers = runtime().block_on(numbers());
+        numbers.issue(&7).unwrap();
+        let (mut reader, writer) = pipe().unwrap();
+        let child = match fork().unwrap() {
+            Fork::Child => exit(in_the_child(writer, &numbers)),
+            Fork::Parent(child) => child,
+        };
+        drop(writer);
+        let here = runtime().block_on(made(EACH));
+        assert!(numbers.issue(&7).is_ok(), "the lease is the parent's");
+        let mut there = String::new();
+        reader.read_to_string(&mut there).unwrap();
+        assert_eq!(waitpid(child).unwrap(), 0, "the child failed");
+
+        let there: Vec<String> = there.lines().map(str::to_owned).collect();
+        assert_eq!(there.len(), here.len());
+        let all: Vec<&String> = [&before, &here, &there].into_iter().flatten().collect();
+        let distinct: HashSet<&&String> = all.iter().collect();
+        assert_eq!(
+            distinct.len(),
+            all.len(),
+            "both made the same: {here:#?} {there:#?}"
+        );
+    }
+
+    /// What the process ends with.
+    fn in_the_child(mut writer: PipeWriter, numbers: &OrderNumbers) -> i32 {
+        let done = catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let refused = numbers.issue(&7).unwrap_err();
+            assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+            for line in runtime().block_on(made(EACH)) {
+                writeln!(writer, "{line}").unwrap();
+            }
+        }));
+        i32::from(done.is_err())
+    }
+
+    /// The owners of so many calls, and so many tokens.
+    async fn made(each: u32) -> Vec<String> {
+        let store = MemoryStore::new();
+        let idempotency = Idempotency::new(store.clone());
+        let mut made = Vec::new();
+        for call in 0..each {
+            let key = format!("idem:test:{}", Fingerprint::of(&(call,)).unwrap());
+            let record = idempotency.call("test").key(&call).ttl(MINUTE);
+            let record = record.run(async {
+                let entry = store.get(&key).await.unwrap().unwrap();
+                Ok::<_, Error>(entry.value)
+            });
+            let record = String::from_utf8(record.await.unwrap().to_vec()).unwrap();
+            let holder = format!(":{} ", process::id());
+            assert!(record.contains(&holder), "{record:?} is not of {holder:?}");
+            let owner = record.split(' ').nth(2).unwrap();
+            made.push(owner.to_owned());
+            let tokens = idempotency.tokens();
+            let token = tokens.issue(&7, "test", MINUTE).await.unwrap();
+            made.push(token.as_str().to_owned());
+        }
+        made
+    }
+
+    async fn numbers() -> OrderNumbers {
+        let idempotency = Idempotency::new(MemoryStore::new());
+        let numbers = OrderNumbers::builder(&idempotency, "orders", "0123456789abcdef");
+        numbers.build().await.unwrap()
+    }
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+}
