@@ -16,9 +16,11 @@ use serde::de::value::{self, F32Deserializer, F64Deserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer};
 
 use self::json::LevelledFormatter;
+use self::levels::Levels;
 use self::peel::{Peel, Unpeel};
 
 mod json;
+mod levels;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod peel;
@@ -45,7 +47,8 @@ pub(crate) use self::schema::schema;
 /// * What `serde` itself holds for a while (`#[serde(flatten)]`, and enums that are untagged or internally tagged)
 ///   may be written, but cannot be read again, with an `i128` or a `u128` in it; with `Json` neither with a map
 ///   whose keys are numbers or booleans.
-/// * A value of more than 127 levels of sequences, maps, structs and enums cannot be written.
+/// * A value of more than 127 levels of sequences, maps, structs and enums cannot be written; one with more than 256 options
+///   and newtypes within each other cannot be read again.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -113,8 +116,8 @@ pub(crate) enum NotKept {
 /// Writes `value` in at most `most` bytes, and stops where it would be more.
 ///
 /// `MessagePack` has the length of a sequence before its elements, so one that does not tell its length (flattened
-/// fields do not) is held whole before it is measured. Its levels are counted afterwards only: a value that is some
-/// thousands of them deep takes the stack, as it does when it is dropped.
+/// fields do not) is held whole before it is measured. Its levels are counted afterwards only, and options and newtypes not at
+/// all: a value that is some thousands of them deep takes the stack, as it does when it is dropped.
 pub(crate) fn encode<T: Serialize + ?Sized>(
     value: &T,
     codec: Codec,
@@ -206,6 +209,9 @@ pub(crate) fn decode<T: DeserializeOwned>(
 
 /// How deep a value may be nested. It is what `serde_json` reads, and takes no thread's stack.
 const LEVELS: u32 = 127;
+/// How many options and newtypes may stand within each other, whatever lies between them. The codecs do not count these:
+/// two for each of their own levels, and two at the top.
+const MOST_WITHIN: u32 = 2 * (LEVELS + 1);
 
 fn decode_json<T: DeserializeOwned>(somes: u32, bytes: &[u8]) -> Result<T, Undecodable> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -241,6 +247,7 @@ where
     T: DeserializeOwned,
     D: Deserializer<'de>,
 {
+    let codec = Levels::new(codec, MOST_WITHIN);
     T::deserialize(Unpeel::new(codec, somes)).map_err(|_| Undecodable::Mismatch)
 }
 

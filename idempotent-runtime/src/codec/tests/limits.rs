@@ -156,6 +156,90 @@ fn nesting_does_not_overflow_the_stack() {
     assert!(decode::<Options>(Form::None, u32::MAX, b"").is_err());
 }
 
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Next(Option<Box<Next>>);
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Newtype(Box<Newtype>);
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Field {
+    next: Next,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+enum Variant {
+    One(Next),
+    Several(u8, Next),
+    Named { next: Next },
+}
+
+/// Reads what a caller may find under its key, on a stack as any thread has it.
+fn is_refused<T: DeserializeOwned + 'static>(form: Form, bytes: &[u8]) {
+    for somes in [0, 1, LEVELS] {
+        let bytes = bytes.to_vec();
+        let reading = std::thread::Builder::new()
+            .stack_size(2 * 1024 * 1024)
+            .spawn(move || decode::<T>(form, somes, &bytes).is_err());
+        let refused = reading.expect("a thread").join().expect("an answer");
+        assert!(refused, "{}", std::any::type_name::<T>());
+    }
+}
+
+#[test]
+fn what_reads_itself_without_an_end_is_refused() {
+    for value in ["1", "[]", "{}", r#""a""#, "true", "1.5"] {
+        is_refused::<Next>(Form::Json, value.as_bytes());
+        is_refused::<Newtype>(Form::Json, value.as_bytes());
+        let within = |before: &str, after: &str| format!("{before}{value}{after}").into_bytes();
+        is_refused::<Field>(Form::Json, &within(r#"{"next":"#, "}"));
+        is_refused::<Vec<Next>>(Form::Json, &within("[", "]"));
+        is_refused::<(u8, Next)>(Form::Json, &within("[1,", "]"));
+        is_refused::<BTreeMap<String, Next>>(Form::Json, &within(r#"{"a":"#, "}"));
+        is_refused::<Variant>(Form::Json, &within(r#"{"One":"#, "}"));
+        is_refused::<Variant>(Form::Json, &within(r#"{"Several":[1,"#, "]}"));
+        is_refused::<Variant>(Form::Json, &within(r#"{"Named":{"next":"#, "}}"));
+    }
+    is_refused::<Newtype>(Form::Bits, b"7ff0000000000000");
+    is_refused::<Next>(Form::Bits, b"7ff0000000000000");
+    is_refused::<Newtype>(Form::None, b"");
+    assert_eq!(decode(Form::None, 0, b""), Ok(Next(None)));
+}
+
+#[cfg(feature = "msgpack")]
+#[test]
+fn what_reads_itself_without_an_end_in_message_pack_is_refused() {
+    for value in [&b"\x01"[..], b"\x90", b"\x80", b"\xa1a", b"\xc3"] {
+        is_refused::<Next>(Form::MessagePack, value);
+        is_refused::<Newtype>(Form::MessagePack, value);
+        let within = |before: &[u8]| [before, value].concat();
+        is_refused::<Field>(Form::MessagePack, &within(b"\x81\xa4next"));
+        is_refused::<Vec<Next>>(Form::MessagePack, &within(b"\x91"));
+        is_refused::<(u8, Next)>(Form::MessagePack, &within(b"\x92\x01"));
+        is_refused::<BTreeMap<String, Next>>(Form::MessagePack, &within(b"\x81\xa1a"));
+        is_refused::<Variant>(Form::MessagePack, &within(b"\x81\xa3One"));
+        is_refused::<Variant>(Form::MessagePack, &within(b"\x81\xa7Several\x92\x01"));
+        is_refused::<Variant>(Form::MessagePack, &within(b"\x81\xa5Named\x81\xa4next"));
+    }
+}
+
+/// Each level has a newtype and an option, as deep as a codec can go.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Wrapped(Option<Box<Link>>);
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Link {
+    next: Wrapped,
+}
+
+#[test]
+fn options_and_newtypes_on_each_level_come_back() {
+    let deepest = (0..LEVELS).fold(Wrapped(None), |next, _| {
+        Wrapped(Some(Box::new(Link { next })))
+    });
+    comes_back(deepest);
+}
+
 #[cfg(feature = "msgpack")]
 #[test]
 fn nesting_in_message_pack_does_not_overflow_the_stack() {
