@@ -106,12 +106,11 @@ async fn place(shop: Shop, user: u64, page: Page) -> Result<i64, PlaceError> {
 async fn enter(tx: &mut SqliteConnection, user: u64, order_no: &str) -> Result<i64, PlaceError> {
     println!("entering: order {order_no}");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let insert = sqlx::query("INSERT INTO orders (order_no, user_id) VALUES (?, ?)")
-        .bind(order_no)
-        .bind(i64::try_from(user).map_err(|_| PlaceError::NoSuchUser)?);
-    match sql::insert_once(tx, "uk_order_no", insert).await? {
-        Insertion::Inserted(row) => Ok(row.last_insert_rowid()),
-        Insertion::AlreadyThere => Err(PlaceError::PlacedLongAgo),
+    let user = i64::try_from(user).map_err(|_| PlaceError::NoSuchUser)?;
+    let order = sql::insert_once("orders").key("order_no", order_no);
+    match order.set("user_id", user).returning("id", tx).await? {
+        Insertion::Inserted(id) => Ok(id),
+        Insertion::AlreadyThere(_) => Err(PlaceError::PlacedLongAgo),
     }
 }
 

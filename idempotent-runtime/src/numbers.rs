@@ -62,8 +62,8 @@ use crate::store::Hint;
 ///
 /// # With a database
 ///
-/// [`redeem`](Self::redeem) takes what [`sql::insert_once`] answers, which calls a duplicate only what violates the constraint
-/// of that name: any other conflict is an error, and stays one.
+/// [`redeem`](Self::redeem) takes what [`sql::insert_once`] answers. To that a duplicate is a row with the same key; any other
+/// conflict is an error, and stays one.
 ///
 /// ```
 /// # #[cfg(feature = "postgres")] mod example {
@@ -89,8 +89,7 @@ use crate::store::Hint;
 ///             }
 ///         }
 ///         let mut tx = pool.begin().await?;
-///         let insert = sqlx::query("INSERT INTO orders (no, customer) VALUES ($1, $2)");
-///         let insertion = sql::insert_once(&mut tx, "uk_order_no", insert.bind(number).bind(user)).await?;
+///         let insertion = sql::insert_once("orders").key("no", number).set("customer", user).run(&mut tx).await?;
 ///         tx.commit().await?;
 ///         Ok::<Placed<_>, AppError>(insertion.into())
 ///     });

@@ -27,7 +27,7 @@ pub use ::sqlx;
 pub use self::connection::AsConnection;
 pub use self::database::Database;
 pub use self::duplicate::duplicate_of;
-pub use self::insert::{Insertion, insert_once};
+pub use self::insert::{InsertOnce, Insertion, insert_once};
 pub use self::lock::{Held, Lock};
 pub use self::retry::{Retry, retry};
 pub use self::retryable::{is_retryable, is_retryable_with_row};

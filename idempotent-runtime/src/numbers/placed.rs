@@ -33,7 +33,7 @@ impl<R> From<Insertion<R>> for Placed<R> {
     fn from(insertion: Insertion<R>) -> Self {
         match insertion {
             Insertion::Inserted(row) => Self::New(row),
-            Insertion::AlreadyThere => Self::Again,
+            Insertion::AlreadyThere(_) => Self::Again,
         }
     }
 }

@@ -25,10 +25,7 @@ pub trait Sealed: Schema + Dialect + Counting + Syntax + Dedup + lock::Statement
         statement: QueryBuilder<Self>,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
-    /// Runs a statement; its first row. One round trip.
-    ///
-    /// Not for a statement that writes and is no part of a transaction: the client of SQLite answers before that is
-    /// committed, and does not tell if it fails.
+    /// Runs a statement to its end; its first row. One round trip.
     fn fetch_optional(
         connection: &mut Self::Connection,
         statement: QueryBuilder<Self>,
@@ -62,7 +59,10 @@ macro_rules! database {
                 connection: &mut $connection,
                 mut statement: QueryBuilder<Self>,
             ) -> sqlx::Result<Option<Self::Row>> {
-                connection.fetch_optional(statement.build()).await
+                // All rows, because the client of SQLite hands one out before the statement is committed, and then
+                // does not tell if that fails.
+                let rows = connection.fetch_all(statement.build()).await?;
+                Ok(rows.into_iter().next())
             }
 
             async fn execute_all(

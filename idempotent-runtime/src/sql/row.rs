@@ -1,4 +1,4 @@
-//! One row, changed if a column of it has one of some values; otherwise read again.
+//! One row, changed if a column of it has one of some values, or inserted if it is not there; otherwise read.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -25,6 +25,21 @@ struct Assignment<'a, DB: Database> {
 pub(super) struct Condition<'a, T> {
     pub(super) column: &'a str,
     pub(super) values: &'a [T],
+}
+
+/// A column that is read. A second one is selected with the cast, if there is any.
+#[derive(Clone, Copy)]
+pub(super) struct Column<'a> {
+    name: &'a str,
+    cast_to: Option<&'static str>,
+}
+
+impl<'a> Column<'a> {
+    /// To be read as a `T`.
+    pub(super) fn of<DB: Database, T: Type<DB>>(name: &'a str) -> Self {
+        let cast_to = DB::widened::<T>();
+        Self { name, cast_to }
+    }
 }
 
 /// What became of a row.
@@ -85,12 +100,12 @@ impl<'a, DB: Database> Row<'a, DB> {
                     rows => return Err(several(self.table, rows)),
                 }
             }
-            let read = DB::fetch_optional(connection, self.read(&condition)?).await?;
-            let Some(read) = read else {
+            let column = Column::of::<DB, T>(condition.column);
+            let read = self.select(Some(column), DB::LOCKING)?;
+            let Some(read) = DB::fetch_optional(connection, read).await? else {
                 return Ok(Changed::NotFound);
             };
-            let actual = DB::column(&read);
-            let actual = actual.map_err(|error| self.unreadable(condition.column, error))?;
+            let actual = self.value(condition.column, &read)?;
             if !(again && condition.values.contains(&actual)) {
                 return Ok(Changed::No(actual));
             }
@@ -99,18 +114,39 @@ impl<'a, DB: Database> Row<'a, DB> {
     }
 
     fn check(&self) -> sqlx::Result<()> {
-        let refused = |message| Err(Error::InvalidArgument(message));
         if self.id.is_empty() {
-            return refused(format!("no `id` says which row of {:?}", self.table));
+            let why = format!("no `id` says which row of {:?}", self.table);
+            return Err(Error::InvalidArgument(why));
         }
-        // The last of two would win without a word on some databases, whatever the first had promised.
+        self.check_once(self.assignments.iter().map(|set| set.column))
+    }
+
+    /// Refuses an insert that could be sent, and would not do what it says.
+    pub(super) fn check_insert(&self) -> sqlx::Result<()> {
+        if self.id.is_empty() {
+            let why = format!("no `key` says what is a duplicate in {:?}", self.table);
+            return Err(Error::InvalidArgument(why));
+        }
+        self.check_once(self.columns().map(|(column, _)| column))
+    }
+
+    /// One of two values for a column would win without a word on some databases, whatever the other had promised.
+    fn check_once<'c>(&self, columns: impl Iterator<Item = &'c str>) -> sqlx::Result<()> {
         let mut seen = HashSet::new();
-        for Assignment { column, .. } in &self.assignments {
+        for column in columns {
             if !seen.insert(column.to_lowercase()) {
-                return refused(format!("{column:?} of {:?} is set twice", self.table));
+                let why = format!("{column:?} of {:?} is set twice", self.table);
+                return Err(Error::InvalidArgument(why));
             }
         }
         Ok(())
+    }
+
+    /// What an insert sets.
+    fn columns(&self) -> impl Iterator<Item = (&'a str, &(dyn Value<DB> + 'a))> {
+        let id = self.id.iter().map(|(column, value)| (*column, &**value));
+        let others = self.assignments.iter().map(|set| (set.column, &*set.value));
+        id.chain(others)
     }
 
     fn update<T>(&self, condition: &Condition<'_, T>) -> sqlx::Result<QueryBuilder<DB>>
@@ -136,27 +172,68 @@ impl<'a, DB: Database> Row<'a, DB> {
         Ok(update.build())
     }
 
-    fn read<T: Type<DB>>(&self, condition: &Condition<'_, T>) -> sqlx::Result<QueryBuilder<DB>> {
-        let mut read = Statement::new("SELECT ");
-        read.name(condition.column)?;
-        if let Some(integer) = DB::widened::<T>() {
-            read.push(", CAST(").name(condition.column)?;
-            read.push(" AS ").push(integer).push(")");
+    /// An `INSERT` of the id and the assignments, with what the database has against a violation.
+    pub(super) fn insert(
+        &self,
+        unless_there: &'static str,
+        returning: Option<Column<'_>>,
+    ) -> sqlx::Result<QueryBuilder<DB>> {
+        let mut insert = Statement::new("INSERT INTO ");
+        insert.table(self.table)?;
+        for (i, (column, _)) in self.columns().enumerate() {
+            insert.push(if i == 0 { " (" } else { ", " }).name(column)?;
         }
-        read.push(" FROM ").table(self.table)?;
-        self.identify(&mut read)?;
-        read.push(DB::LOCKING);
-        Ok(read.build())
+        for (i, (_, value)) in self.columns().enumerate() {
+            insert.push(if i == 0 { ") VALUES (" } else { ", " });
+            insert.bind(value)?;
+        }
+        insert.push(")").push(unless_there);
+        if DB::RETURNS && returning.is_some() {
+            insert.push(" RETURNING ");
+            Self::list(&mut insert, returning)?;
+        }
+        Ok(insert.build())
     }
 
-    fn unreadable(&self, column: &str, error: Error) -> Error {
-        match error {
+    /// A `SELECT` of the row.
+    pub(super) fn select(
+        &self,
+        column: Option<Column<'_>>,
+        locking: &'static str,
+    ) -> sqlx::Result<QueryBuilder<DB>> {
+        let mut select = Statement::new("SELECT ");
+        Self::list(&mut select, column)?;
+        select.push(" FROM ").table(self.table)?;
+        self.identify(&mut select)?;
+        select.push(locking);
+        Ok(select.build())
+    }
+
+    fn list(statement: &mut Statement<DB>, column: Option<Column<'_>>) -> sqlx::Result<()> {
+        let Some(Column { name, cast_to }) = column else {
+            statement.push("1");
+            return Ok(());
+        };
+        statement.name(name)?;
+        if let Some(integer) = cast_to {
+            statement.push(", CAST(").name(name)?;
+            statement.push(" AS ").push(integer).push(")");
+        }
+        Ok(())
+    }
+
+    /// The column of a row that was selected.
+    pub(super) fn value<T>(&self, column: &str, row: &DB::Row) -> sqlx::Result<T>
+    where
+        T: for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> + Type<DB>,
+    {
+        DB::column(row).map_err(|error| match error {
             Error::ColumnDecode { source, .. } => Error::ColumnDecode {
                 index: format!("{column:?} of {:?}", self.table),
                 source,
             },
             error => error,
-        }
+        })
     }
 
     fn identify(&self, statement: &mut Statement<DB>) -> sqlx::Result<()> {

@@ -1,11 +1,8 @@
 //! What a statement has to say differently on each database, and what it hears.
 
-use std::future::Future;
-
 use sqlx::encode::IsNull;
 use sqlx::error::UnexpectedNullError;
-use sqlx::query::Query;
-use sqlx::{Decode, Encode, Error, Executor, Row, Type, ValueRef};
+use sqlx::{Decode, Encode, Error, Row, Type, ValueRef};
 
 /// One database's way.
 pub trait Syntax: sqlx::Database {
@@ -18,8 +15,16 @@ pub trait Syntax: sqlx::Database {
     /// What makes a `SELECT` take the lock that an `UPDATE` takes. SQLite has one for all, and an update has taken it.
     const LOCKING: &'static str;
 
-    /// Whether a statement that fails ends the transaction around it.
-    const FAILURE_ENDS_TRANSACTION: bool;
+    /// What makes a `SELECT` see what was committed after the snapshot of its transaction. MySQL has it locked against
+    /// removal: a duplicate has such a lock already, and two of them that wanted it alone would wait for each other.
+    const SHARING: &'static str;
+
+    /// What has an `INSERT` of a row that violates a unique index insert nothing, where a database has a word for it
+    /// that hides nothing else.
+    const UNLESS_THERE: &'static str;
+
+    /// Whether an `INSERT` can answer with the row. MySQL has `LAST_INSERT_ID()`, which knows of one type only.
+    const RETURNS: bool;
 
     /// The type to which a column has to be cast as well, if it may be an integer and is to be read as a `T`.
     fn widened<T: Type<Self>>() -> Option<&'static str> {
@@ -38,27 +43,10 @@ pub trait Syntax: sqlx::Database {
     fn column<T>(row: &Self::Row) -> sqlx::Result<T>
     where
         T: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>;
-
-    /// Runs a statement of the caller's. One round trip.
-    fn execute_query(
-        connection: &mut Self::Connection,
-        statement: Query<'_, Self, Self::Arguments>,
-    ) -> impl Future<Output = sqlx::Result<Self::QueryResult>> + Send;
-
-    /// How many rows a statement touched.
-    fn rows(result: &Self::QueryResult) -> u64;
-
-    /// What a violation of this index calls it, if that is not the index's own name.
-    fn violated_name(
-        _connection: &mut Self::Connection,
-        _index: &str,
-    ) -> impl Future<Output = sqlx::Result<Option<String>>> + Send {
-        async { Ok(None) }
-    }
 }
 
-macro_rules! answers {
-    ($connection:ty) => {
+macro_rules! column {
+    () => {
         fn column<T>(row: &Self::Row) -> sqlx::Result<T>
         where
             T: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>,
@@ -80,17 +68,6 @@ macro_rules! answers {
             }
             row.try_get(0)
         }
-
-        async fn execute_query(
-            connection: &mut $connection,
-            statement: Query<'_, Self, Self::Arguments>,
-        ) -> sqlx::Result<Self::QueryResult> {
-            connection.execute(statement).await
-        }
-
-        fn rows(result: &Self::QueryResult) -> u64 {
-            result.rows_affected()
-        }
     };
 }
 
@@ -100,7 +77,9 @@ impl Syntax for sqlx::Postgres {
     const SAME: &'static str = " IS NOT DISTINCT FROM ";
     // What an update takes that changes no key: rows that point here can still be inserted.
     const LOCKING: &'static str = " FOR NO KEY UPDATE";
-    const FAILURE_ENDS_TRANSACTION: bool = true;
+    const SHARING: &'static str = "";
+    const UNLESS_THERE: &'static str = " ON CONFLICT DO NOTHING";
+    const RETURNS: bool = true;
 
     fn are_kin(stored: &sqlx::postgres::PgTypeInfo, wanted: &sqlx::postgres::PgTypeInfo) -> bool {
         let text = <str as Type<Self>>::compatible;
@@ -113,7 +92,7 @@ impl Syntax for sqlx::Postgres {
         ((named || text(stored)) && text(wanted)) || (integer(stored) && integer(wanted))
     }
 
-    answers!(sqlx::PgConnection);
+    column!();
 }
 
 #[cfg(feature = "mysql")]
@@ -121,7 +100,9 @@ impl Syntax for sqlx::MySql {
     const QUOTE: char = '`';
     const SAME: &'static str = " <=> ";
     const LOCKING: &'static str = " FOR UPDATE";
-    const FAILURE_ENDS_TRANSACTION: bool = false;
+    const SHARING: &'static str = " LOCK IN SHARE MODE";
+    const UNLESS_THERE: &'static str = "";
+    const RETURNS: bool = false;
 
     // The bytes of an unsigned integer are read as a signed one by their sign bit.
     fn widened<T: Type<Self>>() -> Option<&'static str> {
@@ -133,7 +114,7 @@ impl Syntax for sqlx::MySql {
         (text(stored) && text(wanted)) || (is_integer(stored) && is_integer(wanted))
     }
 
-    answers!(sqlx::MySqlConnection);
+    column!();
 }
 
 #[cfg(feature = "mysql")]
@@ -146,24 +127,14 @@ impl Syntax for sqlx::Sqlite {
     const QUOTE: char = '`';
     const SAME: &'static str = " IS ";
     const LOCKING: &'static str = "";
-    const FAILURE_ENDS_TRANSACTION: bool = false;
+    const SHARING: &'static str = "";
+    const UNLESS_THERE: &'static str = " ON CONFLICT DO NOTHING";
+    const RETURNS: bool = true;
 
     // A value has the type that it was stored as, whatever its column was declared as.
     fn are_kin(_: &sqlx::sqlite::SqliteTypeInfo, _: &sqlx::sqlite::SqliteTypeInfo) -> bool {
         false
     }
 
-    answers!(sqlx::SqliteConnection);
-
-    async fn violated_name(
-        connection: &mut sqlx::SqliteConnection,
-        index: &str,
-    ) -> sqlx::Result<Option<String>> {
-        // Of an index with expressions, the violation has the name.
-        let columns = "SELECT group_concat(m.tbl_name || '.' || i.name, ', ') \
-                       FROM sqlite_schema m, pragma_index_info(m.name) i \
-                       WHERE m.type = 'index' AND m.name = ? HAVING count(i.name) = count(*)";
-        let columns = sqlx::query_scalar(columns).bind(index);
-        Ok(columns.fetch_optional(connection).await?.flatten())
-    }
+    column!();
 }

@@ -6,8 +6,8 @@ use idempotent_runtime::sql::{self, Insertion};
 use sqlx::Error;
 use tokio::sync::Barrier;
 
-use super::tables::{TAKE, coupons, run, take, taken};
-use super::{PRIMARY, UNIQUE, text};
+use super::tables::{coupons, run, take, taken, taking};
+use super::{AUTO, PRIMARY, UNIQUE, fresh};
 
 const RACERS: i64 = 50;
 
@@ -43,33 +43,96 @@ async fn a_row_is_gone_with_its_transaction_and_then_may_come_again() {
     assert_eq!(taken(&fresh.pool).await, 0);
 }
 
-/// Somebody else has the telephone number, or the number of the row: that is no success.
+/// The database names the index that it came upon first, and not always that of the key.
 #[tokio::test]
-async fn a_violation_of_another_constraint_stays_itself_and_the_transaction_goes_on() {
+async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_it_violates_first() {
     let fresh = coupons().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     assert!(take(&mut tx, 1, 1, "1").await.unwrap());
+    assert!(take(&mut tx, 2, 2, "2").await.unwrap());
+    for (id, phone) in [(1, "1"), (3, "1"), (1, "3"), (2, "3"), (3, "2"), (2, "2")] {
+        let again = taking(id, 1, phone).run(&mut tx).await.unwrap();
+        assert_eq!(again, Insertion::AlreadyThere(()), "{id} {phone}");
+    }
+    assert!(take(&mut tx, 3, 3, "3").await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(taken(&fresh.pool).await, 3);
+}
+
+/// Somebody else has the telephone number, or the number of the row: that is no success.
+#[tokio::test]
+async fn a_violation_of_another_constraint_stays_itself() {
+    let fresh = coupons().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    assert!(take(&mut connection, 1, 1, "1").await.unwrap());
     for (id, user, phone) in [(2, 2, "1"), (1, 2, "2"), (2, -1, "2")] {
-        let error = take(&mut tx, id, user, phone).await.unwrap_err();
+        let error = take(&mut connection, id, user, phone).await.unwrap_err();
         assert!(matches!(error, Error::Database(_)), "{error}");
         assert!(!sql::duplicate_of(&error, UNIQUE), "{error}");
+        assert_eq!(sql::duplicate_of(&error, PRIMARY), id == 1, "{error}");
     }
-    tx.commit().await.unwrap();
     assert_eq!(taken(&fresh.pool).await, 1);
 }
 
 #[tokio::test]
-async fn a_primary_key_is_a_constraint_too() {
+async fn a_primary_key_is_a_key_too() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "1").await.unwrap());
-    let insert = sqlx::query(text(TAKE)).bind(1_i64).bind(2_i64).bind(2_i64);
-    let insert = insert.bind("2");
-    let again = sql::insert_once(&mut connection, PRIMARY, insert).await;
-    assert!(matches!(again, Ok(Insertion::AlreadyThere)), "{again:?}");
-    let error = take(&mut connection, 1, 2, "2").await.unwrap_err();
-    assert!(sql::duplicate_of(&error, PRIMARY), "{error}");
-    assert!(!sql::duplicate_of(&error, "uk_phone"), "{error}");
+    let again = sql::insert_once("user_coupon").key("id", 1_i64);
+    let again = again.set("user_id", 2_i64).set("coupon_id", 2_i64);
+    let again = again.run(&mut connection).await.unwrap();
+    assert_eq!(again, Insertion::AlreadyThere(()));
+}
+
+#[tokio::test]
+async fn the_number_that_the_database_made_is_read_also_of_a_row_that_was_there() {
+    let fresh = fresh().await;
+    let table = format!("CREATE TABLE bills ({AUTO}, order_no VARCHAR(20) UNIQUE, note TEXT)");
+    run(&fresh.pool, &table).await;
+    let bill = |order| sql::insert_once("bills").key("order_no", order);
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let first = bill("a").returning::<i64>("id", &mut connection).await;
+    assert_eq!(first.unwrap(), Insertion::Inserted(1));
+
+    let mut tx = fresh.pool.begin().await.unwrap();
+    let second = bill("b").set("note", "x").returning::<i32>("id", &mut tx);
+    assert_eq!(second.await.unwrap(), Insertion::Inserted(2));
+    for (order, id, note) in [("a", 1, None), ("b", 2, Some("x".to_owned()))] {
+        let again = bill(order).returning::<i64>("id", &mut tx).await.unwrap();
+        assert_eq!(again, Insertion::AlreadyThere(id));
+        assert!(!again.is_inserted());
+        assert_eq!(again.into_row(), id);
+        let again = bill(order)
+            .set("note", "y")
+            .returning("note", &mut tx)
+            .await;
+        assert_eq!(again.unwrap(), Insertion::AlreadyThere(note));
+    }
+    tx.commit().await.unwrap();
+    let error = bill("a").returning::<String>("note", &mut connection).await;
+    let told = error.unwrap_err().to_string();
+    assert!(
+        told.contains("\"note\" of \"bills\": unexpected null"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn an_insert_that_cannot_do_what_it_says_is_refused_and_nothing_sent() {
+    let fresh = coupons().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    for refused in [
+        sql::insert_once("user_coupon").set("id", 1_i64),
+        taking(1, 1, "1").set("User_Id", 2_i64),
+        taking(1, 1, "1").set("phone", "2"),
+        taking(1, 1, "1").key("", 2_i64),
+        sql::insert_once("").key("id", 1_i64),
+    ] {
+        let error = refused.run(&mut connection).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    }
+    assert_eq!(taken(&fresh.pool).await, 0);
 }
 
 /// The text of an error holds the value on some databases, and the value is the user's.
@@ -92,23 +155,6 @@ async fn a_value_cannot_name_the_constraint() {
         assert!(!sql::duplicate_of(&error, ""), "{error}");
         assert!(!sql::duplicate_of(&error, "phone"), "{error}");
     }
-}
-
-#[tokio::test]
-async fn an_insert_that_hides_its_violations_is_no_success() {
-    let fresh = coupons().await;
-    run(
-        &fresh.pool,
-        "INSERT INTO user_coupon (id, user_id, coupon_id) VALUES (1, 1, 7)",
-    )
-    .await;
-    let mut tx = fresh.pool.begin().await.unwrap();
-    let nothing = "INSERT INTO user_coupon (id, user_id, coupon_id) \
-                   SELECT 2, 2, 7 FROM user_coupon WHERE id = 3";
-    let inserted = sql::insert_once(&mut tx, UNIQUE, sqlx::query(nothing)).await;
-    let error = inserted.unwrap_err();
-    assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
-    assert_eq!(taken(&mut *tx).await, 1);
 }
 
 #[tokio::test]

@@ -31,6 +31,8 @@ type Db = sqlx::MySql;
 const PRIMARY: &str = "PRIMARY";
 const UNIQUE: &str = "uk_user_coupon";
 const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon ON user_coupon";
+/// A number that the database makes.
+const AUTO: &str = "id BIGINT AUTO_INCREMENT PRIMARY KEY";
 /// What columns that hold texts, and integers, may be declared as.
 const TEXTS: &[&str] = &[
     "VARCHAR(20)",
@@ -227,4 +229,30 @@ async fn a_large_unsigned_state_is_told_as_it_is() {
     states::every_answer(&fresh, "TINYINT UNSIGNED NOT NULL", [1_i32, 2, 200]).await;
     states::every_answer(&fresh, "INT UNSIGNED NOT NULL", [1_i64, 2, 4_000_000_000]).await;
     states::every_answer(&fresh, "BIGINT UNSIGNED NOT NULL", [1, 2, u64::MAX]).await;
+}
+
+/// `REPEATABLE READ` is the default. A plain read would not see the row that the database refuses another one for.
+#[tokio::test]
+async fn a_duplicate_of_a_row_that_a_snapshot_hides_is_a_duplicate() {
+    let fresh = coupons().await;
+    let mut tx = fresh.pool.begin().await.unwrap();
+    assert_eq!(taken(&mut *tx).await, 0);
+    let mut other = fresh.pool.acquire().await.unwrap();
+    assert!(take(&mut other, 1, 1, "1").await.unwrap());
+    assert_eq!(taken(&mut *tx).await, 0, "the snapshot");
+    assert!(!take(&mut tx, 1, 1, "1").await.unwrap());
+}
+
+/// Two duplicates that wanted the row for themselves would wait for each other.
+#[tokio::test]
+async fn many_duplicates_in_open_transactions_are_no_deadlock() {
+    let fresh = coupons().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    assert!(take(&mut connection, 1, 1, "1").await.unwrap());
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        let mut tx = fresh.pool.begin().await.unwrap();
+        assert!(!take(&mut tx, 1, 1, "1").await.unwrap());
+        open.push(tx);
+    }
 }

@@ -17,11 +17,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
-use idempotent_runtime::sql::{self, Insertion, Transition};
+use idempotent_runtime::sql::{self, Transition};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
-use self::tables::{TAKE, coupons, orders, pay, put, run, status, take};
+use self::tables::{coupons, orders, pay, put, run, status, take};
 use crate::PATIENCE;
 use crate::status::Status;
 
@@ -29,8 +29,10 @@ type Db = sqlx::Sqlite;
 
 /// How the constraints of `user_coupon` are called.
 const PRIMARY: &str = "user_coupon.id";
-const UNIQUE: &str = "uk_user_coupon";
+const UNIQUE: &str = "user_coupon.user_id, user_coupon.coupon_id";
 const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
+/// A number that the database makes.
+const AUTO: &str = "id INTEGER PRIMARY KEY";
 /// What columns that hold texts, and integers, may be declared as.
 const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)", "\"order status\""];
 const INTEGERS: &[&str] = &["INTEGER", "INT", "BIGINT", "SMALLINT"];
@@ -107,7 +109,7 @@ async fn what_a_snapshot_hides_is_an_error_that_says_try_again() {
 }
 
 #[tokio::test]
-async fn a_constraint_is_called_by_its_columns_or_by_its_index() {
+async fn a_constraint_is_called_by_its_columns_and_one_of_expressions_by_its_index() {
     let fresh = coupons().await;
     run(
         &fresh.pool,
@@ -116,25 +118,29 @@ async fn a_constraint_is_called_by_its_columns_or_by_its_index() {
     .await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "a").await.unwrap());
-    let mut again = async |constraint, phone| {
-        let user = if phone == "b" { 1_i64 } else { 2 };
-        let insert = sqlx::query(text(TAKE)).bind(2_i64).bind(user).bind(7_i64);
-        sql::insert_once(&mut connection, constraint, insert.bind(phone)).await
-    };
-    let columns = "user_coupon.user_id, user_coupon.coupon_id";
-    for (constraint, phone, duplicate) in [
-        (columns, "b", true),
-        ("uk_user_coupon", "b", true),
-        ("uk_phone", "b", false),
-        ("uk_lower", "A", true),
-        ("uk_other", "A", false),
-        ("uk_lower", "b", false),
-        ("no such index", "b", false),
-        ("' OR 1 = 1 --", "b", false),
+    for (constraint, user, phone, duplicate) in [
+        (UNIQUE, 1_i64, "b", true),
+        ("user_coupon.phone", 1, "b", false),
+        ("uk_lower", 2, "A", true),
+        ("uk_other", 2, "A", false),
+        ("uk_lower", 1, "b", false),
+        ("no such index", 1, "b", false),
     ] {
-        let insertion = again(constraint, phone).await;
-        let found = matches!(insertion, Ok(Insertion::AlreadyThere));
-        assert_eq!(found, duplicate, "{constraint}: {insertion:?}");
-        assert_eq!(insertion.is_err(), !duplicate, "{constraint}");
+        let insert = sqlx::query("INSERT INTO user_coupon VALUES (?, ?, ?, ?)");
+        let insert = insert.bind(2_i64).bind(user).bind(7_i64);
+        let refused = insert.bind(phone).execute(&mut *connection).await;
+        let error = refused.unwrap_err();
+        assert_eq!(sql::duplicate_of(&error, constraint), duplicate, "{error}");
     }
+}
+
+#[tokio::test]
+async fn an_insert_that_a_trigger_swallows_is_no_success() {
+    let fresh = coupons().await;
+    let ignore =
+        "CREATE TRIGGER ignore BEFORE INSERT ON user_coupon BEGIN SELECT RAISE(IGNORE); END";
+    run(&fresh.pool, ignore).await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let error = take(&mut connection, 1, 1, "1").await.unwrap_err();
+    assert!(matches!(error, sqlx::Error::InvalidArgument(_)), "{error}");
 }

@@ -1,9 +1,9 @@
 //! The tables that tests work on, and what they say of them.
 
-use idempotent_runtime::sql::{self, AsConnection, Insertion, TransitionUpdate};
+use idempotent_runtime::sql::{self, AsConnection, InsertOnce, TransitionUpdate};
 use sqlx::Executor;
 
-use super::{Db, Fresh, UNIQUE, fresh, text};
+use super::{Db, Fresh, fresh, text};
 use crate::status::Status;
 
 pub(super) async fn run<'e>(on: impl Executor<'e, Database = Db>, statement: &str) {
@@ -87,17 +87,22 @@ pub(super) async fn coupons() -> Fresh {
     fresh
 }
 
-pub(super) const TAKE: &str =
-    "INSERT INTO user_coupon (id, user_id, coupon_id, phone) VALUES (?, ?, ?, ?)";
-
 /// This user takes coupon 7.
+pub(super) fn taking(id: i64, user: i64, phone: &str) -> InsertOnce<'_, Db> {
+    sql::insert_once("user_coupon")
+        .key("user_id", user)
+        .key("coupon_id", 7_i64)
+        .set("id", id)
+        .set("phone", phone)
+}
+
+/// The same; whether it was new.
 pub(super) async fn take<C>(on: &mut C, id: i64, user: i64, phone: &str) -> sqlx::Result<bool>
 where
     C: AsConnection<Database = Db>,
 {
-    let insert = sqlx::query(text(TAKE)).bind(id).bind(user).bind(7_i64);
-    let insertion = sql::insert_once(on, UNIQUE, insert.bind(phone)).await?;
-    Ok(matches!(insertion, Insertion::Inserted(_)))
+    let insertion = taking(id, user, phone).run(on).await?;
+    Ok(insertion.is_inserted())
 }
 
 pub(super) async fn taken<'e>(on: impl Executor<'e, Database = Db>) -> i64 {
