@@ -28,7 +28,7 @@ pub use self::connection::AsConnection;
 pub use self::database::Database;
 pub use self::duplicate::duplicate_of;
 pub use self::insert::{InsertOnce, Insertion, insert_once};
-pub use self::lock::{Held, Lock};
+pub use self::lock::{Held, Holder, Lock};
 pub use self::retry::{Retry, retry};
 pub use self::retryable::{is_retryable, is_retryable_with_row};
 pub use self::schema::{migrate, schema};

@@ -22,8 +22,10 @@ mod statements;
     feature = "testkit"
 ))]
 mod tests;
+mod waiting;
 
 pub(super) use self::statements::Statements;
+pub use self::waiting::Holder;
 
 /// Locks with names in the table `idempotence_lock`, for work that is to be done by one at a time.
 ///
@@ -91,7 +93,7 @@ impl<DB: Database> Lock<DB> {
 
     /// Takes the lock `name` for as long as `lease`; `None` if somebody has it. One round trip.
     ///
-    /// It does not wait for who has it. Names are compared byte by byte: `A`, `a` and `a` with a blank behind
+    /// It does not wait for who has it; [`take_within`](Self::take_within) does. Names are compared byte by byte: `A`, `a` and `a` with a blank behind
     /// it are three locks. Their rows stay for good, so that the fences grow: name things that there is a
     /// limit to, or remove rows of names that never come again.
     ///
@@ -101,15 +103,14 @@ impl<DB: Database> Lock<DB> {
     /// # Errors
     ///
     /// `InvalidArgument` if the name is longer than 512 bytes or contains NUL, or the lease is shorter than a
-    /// millisecond or longer than 100 years. Otherwise what the database says, and then the lock may be taken
-    /// all the same, until the lease ends.
+    /// millisecond or longer than 100 years; also if the lease was over before the database had answered. Otherwise
+    /// what the database says, and then the lock may be taken all the same, until the lease ends.
     ///
     /// # Cancellation
     ///
     /// If the future is dropped, the lock may be taken until the lease ends.
     pub async fn take(&self, name: &str, lease: Duration) -> sqlx::Result<Option<Held<DB>>> {
-        check_name(name)?;
-        let owner = world::random_bits().to_be_bytes();
+        let owner = new_owner(name)?;
         self.take_as(name, owner, lease).await
     }
 
@@ -131,15 +132,20 @@ impl<DB: Database> Lock<DB> {
             })
         })
         .await?;
-        let held = fence.map(|fence| Held {
+        let Some(fence) = fence else {
+            return Ok(None);
+        };
+        let held = Held {
             pool: self.pool.clone(),
             name: name.to_owned(),
             owner,
             fence,
             deadline: sent + lease,
-        });
-        // An answer that took longer than the lease is no lock.
-        Ok(held.filter(|held| !held.remaining().is_zero()))
+        };
+        if held.remaining().is_zero() {
+            return Err(too_short(lease, sent.elapsed()));
+        }
+        Ok(Some(held))
     }
 }
 
@@ -281,12 +287,19 @@ fn is_worth_another(error: &sqlx::Error) -> bool {
     code.is_some_and(|code| CONFLICT.contains(&&*code)) || retryable::is_broken(error)
 }
 
-fn check_name(name: &str) -> sqlx::Result<()> {
+/// Whoever takes the lock of this name now.
+fn new_owner(name: &str) -> sqlx::Result<Owner> {
     if name.len() > 512 || name.contains('\0') {
         let why = "the name of a lock is longer than 512 bytes or contains NUL";
         return Err(sqlx::Error::InvalidArgument(why.to_owned()));
     }
-    Ok(())
+    Ok(world::random_bits().to_be_bytes())
+}
+
+fn too_short(lease: Duration, took: Duration) -> sqlx::Error {
+    sqlx::Error::InvalidArgument(format!(
+        "the lock was free, but its lease of {lease:?} was over when the database answered, after {took:.1?}: take it for longer"
+    ))
 }
 
 fn micros(lease: Duration) -> sqlx::Result<i64> {

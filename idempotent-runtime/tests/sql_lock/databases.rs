@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use idempotent_runtime::sql::{self, Database, Lock, sqlx};
 use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
-use sqlx::Pool;
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::{Pool, Transaction};
 
 /// A database with nothing in it but the tables.
 pub(crate) struct Fresh<DB: Subject> {
@@ -60,10 +60,14 @@ pub(crate) trait Subject: Database {
         statement: &'static str,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
+    /// A transaction that keeps others from writing the row of the lock `trade:42`.
+    fn block(pool: &Pool<Self>) -> impl Future<Output = Transaction<'static, Self>> + Send;
+
     /// What a holder of this fence writes to the trade 42; how many rows that is.
     fn write_with_fence(pool: &Pool<Self>, fence: i64) -> impl Future<Output = u64> + Send;
 }
 
+const BLOCK: &str = "UPDATE idempotence_lock SET fence = fence + 1 WHERE name = 'trade:42'";
 const PATIENCE: Duration = Duration::from_mins(2);
 const CONNECTIONS: u32 = 12;
 
@@ -97,6 +101,12 @@ impl Subject for sqlx::Postgres {
 
     async fn run_raw(pool: &Pool<Self>, statement: &'static str) -> sqlx::Result<()> {
         sqlx::raw_sql(statement).execute(pool).await.map(drop)
+    }
+
+    async fn block(pool: &Pool<Self>) -> Transaction<'static, Self> {
+        let mut tx = pool.begin().await.unwrap();
+        sqlx::raw_sql(BLOCK).execute(&mut *tx).await.unwrap();
+        tx
     }
 
     async fn write_with_fence(pool: &Pool<Self>, fence: i64) -> u64 {
@@ -138,6 +148,12 @@ impl Subject for sqlx::MySql {
         sqlx::raw_sql(statement).execute(pool).await.map(drop)
     }
 
+    async fn block(pool: &Pool<Self>) -> Transaction<'static, Self> {
+        let mut tx = pool.begin().await.unwrap();
+        sqlx::raw_sql(BLOCK).execute(&mut *tx).await.unwrap();
+        tx
+    }
+
     async fn write_with_fence(pool: &Pool<Self>, fence: i64) -> u64 {
         let write = sqlx::query("UPDATE trade SET fence = ? WHERE id = 42 AND fence < ?");
         let done = write.bind(fence).bind(fence).execute(pool).await.unwrap();
@@ -176,6 +192,12 @@ impl Subject for sqlx::Sqlite {
 
     async fn run_raw(pool: &Pool<Self>, statement: &'static str) -> sqlx::Result<()> {
         sqlx::raw_sql(statement).execute(pool).await.map(drop)
+    }
+
+    async fn block(pool: &Pool<Self>) -> Transaction<'static, Self> {
+        let mut tx = pool.begin().await.unwrap();
+        sqlx::raw_sql(BLOCK).execute(&mut *tx).await.unwrap();
+        tx
     }
 
     async fn write_with_fence(pool: &Pool<Self>, fence: i64) -> u64 {

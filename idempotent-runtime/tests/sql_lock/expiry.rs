@@ -111,7 +111,7 @@ async fn futures_of_locks_can_be_spawned<DB: Subject>(fresh: Fresh<DB>) {
 async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (Held<DB>, Instant) {
     // On a machine that stood still for so long, the lease is over before it can be renewed.
     for _ in 0..100 {
-        if let Some(mut held) = lock.take(name, SHORT).await.unwrap()
+        if let Ok(Some(mut held)) = lock.take(name, SHORT).await
             && held.renew(LONG).await.unwrap()
         {
             return (held, Instant::now());

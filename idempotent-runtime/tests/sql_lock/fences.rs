@@ -50,7 +50,7 @@ async fn the_fence_grows_when_leases_end<DB: Subject>(fresh: Fresh<DB>) {
         takers.spawn(async move {
             let mut fences = Vec::new();
             while Instant::now() < enough {
-                if let Some(held) = lock.take("trade:42", lease).await.unwrap() {
+                if let Ok(Some(held)) = lock.take("trade:42", lease).await {
                     fences.push(held.fence());
                 }
             }
@@ -76,7 +76,7 @@ async fn a_late_holder_loses_by_its_fence<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     // A lease that is over before its answer is none.
     let taking = async |lease| loop {
-        if let Some(held) = lock.take("trade:42", lease).await.unwrap() {
+        if let Ok(Some(held)) = lock.take("trade:42", lease).await {
             break held;
         }
     };

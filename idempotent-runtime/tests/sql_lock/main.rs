@@ -18,6 +18,7 @@ mod killed;
 mod names;
 mod races;
 mod sessions;
+mod waiting;
 
 /// A test on each database, on a fresh one.
 macro_rules! on_all_databases {

@@ -23,10 +23,9 @@ async fn the_time_zone_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB
         assert!(second.take("trade:42", LONG).await.unwrap().is_none());
         held.release().await.unwrap();
 
-        let _short = first
-            .take("trade:42", Duration::from_millis(50))
-            .await
-            .unwrap();
+        // On a slow machine its lease is over when the answer comes, which is an error.
+        let short = Duration::from_millis(50);
+        let _short = first.take("trade:42", short).await.ok();
         let taking = async {
             loop {
                 if let Some(held) = second.take("trade:42", LONG).await.unwrap() {

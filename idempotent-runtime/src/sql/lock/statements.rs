@@ -19,6 +19,12 @@ pub trait Statements: sqlx::Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
 
+    /// Who has the lock: the fence, and the microseconds until its lease ends.
+    fn lock_holder(
+        connection: &mut Self::Connection,
+        name: &str,
+    ) -> impl Future<Output = sqlx::Result<Option<(i64, i64)>>> + Send;
+
     /// Makes the lease end no earlier than in `micros`; whether it was this owner's and is not over.
     fn renew_lock(
         connection: &mut Self::Connection,
@@ -56,6 +62,19 @@ impl Statements for sqlx::Postgres {
         .bind(name)
         .bind(owner)
         .bind(micros)
+        .fetch_optional(connection)
+        .await
+    }
+
+    async fn lock_holder(
+        connection: &mut sqlx::PgConnection,
+        name: &str,
+    ) -> sqlx::Result<Option<(i64, i64)>> {
+        sqlx::query_as(
+            "SELECT fence, (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint \
+             FROM idempotence_lock WHERE name = $1 AND expires_at > statement_timestamp()",
+        )
+        .bind(name)
         .fetch_optional(connection)
         .await
     }
@@ -130,6 +149,19 @@ impl Statements for sqlx::MySql {
         Ok(fence.filter(|fence| *fence > 0))
     }
 
+    async fn lock_holder(
+        connection: &mut sqlx::MySqlConnection,
+        name: &str,
+    ) -> sqlx::Result<Option<(i64, i64)>> {
+        sqlx::query_as(
+            "SELECT fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) \
+             FROM idempotence_lock WHERE name = ? AND expires_at > UTC_TIMESTAMP(6)",
+        )
+        .bind(name.as_bytes())
+        .fetch_optional(connection)
+        .await
+    }
+
     async fn renew_lock(
         connection: &mut sqlx::MySqlConnection,
         name: &str,
@@ -192,6 +224,21 @@ impl Statements for sqlx::Sqlite {
         .fetch_all(connection)
         .await?;
         Ok(fences.first().copied())
+    }
+
+    async fn lock_holder(
+        connection: &mut sqlx::SqliteConnection,
+        name: &str,
+    ) -> sqlx::Result<Option<(i64, i64)>> {
+        sqlx::query_as(concat!(
+            "SELECT fence, expires_at - ",
+            sqlite_now!(),
+            " FROM idempotence_lock WHERE name = ?1 AND expires_at > ",
+            sqlite_now!()
+        ))
+        .bind(name)
+        .fetch_optional(connection)
+        .await
     }
 
     async fn renew_lock(

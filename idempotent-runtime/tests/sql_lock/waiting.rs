@@ -1,0 +1,136 @@
+//! Locks that are waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use idempotent_runtime::sql::sqlx::Error;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::databases::{Fresh, Subject};
+
+const SHORT: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_mins(10);
+/// For what is certain to come, on a slow machine, too.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+crate::on_all_databases!(
+    who_waits_gets_the_lock_when_it_is_released,
+    who_waits_gets_the_lock_when_its_lease_ends,
+    who_waits_in_vain_is_told_who_has_it,
+    all_who_wait_get_their_turn_and_one_at_a_time,
+    a_lease_that_ends_before_the_answer_is_an_error_that_says_so,
+);
+
+async fn who_waits_gets_the_lock_when_it_is_released<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
+    let mut waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.take_within("trade:42", LONG, PATIENCE).await }
+    });
+    assert!(
+        timeout(SHORT, &mut waiting).await.is_err(),
+        "it did not wait"
+    );
+    assert!(held.release().await.unwrap());
+    let next = waiting.await.unwrap().unwrap().unwrap();
+    assert_eq!(next.fence(), 2);
+    assert!(next.remaining() > LONG / 2);
+}
+
+async fn who_waits_gets_the_lock_when_its_lease_ends<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let held = lock.take("trade:42", SHORT).await.unwrap().unwrap();
+    let next = lock.take_within("trade:42", LONG, PATIENCE).await.unwrap();
+    assert!(Instant::now() >= held.deadline());
+    assert_eq!(next.unwrap().fence(), 2);
+}
+
+async fn who_waits_in_vain_is_told_who_has_it<DB: Subject>(fresh: Fresh<DB>) {
+    let lock = fresh.lock();
+    let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
+    for wait in [Duration::ZERO, SHORT] {
+        let begun = Instant::now();
+        let waited = lock.take_within("trade:42", LONG, wait).await.unwrap();
+        assert!(begun.elapsed() >= wait);
+        let holder = waited.unwrap_err();
+        assert_eq!(holder.fence(), held.fence());
+        assert!(holder.remaining() > LONG / 2 && holder.remaining() <= LONG + SHORT);
+        let told = holder.to_string();
+        assert!(
+            told.starts_with("the holder with fence 1 has the lock for another "),
+            "{told}"
+        );
+    }
+    let free = lock
+        .take_within("trade:43", LONG, Duration::ZERO)
+        .await
+        .unwrap();
+    assert_eq!(free.unwrap().fence(), 1);
+}
+
+async fn all_who_wait_get_their_turn_and_one_at_a_time<DB: Subject>(fresh: Fresh<DB>) {
+    const WAITING: u32 = 8;
+
+    let barrier = Arc::new(Barrier::new(WAITING as usize));
+    let inside = Arc::new(AtomicU32::new(0));
+    let mut waiting = JoinSet::new();
+    for _ in 0..WAITING {
+        let (lock, barrier, inside) = (fresh.lock(), barrier.clone(), inside.clone());
+        waiting.spawn(async move {
+            barrier.wait().await;
+            let held = lock
+                .take_within("trade:42", LONG, PATIENCE)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
+            tokio::task::yield_now().await;
+            inside.fetch_sub(1, Ordering::SeqCst);
+            let fence = held.fence();
+            assert!(held.release().await.unwrap());
+            fence
+        });
+    }
+    let mut fences = waiting.join_all().await;
+    fences.sort_unstable();
+    assert_eq!(fences, (1..=i64::from(WAITING)).collect::<Vec<_>>());
+}
+
+/// The lock was free, and it is again: "somebody has it" would be wrong.
+async fn a_lease_that_ends_before_the_answer_is_an_error_that_says_so<DB: Subject>(
+    fresh: Fresh<DB>,
+) {
+    const TOO_SHORT: Duration = Duration::from_millis(5);
+
+    let lock = fresh.lock();
+    let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
+    assert!(held.release().await.unwrap());
+    let deadline = Instant::now() + PATIENCE;
+    let error = loop {
+        // A machine that is slow enough sends the statement only after the transaction that is to be in its way.
+        assert!(Instant::now() < deadline);
+        let tx = DB::block(&fresh.pool).await;
+        let mut taking = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.take("trade:42", TOO_SHORT).await }
+        });
+        assert!(
+            timeout(SHORT, &mut taking).await.is_err(),
+            "it was not blocked"
+        );
+        tx.commit().await.unwrap();
+        if let Err(error) = taking.await.unwrap() {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    let told = error.to_string();
+    assert!(
+        told.contains("its lease of 5ms was over when the database answered"),
+        "{told}"
+    );
+}
