@@ -45,6 +45,7 @@ struct Inner {
     flights: Flights,
     observers: Observers,
     unattended: Arc<Unattended>,
+    cleanup_limit: usize,
     known: KnownEndpoints,
 }
 
@@ -202,6 +203,11 @@ impl Idempotency {
         &self.0.unattended
     }
 
+    /// Whether so much waits for the store that nothing more is to be taken back.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.0.unattended.count() >= self.0.cleanup_limit
+    }
+
     pub(crate) fn known(&self) -> &KnownEndpoints {
         &self.0.known
     }
@@ -236,6 +242,7 @@ pub struct Builder {
     secret: Option<Secret>,
     deadline: Duration,
     retry_hint: RangeInclusive<Duration>,
+    cleanup_limit: usize,
     keeping: Keeping,
     observers: Observers,
     settings: Option<Settings>,
@@ -258,6 +265,7 @@ impl Builder {
             secret: None,
             deadline: Duration::from_secs(1),
             retry_hint: Duration::from_secs(1)..=Duration::from_secs(10),
+            cleanup_limit: 10_000,
             keeping: Keeping::default(),
             observers: Observers::default(),
             settings: None,
@@ -308,6 +316,27 @@ impl Builder {
     /// ```
     pub fn retry_hint(mut self, hints: RangeInclusive<Duration>) -> Self {
         self.retry_hint = hints;
+        self
+    }
+
+    /// Sets how many clean-ups may wait for the store at once, so that a store that is away for long does not fill the memory.
+    /// Default: 10,000.
+    ///
+    /// A clean-up takes back what was sent for a caller who went away before the store had answered, or got no answer: a
+    /// claim, the redemption of a token, a member of a seen-set. Everything that [`drain`](Idempotency::drain) waits for counts.
+    /// One more than these is not taken back, and is told by [`EventKind::NotWithdrawn`](crate::EventKind::NotWithdrawn):
+    /// the claim holds its key until its lease ends, the token stays used, the member stays in its set. With 0 nothing is
+    /// taken back.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::{Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::builder(MemoryStore::new()).cleanup_limit(100_000).build()?;
+    /// # Ok::<(), idempotence::SetupError>(())
+    /// ```
+    pub fn cleanup_limit(mut self, most: usize) -> Self {
+        self.cleanup_limit = most;
         self
     }
 
@@ -397,6 +426,7 @@ impl Builder {
             flights: Flights::default(),
             observers: self.observers,
             unattended: Arc::default(),
+            cleanup_limit: self.cleanup_limit,
             known,
         }))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::drain::Piece;
+use crate::drain::{CROWDED, Piece};
 use crate::lease::Lease;
 use crate::observe::EventKind;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
@@ -99,13 +99,12 @@ impl Drop for HandOver {
         let Some((lease, ending)) = self.end.take() else {
             return;
         };
-        let unattended = lease.idempotency.unattended();
-        if matches!(ending, Ending::Withdraw) && unattended.count() >= MOST_WITHDRAWN {
+        if matches!(ending, Ending::Withdraw) && lease.idempotency.is_crowded() {
             lease.leave(None);
-            return unsettled(&lease, &ending, "too many others are waiting for the store");
+            return unsettled(&lease, &ending, CROWDED);
         }
         let left = Left {
-            piece: Some(unattended.begin()),
+            piece: Some(lease.idempotency.unattended().begin()),
             lease,
             ending,
             sent: self.sent,
@@ -327,7 +326,4 @@ fn unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
     lease.tell(kind, |event| event.because(why));
 }
 
-/// How many claims wait to be withdrawn before no more are taken: a store that is away for long
-/// must not fill the memory of those who ask it.
-pub(crate) const MOST_WITHDRAWN: usize = 10_000;
 const LONGEST_COMPLETION: Duration = Duration::from_hours(1);

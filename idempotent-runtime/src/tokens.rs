@@ -114,7 +114,8 @@ impl Tokens {
     /// # Cancellation
     ///
     /// Dropped before the store has answered, or refused because it did not answer, nobody has redeemed the token, and
-    /// the store may hold it for used: it is given back in the background, best effort, for a minute.
+    /// the store may hold it for used: it is given back in the background, best effort, for a minute, unless more than
+    /// [`cleanup_limit`](crate::Builder::cleanup_limit) wait for that already.
     pub async fn redeem(
         &self,
         token: &str,

@@ -6,10 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::Member;
-use crate::drain::Piece;
+use crate::drain::{CROWDED, Piece};
 use crate::lease::keeper::Keeper;
 use crate::observe::{Event, EventKind};
-use crate::settle::MOST_WITHDRAWN;
 use crate::store::Swap;
 use crate::tries::Tries;
 
@@ -54,12 +53,12 @@ impl Drop for Leaving {
 }
 
 fn take_out(member: Member) {
-    let unattended = member.set.0.idempotency.unattended();
-    if unattended.count() >= MOST_WITHDRAWN {
-        return stuck(&member, "too many others are waiting for the store");
+    let idempotency = &member.set.0.idempotency;
+    if idempotency.is_crowded() {
+        return stuck(&member, CROWDED);
     }
     let left = Left {
-        piece: Some(unattended.begin()),
+        piece: Some(idempotency.unattended().begin()),
         member,
     };
     if let Some(keeper) = Keeper::current() {

@@ -9,10 +9,9 @@ use tokio::time::Instant;
 
 use super::record::{self, State};
 use super::redemption::Owned;
-use crate::drain::Piece;
+use crate::drain::{CROWDED, Piece};
 use crate::lease::keeper::Keeper;
 use crate::observe::{Event, EventKind};
-use crate::settle::MOST_WITHDRAWN;
 use crate::store::{StoreError, StoreErrorKind, Swap};
 use crate::tries::Tries;
 
@@ -94,18 +93,17 @@ impl Drop for Sent {
             *self.owned.doubt() = Some(expected);
             return;
         }
-        let unattended = self.owned.idempotency.unattended();
-        let crowded = unattended.count() >= MOST_WITHDRAWN;
+        let crowded = self.owned.idempotency.is_crowded();
         let left = Left {
             owned: Arc::clone(&self.owned),
             expected,
             redeemed: self.redeemed,
             why: Some(if crowded {
-                "too many others are waiting for the store"
+                CROWDED
             } else {
                 "it was dropped before it was sent"
             }),
-            _piece: unattended.begin(),
+            _piece: self.owned.idempotency.unattended().begin(),
         };
         match &self.keeper {
             Some(keeper) if !crowded => keeper.run(left.give_back()),

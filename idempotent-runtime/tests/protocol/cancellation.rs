@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::{MemoryStore, OnCancel, OnStoreError, Policy};
+use idempotent_runtime::{Idempotency, MemoryStore, OnCancel, OnStoreError, Policy};
 use tokio::sync::Notify;
 
 use crate::guarded::{Guarded, forever, secs};
@@ -31,6 +32,34 @@ async fn dropped_without_a_claim_the_record_that_may_have_been_put_is_as_the_pol
         }
         guarded.settled().await;
         assert_eq!(guarded.stands(1).await.is_some(), stays, "{on_cancel:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_claims_are_withdrawn_at_once_as_the_handle_allows() {
+    for (limit, withdrawn) in [(0, 0), (2, 2), (3, 3)] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let guarded = Guarded::on(store.clone(), Policy::new(TTL).lease(LEASE));
+        let handle = Idempotency::builder(store.clone()).cleanup_limit(limit);
+        let guarded = Guarded {
+            idempotency: handle.build().unwrap(),
+            ..guarded
+        };
+        store.always(Op::Claim, Fault::ApplyThenHang);
+        store.always(Op::Remove, Fault::Hang);
+        for id in 0..3 {
+            let mut call = std::pin::pin!(guarded.run(id, forever()));
+            assert!(call.as_mut().now_or_never().is_none());
+        }
+        store.heal();
+        guarded.settled().await;
+        for id in 0..3 {
+            assert_eq!(
+                guarded.stands(id).await.is_none(),
+                id < withdrawn,
+                "{limit}"
+            );
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, Event, EventKind, Idempotency, MemoryStore, SeenSet, StoreErrorKind,
@@ -54,6 +55,26 @@ impl Faulty {
 
     fn told(&self) -> Vec<EventKind> {
         std::mem::take(&mut *self.told.lock().unwrap())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_members_are_taken_out_at_once_as_the_handle_allows() {
+    for (limit, taken_out) in [(0, 0), (2, 2), (3, 3)] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let handle = Idempotency::builder(store.clone()).cleanup_limit(limit);
+        let handle = handle.build().unwrap();
+        let seen = set_of(&handle, DAY);
+        store.always(Op::Add, Fault::ApplyThenHang);
+        for member in 0..3 {
+            let first = Box::pin(seen.first_time(&member)).now_or_never();
+            assert!(first.is_none(), "{first:?}");
+        }
+        store.heal();
+        handle.drain(PATIENCE).await.unwrap();
+        for member in 0..3 {
+            assert_eq!(is_first(&seen, member).await, member < taken_out, "{limit}");
+        }
     }
 }
 

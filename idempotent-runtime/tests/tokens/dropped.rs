@@ -9,7 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::stores::Around;
-use crate::{LONG, OPERATION, Told, USER, assert_accepted, issue, on, redeem};
+use crate::{LONG, OPERATION, Told, USER, assert_accepted, assert_refused, issue, on, redeem};
 
 #[tokio::test(start_paused = true)]
 async fn a_redemption_that_is_dropped_after_any_poll_leaves_the_token_good() {
@@ -145,6 +145,36 @@ fn what_a_runtime_takes_with_it_is_told() {
     drop(runtime);
     drop(redeemed);
     assert_eq!(told.take(), ["not_withdrawn"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_redemptions_that_are_dropped_at_once_are_taken_back_as_the_handle_allows() {
+    for (limit, good) in [(0, 0), (3, 3), (5, 5), (100, 5)] {
+        let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
+        let handle = told.builder(store.clone()).cleanup_limit(limit);
+        let handle = handle.build().unwrap();
+        let tokens = handle.tokens();
+        let mut issued = Vec::new();
+        for _ in 0..5 {
+            issued.push(issue(&tokens).await);
+        }
+        told.take();
+        store.always(Op::Exchange, Fault::ApplyThenHang);
+        for token in &issued {
+            let mut redeemed = std::pin::pin!(redeem(&tokens, token));
+            assert!(redeemed.as_mut().now_or_never().is_none());
+        }
+        assert_eq!(told.take(), vec!["not_withdrawn"; 5 - good]);
+        store.heal();
+        handle.drain(LONG).await.unwrap();
+        for (nth, token) in issued.iter().enumerate() {
+            if nth < good {
+                assert_accepted(&tokens, token).await;
+            } else {
+                assert_refused(&tokens, token, "token_used").await;
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotent_runtime::{Error, Event, Idempotency, Redeemed, Store, Token, Tokens};
+use idempotent_runtime::{Builder, Error, Event, Idempotency, Redeemed, Store, Token, Tokens};
 
 const OPERATION: &str = "orders.submit";
 const USER: u64 = 42;
@@ -59,12 +59,16 @@ struct Told(Arc<Mutex<Vec<String>>>);
 
 impl Told {
     fn handle(&self, store: impl Store) -> Idempotency {
+        self.builder(store).build().unwrap()
+    }
+
+    fn builder(&self, store: impl Store) -> Builder {
         let told = Arc::clone(&self.0);
         let ear = move |event: &Event<'_>| {
             assert_eq!(event.endpoint(), OPERATION);
             told.lock().unwrap().push(event.kind().to_string());
         };
-        Idempotency::builder(store).observer(ear).build().unwrap()
+        Idempotency::builder(store).observer(ear)
     }
 
     fn take(&self) -> Vec<String> {
