@@ -1,5 +1,6 @@
 //! Looking at what stands under a key, and removing it: for operators and their tools.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -7,10 +8,11 @@ use bytes::Bytes;
 
 use crate::endpoint::Endpoint;
 use crate::error::{DuplicateState, Error, Failure, Site};
-use crate::fingerprint::{Fingerprint, Parts};
+use crate::fingerprint::{Fingerprint, Hasher, KeyPart, Parts};
 use crate::idempotency::Idempotency;
 use crate::record::{Record, State};
 use crate::store::Swap;
+use crate::tokens::{self, Redemption};
 use crate::tries::Try;
 
 /// What stood under a key when it was looked at.
@@ -28,8 +30,9 @@ pub struct Peek {
 impl Idempotency {
     /// Looks at what stands under the key that a call of `endpoint` with these key parts has; `None` if it is free.
     ///
-    /// The parts are those of the option `key`, as a tuple in the same order. A call with the option `tx` has another key:
-    /// `peek_tx` looks at its row. Costs one round trip, and changes nothing.
+    /// The parts are those of the option `key`, as a tuple in the same order. Calls with the option `token` have other keys,
+    /// which [`peek_token`](Self::peek_token) and [`peek_subject`](Self::peek_subject) look at, and so have calls with the option
+    /// `tx`: `peek_tx` looks at their rows. Costs one round trip, and changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -49,7 +52,9 @@ impl Idempotency {
     ///
     /// If the store gives no answer, something foreign stands there, or a part cannot be encoded.
     pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
-        self.look(endpoint, parts, Self::key).await
+        let endpoint = Endpoint::called(endpoint)?;
+        let fingerprint = self.parts(&endpoint, parts)?.finish();
+        self.look(endpoint, fingerprint, Self::key).await
     }
 
     /// Looks at the row of a call with the option `tx`, or of `run_in`: what a committed transaction has left under the key
@@ -91,23 +96,93 @@ impl Idempotency {
     /// As [`peek`](Self::peek).
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub async fn peek_tx(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
-        self.look(endpoint, parts, Self::key_in_tx).await
+        let endpoint = Endpoint::called(endpoint)?;
+        let fingerprint = self.parts(&endpoint, parts)?.finish();
+        self.look(endpoint, fingerprint, Self::key_in_tx).await
+    }
+
+    /// Looks at what stands under the key of a call of `endpoint` whose token is its key: one with the option `token`, and
+    /// without `key`. `None` if it is free.
+    ///
+    /// The subject and the operation are those that the token was [issued](crate::Tokens::issue) with. Costs one round
+    /// trip, and changes nothing. To [`forget`](Self::forget) the call frees its key; its token stays used.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idempotence::Error> {
+    /// use idempotence::{Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// # let ttl = std::time::Duration::from_mins(10);
+    /// let token = idempotency.tokens().issue(&7, "orders.submit", ttl).await?;
+    /// let submitted = idempotency.peek_token("orders.submit", token.as_str(), &7, "orders.submit");
+    /// assert!(submitted.await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`peek`](Self::peek), and [`Error::TokenMalformed`] if it cannot be a token.
+    pub async fn peek_token(
+        &self,
+        endpoint: &str,
+        token: &str,
+        subject: &(impl KeyPart + ?Sized),
+        operation: impl Into<Cow<'static, str>>,
+    ) -> Result<Option<Peek>, Error> {
+        let endpoint = Endpoint::called(endpoint)?;
+        let redemption = Endpoint::named_at_run_time(operation.into())
+            .and_then(|operation| {
+                Redemption::new(self, operation, token, |hasher| hasher.part(subject))
+            })
+            .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
+        let fingerprint = tokens::keyed(self.keying().hasher(), redemption.bound());
+        self.look(endpoint, fingerprint, Self::key).await
+    }
+
+    /// Looks at what stands under the key of a call of `endpoint` with the options `key` and `token`; `None` if it is free.
+    ///
+    /// The parts are those of the option `key`; the subject and the operation are those that the token was
+    /// [issued](crate::Tokens::issue) with, and part of the key. Costs one round trip, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`peek`](Self::peek).
+    pub async fn peek_subject(
+        &self,
+        endpoint: &str,
+        parts: &impl Parts,
+        subject: &(impl KeyPart + ?Sized),
+        operation: impl Into<Cow<'static, str>>,
+    ) -> Result<Option<Peek>, Error> {
+        let endpoint = Endpoint::called(endpoint)?;
+        let parts = self.parts(&endpoint, parts)?;
+        let bound = Endpoint::named_at_run_time(operation.into())
+            .and_then(|operation| {
+                tokens::bound(self, &operation, None, |hasher| hasher.part(subject))
+            })
+            .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
+        let fingerprint = tokens::keyed(parts, &bound);
+        self.look(endpoint, fingerprint, Self::key).await
+    }
+
+    fn parts(&self, endpoint: &Endpoint, parts: &impl Parts) -> Result<Hasher, Error> {
+        let mut hasher = self.keying().hasher();
+        if parts.add_to(&mut hasher).is_err() {
+            let site = Site::without_key(endpoint.clone());
+            let what = "a part of the key could not be serialized";
+            return Err(Error::InvalidKey(Failure::new(site, what, None)));
+        }
+        Ok(hasher)
     }
 
     async fn look(
         &self,
-        endpoint: &str,
-        parts: &impl Parts,
+        endpoint: Endpoint,
+        fingerprint: Fingerprint,
         key: fn(&Self, &Endpoint, &Fingerprint) -> String,
     ) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint)?;
-        let mut hasher = self.keying().hasher();
-        if parts.add_to(&mut hasher).is_err() {
-            let site = Site::without_key(endpoint);
-            let what = "a part of the key could not be serialized";
-            return Err(Error::InvalidKey(Failure::new(site, what, None)));
-        }
-        let fingerprint = hasher.finish();
         let key = key(self, &endpoint, &fingerprint);
         let site = Site {
             endpoint,

@@ -2,7 +2,7 @@
 
 use idempotent_runtime::store::{Bytes, Store as _};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{DuplicateState, MemoryStore, Policy, Release};
+use idempotent_runtime::{DuplicateState, Error, Idempotency, MemoryStore, Policy, Release, Token};
 
 use crate::guarded::{Guarded, forever, millis, secs, yielding};
 
@@ -126,4 +126,104 @@ async fn what_cannot_be_looked_at_is_an_error() {
     let begun = tokio::time::Instant::now();
     assert_eq!(peek("test.pay").await, "store_unavailable");
     assert!(begun.elapsed() <= secs(1) + millis(1));
+}
+
+/// A submit with this token, and the order as its key if it is given.
+async fn submit(idempotency: &Idempotency, token: &Token, order: Option<u64>) -> Result<(), Error> {
+    let call = idempotency.call("orders.submit").ttl(secs(60));
+    let call = call.token(token, &(7, "eu"), "orders.form");
+    let call = match order {
+        Some(order) => call.key(&order),
+        None => call,
+    };
+    call.run(async { Ok(()) }).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_found_by_the_token_that_is_its_key() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let tokens = idempotency.tokens();
+    let token = tokens.issue(&(7, "eu"), "orders.form", secs(60));
+    let token = token.await.unwrap();
+    let look = |endpoint: &'static str, subject: (u64, &'static str), operation: &'static str| {
+        let (idempotency, token) = (idempotency.clone(), token.clone());
+        async move {
+            let found = idempotency.peek_token(endpoint, token.as_str(), &subject, operation);
+            found.await.unwrap()
+        }
+    };
+    assert!(
+        look("orders.submit", (7, "eu"), "orders.form")
+            .await
+            .is_none()
+    );
+    submit(&idempotency, &token, None).await.unwrap();
+    for (endpoint, subject, operation) in [
+        ("orders.cancel", (7, "eu"), "orders.form"),
+        ("orders.submit", (8, "eu"), "orders.form"),
+        ("orders.submit", (7, "eu"), "orders.submit"),
+    ] {
+        assert!(look(endpoint, subject, operation).await.is_none());
+    }
+    let done = look("orders.submit", (7, "eu"), "orders.form")
+        .await
+        .unwrap();
+    assert_eq!(done.state(), DuplicateState::Done);
+
+    assert_eq!(
+        submit(&idempotency, &token, None).await.unwrap_err().code(),
+        "already_done"
+    );
+    assert!(idempotency.forget(&done).await.unwrap());
+    assert_eq!(
+        submit(&idempotency, &token, None).await.unwrap_err().code(),
+        "token_used"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_with_a_key_and_a_token_is_found_by_the_key_and_the_subject() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let tokens = idempotency.tokens();
+    let token = tokens.issue(&(7, "eu"), "orders.form", secs(60));
+    let token = token.await.unwrap();
+    submit(&idempotency, &token, Some(42)).await.unwrap();
+    let look = |order: u64, subject: (u64, &'static str)| {
+        let idempotency = idempotency.clone();
+        async move {
+            let key = (order,);
+            let found = idempotency.peek_subject("orders.submit", &key, &subject, "orders.form");
+            found.await.unwrap()
+        }
+    };
+    assert!(look(42, (8, "eu")).await.is_none());
+    assert!(look(43, (7, "eu")).await.is_none());
+    assert!(
+        idempotency
+            .peek("orders.submit", &(42,))
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let done = look(42, (7, "eu")).await.unwrap();
+    assert!(idempotency.forget(&done).await.unwrap());
+    assert!(look(42, (7, "eu")).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_token_is_not_looked_for() {
+    let store = CountingStore::new(MemoryStore::new());
+    let idempotency = Idempotency::new(store.clone());
+    for (token, operation, code) in [
+        ("four", "orders.form", "token_malformed"),
+        (&*"0".repeat(64), "a\nb", "invalid_key"),
+    ] {
+        let refused = idempotency.peek_token("orders.submit", token, &7, operation);
+        let refused = refused.await.unwrap_err();
+        assert_eq!(
+            (refused.code(), refused.endpoint()),
+            (code, "orders.submit")
+        );
+    }
+    assert_eq!(store.counts().total(), 0);
 }
