@@ -481,6 +481,52 @@ macro_rules! every_database {
             );
         }
 
+        #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+        async fn of_twenty_that_find_an_expired_row_one_pays_again() {
+            let (pool, (handle, _)) = (pool().await, handle());
+            let mut tx = begin(&pool).await.unwrap();
+            paying(&handle, 7)
+                .ttl(Duration::from_millis(1))
+                .run_in(&mut tx, async |tx: &mut Connection| {
+                    Ok::<_, Trouble>(insert(tx, 7).await?)
+                })
+                .await
+                .unwrap();
+            tx.commit().await.unwrap();
+            let on_pool = handle_on(&pool);
+            let expired = async {
+                while on_pool
+                    .peek_tx("orders.pay", &(7,))
+                    .await
+                    .unwrap()
+                    .is_some()
+                {}
+            };
+            timeout(PATIENCE, expired).await.unwrap();
+
+            let barrier = Arc::new(Barrier::new(20));
+            let calls = (0..20).map(|receipt| {
+                let (handle, pool, barrier) = (handle.clone(), pool.clone(), barrier.clone());
+                tokio::spawn(async move {
+                    drop(pool.acquire().await);
+                    barrier.wait().await;
+                    loop {
+                        match pay_and_commit(&handle, &pool, receipt).await {
+                            Err(Trouble::Guard(error)) if is_retryable(&error) => {}
+                            paid => break paid.unwrap(),
+                        }
+                    }
+                })
+            });
+            let receipts = timeout(PATIENCE, join_all(calls)).await.unwrap();
+            let receipts: Vec<_> = receipts.into_iter().map(|paid| paid.unwrap()).collect();
+            assert!(
+                receipts.iter().all(|receipt| *receipt == receipts[0]),
+                "{receipts:?}"
+            );
+            assert_eq!((payments(&pool).await, rows(&pool).await), (2, 1));
+        }
+
         /// The negative control of the race: what looks before it writes pays more than once, sooner or later.
         #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
         async fn of_fifty_that_look_first_more_than_one_pays() {
