@@ -1,6 +1,8 @@
 //! The attribute: any tokens in it and under it give tokens.
 #![no_main]
 
+extern crate proc_macro;
+
 use libfuzzer_sys::fuzz_target;
 use proc_macro2::TokenStream;
 

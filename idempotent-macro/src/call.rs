@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
+use syn::LitStr;
 
 use crate::expand::{Expansion, hidden, mixed};
 use crate::value::{self, OnCancel, Renew};
@@ -86,19 +87,22 @@ impl Expansion<'_> {
 
     // Output: { const POLICY: Policy = <policy>; register! { "orders.pay", Some(|| POLICY) } POLICY }
     //         { register! { "orders.pay", None } <policy> }
+    //         { register! { "orders.pay", None, tx = true, at = ("src/orders.rs", 12, 21) } <policy> }
     //
     // Spans do not hide an item as they hide a local: in these braces it is out of the body's sight.
     fn registered(&self) -> TokenStream {
         let (private, policy) = (self.private(Span::mixed_site()), self.policy());
+        let tx = self.options.tx.as_ref().map(|_| mixed!(, tx = true));
+        let place = self.options.name.as_ref().and_then(place);
         match &self.options.name {
             None => policy,
             Some(name) if self.is_fixed() => mixed!({
                 const POLICY: #private::Policy = #policy;
-                #private::register! { #name, ::core::option::Option::Some(|| POLICY) }
+                #private::register! { #name, ::core::option::Option::Some(|| POLICY) #tx #place }
                 POLICY
             }),
             Some(name) => mixed!({
-                #private::register! { #name, ::core::option::Option::None }
+                #private::register! { #name, ::core::option::Option::None #tx #place }
                 #policy
             }),
         }
@@ -163,6 +167,17 @@ impl Expansion<'_> {
         }
         policy
     }
+}
+
+/// Where a name is written. A macro may write the function: then it is a place in the macro, and one however often that is used.
+fn place(name: &LitStr) -> Option<TokenStream> {
+    // Only rustc knows where.
+    if !proc_macro::is_available() {
+        return None;
+    }
+    let span = name.span().unwrap();
+    let (file, line, column) = (span.file(), span.line(), span.column());
+    Some(mixed!(, at = (#file, #line, #column)))
 }
 
 fn variant(value: impl Debug) -> Ident {

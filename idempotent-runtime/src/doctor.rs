@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::endpoints::{ONE_NAME_EACH, shared_names};
 use crate::fingerprint::Keying;
 use crate::idempotency::Idempotency;
 use crate::key::Kind;
@@ -54,7 +55,8 @@ impl Idempotency {
     ///
     /// For an operator, at start-up or by hand: whether every operation works, how long it takes
     /// compared to the [deadline](crate::Builder::deadline), whether records expire as told, and what
-    /// the store has to say of itself, such as missing permissions, eviction and persistence of a Redis.
+    /// the store has to say of itself, such as missing permissions, eviction and persistence of a Redis. Functions of this
+    /// program that have one `name` between them are a problem, too.
     ///
     /// Takes about half a second, some sixty round trips, and one key under the handle's prefix with a
     /// random name, which is removed again and ends after a minute by itself.
@@ -98,6 +100,10 @@ impl Idempotency {
             vec![Finding::new(Level::Problem, silent)]
         }));
         probe.clean_up().await;
+        findings.extend(shared_names().into_iter().map(|shared| {
+            let shared = Finding::new(Level::Problem, shared);
+            shared.advise(ONE_NAME_EACH)
+        }));
         Diagnosis(findings)
     }
 }

@@ -13,6 +13,7 @@ use crate::error::SetupError;
 use crate::idempotency::Idempotency;
 use crate::in_tx::DEFAULT_PATIENCE;
 use crate::policy::{OnStoreError, Policy};
+pub(crate) use registered::{ONE_NAME_EACH, shared_names, tell_shared_names};
 use crate::settings::{Applied, LeftOut, Origin, Overrides, Resolved, Setting};
 
 /// The guarded functions that are known, by name, as the [current](Idempotency::current) handle runs them; without

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::codec::Codec;
 use crate::drain::Unattended;
-use crate::endpoints::KnownEndpoints;
+use crate::endpoints::{KnownEndpoints, tell_shared_names};
 use crate::error::SetupError;
 use crate::fingerprint::{Digest, Keying};
 use crate::flight::Flights;
@@ -371,7 +371,8 @@ impl Builder {
         self
     }
 
-    /// Makes the handle.
+    /// Makes the handle. With the first of a process, functions that share a `name` are an error in the log: equal calls of
+    /// them would be answered by each other's records.
     ///
     /// # Errors
     ///
@@ -411,6 +412,7 @@ impl Builder {
     }
 
     fn finish(self, known: KnownEndpoints) -> Idempotency {
+        tell_shared_names();
         let keying = |digest| match &self.secret {
             Some(secret) => Keying::with_secret(digest, &secret.0),
             None => Keying::new(digest),

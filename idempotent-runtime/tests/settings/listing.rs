@@ -13,7 +13,12 @@ async fn literal<T: Send>(_: T) {
         "listing.literal",
         ::core::option::Option::Some(|| Policy::new(secs(30)).release(Release::Always))
     }
-    register! { "listing.tx", ::core::option::Option::Some(|| Policy::new(secs(30)).tx()) }
+    register! {
+        "listing.tx",
+        ::core::option::Option::Some(|| Policy::new(secs(30)).tx()),
+        tx = true
+    }
+    register! { "using.pay", ::core::option::Option::Some(|| Policy::new(secs(30))) }
 }
 
 struct Service;
