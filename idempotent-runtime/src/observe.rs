@@ -54,7 +54,8 @@ mod metrics;
 /// | `idempotence_wait_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long duplicates waited |
 ///
 /// A panic of the recorder is dealt with like that of an observer.
-/// `endpoint` is a name out of the program, and `outcome` one of these; no key is ever a label.
+/// `endpoint` is a name, and `outcome` one of these; no key is ever a label. Of names that are data (`idempotency.call(name)`)
+/// the first thousand of a process are labels, and the others together are `other`.
 /// Calls end as `executed`, `failed`, `bypassed`, `replayed`, `in_progress`, `done`, `taken`, `mismatch`,
 /// `result_unavailable`, `token_refused`, `limit_reached`, `store_error`, `invalid`, `lease_lost`, `cancelled` or
 /// `panicked`. The others are `waited`, `overrun`, `renewal_failed`, `unguarded`, `unrecorded`, `not_kept`,

@@ -1,13 +1,17 @@
 //! What the recorder of the `metrics` facade is told.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use metrics::{
     Label, Recorder, Unit, counter, describe_counter, describe_histogram, histogram, with_recorder,
 };
 
 use super::{Event, guarded};
+use crate::endpoint::Endpoint;
 
 const CALLS: &str = "idempotence_calls_total";
 const CALL_DURATION: &str = "idempotence_call_duration_seconds";
@@ -29,7 +33,7 @@ pub(super) fn record(event: &Event<'_>) {
         describe();
         let labels = || {
             vec![
-                Label::new(ENDPOINT, event.site.endpoint.name()),
+                Label::new(ENDPOINT, label(&event.site.endpoint)),
                 Label::new(OUTCOME, event.kind().as_str()),
             ]
         };
@@ -43,6 +47,32 @@ pub(super) fn record(event: &Event<'_>) {
             histogram!(duration, labels()).record(took);
         }
     });
+}
+
+/// How many names that are data are labels: a recorder keeps each for good.
+const MOST_NAMES: usize = 1000;
+/// The label of the others.
+const OTHER: &str = "other";
+
+/// The label of an endpoint. A name of the program is one; of those that are data, those that come first.
+fn label(endpoint: &Endpoint) -> Cow<'static, str> {
+    static NAMES: LazyLock<RwLock<HashSet<Box<str>>>> = LazyLock::new(RwLock::default);
+
+    if let Some(name) = endpoint.of_the_program() {
+        return name.into();
+    }
+    let name = endpoint.as_str();
+    let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
+    let (known, full) = (names.contains(name), names.len() >= MOST_NAMES);
+    drop(names);
+    if !known && !full {
+        let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
+        names.insert(name.into());
+    }
+    if known || !full {
+        return name.to_owned().into();
+    }
+    OTHER.into()
 }
 
 /// Describes the metrics once to the recorder, which may have been installed after the first calls.
@@ -140,6 +170,32 @@ mod tests {
         let recorded = recorded(&events);
         assert_eq!(recorded.len(), events.len());
         assert!(recorded.iter().all(|metric| !metric.contains(digits)));
+    }
+
+    #[test]
+    fn a_flood_of_names_that_are_data_is_a_thousand_labels_and_one() {
+        let sites = (0..MOST_NAMES + 500).map(|number| Site {
+            endpoint: Endpoint::set_up(format!("data.{number}").into()).unwrap(),
+            ..Site::example()
+        });
+        let mut sites: Vec<_> = sites.collect();
+        sites.push(Site::example());
+        let events: Vec<_> = sites
+            .iter()
+            .map(|site| Event::new(site, EventKind::Executed))
+            .collect();
+        let recorded = recorded(&events);
+        assert!(recorded.len() <= MOST_NAMES + 2, "{}", recorded.len());
+        for expected in [
+            "{endpoint=other,",
+            "{endpoint=orders.pay,",
+            "{endpoint=data.0,",
+        ] {
+            assert!(
+                recorded.iter().any(|metric| metric.contains(expected)),
+                "{expected}"
+            );
+        }
     }
 
     #[test]
