@@ -58,10 +58,12 @@ impl Endpoint {
         &self.0
     }
 
-    /// Without copying the text if it is a part of the program.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn name(&self) -> Cow<'static, str> {
-        self.0.clone()
+    /// The name, if it is a part of the program: of these there are not many.
+    pub(crate) fn of_the_program(&self) -> Option<&'static str> {
+        match self.0 {
+            Cow::Borrowed(name) => Some(name),
+            Cow::Owned(_) => None,
+        }
     }
 }
 

@@ -1,25 +1,32 @@
 //! The guarded functions of a program, for operators: their names, and the settings in force.
 
+mod called;
+mod handles;
 mod known;
+mod list;
 mod registered;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use known::KnownEndpoints;
+pub use list::Endpoints;
 pub use registered::Registered;
+pub(crate) use registered::{ONE_NAME_EACH, shared_names, tell_shared_names};
 
 use crate::error::SetupError;
 use crate::idempotency::Idempotency;
 use crate::in_tx::DEFAULT_PATIENCE;
 use crate::policy::{OnStoreError, Policy};
-pub(crate) use registered::{ONE_NAME_EACH, shared_names, tell_shared_names};
 use crate::settings::{Applied, LeftOut, Origin, Overrides, Resolved, Setting};
 
-/// The guarded functions that are known, by name, as the [current](Idempotency::current) handle runs them; without
-/// one, as their attributes say.
+/// The guarded functions that are known, by name, with what is in force for them.
 ///
-/// Functions with the option `name` are known from the start, others from their first call on the handle.
+/// Functions with the option `name` are known from the start, others from their first call on. One that was called is listed as
+/// the handle runs it that the call was made on: once for each such handle (`using`, scopes), with its
+/// [prefix](EndpointInfo::prefix) if it is not the [current](Idempotency::current) one. One that was not called yet is listed as the
+/// current handle would run it; without one, as its attribute says.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -27,16 +34,19 @@ use crate::settings::{Applied, LeftOut, Origin, Overrides, Resolved, Setting};
 ///     println!("{endpoint}"); // orders.pay: ttl = 10m (idempotence.toml:5), lease = 30s (default), …
 /// }
 /// ```
-pub fn endpoints() -> Vec<EndpointInfo> {
-    match Idempotency::current() {
-        Some(idempotency) => idempotency.endpoints(),
-        None => KnownEndpoints::default().list(),
-    }
+pub fn endpoints() -> Endpoints {
+    let current = Idempotency::current().map(|current| Arc::clone(current.known()));
+    let current = current.unwrap_or_default();
+    let others = handles::all().into_iter();
+    let others = others.filter(|other| !Arc::ptr_eq(other, &current));
+    let others = others.map(|other| other.list_called()).collect();
+    current.list().beside(others)
 }
 
 impl Idempotency {
-    /// The guarded functions that are known, by name, as this handle runs them; see [`endpoints`].
-    pub fn endpoints(&self) -> Vec<EndpointInfo> {
+    /// The guarded functions that are known, by name, as this handle runs them, or would, whatever handle they name with
+    /// `using`. For those of all handles see [`endpoints`].
+    pub fn endpoints(&self) -> Endpoints {
         self.known().list()
     }
 
@@ -64,6 +74,9 @@ impl Idempotency {
 #[non_exhaustive]
 pub struct EndpointInfo {
     name: String,
+    /// Of the handle that it was called on, if that is not the one whose list this is.
+    prefix: Option<String>,
+    called: bool,
     attribute_known: bool,
     shown: Overrides,
     left_out: Vec<LeftOut>,
@@ -119,15 +132,38 @@ impl EndpointInfo {
     fn of(name: &str, attribute_known: bool, shown: Overrides, left_out: Vec<LeftOut>) -> Self {
         Self {
             name: name.to_owned(),
+            prefix: None,
+            called: false,
             attribute_known,
             shown,
             left_out,
         }
     }
 
+    /// Says that it was called on the handle whose list this is.
+    fn called(self) -> Self {
+        Self {
+            called: true,
+            ..self
+        }
+    }
+
+    /// Says that it was called on another handle than the one whose list this is.
+    fn called_on(self, prefix: &str) -> Self {
+        Self {
+            prefix: Some(prefix.to_owned()),
+            ..self.called()
+        }
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The prefix of the handle that runs it so, if that is another one than the handle whose list this is.
+    pub fn prefix(&self) -> Option<&str> {
+        self.prefix.as_deref()
     }
 
     /// How long a key stays taken. `None`: an expression that no call has evaluated yet.
@@ -161,7 +197,11 @@ impl EndpointInfo {
 
 impl fmt::Display for EndpointInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.name)?;
+        f.write_str(&self.name)?;
+        if let Some(prefix) = &self.prefix {
+            write!(f, " (on the handle with the prefix `{prefix}`)")?;
+        }
+        f.write_str(": ")?;
         let mut joint = "";
         for (name, setting) in [
             ("ttl", &self.shown.ttl),

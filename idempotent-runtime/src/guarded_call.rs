@@ -52,6 +52,9 @@ pub struct GuardedCall<A = Plainly, K = Nothing> {
 impl Idempotency {
     /// Begins a call of the endpoint with this name: at most 128 of `A-Z a-z 0-9 . _ -`.
     ///
+    /// An endpoint is what the calls have in common, such as `orders.pay`; what differs among them is the key. Of names that are
+    /// data the 10,000 called last are listed by [`endpoints`](Self::endpoints), and the first thousand are labels of metrics.
+    ///
     /// Name its key and its `ttl`, then [`run`](GuardedCall::run) a body. For one key that all calls share, the key is `&()`.
     pub fn call(&self, endpoint: impl Into<Cow<'static, str>>) -> GuardedCall {
         let policy = Policy::new(Duration::ZERO);

@@ -46,7 +46,7 @@ struct Inner {
     observers: Observers,
     unattended: Arc<Unattended>,
     cleanup_limit: usize,
-    known: KnownEndpoints,
+    known: Arc<KnownEndpoints>,
 }
 
 impl Idempotency {
@@ -208,7 +208,7 @@ impl Idempotency {
         self.0.unattended.count() >= self.0.cleanup_limit
     }
 
-    pub(crate) fn known(&self) -> &KnownEndpoints {
+    pub(crate) fn known(&self) -> &Arc<KnownEndpoints> {
         &self.0.known
     }
 }
@@ -420,6 +420,7 @@ impl Builder {
         Idempotency(Arc::new(Inner {
             keying: keying(self.digest),
             token_keying: keying(Digest::Sha256),
+            known: known.listed(self.prefix.clone()),
             store: self.store,
             prefix: self.prefix,
             deadline: self.deadline,
@@ -429,7 +430,6 @@ impl Builder {
             observers: self.observers,
             unattended: Arc::default(),
             cleanup_limit: self.cleanup_limit,
-            known,
         }))
     }
 }

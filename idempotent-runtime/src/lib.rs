@@ -67,7 +67,7 @@ pub use client::ClientAction;
 pub use codec::Codec;
 pub use counter::{Attempt, Counter};
 pub use doctor::Diagnosis;
-pub use endpoints::{EndpointInfo, endpoints};
+pub use endpoints::{EndpointInfo, Endpoints, endpoints};
 pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};
 pub use fingerprint::{Digest, KeyPart};
 pub use guarded_call::GuardedCall;

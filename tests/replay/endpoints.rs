@@ -60,7 +60,8 @@ fn line(handle: &Idempotency, name: &str) -> String {
 
 #[test]
 fn functions_with_a_name_are_listed_before_their_first_call() {
-    let listed = endpoints();
+    // Of a handle of its own: the list of all handles shows what other tests call, too.
+    let listed = Idempotency::new(MemoryStore::new()).endpoints();
     let names: Vec<&str> = listed.iter().map(EndpointInfo::name).collect();
     for name in [
         "endpoints.by_default",
@@ -92,6 +93,26 @@ async fn a_listing_says_what_the_attribute_says() {
     let known = listed(&handle, "endpoints.expression").unwrap();
     assert_eq!(known.ttl().unwrap().value(), ttl);
     assert_eq!(*known.ttl().unwrap().origin(), Origin::Attribute);
+}
+
+#[idempotent(key = "id", ttl = "1m", name = "endpoints.using", using = handle)]
+async fn using(handle: &Idempotency, id: u64) -> Done<u64> {
+    Ok(id)
+}
+
+#[tokio::test]
+async fn a_function_with_a_handle_of_its_own_is_listed_with_that() {
+    let handle = Idempotency::builder(MemoryStore::new()).prefix("field");
+    let handle = handle.build().unwrap();
+    let prefixes = || {
+        let listed = endpoints().into_iter();
+        let ours = listed.filter(|info| info.name() == "endpoints.using");
+        ours.map(|info| info.prefix().map(ToOwned::to_owned))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(prefixes(), [None]);
+    using(&handle, 1).await.unwrap();
+    assert_eq!(prefixes(), [Some("field".to_owned())]);
 }
 
 #[tokio::test]

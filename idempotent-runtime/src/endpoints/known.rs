@@ -1,19 +1,22 @@
 //! The endpoints that a handle knows, and what is set for them.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 
-use super::EndpointInfo;
+use super::called::{Called, CalledEndpoints, MOST_NAMES};
 use super::registered::Registered;
+use super::{EndpointInfo, Endpoints, handles};
 use crate::endpoint::Endpoint;
 use crate::error::SetupError;
 use crate::policy::Policy;
-use crate::settings::{Applied, Resolved, Settings, Table};
+use crate::settings::{Settings, Table};
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The endpoints of a handle.
 #[derive(Debug, Default)]
 pub(crate) struct KnownEndpoints {
+    /// Of the handle.
+    prefix: String,
     /// Locked for as long as a reload takes, so that the later one wins.
     settings: Mutex<Option<Settings>>,
     state: RwLock<State>,
@@ -22,25 +25,14 @@ pub(crate) struct KnownEndpoints {
 #[derive(Debug, Default)]
 struct State {
     table: Table,
-    called: HashMap<String, Called, foldhash::fast::RandomState>,
-}
-
-/// An endpoint that was called on this handle.
-#[derive(Debug)]
-struct Called {
-    /// Of the latest call: it differs from that of another call if functions share the name, or an
-    /// expression gave another value.
-    attribute: Policy,
-    resolved: Resolved,
-    applied: Applied,
-    /// Whether it was said that settings are left out.
-    said: bool,
+    called: CalledEndpoints,
 }
 
 impl KnownEndpoints {
     /// Reads the settings.
     pub(crate) fn new(settings: Option<Settings>) -> Result<Self, SetupError> {
         let known = Self {
+            prefix: String::new(),
             settings: Mutex::new(settings),
             state: RwLock::default(),
         };
@@ -48,6 +40,13 @@ impl KnownEndpoints {
             known.reload()?;
         }
         Ok(known)
+    }
+
+    /// Has them listed, too, where all handles are.
+    pub(crate) fn listed(self, prefix: String) -> Arc<Self> {
+        let known = Arc::new(Self { prefix, ..self });
+        handles::add(&known);
+        known
     }
 
     /// Reads the settings again; if anything is wrong with them, nothing changes.
@@ -66,9 +65,8 @@ impl KnownEndpoints {
             }
             state.table = table;
             let State { table, called } = &mut *state;
-            for (name, called) in called {
-                called.resolved = table.of(name);
-                called.applied = called.resolved.apply(called.attribute);
+            for (name, called) in called.iter_mut() {
+                called.policy = table.of(name).apply(called.attribute).policy;
                 called.said = false;
             }
             state.unknown()
@@ -82,34 +80,36 @@ impl KnownEndpoints {
     /// The policy of one call: what its attribute says, and over it what is set.
     pub(crate) fn effective(&self, endpoint: &Endpoint, attribute: Policy) -> Policy {
         match self.read().called.get(endpoint.as_str()) {
-            Some(called) if called.attribute == attribute => return called.applied.policy,
+            Some(called) if called.attribute == attribute => return called.policy,
             _ => {}
         }
         let mut state = self.write();
         let State { table, called } = &mut *state;
         let name = endpoint.as_str();
-        let called = called.entry(name.to_owned()).or_insert_with(|| {
-            let resolved = table.of(name);
-            Called {
-                attribute,
-                applied: resolved.apply(attribute),
-                resolved,
-                said: false,
-            }
+        let mut applied = table.of(name).apply(attribute);
+        let policy = applied.policy;
+        let forgotten_before = called.forgotten();
+        let entered = called.enter(endpoint, || Called {
+            attribute,
+            policy,
+            said: false,
         });
-        if called.attribute != attribute {
-            called.attribute = attribute;
-            called.applied = called.resolved.apply(attribute);
+        (entered.attribute, entered.policy) = (attribute, policy);
+        if entered.said {
+            applied.left_out.clear();
         }
-        let policy = called.applied.policy;
-        let left_out = if called.said {
-            Vec::new()
-        } else {
-            called.applied.left_out.clone()
-        };
-        called.said |= !left_out.is_empty();
+        entered.said |= !applied.left_out.is_empty();
+        let first_forgotten = forgotten_before == 0 && called.forgotten() > 0;
         drop(state);
-        for left_out in left_out {
+        if first_forgotten {
+            tracing::warn!(
+                target: "idempotence",
+                endpoint = %endpoint,
+                "the names of more than {MOST_NAMES} endpoints are data, so `endpoints` forgets those not called lately, and metrics \
+                 count most of them as `other`: name endpoints by what they do, and put what differs into the key"
+            );
+        }
+        for left_out in applied.left_out {
             tracing::error!(
                 target: "idempotence",
                 endpoint = %endpoint,
@@ -121,18 +121,30 @@ impl KnownEndpoints {
     }
 
     /// All endpoints by name: those of this program that are known from the start, and those called.
-    pub(crate) fn list(&self) -> Vec<EndpointInfo> {
+    pub(crate) fn list(&self) -> Endpoints {
         let state = self.read();
         let mut attributes: BTreeMap<&str, Option<Policy>> = BTreeMap::new();
         for registered in Registered::all() {
             let attribute = attributes.entry(registered.name).or_default();
             *attribute = attribute.or_else(|| registered.policy.map(|policy| policy()));
         }
-        for (name, called) in &state.called {
-            attributes.insert(name, Some(called.attribute));
-        }
-        let info = |(name, attribute)| EndpointInfo::new(name, attribute, &state.table.of(name));
-        attributes.into_iter().map(info).collect()
+        let of_attribute = |(name, attribute)| {
+            (
+                name,
+                EndpointInfo::new(name, attribute, &state.table.of(name)),
+            )
+        };
+        let mut known: BTreeMap<&str, EndpointInfo> =
+            attributes.into_iter().map(of_attribute).collect();
+        known.extend(state.called().map(|(name, info)| (name, info.called())));
+        Endpoints::new(known.into_values().collect(), state.called.forgotten())
+    }
+
+    /// Those called, for the list of another handle.
+    pub(super) fn list_called(&self) -> Endpoints {
+        let state = self.read();
+        let called = state.called().map(|(_, info)| info.called_on(&self.prefix));
+        Endpoints::new(called.collect(), state.called.forgotten())
     }
 
     /// What is set in vain, a line each.
@@ -157,6 +169,15 @@ impl KnownEndpoints {
 }
 
 impl State {
+    /// The endpoints that were called, as they run.
+    fn called(&self) -> impl Iterator<Item = (&str, EndpointInfo)> {
+        self.called.iter().map(|(name, called)| {
+            let resolved = self.table.of(name);
+            let info = EndpointInfo::new(name, Some(called.attribute), &resolved);
+            (name, info)
+        })
+    }
+
     /// What of `table` does not fit the endpoints that are known.
     fn left_out(&self, table: &Table) -> Vec<String> {
         let registered = Registered::all().filter_map(|registered| {
@@ -166,7 +187,7 @@ impl State {
         let called = self
             .called
             .iter()
-            .map(|(name, called)| (name.as_str(), called.attribute));
+            .map(|(name, called)| (name, called.attribute));
         let mut lines: Vec<String> = registered
             .chain(called)
             .flat_map(|(name, attribute)| {
@@ -182,7 +203,7 @@ impl State {
     /// What `table` sets for endpoints that are not known.
     fn unknown(&self) -> Vec<String> {
         let registered = Registered::all().map(|registered| registered.name);
-        let called = self.called.keys().map(String::as_str);
+        let called = self.called.iter().map(|(name, _)| name);
         let known: Vec<&str> = registered.chain(called).collect();
         self.table.unknown(&known)
     }

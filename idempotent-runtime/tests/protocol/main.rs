@@ -17,6 +17,7 @@ mod hinting;
 mod hints;
 mod keeper;
 mod lost;
+mod names;
 mod never_released;
 mod outage;
 mod panics;

@@ -1,7 +1,7 @@
 //! What an operator sees of the endpoints.
 
 use idempotent_runtime::private::{Policy, Release, register};
-use idempotent_runtime::{Idempotency, MemoryStore, Origin, endpoints};
+use idempotent_runtime::{Idempotency, MemoryStore, Origin, Settings, endpoints};
 
 use crate::heard::Heard;
 use crate::{File, call, listed, secs};
@@ -32,7 +32,9 @@ impl Service {
 
 #[test]
 fn a_function_with_a_name_is_listed_before_its_first_call_and_without_a_handle() {
-    let listed: Vec<String> = endpoints().iter().map(ToString::to_string).collect();
+    let listed = endpoints().into_iter();
+    let listed = listed.filter(|info| info.name().starts_with("listing."));
+    let listed: Vec<String> = listed.map(|info| info.to_string()).collect();
     assert_eq!(
         listed,
         [
@@ -84,6 +86,54 @@ async fn the_scope_decides_whose_listing_it_is() {
         (info.name() == "listing.literal").then(|| info.ttl().unwrap().to_string())
     });
     assert_eq!(ttl, Some(format!("1m ({})", file.at(2))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_is_listed_as_each_handle_runs_it_that_it_was_called_on() {
+    let file = File::new("[endpoints.\"using.pay\"]\nttl = \"10m\"");
+    let of_a_field = Idempotency::builder(MemoryStore::new())
+        .prefix("field")
+        .settings(Settings::file(file.path()));
+    let of_a_field = of_a_field.build().unwrap();
+    let current = Idempotency::new(MemoryStore::new());
+    let lines = async || {
+        let all = current.scope(async { endpoints() }).await.into_iter();
+        let ours = all.filter(|info| info.name() == "using.pay");
+        ours.map(|info| info.to_string()).collect::<Vec<_>>()
+    };
+    let rest = "lease = 30s (default), on_store_error = refuse (default)";
+    let by_attribute = format!("using.pay: ttl = 30s (attribute), {rest}");
+    let by_file = format!(
+        "using.pay (on the handle with the prefix `field`): ttl = 10m ({}), {rest}",
+        file.at(2)
+    );
+    let policy = Policy::new(secs(30));
+
+    assert_eq!(lines().await, [&*by_attribute], "as it would run");
+    call(&of_a_field, "using.pay", policy, 1).await.unwrap();
+    assert_eq!(lines().await, [&*by_file], "as it does");
+    call(&current, "using.pay", policy, 1).await.unwrap();
+    assert_eq!(lines().await, [&*by_attribute, &*by_file]);
+    let outside = endpoints().into_iter().filter_map(|info| {
+        let found = info.name() == "using.pay";
+        found.then(|| info.prefix().map(ToOwned::to_owned))
+    });
+    let outside: Vec<_> = outside.flatten().collect();
+    assert_eq!(
+        outside,
+        ["field", "idem"],
+        "no handle is the current one here"
+    );
+
+    // A handle shows its own.
+    let own = listed(&of_a_field, "using.pay").unwrap();
+    assert!(own.starts_with("using.pay: ttl = 10m"), "{own}");
+    drop(of_a_field);
+    assert_eq!(
+        lines().await,
+        [by_attribute],
+        "a handle that is gone runs nothing"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,89 @@
+//! The list of the guarded functions of a program.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Deref;
+use std::{slice, vec};
+
+use super::EndpointInfo;
+
+/// The guarded functions that are known, sorted by name: a slice of [`EndpointInfo`]. Prints one a line.
+#[derive(Debug, Clone, Default)]
+pub struct Endpoints {
+    known: Vec<EndpointInfo>,
+    forgotten: u64,
+}
+
+impl Endpoints {
+    pub(super) fn new(known: Vec<EndpointInfo>, forgotten: u64) -> Self {
+        Self { known, forgotten }
+    }
+
+    /// How often an endpoint was forgotten: of names that are data (`idempotency.call(name)`) a handle keeps the latest
+    /// 10,000. One that is forgotten again after another call counts again.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// The same list with what other handles run: which shows what is in force where these run an endpoint that no call of
+    /// this list's own handle has.
+    pub(super) fn beside(mut self, others: Vec<Self>) -> Self {
+        let mut elsewhere = Vec::new();
+        for other in others {
+            self.forgotten += other.forgotten;
+            elsewhere.extend(other.known);
+        }
+        let names: HashSet<&str> = elsewhere.iter().map(EndpointInfo::name).collect();
+        self.known
+            .retain(|info| info.called || !names.contains(info.name()));
+        self.known.extend(elsewhere);
+        let key = |info: &EndpointInfo| (info.name.clone(), info.prefix.clone(), info.to_string());
+        self.known.sort_by_cached_key(key);
+        self.known.dedup_by_key(|info| key(info));
+        self
+    }
+}
+
+impl Deref for Endpoints {
+    type Target = [EndpointInfo];
+
+    fn deref(&self) -> &[EndpointInfo] {
+        &self.known
+    }
+}
+
+impl IntoIterator for Endpoints {
+    type Item = EndpointInfo;
+    type IntoIter = vec::IntoIter<EndpointInfo>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.known.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Endpoints {
+    type Item = &'a EndpointInfo;
+    type IntoIter = slice::Iter<'a, EndpointInfo>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.known.iter()
+    }
+}
+
+impl fmt::Display for Endpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, info) in self.known.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{info}")?;
+        }
+        match self.forgotten {
+            0 => Ok(()),
+            forgotten => write!(
+                f,
+                "\n… and {forgotten} more whose names are data, and which are not kept"
+            ),
+        }
+    }
+}

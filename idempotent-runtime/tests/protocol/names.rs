@@ -1,0 +1,46 @@
+//! Endpoints whose names are data.
+
+use idempotent_runtime::{Error, Idempotency, MemoryStore, Release};
+
+use crate::guarded::secs;
+use crate::heard::Heard;
+
+async fn call(idempotency: &Idempotency, endpoint: String) {
+    let call = idempotency.call(endpoint).key(&()).ttl(secs(60));
+    let call = call.release(Release::Always);
+    call.run(async { Ok::<_, Error>(()) }).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_them_leaves_the_latest_and_is_told_once() {
+    let heard = Heard::from_now_on();
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let named = || idempotency.call("orders.pay").key(&()).ttl(secs(60));
+    named().run(async { Ok::<_, Error>(()) }).await.unwrap();
+    for number in 0..30_000 {
+        call(&idempotency, format!("data.{number}")).await;
+    }
+    let endpoints = idempotency.endpoints();
+    let count = endpoints.len() as u64;
+    assert!(count <= 10_001, "{count}");
+    assert_eq!(count + endpoints.forgotten(), 30_001);
+    for name in ["orders.pay", "data.29999", "data.25001"] {
+        assert!(endpoints.iter().any(|info| info.name() == name), "{name}");
+    }
+    let text = endpoints.to_string();
+    let last = format!(
+        "… and {} more whose names are data, and which are not kept",
+        endpoints.forgotten()
+    );
+    assert_eq!(text.lines().last(), Some(&*last));
+    let warnings = heard.events();
+    let warnings: Vec<_> = warnings
+        .iter()
+        .filter(|event| event.starts_with("WARN"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("put what differs into the key"),
+        "{warnings:?}"
+    );
+}
