@@ -29,7 +29,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use idempotence::sql::{self, Insertion};
+use idempotence::sql::{self, Insertion, Retry};
 use idempotence::{Counter, Error, Idempotency, idempotent};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{SqliteConnection, SqlitePool};
@@ -94,11 +94,11 @@ struct Page {
 )]
 async fn place(shop: Shop, user: u64, page: Page) -> Result<i64, PlaceError> {
     shop.tries.attempt(&user).await?;
-    // Another database would begin as ever. SQLite is asked for its one writer at once.
-    let mut tx = shop.pool.begin_with("BEGIN IMMEDIATE").await?;
-    let receipt = enter(&mut tx, user, &page.order_no).await?;
-    tx.commit().await?;
-    Ok(receipt)
+    // Again, too, when the reply to `COMMIT` was lost: the dedup row knows whether it was carried out.
+    sql::retry(&shop.pool, Retry::with_row(), |tx| {
+        Box::pin(enter(tx, user, &page.order_no))
+    })
+    .await
 }
 
 /// The inner layers. An error rolls back, and the dedup row with the rest.
@@ -131,6 +131,17 @@ impl From<Error> for PlaceError {
 impl From<sqlx::Error> for PlaceError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(error)
+    }
+}
+
+/// `sql::retry` looks here for what the database said.
+impl std::error::Error for PlaceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Refused(error) => Some(error),
+            Self::Database(error) => Some(error),
+            Self::NoSuchUser | Self::PlacedLongAgo => None,
+        }
     }
 }
 

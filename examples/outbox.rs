@@ -24,10 +24,10 @@ use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use idempotence::sql::{self, Transition};
+use idempotence::sql::{self, Retry, Transition};
 use idempotence::{Error, Idempotency, SqliteStore, idempotent};
-use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+use sqlx::{SqliteConnection, SqlitePool};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -110,21 +110,11 @@ impl Shop {
 
     /// What the bank calls, as often as it likes.
     async fn paid(&self, order: i64) -> Result<()> {
-        // A transaction of SQLite that reads before it writes may be refused in the middle, unless it begins like this.
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        let transition = sql::transition("orders")
-            .id("id", order)
-            .from([Status::Paying])
-            .to(Status::Paid)
-            .run(&mut tx)
-            .await?;
+        // No dedup row here. After a lost `COMMIT` it is the bank that tells again, and finds what the transition left.
+        let policy = Retry::when_nothing_was_done();
+        let transition = sql::retry(&self.pool, policy, |tx| Box::pin(pay(tx, order))).await?;
         match transition {
             Transition::Applied => {
-                sqlx::query("INSERT INTO outbox (order_id) VALUES (?)")
-                    .bind(order)
-                    .execute(&mut *tx)
-                    .await?;
-                tx.commit().await?;
                 println!("paid: order {order}");
                 Ok(())
             }
@@ -160,6 +150,23 @@ impl Shop {
             sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// The transition and the order to ship, in one transaction.
+async fn pay(tx: &mut SqliteConnection, order: i64) -> sqlx::Result<Transition<Status>> {
+    let transition = sql::transition("orders")
+        .id("id", order)
+        .from([Status::Paying])
+        .to(Status::Paid)
+        .run(&mut *tx)
+        .await?;
+    if transition == Transition::Applied {
+        sqlx::query("INSERT INTO outbox (order_id) VALUES (?)")
+            .bind(order)
+            .execute(tx)
+            .await?;
+    }
+    Ok(transition)
 }
 
 /// Has a parcel made for a row of the outbox, and notes it there.
