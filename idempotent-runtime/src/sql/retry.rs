@@ -114,7 +114,9 @@ impl Retry {
     }
 
     /// Also after a lost connection, and a `COMMIT` whose reply was lost ([`is_retryable_with_row`]): for
-    /// transactions that write the dedup row, by the option `tx` or `run_in`. **Without the row the work may be done twice.**
+    /// transactions that write the dedup row, by the option `tx` or `run_in`. **What the row does not protect may be done
+    /// twice:** a transaction without a guarded call, what is written through `tx` beside the call, and a call that its `when`
+    /// left unguarded.
     pub const fn with_row() -> Self {
         Self::after(is_retryable_with_row)
     }
