@@ -12,7 +12,7 @@ use crate::fingerprint::Keying;
 use crate::idempotency::Idempotency;
 use crate::key::Kind;
 use crate::store::{
-    Claim, Durability, Entry, Finding, Level, Store, StoreError, StoreErrorKind, Swap,
+    Claim, Durability, Entry, Finding, Level, Mechanism, Store, StoreError, StoreErrorKind, Swap,
 };
 use crate::world;
 
@@ -61,6 +61,9 @@ impl Idempotency {
     /// Takes about half a second, some sixty round trips, and one key under the handle's prefix with a
     /// random name, which is removed again and ends after a minute by itself.
     ///
+    /// What only seen-sets or Bloom filters need is noted, because the handle does not know whether you use them:
+    /// [`doctor_for`](Self::doctor_for) is told.
+    ///
     /// ```
     /// # use idempotent_runtime as idempotence;
     /// # #[tokio::main(flavor = "current_thread")]
@@ -105,6 +108,34 @@ impl Idempotency {
             shared.advise(ONE_NAME_EACH)
         }));
         Diagnosis(findings)
+    }
+}
+
+impl Idempotency {
+    /// As [`doctor`](Self::doctor), for one who uses these mechanisms beside calls: what keeps one of them from
+    /// working is a [`Problem`](Level::Problem), and what only others need is not told.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use idempotence::store::{Level, Mechanism};
+    /// use idempotence::{Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let diagnosis = idempotency.doctor_for([Mechanism::SeenSets]).await;
+    /// assert!(diagnosis.worst() < Level::Problem, "{diagnosis}");
+    /// # }
+    /// ```
+    pub async fn doctor_for(&self, used: impl IntoIterator<Item = Mechanism>) -> Diagnosis {
+        let used: Vec<_> = used.into_iter().collect();
+        let Diagnosis(findings) = self.doctor().await;
+        let findings = findings.into_iter();
+        Diagnosis(
+            findings
+                .filter_map(|finding| finding.for_users_of(&used))
+                .collect(),
+        )
     }
 }
 
@@ -170,7 +201,7 @@ impl Probe<'_> {
             let advice = match error.kind() {
                 StoreErrorKind::Full => "make room, or give the store more memory",
                 StoreErrorKind::Misconfigured => {
-                    "see to the credentials and permissions that the store is used with"
+                    "do what the error says; if it says nothing, see to the credentials and permissions that the store is used with"
                 }
                 StoreErrorKind::Unknown | StoreErrorKind::NotApplied => {
                     "see whether the store runs, can be reached from here, and takes writes"

@@ -35,7 +35,7 @@ pub use self::durability::Durability;
 pub use self::error::{StoreError, StoreErrorKind};
 pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};
 pub use self::filter::{Fill, Filter};
-pub use self::finding::{Finding, Level};
+pub use self::finding::{Finding, Level, Mechanism};
 
 /// Keeps records under keys, changing them by compare-and-set only.
 ///

@@ -10,6 +10,7 @@ pub struct Finding {
     level: Level,
     found: String,
     advice: Option<String>,
+    needed_by: Vec<Mechanism>,
 }
 
 /// How bad a [`Finding`] is. The worse one is the greater.
@@ -25,6 +26,19 @@ pub enum Level {
     Problem,
 }
 
+/// What needs more of a store than guarded calls do.
+///
+/// Tokens, counters and order numbers are not here: they need what calls need. (Order numbers ask a seen-set for a
+/// hint, and do without.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mechanism {
+    /// A [`SeenSet`](crate::SeenSet).
+    SeenSets,
+    /// A [`Bloom`](crate::Bloom) filter.
+    Bloom,
+}
+
 impl Finding {
     /// Something that was found. The text holds no secret: it is printed.
     pub fn new(level: Level, found: impl Into<String>) -> Self {
@@ -32,6 +46,7 @@ impl Finding {
             level,
             found: found.into(),
             advice: None,
+            needed_by: Vec::new(),
         }
     }
 
@@ -40,6 +55,24 @@ impl Finding {
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
+    }
+
+    /// Says that only these do not work because of it.
+    #[must_use]
+    pub fn needed_by(mut self, mechanisms: impl IntoIterator<Item = Mechanism>) -> Self {
+        self.needed_by.extend(mechanisms);
+        self
+    }
+
+    /// The finding for one who uses these: a problem if one of them does not work because of it, and nothing if it concerns
+    /// others only.
+    pub(crate) fn for_users_of(mut self, used: &[Mechanism]) -> Option<Self> {
+        if self.needed_by.is_empty() {
+            return Some(self);
+        }
+        let concerns = self.needed_by.iter().any(|needs| used.contains(needs));
+        self.level = Level::Problem;
+        concerns.then_some(self)
     }
 
     /// How bad it is.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use idempotent_runtime::store::Level;
+use idempotent_runtime::store::Mechanism::{Bloom, SeenSets};
 use idempotent_runtime::store::redis::redis::cmd;
 use idempotent_runtime::testkit::{RedisCluster, RedisSentinels, RedisServer};
 use idempotent_runtime::{Diagnosis, Idempotency, RedisStore};
@@ -164,6 +165,49 @@ async fn what_the_user_may_not_send_is_found() {
     assert_found(&unheard, Level::Note, "allow the channels of the prefix");
     for diagnosis in [elsewhere, on("all", "").await] {
         assert!(!diagnosis.to_string().contains("s3cret"));
+    }
+}
+
+#[tokio::test]
+async fn what_only_some_mechanisms_need_is_a_problem_for_those_who_use_them() {
+    let server = RedisServer::start_with(["--appendonly", "yes"]).unwrap();
+    for (command, needed_by) in [
+        ("hset", &[SeenSets][..]),
+        ("hget", &[SeenSets]),
+        ("hdel", &[SeenSets]),
+        ("bitfield", &[Bloom]),
+        ("getbit", &[Bloom]),
+        ("bitcount", &[Bloom]),
+        ("pexpireat", &[SeenSets, Bloom]),
+        ("time", &[SeenSets, Bloom]),
+    ] {
+        let rules = format!("on >s3cret ~* &* +@all -{command}");
+        let rules: Vec<_> = rules.split(' ').collect();
+        send(&server, cmd("ACL").arg("SETUSER").arg(command).arg(&rules)).await;
+        let store = RedisStore::connect(&url_of_user(&server, command)).await;
+        let handle = Idempotency::builder(store.unwrap()).deadline(DEADLINE);
+        let handle = handle.build().unwrap();
+        let found = format!("may not send {}: ", command.to_uppercase());
+        let advice = format!("allow `+{command}`");
+
+        let unnamed = handle.doctor().await;
+        assert_found(&unnamed, Level::Note, &found);
+        assert!(unnamed.worst() < Level::Problem, "{unnamed}");
+        for used in [&[][..], &[SeenSets], &[Bloom], &[SeenSets, Bloom]] {
+            let diagnosis = handle.doctor_for(used.iter().copied()).await;
+            assert_found(
+                &diagnosis,
+                Level::Fine,
+                "may send every command that calls need",
+            );
+            if used.iter().any(|used| needed_by.contains(used)) {
+                assert_found(&diagnosis, Level::Problem, &found);
+                assert_found(&diagnosis, Level::Problem, &advice);
+            } else {
+                assert!(!diagnosis.to_string().contains(&found), "{diagnosis}");
+                assert!(diagnosis.worst() < Level::Problem, "{diagnosis}");
+            }
+        }
     }
 }
 

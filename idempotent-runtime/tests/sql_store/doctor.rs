@@ -8,7 +8,9 @@ use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
 use idempotent_runtime::store::Level;
 use idempotent_runtime::{MySqlStore, PostgresStore, SqliteStore, Store};
 
-use crate::databases::{Fresh, chain, file, leave_expired, mysql, narrow, postgres, store};
+use crate::databases::{
+    Fresh, chain, file, leave_expired, mysql, narrow, on_every_database, postgres, store,
+};
 
 async fn findings(store: impl Store) -> String {
     Idempotency::new(store).doctor().await.to_string()
@@ -103,6 +105,40 @@ async fn newer_and_missing_tables_are_told() {
         .unwrap();
     let said = findings(missing).await;
     assert_says(Level::Problem, "the tables are missing", &said);
+}
+
+on_every_database! { where_tables_are_missing_that_is_all_that_is_told }
+
+async fn where_tables_are_missing_that_is_all_that_is_told<DB: Fresh>() {
+    let store = store::<DB>().await;
+    for table in ["idempotence", "idempotence_lock", "idempotence_version"] {
+        let drop = format!("DROP TABLE IF EXISTS {table}");
+        DB::run(store.pool(), &drop).await.unwrap();
+    }
+    let handle = Idempotency::new(store.clone());
+    let diagnosis = handle.doctor().await;
+    let bad = diagnosis.findings().iter();
+    let bad: Vec<_> = bad
+        .filter(|finding| finding.level() > Level::Note)
+        .collect();
+    assert_eq!(bad.len(), 1, "{diagnosis}");
+    assert_says(
+        Level::Problem,
+        "the tables are missing: call `store.migrate()`",
+        &diagnosis.to_string(),
+    );
+    for invented in [
+        "engine",
+        "keys are text",
+        "version of the tables",
+        "did not say",
+        "expired",
+    ] {
+        assert!(!diagnosis.to_string().contains(invented), "{diagnosis}");
+    }
+    store.migrate().await.unwrap();
+    let whole = handle.doctor().await;
+    assert_says(Level::Fine, "every operation works", &whole.to_string());
 }
 
 #[tokio::test]

@@ -201,16 +201,17 @@ impl Dialect for MySql {
                 findings.push(Finding::new(level, found).advise(advice));
             }
         };
+        // Nothing, where the user may not know.
         let engine: Option<String> = row.try_get("engine")?;
         tell(
-            engine.is_none_or(|engine| !engine.eq_ignore_ascii_case("innodb")),
+            engine.is_some_and(|engine| !engine.eq_ignore_ascii_case("innodb")),
             Level::Problem,
             "the engine of the table is not InnoDB, so a crash may forget or damage records",
             "`ALTER TABLE idempotence ENGINE = InnoDB`",
         );
         let key: Option<String> = row.try_get("key_type")?;
         tell(
-            key.is_none_or(|key| !key.eq_ignore_ascii_case("varbinary")),
+            key.is_some_and(|key| !key.eq_ignore_ascii_case("varbinary")),
             Level::Problem,
             "keys are text to the database, so different ones may be equal to it",
             "``ALTER TABLE idempotence MODIFY `key` VARBINARY(512) NOT NULL``",

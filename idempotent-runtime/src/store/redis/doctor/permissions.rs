@@ -4,7 +4,8 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{Arg, Cmd, Value, cmd};
 
 use super::super::super::Level::{Note, Problem};
-use super::super::super::{Level, Store};
+use super::super::super::Mechanism::{self, Bloom, SeenSets};
+use super::super::super::{Finding, Level, Store};
 use super::super::server::is_forbidden;
 use super::super::{RedisStore, SILENT};
 use super::Doctor;
@@ -16,18 +17,19 @@ impl<C: ConnectionLike> Doctor<C> {
     {
         let found_so_far = self.findings.len();
         for (needed, command) in needed(key) {
-            self.permission(Problem, needed, &command, "without it no call runs")
+            self.permission(Problem, needed, &command, "without it no call runs", &[])
                 .await;
         }
         if self.wanted > 0 {
             let advice = "without it no replica can be waited for";
-            self.permission(Problem, "+wait", cmd("WAIT").arg(0).arg(1), advice)
-                .await;
+            let wait = cmd("WAIT").arg(0).arg(1).clone();
+            self.permission(Problem, "+wait", &wait, advice, &[]).await;
         }
         if store.channel(key) != SILENT {
             let advice = "with it calls that wait for a key are woken when it is settled";
             let publish = cmd("PUBLISH").arg(key).arg("").clone();
-            self.permission(Note, "+publish", &publish, advice).await;
+            self.permission(Note, "+publish", &publish, advice, &[])
+                .await;
             if store.changed(key).await.is_none() {
                 let found = "this user cannot listen for changes of a key";
                 let advice = format!(
@@ -47,13 +49,22 @@ impl<C: ConnectionLike> Doctor<C> {
         if self.findings.len() == found_so_far {
             self.fine("this user may send every command that calls need");
         }
-        for (needed, command, who) in needed_besides(key) {
-            let why = format!("without it {who} do not work");
-            self.permission(Note, needed, &command, &why).await;
+        for (needed, command, needed_by) in needed_besides(key) {
+            let who: Vec<_> = needed_by.iter().copied().map(name).collect();
+            let why = format!("without it {} do not work", who.join(" and "));
+            self.permission(Note, needed, &command, &why, needed_by)
+                .await;
         }
     }
 
-    async fn permission(&mut self, level: Level, needed: &str, command: &Cmd, why: &str) {
+    async fn permission(
+        &mut self,
+        level: Level,
+        needed: &str,
+        command: &Cmd,
+        why: &str,
+        needed_by: &[Mechanism],
+    ) {
         if let Err(error) = self.ask::<Value>(command).await
             && is_forbidden(&error)
         {
@@ -74,14 +85,15 @@ impl<C: ConnectionLike> Doctor<C> {
             } else {
                 format!("`{needed}`")
             };
-            self.tell(level, found, &format!("allow {needed}: {why}"));
+            let finding = Finding::new(level, found).advise(format!("allow {needed}: {why}"));
+            self.add(finding.needed_by(needed_by.iter().copied()));
         }
     }
 }
 
 /// The commands that only seen-sets and Bloom filters need. Together they leave nothing under the key.
-fn needed_besides(key: &str) -> [(&'static str, Cmd, &'static str); 8] {
-    const BOTH: &str = "seen-sets and Bloom filters";
+fn needed_besides(key: &str) -> [(&'static str, Cmd, &'static [Mechanism]); 8] {
+    const BOTH: &[Mechanism] = &[SeenSets, Bloom];
     let on = |name: &str, more: &[&str]| {
         let mut command = cmd(name);
         command.arg(key).arg(more);
@@ -90,17 +102,20 @@ fn needed_besides(key: &str) -> [(&'static str, Cmd, &'static str); 8] {
     [
         ("+time", cmd("TIME"), BOTH),
         ("+pexpireat", on("PEXPIREAT", &["1"]), BOTH),
-        ("+hset", on("HSET", &["doctor", ""]), "seen-sets"),
-        ("+hget", on("HGET", &["doctor"]), "seen-sets"),
-        ("+hdel", on("HDEL", &["doctor"]), "seen-sets"),
-        ("+getbit", on("GETBIT", &["0"]), "Bloom filters"),
-        (
-            "+bitfield",
-            on("BITFIELD", &["GET", "u1", "0"]),
-            "Bloom filters",
-        ),
-        ("+bitcount", on("BITCOUNT", &[]), "Bloom filters"),
+        ("+hset", on("HSET", &["doctor", ""]), &[SeenSets]),
+        ("+hget", on("HGET", &["doctor"]), &[SeenSets]),
+        ("+hdel", on("HDEL", &["doctor"]), &[SeenSets]),
+        ("+getbit", on("GETBIT", &["0"]), &[Bloom]),
+        ("+bitfield", on("BITFIELD", &["GET", "u1", "0"]), &[Bloom]),
+        ("+bitcount", on("BITCOUNT", &[]), &[Bloom]),
     ]
+}
+
+fn name(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        SeenSets => "seen-sets",
+        Bloom => "Bloom filters",
+    }
 }
 
 /// The commands that every call needs, as an operator allows them, and an example of each.
