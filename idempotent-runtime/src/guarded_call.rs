@@ -414,8 +414,8 @@ impl<A, K> GuardedCall<A, K> {
     ///
     /// As [`run`](Self::run). After an [`Error::Unavailable`] the transaction must be rolled back, also if the body ran;
     /// it may be run again. [`Error::LeaseLost`], which only a call with `replay` can find out: the row was gone from the
-    /// transaction when the body had ended, because the body went on after a deadlock on MySQL or MariaDB, say. What it sent after that was committed by
-    /// itself, so look at it before the transaction is run again.
+    /// transaction when the body had ended, because the body went on after a deadlock on MySQL or MariaDB, say. What it
+    /// sent after that was committed by itself, so look at it before the transaction is run again.
     ///
     /// # Cancellation
     ///

@@ -33,13 +33,12 @@ use crate::world;
 /// own, `|tx| Box::pin(pay(tx, order_no))`. (An `async |tx| …` that borrows could not be spawned: the compiler does not see
 /// that its future is `Send`.)
 ///
-/// After an `Err` of `body` the transaction is rolled back, before the pause. A `body` with a guarded call (the option `tx`, or `run_in`)
-/// is run by [`Retry::with_row`]; give that call `replay`, so that a try after a `COMMIT` whose reply was lost returns the
-/// result of the one that was committed, and not [`Error::AlreadyDone`](crate::Error::AlreadyDone).
+/// After an `Err` of `body` the transaction is rolled back, before the pause. A `body` with a guarded call (the option `tx`,
+/// or `run_in`) is run by [`Retry::with_row`]. Give that call `replay`, so that a try after a `COMMIT` whose reply was lost
+/// returns the result of the one that was committed, and not [`Error::AlreadyDone`](crate::Error::AlreadyDone).
 ///
-/// `body` may run more than once, so what it does elsewhere than through `tx` may happen more than once. It must return every error
-/// of a statement: what goes on after one may work in a transaction that is over, and
-/// a `COMMIT` does not tell.
+/// `body` may run more than once, so what it does elsewhere than through `tx` may happen more than once. It must return
+/// every error of a statement: what goes on after one may work in a transaction that is over, and `COMMIT` does not say so.
 ///
 /// On SQLite the transaction begins with `BEGIN IMMEDIATE`, elsewhere with `BEGIN`.
 ///
@@ -48,13 +47,13 @@ use crate::world;
 /// # Errors
 ///
 /// The error of the last try: one of `body`, or of `BEGIN` or `COMMIT`, as `E` has it from sqlx. No duplicate is tried
-/// again, and no pool that had no connection in time. With [`Retry::with_row`] an error does not say that nothing was done, because
-/// an earlier try may have been committed: make the same call again.
+/// again, and no pool that had no connection in time. With [`Retry::with_row`] an error does not say that nothing was
+/// done, because an earlier try may have been committed: make the same call again.
 ///
 /// # Cancellation
 ///
-/// A future that is dropped in `body`, or between two tries, leaves nothing done: the transaction is rolled back. Dropped during the
-/// `COMMIT`, it may have been committed.
+/// A future that is dropped in `body`, or between two tries, leaves nothing done: the transaction is rolled back. Dropped
+/// during the `COMMIT`, or with [`Retry::with_row`] after one, it may have been committed.
 pub async fn retry<'env, DB, T, E>(
     pool: &Pool<DB>,
     policy: Retry,
@@ -93,9 +92,9 @@ where
 
 /// When [`retry`] runs a transaction again: after which errors, how often, and for how long.
 ///
-/// Unless you say otherwise: 10 tries at most, of which the last begins within 30 s of the first; pauses from 20 ms to 1 s between
-/// them, each twice as long as the one before, and up to half longer by chance, so that two transactions that stood in each other's
-/// way do not meet again.
+/// Unless you say otherwise: 10 tries at most, of which the last begins within 30 s of the first. The pauses between them go
+/// from 20 ms to 1 s; each is twice as long as the one before, and up to half longer by chance, so that two transactions
+/// that stood in each other's way do not meet again.
 #[derive(Debug, Clone, Copy)]
 #[must_use = "it is for `sql::retry`"]
 pub struct Retry {
@@ -137,14 +136,14 @@ impl Retry {
         self
     }
 
-    /// No try begins later than this after the first. A try that has begun is not cut short: a `COMMIT` that is cut short may
-    /// have been carried out.
+    /// No try begins later than this after the first. A try that has begun is not cut short, because a `COMMIT` that is cut
+    /// short may have been carried out: bound its statements by the database's own timeouts.
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = time;
         self
     }
 
-    /// How long the first pause is, and the longest; each is up to half longer by chance.
+    /// How long the first pause is, and the longest, at most a day; each is up to half longer by chance.
     pub const fn pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.pause = first;
         self.longest_pause = longest;

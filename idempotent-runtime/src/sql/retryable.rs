@@ -26,9 +26,11 @@ pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
 /// well if it were run again, from its beginning, with the same key.
 ///
 /// Besides what [`is_retryable`] finds, that is a lost connection and a `COMMIT` whose reply was lost. Whether the
-/// transaction was committed is not known then, and need not be: if it was, the row is there, the body does not run a second time, and with
-/// `replay` the caller gets the result of the first; if it was not, the body runs. **What the row does not protect may
-/// be done twice:** a transaction without a guarded call, what is written beside the call, a call that its `when` left unguarded. Use [`is_retryable`] there.
+/// transaction was committed is not known then, and need not be: if it was, the row is there, the body does not run a
+/// second time, and with `replay` the caller gets the result of the first; if it was not, the body runs.
+///
+/// **What the row does not protect may be done twice:** a transaction without a guarded call, what is written beside the
+/// call, and a call that its `when` left unguarded. Use [`is_retryable`] there.
 ///
 /// `false` if the row vanished from the transaction before its end (`Error::LeaseLost`): what was sent later
 /// may be committed without the row.

@@ -35,6 +35,8 @@ macro_rules! every_database {
         async fn pay(tx: &mut Tx<'_>, order: u32) -> Result<u32, Trouble> {
             paying(order)
                 .replay()
+                // A server may be slow to hear that a connection is cut.
+                .wait(PATIENCE)
                 .run_in(tx, async |tx: &mut Connection| {
                     insert(tx, order).await?;
                     Ok(order)
