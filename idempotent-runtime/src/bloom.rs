@@ -11,7 +11,7 @@ use crate::fingerprint::KeyPart;
 use crate::idempotency::Idempotency;
 use crate::key::Kind;
 use crate::observe::{Event, EventKind};
-use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape, StoreError};
+use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape};
 use crate::tries::{Try, asked};
 
 /// A prefilter: for what was never seen, it saves the look-up whether it was.
@@ -174,7 +174,13 @@ impl Bloom {
     /// A dropped call may have marked the member. That does no harm.
     pub async fn hint<M: KeyPart + ?Sized>(&self, member: &M) -> Result<Hint, Error> {
         let site = self.site(member);
-        self.ask(&site).await
+        let operation = self.idempotency.observers().begin(&site);
+        let hint = self.ask(&site).await;
+        match &hint {
+            Ok(Hint::PerhapsSeen) => operation.ends(EventKind::PerhapsSeen),
+            _ => operation.ended(&hint, EventKind::FirstSeen),
+        }
+        hint
     }
 
     /// Runs `insert`, and asks `look_up` before if the member was perhaps seen; `None` if it is there already.
@@ -204,14 +210,19 @@ impl Bloom {
         insert: impl Future<Output = Result<Option<T>, E>>,
     ) -> Result<Option<T>, E> {
         let site = self.site(member);
-        let hint = self.ask(&site).await.unwrap_or(Hint::PerhapsSeen);
+        let observers = self.idempotency.observers();
+        let began = observers.clock();
+        let hint = self.ask(&site).await.unwrap_or_else(|error| {
+            observers.tell_since(began, Event::of_operation(&error));
+            Hint::PerhapsSeen
+        });
         let is_there = hint == Hint::PerhapsSeen && look_up.await?;
         let inserted = if is_there { None } else { insert.await? };
         let kind = match inserted {
             Some(_) => EventKind::FirstSeen,
             None => EventKind::SeenBefore,
         };
-        self.tell(&Event::new(&site, kind));
+        observers.tell_since(began, Event::new(&site, kind));
         Ok(inserted)
     }
 
@@ -242,32 +253,25 @@ impl Bloom {
     ///
     /// If the store gives no answer.
     pub async fn fill(&self) -> Result<Option<Fill>, Error> {
-        let store = self.idempotency.store();
+        let (store, observers) = (self.idempotency.store(), self.idempotency.observers());
+        let began = observers.clock();
         let fill = asked(self.idempotency.deadline(), || store.fill(&self.filter)).await;
-        fill.map_err(|error| self.refused(Site::without_key(self.endpoint.clone()), error))
+        fill.map_err(|error| {
+            let error = Error::store(Site::without_key(self.endpoint.clone()), error);
+            observers.tell_since(began, Event::of_operation(&error));
+            error
+        })
     }
 
     async fn ask(&self, site: &Site) -> Result<Hint, Error> {
         let Some(fingerprint) = &site.fingerprint else {
             let what = "the member could not be serialized";
-            let error = Error::InvalidKey(Failure::new(site.clone(), what, None));
-            self.tell(&Event::refused(&error));
-            return Err(error);
+            return Err(Error::InvalidKey(Failure::new(site.clone(), what, None)));
         };
         let store = self.idempotency.store();
         let mark = store.mark(&self.filter, fingerprint.as_bytes());
         let hint = Try::first(mark, self.idempotency.deadline()).await;
-        hint.map_err(|error| self.refused(site.clone(), error))
-    }
-
-    fn refused(&self, site: Site, error: StoreError) -> Error {
-        let error = Error::store(site, error);
-        self.tell(&Event::refused(&error));
-        error
-    }
-
-    fn tell(&self, event: &Event<'_>) {
-        self.idempotency.observers().tell(event);
+        hint.map_err(|error| Error::store(site.clone(), error))
     }
 
     /// Without a fingerprint if the member cannot be encoded.

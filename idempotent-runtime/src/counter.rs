@@ -9,7 +9,7 @@ use crate::error::{Error, Failure, Limited, SetupError, Site};
 use crate::fingerprint::KeyPart;
 use crate::idempotency::Idempotency;
 use crate::key::Kind;
-use crate::observe::{Event, EventKind};
+use crate::observe::EventKind;
 use crate::tries::asked;
 use crate::world;
 
@@ -113,16 +113,17 @@ impl Counter {
     ///
     /// Dropped, the attempt is counted or not. Nothing else is left behind.
     pub async fn attempt<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<Attempt, Error> {
-        let attempt = self.count(thing).await;
         let observers = self.idempotency.observers();
-        match &attempt {
-            Ok((site, _)) => observers.tell(&Event::new(site, EventKind::Counted)),
-            Err(error) => observers.tell(&Event::refused(error)),
-        }
-        attempt.map(|(_, attempt)| attempt)
+        let (site, key) = self
+            .place(thing)
+            .inspect_err(|error| observers.refuse(error))?;
+        let operation = observers.begin(&site);
+        let attempt = self.count(&site, &key).await;
+        operation.ended(&attempt, EventKind::Counted);
+        attempt
     }
 
-    async fn count<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<(Site, Attempt), Error> {
+    fn place<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<(Site, String), Error> {
         let mut site = Site::without_key(self.endpoint.clone());
         let mut hasher = self.idempotency.keying().hasher();
         if hasher.part(thing).is_err() {
@@ -133,24 +134,26 @@ impl Counter {
         let (idempotency, endpoint) = (&self.idempotency, &self.endpoint);
         let key = idempotency.key_of(Kind::Count, format_args!("{endpoint}:{fingerprint}"));
         site.fingerprint = Some(fingerprint);
+        Ok((site, key))
+    }
 
+    async fn count(&self, site: &Site, key: &str) -> Result<Attempt, Error> {
         let own = world::random_bits();
         let store = self.idempotency.store();
-        let count = || store.count(&key, own, self.window);
+        let count = || store.count(key, own, self.window);
         let count = match asked(self.idempotency.deadline(), count).await {
             Ok(count) => count,
-            Err(error) => return Err(Error::store(site, error)),
+            Err(error) => return Err(Error::store(site.clone(), error)),
         };
         if count.attempt > self.limit {
-            let limited = Limited::new(site, count.attempt, self.limit, count.left);
+            let limited = Limited::new(site.clone(), count.attempt, self.limit, count.left);
             return Err(Error::LimitReached(limited));
         }
-        let attempt = Attempt {
+        Ok(Attempt {
             number: count.attempt,
             limit: self.limit,
             window_left: count.left,
-        };
-        Ok((site, attempt))
+        })
     }
 }
 

@@ -25,7 +25,7 @@ use crate::drain::Piece;
 use crate::error::{Error, Failure, SetupError};
 use crate::fingerprint::{KeyPart, Keying, UnencodablePart};
 use crate::idempotency::Idempotency;
-use crate::observe::Event;
+use crate::observe::{Event, EventKind};
 use crate::seen::SeenSet;
 use crate::store::Hint;
 
@@ -178,7 +178,7 @@ impl OrderNumbers {
 
     /// Issues a number to `subject`: whoever is to redeem it, such as a user.
     ///
-    /// Round trips: none; nothing is stored, and no event is told unless it fails.
+    /// Round trips: none; nothing is stored.
     ///
     /// # Errors
     ///
@@ -186,17 +186,27 @@ impl OrderNumbers {
     /// leased as soon as it can be, for as long as the runtime lasts on which the handle was built. After a `fork()` the lease is the parent's alone: build
     /// the handle in the child. [`Error::InvalidKey`] if the subject cannot be serialized.
     pub fn issue<S: KeyPart + ?Sized>(&self, subject: &S) -> Result<OrderNumber, Error> {
+        let Machine {
+            idempotency, site, ..
+        } = &*self.0.machine;
+        let operation = idempotency.observers().begin(site);
+        let issued = self.fresh(subject);
+        operation.ended(&issued, EventKind::NumberIssued);
+        issued
+    }
+
+    fn fresh<S: KeyPart + ?Sized>(&self, subject: &S) -> Result<OrderNumber, Error> {
         let Some(number) = self.0.machine.next() else {
-            return Err(self.refused(Error::Unavailable, NO_MACHINE));
+            return Err(self.failure(Error::Unavailable, NO_MACHINE));
         };
         let proof = self.proof(&self.0.secrets[0], number, subject);
-        let proof = proof.map_err(|_| self.refused(Error::InvalidKey, UNENCODABLE))?;
+        let proof = proof.map_err(|_| self.failure(Error::InvalidKey, UNENCODABLE))?;
         Ok(OrderNumber::new(number, proof))
     }
 
     /// Says whether `text` is a number that was issued to `subject`, and is not too old.
     ///
-    /// Round trips: none. Whether there is an order with it, only [`redeem`](Self::redeem) knows. The age is read off the number,
+    /// Round trips: none. Whether there is an order with it, only [`redeem`](Self::redeem) knows; so it is an event only if it is rejected. The age is read off the number,
     /// whose time is that of the machine that issued it: it may be wrong by as much as two clocks differ.
     ///
     /// # Errors
@@ -208,17 +218,24 @@ impl OrderNumbers {
         text: &str,
         subject: &S,
     ) -> Result<OrderNumber, Error> {
+        let observers = self.0.machine.idempotency.observers();
+        let began = observers.clock();
+        self.checked(text, subject)
+            .inspect_err(|error| observers.tell_since(began, Event::of_operation(error)))
+    }
+
+    fn checked<S: KeyPart + ?Sized>(&self, text: &str, subject: &S) -> Result<OrderNumber, Error> {
         let Some((number, claimed)) = parse(text) else {
-            return Err(self.refused(Error::TokenMalformed, MALFORMED));
+            return Err(self.failure(Error::TokenMalformed, MALFORMED));
         };
         let mut known = false;
         for secret in &self.0.secrets {
             let proof = self.proof(secret, number, subject);
-            let proof = proof.map_err(|_| self.refused(Error::InvalidKey, UNENCODABLE))?;
+            let proof = proof.map_err(|_| self.failure(Error::InvalidKey, UNENCODABLE))?;
             known |= proof == claimed;
         }
         if !known {
-            return Err(self.refused(Error::TokenUnknown, NOT_ISSUED));
+            return Err(self.failure(Error::TokenUnknown, NOT_ISSUED));
         }
         let age = self
             .0
@@ -226,7 +243,7 @@ impl OrderNumbers {
             .millis()
             .saturating_sub(sequence::millis_of(number));
         if Duration::from_millis(age) > self.0.max_age {
-            return Err(self.refused(Error::TokenUnknown, EXPIRED));
+            return Err(self.failure(Error::TokenUnknown, EXPIRED));
         }
         Ok(OrderNumber::new(number, claimed))
     }
@@ -277,13 +294,8 @@ impl OrderNumbers {
         Ok(Proof::of(mac.finish().as_bytes()))
     }
 
-    fn refused(&self, error: fn(Failure) -> Error, why: &'static str) -> Error {
-        let Machine {
-            idempotency, site, ..
-        } = &*self.0.machine;
-        let error = error(Failure::new(site.clone(), why, None));
-        idempotency.observers().tell(&Event::refused(&error));
-        error
+    fn failure(&self, error: fn(Failure) -> Error, why: &'static str) -> Error {
+        error(Failure::new(self.0.machine.site.clone(), why, None))
     }
 
     fn name(&self) -> &str {

@@ -1,4 +1,4 @@
-//! Those who are told what happens to calls: observers, tracing, and the `metrics` facade.
+//! Those who are told what happens to calls and operations: observers, tracing, and the `metrics` facade.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,6 +14,7 @@ mod heard;
 mod log;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod operation;
 
 /// Is told what happens to the calls of a handle: [`Builder::observer`](crate::Builder::observer).
 ///
@@ -52,15 +53,21 @@ mod metrics;
 /// | `idempotence_call_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long they took, claim and settling included |
 /// | `idempotence_events_total` | counter | `endpoint`, `outcome` | what else happened to calls |
 /// | `idempotence_wait_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long duplicates waited |
+/// | `idempotence_operations_total` | counter | `endpoint`, `outcome` | operations of tokens, counters, seen-sets, Bloom filters and order numbers |
+/// | `idempotence_operation_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long these took |
 ///
 /// A panic of the recorder is dealt with like that of an observer.
 /// `endpoint` is a name, and `outcome` one of these; no key is ever a label. Of names that are data (`idempotency.call(name)`)
 /// the first thousand of a process are labels, and the others together are `other`.
-/// Calls end as `executed`, `failed`, `bypassed`, `replayed`, `in_progress`, `done`, `taken`, `mismatch`,
-/// `result_unavailable`, `token_refused`, `limit_reached`, `store_error`, `invalid`, `lease_lost`, `cancelled` or
-/// `panicked`. The others are `waited`, `overrun`, `renewal_failed`, `unguarded`, `unrecorded`, `not_kept`,
-/// `not_withdrawn`, `already_gone`, and, of what is no call, `token_issued`, `token_redeemed`, `token_given_back`,
-/// `counted`, `first_seen` and `seen_before`.
+///
+/// * Calls end as `executed`, `failed`, `bypassed`, `replayed`, `in_progress`, `done`, `taken`, `mismatch`, `result_unavailable`,
+///   `token_refused`, `store_error`, `invalid`, `lease_lost`, `cancelled` or `panicked`: each call in exactly one of these ways.
+/// * Events of calls beside their end are `waited`, `overrun`, `renewal_failed`, `unguarded`, `unrecorded`, `not_kept`,
+///   `not_withdrawn` and `already_gone`.
+/// * Operations come to `token_issued`, `token_redeemed`, `token_given_back`, `token_rejected`, `number_issued`, `counted`,
+///   `limit_reached`, `first_seen`, `seen_before`, `perhaps_seen`, `taken_back`, `not_there`, `operation_failed`,
+///   `operation_invalid` or `operation_cancelled`: each operation to exactly one of these, also in the body of a call, which it does not end. A
+///   call with the option `token` redeems it by an operation, too: if that is `token_rejected`, the call ends as `token_refused`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an observer",
     label = "not an observer",
@@ -244,15 +251,53 @@ mod tests {
     fn the_docs_name_every_metric_label_and_outcome() {
         let docs: String = include_str!("observe.rs")
             .lines()
-            .filter(|line| line.starts_with("///"))
+            .filter_map(|line| line.strip_prefix("///"))
             .collect();
         let (_, docs) = docs.split_once("# Metrics").unwrap();
-        for kind in every_kind() {
-            assert!(docs.contains(&format!("`{kind}`")), "{kind}");
-        }
+        let (_, lists) = docs.split_once("Calls end as").unwrap();
+        assert_eq!(named(lists, "each call"), labels(EventKind::is_end));
+        let (_, others) = lists.split_once("beside their end are").unwrap();
+        let is_other = |kind: EventKind| !kind.is_end() && !kind.is_operation();
+        assert_eq!(named(others, "Operations"), labels(is_other));
+        let (_, operations) = others.split_once("Operations come to").unwrap();
+        assert_eq!(
+            named(operations, "each operation"),
+            labels(EventKind::is_operation)
+        );
         #[cfg(feature = "metrics")]
         for name in metrics::NAMES.into_iter().chain(metrics::LABELS) {
             assert!(docs.contains(&format!("`{name}`")), "{name}");
         }
+    }
+
+    #[test]
+    fn the_readme_names_every_metric_and_outcome() {
+        let readme = include_str!("../../README.md");
+        let (_, section) = readme.split_once("## Seeing what happens").unwrap();
+        let (section, _) = section.split_once("\n## ").unwrap();
+        let (_, ends) = section.split_once("exactly one way:").unwrap();
+        assert_eq!(named(ends, "Beside that"), labels(EventKind::is_end));
+        let (_, operations) = section.split_once("comes to exactly one of").unwrap();
+        assert_eq!(named(operations, "."), labels(EventKind::is_operation));
+        for kind in every_kind() {
+            assert!(section.contains(&format!("`{kind}`")), "{kind}");
+        }
+        #[cfg(feature = "metrics")]
+        for name in metrics::NAMES.into_iter().chain(metrics::LABELS) {
+            assert!(section.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+
+    fn labels(of: impl Fn(EventKind) -> bool) -> Vec<&'static str> {
+        every_kind()
+            .filter(|kind| of(*kind))
+            .map(EventKind::as_str)
+            .collect()
+    }
+
+    /// What has backticks around it, up to the `end`.
+    fn named<'a>(text: &'a str, end: &str) -> Vec<&'a str> {
+        let (list, _) = text.split_once(end).unwrap();
+        list.split('`').skip(1).step_by(2).collect()
     }
 }

@@ -15,7 +15,7 @@ use crate::error::{Error, Failure, SetupError, Site};
 use crate::fingerprint::{Fingerprint, KeyPart};
 use crate::idempotency::Idempotency;
 use crate::key::Kind;
-use crate::observe::{Event, EventKind};
+use crate::observe::EventKind;
 #[cfg(feature = "order-numbers")]
 use crate::store::Hint;
 use crate::store::{Claim, StoreErrorKind, Swap};
@@ -188,6 +188,8 @@ impl SeenSet {
         let member = self.member(member)?;
         let key = self.key(&member.fingerprint);
         let (store, mut sends) = (self.0.idempotency.store(), 0_u32);
+        let site = member.site();
+        let operation = self.0.idempotency.observers().begin(&site);
         let leaving = Leaving::unless_answered(member.clone());
         let answer = tries::asked(self.0.idempotency.deadline(), || {
             sends += 1;
@@ -198,13 +200,13 @@ impl SeenSet {
         match answer {
             Ok(Claim::Claimed) => {
                 leaving.stays();
-                member.tell(EventKind::FirstSeen);
+                operation.ends(EventKind::FirstSeen);
                 let again = sends > 1;
                 Ok(FirstTime::Yes(Added { member, again }))
             }
             Ok(Claim::Taken(_)) => {
                 leaving.unless_certain(sends == 1);
-                member.tell(EventKind::SeenBefore);
+                operation.ends(EventKind::SeenBefore);
                 Ok(FirstTime::No)
             }
             Err(error) => {
@@ -213,7 +215,9 @@ impl SeenSet {
                 } else {
                     leaving.leaves();
                 }
-                Err(self.refused(Error::store(member.site(), error)))
+                let error = Error::store(site.clone(), error);
+                operation.fails(&error);
+                Err(error)
             }
         }
     }
@@ -228,16 +232,21 @@ impl SeenSet {
         let store = self.0.idempotency.store();
         let bytes = member.fingerprint.as_bytes();
         let adding = store.add(&key, bytes, &member.owner, self.0.retention);
+        let site = member.site();
+        let operation = self.0.idempotency.observers().begin(&site);
         match Try::first(adding, self.0.idempotency.deadline()).await {
             Ok(Claim::Taken(_)) => {
-                member.tell(EventKind::SeenBefore);
+                operation.ends(EventKind::SeenBefore);
                 Hint::PerhapsSeen
             }
             Ok(Claim::Claimed) => {
-                member.tell(EventKind::FirstSeen);
+                operation.ends(EventKind::FirstSeen);
                 Hint::Unseen
             }
-            Err(_) => Hint::Unseen,
+            Err(error) => {
+                operation.fails(&Error::store(site.clone(), error));
+                Hint::Unseen
+            }
         }
     }
 
@@ -253,8 +262,9 @@ impl SeenSet {
         if let Err(unencodable) = hasher.part(member) {
             let site = Site::without_key(self.0.endpoint.clone());
             let what = "the member of the set could not be serialized";
-            let error = Failure::new(site, what, Some(unencodable.into()));
-            return Err(self.refused(Error::InvalidKey(error)));
+            let error = Error::InvalidKey(Failure::new(site, what, Some(unencodable.into())));
+            self.0.idempotency.observers().refuse(&error);
+            return Err(error);
         }
         Ok(Member {
             set: self.clone(),
@@ -276,12 +286,6 @@ impl SeenSet {
             }
         }
     }
-
-    fn refused(&self, error: Error) -> Error {
-        let observers = self.0.idempotency.observers();
-        observers.tell(&Event::refused(&error));
-        error
-    }
 }
 
 impl Added {
@@ -301,8 +305,10 @@ impl Added {
     pub async fn take_back(&self) -> Result<bool, Error> {
         let member = &self.member;
         let (key, mut sends) = (member.key(), 0_u32);
+        let (site, idempotency) = (member.site(), &member.set.0.idempotency);
+        let operation = idempotency.observers().begin(&site);
         let leaving = Leaving::unless_answered(member.clone());
-        let answer = tries::asked(member.set.0.idempotency.deadline(), || {
+        let answer = tries::asked(idempotency.deadline(), || {
             sends += 1;
             member.take_out(&key)
         });
@@ -311,11 +317,19 @@ impl Added {
             Ok(swap) => {
                 leaving.unless_certain(!self.again);
                 // Absent after a try without an answer: that one took it out.
-                Ok(swap == Swap::Done || swap == Swap::Absent && sends > 1)
+                let taken_back = swap == Swap::Done || swap == Swap::Absent && sends > 1;
+                operation.ends(if taken_back {
+                    EventKind::TakenBack
+                } else {
+                    EventKind::NotThere
+                });
+                Ok(taken_back)
             }
             Err(error) => {
                 leaving.leaves();
-                Err(member.set.refused(Error::store(member.site(), error)))
+                let error = Error::store(site.clone(), error);
+                operation.fails(&error);
+                Err(error)
             }
         }
     }
@@ -337,11 +351,6 @@ impl Member {
             endpoint: self.set.0.endpoint.clone(),
             fingerprint: Some(self.fingerprint),
         }
-    }
-
-    fn tell(&self, kind: EventKind) {
-        let observers = self.set.0.idempotency.observers();
-        observers.tell(&Event::new(&self.site(), kind));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, Failure, Site};
 use crate::fingerprint::{Fingerprint, Hasher, KeyPart, UnencodablePart};
 use crate::idempotency::Idempotency;
 use crate::key::Kind;
-use crate::observe::{Event, EventKind};
+use crate::observe::EventKind;
 use crate::store::Claim;
 use crate::tries;
 use crate::world;
@@ -90,11 +90,13 @@ impl Tokens {
         operation: impl Into<Cow<'static, str>>,
         ttl: Duration,
     ) -> Result<Token, Error> {
-        let issued = self.put(subject, operation.into(), ttl).await;
-        let (token, site) = self.told(issued)?;
-        let issued = Event::new(&site, EventKind::TokenIssued);
-        self.idempotency.observers().tell(&issued);
-        Ok(token)
+        let observers = self.idempotency.observers();
+        let fresh = self.fresh(subject, operation.into(), ttl);
+        let (token, site, key) = fresh.inspect_err(|error| observers.refuse(error))?;
+        let issue = observers.begin(&site);
+        let put = self.put(&site, &key, ttl).await;
+        issue.ended(&put, EventKind::TokenIssued);
+        put.map(|()| token)
     }
 
     /// Redeems a token: one of all who try is accepted.
@@ -123,25 +125,21 @@ impl Tokens {
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Redeemed, Error> {
         let operation = Endpoint::named_at_run_time(operation.into());
-        let redemption = operation.and_then(|operation| {
-            Redemption::new(&self.idempotency, operation, token, |hasher| {
-                hasher.part(subject)
-            })
-        });
-        let redeemed = match redemption {
-            Ok(redemption) => redemption.redeem().await,
-            Err(error) => Err(error),
-        };
-        self.told(redeemed)
+        let operation =
+            operation.inspect_err(|error| self.idempotency.observers().refuse(error))?;
+        let redemption = Redemption::new(&self.idempotency, operation, token, |hasher| {
+            hasher.part(subject)
+        })?;
+        redemption.redeem().await
     }
 
-    async fn put(
+    /// A token that nobody has, and where it will stand.
+    fn fresh(
         &self,
         subject: &(impl KeyPart + ?Sized),
         operation: Cow<'static, str>,
         ttl: Duration,
-    ) -> Result<(Token, Site), Error> {
-        let idempotency = &self.idempotency;
+    ) -> Result<(Token, Site, String), Error> {
         let operation = Endpoint::named_at_run_time(operation)?;
         if ttl < Duration::from_millis(1) {
             let what = "a token cannot be good for less than a millisecond";
@@ -149,21 +147,22 @@ impl Tokens {
             return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
         }
         let token = Token::random();
-        let bound = bound(idempotency, &operation, Some(&token.0), |hasher| {
+        let bound = bound(&self.idempotency, &operation, Some(&token.0), |hasher| {
             hasher.part(subject)
         })?;
-        let (site, key) = place(idempotency, operation, bound);
-        let (store, fresh) = (idempotency.store(), record::FRESH);
-        match tries::asked(idempotency.deadline(), || store.claim(&key, &fresh, ttl)).await {
-            Ok(Claim::Claimed) => Ok((token, site)),
-            // Nobody knows the token yet, so this is none.
-            Ok(Claim::Taken(_)) => Err(Error::foreign(site)),
-            Err(error) => Err(Error::store(site, error)),
-        }
+        let (site, key) = place(&self.idempotency, operation, bound);
+        Ok((token, site, key))
     }
 
-    fn told<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
-        outcome.inspect_err(|error| self.idempotency.observers().tell(&Event::refused(error)))
+    async fn put(&self, site: &Site, key: &str, ttl: Duration) -> Result<(), Error> {
+        let (store, fresh) = (self.idempotency.store(), record::FRESH);
+        let deadline = self.idempotency.deadline();
+        match tries::asked(deadline, || store.claim(key, &fresh, ttl)).await {
+            Ok(Claim::Claimed) => Ok(()),
+            // Nobody knows the token yet, so this is none.
+            Ok(Claim::Taken(_)) => Err(Error::foreign(site.clone())),
+            Err(error) => Err(Error::store(site.clone(), error)),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What happens to calls.
+//! What happens to calls, and to operations of tokens, counters, sets, filters and order numbers.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Site};
 
-/// One thing that happened to a call.
+/// One thing that happened to a call, or that an operation of a token, a counter, a set, a filter or order numbers came to.
 ///
 /// It has no argument of the call and not the whole key. As text it is a sentence with the endpoint,
 /// the key's first digits and the reason.
@@ -37,7 +37,7 @@ impl<'a> Event<'a> {
         digits(self.site)
     }
 
-    /// How long the call took, if this ended it; how long it waited, if it [`Waited`](EventKind::Waited).
+    /// How long the call or the operation took, if this ended it; how long it waited, if it [`Waited`](EventKind::Waited).
     pub fn took(&self) -> Option<Duration> {
         self.took
     }
@@ -65,6 +65,11 @@ impl<'a> Event<'a> {
     /// The end of the call that gets this error.
     pub(crate) fn refused(error: &'a Error) -> Self {
         Self::new(error.site(), EventKind::of(error)).caused_by(error)
+    }
+
+    /// What an operation came to that got this error.
+    pub(crate) fn of_operation(error: &'a Error) -> Self {
+        Self::new(error.site(), EventKind::of_operation(error)).caused_by(error)
     }
 
     pub(crate) fn lasted(mut self, took: Option<Duration>) -> Self {
@@ -127,11 +132,12 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
-/// What happened to a call.
+/// What happened to a call, or what an operation came to.
 ///
-/// Each call ends with exactly one of the first, `Executed` to `Panicked`, and any number of the others
-/// may come before or, when a record is settled without the caller, after it. As text it is the label
-/// of the metrics, such as `in_progress`.
+/// Each call ends with exactly one of the first, `Executed` to `Panicked`. Any number of the next, `Waited` to `AlreadyGone`, may come
+/// before or, when a record is settled without the caller, after it. The last, `TokenIssued` to `OperationCancelled`, are of the
+/// operations of tokens, counters, seen-sets, Bloom filters and order numbers: each operation has exactly one, wherever it is made, and none of them
+/// ends a call. As text a kind is the label of the metrics, such as `in_progress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -153,10 +159,8 @@ pub enum EventKind {
     Mismatch,
     /// An equal call ended with a success, and its result cannot be given. INFO.
     ResultUnavailable,
-    /// The one-time token was used before, is unknown, or is none. INFO.
+    /// The one-time token of the call was used before, is unknown, or is none. INFO.
     TokenRefused,
-    /// There were as many attempts as the counter allows in its window. INFO.
-    LimitReached,
     /// The store could not be asked, is not set up for the call, or has a foreign record. WARN.
     StoreError,
     /// The call has no key, no policy that makes sense, or no handle. WARN.
@@ -186,18 +190,37 @@ pub enum EventKind {
     NotWithdrawn,
     /// The claim was gone from the store before the call came to take it away. DEBUG.
     AlreadyGone,
+
     /// A one-time token was issued. DEBUG.
     TokenIssued,
     /// A one-time token was redeemed. DEBUG.
     TokenRedeemed,
     /// A redeemed token was given back, and may be redeemed again. DEBUG.
     TokenGivenBack,
+    /// A one-time token or an order number was used before, has expired, is somebody else's, or is none. INFO.
+    TokenRejected,
+    /// An order number was issued. DEBUG.
+    NumberIssued,
     /// An attempt was counted, within the limit. DEBUG.
     Counted,
-    /// A member was added to a seen-set: it was not there. DEBUG.
+    /// There were as many attempts as the counter allows in its window. INFO.
+    LimitReached,
+    /// A member was added to a seen-set or marked in a Bloom filter: it was not there. DEBUG.
     FirstSeen,
-    /// A member was in the seen-set already. DEBUG.
+    /// A member was in the seen-set already, or in the database that decides for a Bloom filter. DEBUG.
     SeenBefore,
+    /// A Bloom filter may have seen a member. DEBUG.
+    PerhapsSeen,
+    /// A member was taken out of a seen-set again. DEBUG.
+    TakenBack,
+    /// The token or member that was to be given or taken back is not there any more. DEBUG.
+    NotThere,
+    /// The store could not be asked, is not set up for the operation, or has a foreign record. WARN.
+    OperationFailed,
+    /// The operation has a subject or member that could not be serialized, or a name or time that cannot be. WARN.
+    OperationInvalid,
+    /// The caller dropped the operation before its end. DEBUG.
+    OperationCancelled,
 }
 
 impl EventKind {
@@ -214,7 +237,6 @@ impl EventKind {
             Self::Mismatch => "mismatch",
             Self::ResultUnavailable => "result_unavailable",
             Self::TokenRefused => "token_refused",
-            Self::LimitReached => "limit_reached",
             Self::StoreError => "store_error",
             Self::Invalid => "invalid",
             Self::LeaseLost => "lease_lost",
@@ -231,9 +253,18 @@ impl EventKind {
             Self::TokenIssued => "token_issued",
             Self::TokenRedeemed => "token_redeemed",
             Self::TokenGivenBack => "token_given_back",
+            Self::TokenRejected => "token_rejected",
+            Self::NumberIssued => "number_issued",
             Self::Counted => "counted",
+            Self::LimitReached => "limit_reached",
             Self::FirstSeen => "first_seen",
             Self::SeenBefore => "seen_before",
+            Self::PerhapsSeen => "perhaps_seen",
+            Self::TakenBack => "taken_back",
+            Self::NotThere => "not_there",
+            Self::OperationFailed => "operation_failed",
+            Self::OperationInvalid => "operation_invalid",
+            Self::OperationCancelled => "operation_cancelled",
         }
     }
 
@@ -248,22 +279,39 @@ impl EventKind {
 
     /// Whether it ends a call. Each call has exactly one such event.
     pub const fn is_end(self) -> bool {
-        !matches!(
+        !self.is_operation()
+            && !matches!(
+                self,
+                Self::Waited
+                    | Self::Overrun
+                    | Self::RenewalFailed
+                    | Self::Unguarded
+                    | Self::Unrecorded
+                    | Self::NotKept
+                    | Self::NotWithdrawn
+                    | Self::AlreadyGone
+            )
+    }
+
+    /// Whether it is what an operation of a token, a counter, a seen-set, a Bloom filter or order numbers came to. It never ends a call.
+    pub const fn is_operation(self) -> bool {
+        matches!(
             self,
-            Self::Waited
-                | Self::Overrun
-                | Self::RenewalFailed
-                | Self::Unguarded
-                | Self::Unrecorded
-                | Self::NotKept
-                | Self::NotWithdrawn
-                | Self::AlreadyGone
-                | Self::TokenIssued
+            Self::TokenIssued
                 | Self::TokenRedeemed
                 | Self::TokenGivenBack
+                | Self::TokenRejected
+                | Self::NumberIssued
                 | Self::Counted
+                | Self::LimitReached
                 | Self::FirstSeen
                 | Self::SeenBefore
+                | Self::PerhapsSeen
+                | Self::TakenBack
+                | Self::NotThere
+                | Self::OperationFailed
+                | Self::OperationInvalid
+                | Self::OperationCancelled
         )
     }
 
@@ -277,14 +325,37 @@ impl EventKind {
             Error::TokenUsed(_) | Error::TokenUnknown(_) | Error::TokenMalformed(_) => {
                 Self::TokenRefused
             }
-            Error::LimitReached(_) => Self::LimitReached,
             Error::Unavailable(_) | Error::Misconfigured(_) | Error::ForeignRecord(_) => {
                 Self::StoreError
             }
             Error::LeaseLost(_) => Self::LeaseLost,
-            Error::InvalidKey(_) | Error::InvalidPolicy(_) | Error::NotInstalled(_) => {
-                Self::Invalid
+            // The last is a counter's, and no call is refused by one.
+            Error::InvalidKey(_)
+            | Error::InvalidPolicy(_)
+            | Error::NotInstalled(_)
+            | Error::LimitReached(_) => Self::Invalid,
+        }
+    }
+
+    const fn of_operation(error: &Error) -> Self {
+        match error {
+            Error::TokenUsed(_) | Error::TokenUnknown(_) | Error::TokenMalformed(_) => {
+                Self::TokenRejected
             }
+            Error::LimitReached(_) => Self::LimitReached,
+            Error::InvalidKey(_) | Error::InvalidPolicy(_) | Error::NotInstalled(_) => {
+                Self::OperationInvalid
+            }
+            // Those of duplicates and leases are of calls.
+            Error::Unavailable(_)
+            | Error::Misconfigured(_)
+            | Error::ForeignRecord(_)
+            | Error::LeaseLost(_)
+            | Error::InProgress(_)
+            | Error::AlreadyDone(_)
+            | Error::Taken(_)
+            | Error::PayloadMismatch(_)
+            | Error::ResultUnavailable(_) => Self::OperationFailed,
         }
     }
 
@@ -300,7 +371,6 @@ impl EventKind {
             Self::Mismatch => "the key is that of a call with another payload",
             Self::ResultUnavailable => "an equal call is done and its result cannot be given",
             Self::TokenRefused => "the one-time token is refused",
-            Self::LimitReached => "there were too many attempts",
             Self::StoreError => "the store cannot serve the call",
             Self::Invalid => "the call is not set up right",
             Self::LeaseLost => {
@@ -321,9 +391,18 @@ impl EventKind {
             Self::TokenIssued => "a one-time token was issued",
             Self::TokenRedeemed => "a one-time token was redeemed",
             Self::TokenGivenBack => "a one-time token was given back",
+            Self::TokenRejected => "a one-time token or an order number was rejected",
+            Self::NumberIssued => "an order number was issued",
             Self::Counted => "an attempt was counted, within the limit",
+            Self::LimitReached => "there were too many attempts",
             Self::FirstSeen => "it was seen for the first time",
             Self::SeenBefore => "it was seen before",
+            Self::PerhapsSeen => "it was perhaps seen before",
+            Self::TakenBack => "a member was taken out of its set again",
+            Self::NotThere => "what was to be taken back is not there any more",
+            Self::OperationFailed => "the store cannot serve the operation",
+            Self::OperationInvalid => "the operation is not set up right",
+            Self::OperationCancelled => "the caller dropped the operation",
         }
     }
 }
@@ -353,9 +432,10 @@ mod tests {
         }
         every! {
             Executed Failed Bypassed Replayed InProgress Done Taken Mismatch ResultUnavailable TokenRefused
-            LimitReached StoreError Invalid LeaseLost Cancelled Panicked
+            StoreError Invalid LeaseLost Cancelled Panicked
             Waited Overrun RenewalFailed Unguarded Unrecorded NotKept NotWithdrawn AlreadyGone
-            TokenIssued TokenRedeemed TokenGivenBack Counted FirstSeen SeenBefore
+            TokenIssued TokenRedeemed TokenGivenBack TokenRejected NumberIssued Counted LimitReached FirstSeen
+            SeenBefore PerhapsSeen TakenBack NotThere OperationFailed OperationInvalid OperationCancelled
         }
         .into_iter()
     }
@@ -375,9 +455,11 @@ mod tests {
     fn every_kind_has_its_own_label() {
         let labels: Vec<_> = every_kind().map(EventKind::as_str).collect();
         let known = "executed failed bypassed replayed in_progress done taken mismatch result_unavailable \
-                     token_refused limit_reached store_error invalid lease_lost cancelled panicked waited overrun \
+                     token_refused store_error invalid lease_lost cancelled panicked waited overrun \
                      renewal_failed unguarded unrecorded not_kept not_withdrawn already_gone \
-                     token_issued token_redeemed token_given_back counted first_seen seen_before";
+                     token_issued token_redeemed token_given_back token_rejected number_issued counted limit_reached \
+                     first_seen seen_before perhaps_seen taken_back not_there operation_failed operation_invalid \
+                     operation_cancelled";
         assert_eq!(labels.join(" "), known);
     }
 
@@ -386,6 +468,15 @@ mod tests {
         let (ends, others): (Vec<_>, Vec<_>) = every_kind().partition(|kind| kind.is_end());
         assert!(every_kind().eq(ends.iter().copied().chain(others)));
         assert_eq!(ends.last(), Some(&EventKind::Panicked));
+    }
+
+    #[test]
+    fn the_kinds_of_operations_are_the_last_and_end_no_call() {
+        let (operations, others): (Vec<_>, Vec<_>) =
+            every_kind().partition(|kind| kind.is_operation());
+        assert!(every_kind().eq(others.into_iter().chain(operations.iter().copied())));
+        assert_eq!(operations[0], EventKind::TokenIssued);
+        assert!(operations.iter().all(|kind| !kind.is_end()));
     }
 
     #[test]

@@ -48,11 +48,14 @@ pub(super) fn say(event: &Event<'_>) {
         | EventKind::Panicked
         | EventKind::RenewalFailed
         | EventKind::NotKept
-        | EventKind::NotWithdrawn => say!(WARN),
+        | EventKind::NotWithdrawn
+        | EventKind::OperationFailed
+        | EventKind::OperationInvalid => say!(WARN),
         // Something is odd with the caller, not with this program.
         EventKind::Mismatch
         | EventKind::ResultUnavailable
         | EventKind::TokenRefused
+        | EventKind::TokenRejected
         | EventKind::LimitReached => say!(INFO),
         EventKind::Executed
         | EventKind::Failed
@@ -69,7 +72,12 @@ pub(super) fn say(event: &Event<'_>) {
         | EventKind::TokenGivenBack
         | EventKind::Counted
         | EventKind::FirstSeen
-        | EventKind::SeenBefore => say!(DEBUG),
+        | EventKind::SeenBefore
+        | EventKind::PerhapsSeen
+        | EventKind::NumberIssued
+        | EventKind::TakenBack
+        | EventKind::NotThere
+        | EventKind::OperationCancelled => say!(DEBUG),
     }
 }
 

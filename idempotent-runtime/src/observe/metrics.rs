@@ -17,12 +17,21 @@ const CALLS: &str = "idempotence_calls_total";
 const CALL_DURATION: &str = "idempotence_call_duration_seconds";
 const EVENTS: &str = "idempotence_events_total";
 const WAIT_DURATION: &str = "idempotence_wait_duration_seconds";
+const OPERATIONS: &str = "idempotence_operations_total";
+const OPERATION_DURATION: &str = "idempotence_operation_duration_seconds";
 
 const ENDPOINT: &str = "endpoint";
 const OUTCOME: &str = "outcome";
 
 #[cfg(test)]
-pub(super) const NAMES: [&str; 4] = [CALLS, CALL_DURATION, EVENTS, WAIT_DURATION];
+pub(super) const NAMES: [&str; 6] = [
+    CALLS,
+    CALL_DURATION,
+    EVENTS,
+    WAIT_DURATION,
+    OPERATIONS,
+    OPERATION_DURATION,
+];
 #[cfg(test)]
 pub(super) const LABELS: [&str; 2] = [ENDPOINT, OUTCOME];
 
@@ -39,6 +48,8 @@ pub(super) fn record(event: &Event<'_>) {
         };
         let (total, duration) = if event.kind().is_end() {
             (CALLS, CALL_DURATION)
+        } else if event.kind().is_operation() {
+            (OPERATIONS, OPERATION_DURATION)
         } else {
             (EVENTS, WAIT_DURATION)
         };
@@ -88,6 +99,16 @@ fn describe() {
     describe_histogram!(CALL_DURATION, Unit::Seconds, "How long calls took");
     describe_counter!(EVENTS, Unit::Count, "What else happened to calls");
     describe_histogram!(WAIT_DURATION, Unit::Seconds, "How long duplicates waited");
+    describe_counter!(
+        OPERATIONS,
+        Unit::Count,
+        "What operations of tokens, counters, sets, filters and order numbers came to"
+    );
+    describe_histogram!(
+        OPERATION_DURATION,
+        Unit::Seconds,
+        "How long these operations took"
+    );
 }
 
 #[cfg(test)]
@@ -158,6 +179,23 @@ mod tests {
                 "idempotence_events_total{endpoint=orders.pay,outcome=overrun} count 1",
                 "idempotence_events_total{endpoint=orders.pay,outcome=waited} count 1",
                 "idempotence_wait_duration_seconds{endpoint=orders.pay,outcome=waited} seconds Histogram([2.0])",
+            ]
+        );
+    }
+
+    #[test]
+    fn operations_are_counted_and_timed_apart_from_calls() {
+        let site = Site::example();
+        let took = Some(Duration::from_millis(500));
+        let counted = Event::new(&site, EventKind::Counted).lasted(took);
+        let refused = Event::new(&site, EventKind::LimitReached).lasted(took);
+        assert_eq!(
+            recorded(&[counted, refused, refused]),
+            [
+                "idempotence_operation_duration_seconds{endpoint=orders.pay,outcome=counted} seconds Histogram([0.5])",
+                "idempotence_operation_duration_seconds{endpoint=orders.pay,outcome=limit_reached} seconds Histogram([0.5, 0.5])",
+                "idempotence_operations_total{endpoint=orders.pay,outcome=counted} count 1",
+                "idempotence_operations_total{endpoint=orders.pay,outcome=limit_reached} count 2",
             ]
         );
     }

@@ -46,7 +46,6 @@ impl Leaving {
 impl Drop for Leaving {
     fn drop(&mut self) {
         if let Some(member) = self.0.take() {
-            member.tell(EventKind::of_a_dropped_call());
             take_out(member);
         }
     }

@@ -41,8 +41,18 @@ impl Redemption {
     ///
     /// # Errors
     ///
-    /// If the token is malformed, or the subject could not be encoded. The caller has to tell of it.
+    /// If the token is malformed, or the subject could not be encoded. That is told as the end of the redemption.
     pub(crate) fn new(
+        idempotency: &Idempotency,
+        operation: Endpoint,
+        token: &str,
+        subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
+    ) -> Result<Self, Error> {
+        let redemption = Self::of(idempotency, operation, token, subject);
+        redemption.inspect_err(|error| idempotency.observers().refuse(error))
+    }
+
+    fn of(
         idempotency: &Idempotency,
         operation: Endpoint,
         token: &str,
@@ -71,7 +81,7 @@ impl Redemption {
     ///
     /// # Errors
     ///
-    /// Why it is not redeemed. The caller has to tell of it.
+    /// Why it is not redeemed.
     ///
     /// # Cancellation
     ///
@@ -88,16 +98,20 @@ impl Redemption {
         self.redeem_by(sent).await
     }
 
-    async fn redeem_by(self, mut sent: Sent) -> Result<Redeemed, Error> {
+    async fn redeem_by(self, sent: Sent) -> Result<Redeemed, Error> {
+        let operation = self.0.idempotency.observers().begin(&self.0.site);
+        let redeemed = self.sent(sent).await;
+        operation.ended(&redeemed, EventKind::TokenRedeemed);
+        redeemed
+    }
+
+    async fn sent(&self, mut sent: Sent) -> Result<Redeemed, Error> {
         let owned = &*self.0;
         let until = Instant::now() + owned.idempotency.deadline();
         let standing = loop {
             let left = until.duration_since(Instant::now());
             match tries::asked(left, || Box::pin(sent.take())).await {
-                Ok(Swap::Done) => {
-                    owned.tell(EventKind::TokenRedeemed);
-                    return Ok(Redeemed(self.0));
-                }
+                Ok(Swap::Done) => return Ok(Redeemed(Arc::clone(&self.0))),
                 Ok(Swap::Absent) => {
                     let what = "there is no such one-time token: it has expired, was never issued, \
                                 or was issued to somebody else or for something else";
@@ -130,6 +144,7 @@ impl Redemption {
     /// Gives the token back that was redeemed under this owner, or may have been. It may be sent twice.
     pub(crate) async fn send_back(&self) -> Result<(), StoreError> {
         let owned = &*self.0;
+        let began = owned.idempotency.observers().clock();
         let doubt = owned.doubt().clone();
         if let Some(expected) = doubt {
             owned.take_back(&expected).await?;
@@ -137,7 +152,7 @@ impl Redemption {
             return Ok(());
         }
         match owned.exchange(&owned.used, &owned.returned).await? {
-            Swap::Done => owned.tell(EventKind::TokenGivenBack),
+            Swap::Done => owned.is_given_back(began),
             // It has expired; or it was given back by an earlier send, and another has it by now.
             Swap::Absent | Swap::Other(_) => {}
         }
@@ -157,9 +172,10 @@ impl Owned {
         Failure::new(self.site.clone(), what, None)
     }
 
-    pub(super) fn tell(&self, kind: EventKind) {
-        let event = Event::new(&self.site, kind);
-        self.idempotency.observers().tell(&event);
+    /// Tells that it is given back without a caller, of which the sending began then.
+    pub(super) fn is_given_back(&self, began: Option<Instant>) {
+        let event = Event::new(&self.site, EventKind::TokenGivenBack);
+        self.idempotency.observers().tell_since(began, event);
     }
 
     /// Makes the token good again, whether the redemption was applied, will be, or never was.
@@ -238,12 +254,13 @@ impl Redeemed {
         let owned = &*self.0;
         let Owned { used, returned, .. } = owned;
         let deadline = owned.idempotency.deadline();
+        let operation = owned.idempotency.observers().begin(&owned.site);
         let answer = tries::asked(deadline, || owned.exchange(used, returned)).await;
         if answer.is_ok() {
             sent.is_answered();
         }
         let given_back = match answer {
-            Ok(Swap::Absent) => return Ok(false),
+            Ok(Swap::Absent) => Ok(false),
             Ok(Swap::Other(standing)) if record::read(&standing).is_none() => {
                 Err(Error::foreign(owned.site.clone()))
             }
@@ -252,8 +269,8 @@ impl Redeemed {
             Err(error) => Err(Error::store(owned.site.clone(), error)),
         };
         match &given_back {
-            Ok(_) => owned.tell(EventKind::TokenGivenBack),
-            Err(error) => owned.idempotency.observers().tell(&Event::refused(error)),
+            Ok(false) => operation.ends(EventKind::NotThere),
+            _ => operation.ended(&given_back, EventKind::TokenGivenBack),
         }
         given_back
     }

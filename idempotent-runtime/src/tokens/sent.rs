@@ -126,6 +126,7 @@ struct Left {
 impl Left {
     async fn give_back(mut self) {
         let limit = self.owned.idempotency.deadline();
+        let began = self.owned.idempotency.observers().clock();
         let mut tries = Tries::until(Instant::now() + LONGEST, limit);
         loop {
             let sending = self.owned.take_back(&self.expected);
@@ -133,7 +134,7 @@ impl Left {
                 Ok(swap) => {
                     self.why = None;
                     if self.redeemed && swap != Swap::Absent {
-                        self.owned.tell(EventKind::TokenGivenBack);
+                        self.owned.is_given_back(began);
                     }
                     return;
                 }

@@ -125,17 +125,17 @@ async fn one_event_tells_of_the_decision_and_one_of_trouble() {
     assert_eq!(events(), [EventKind::FirstSeen]);
     order(&bloom, &table, 42).await;
     assert_eq!(events(), [EventKind::SeenBefore]);
-    // It knows nothing, and so there is nothing to tell.
     let _ = bloom.hint(&42).await.unwrap();
-    assert_eq!(events(), []);
+    let _ = bloom.hint(&44).await.unwrap();
+    assert_eq!(events(), [EventKind::PerhapsSeen, EventKind::FirstSeen]);
     store.always(Op::Mark, Fault::Fail(StoreErrorKind::Unknown));
     bloom.hint(&42).await.unwrap_err();
-    assert_eq!(events(), [EventKind::StoreError]);
+    assert_eq!(events(), [EventKind::OperationFailed]);
     order(&bloom, &table, 43).await;
-    assert_eq!(events(), [EventKind::StoreError, EventKind::FirstSeen]);
+    assert_eq!(events(), [EventKind::OperationFailed, EventKind::FirstSeen]);
     store.always(Op::Fill, Fault::Fail(StoreErrorKind::Unknown));
     assert!(bloom.fill().await.unwrap_err().is_unavailable());
-    assert_eq!(events(), [EventKind::StoreError]);
+    assert_eq!(events(), [EventKind::OperationFailed]);
 }
 
 struct Unwritable;

@@ -261,7 +261,7 @@ async fn each_attempt_is_one_event() {
     let kinds = [
         EventKind::Counted,
         EventKind::LimitReached,
-        EventKind::StoreError,
+        EventKind::OperationFailed,
     ];
     assert_eq!(*told.lock().unwrap(), kinds);
 }

@@ -188,18 +188,22 @@ async fn a_failing_renewal_and_a_lost_id_are_told_once_and_what_is_refused_each_
         .await
         .unwrap();
     let _ = numbers.issue(&USER).unwrap();
+    told.lock().unwrap().clear();
     store.always_all(Fault::Fail(StoreErrorKind::Unknown));
     sleep(LEASE + MILLISECOND).await;
     assert_eq!(*told.lock().unwrap(), [EventKind::RenewalFailed]);
     assert!(is_unavailable(&numbers.issue(&USER)));
-    assert_eq!(told.lock().unwrap().last(), Some(&EventKind::StoreError));
+    assert_eq!(
+        told.lock().unwrap().last(),
+        Some(&EventKind::OperationFailed)
+    );
     // By then the record has expired.
     sleep(SKEW).await;
     store.heal();
     sleep(LEASE).await;
     let expected = [
         EventKind::RenewalFailed,
-        EventKind::StoreError,
+        EventKind::OperationFailed,
         EventKind::RenewalFailed,
     ];
     assert_eq!(*told.lock().unwrap(), expected);

@@ -189,10 +189,11 @@ async fn a_redeemed_number_and_a_refused_one_are_one_event_each() {
     assert!(orders.place(&numbers, "made up").await.is_err());
     assert!(numbers.check(number.as_str(), &0).is_err());
     let expected = [
+        EventKind::NumberIssued,
         EventKind::FirstSeen,
         EventKind::SeenBefore,
-        EventKind::TokenRefused,
-        EventKind::TokenRefused,
+        EventKind::TokenRejected,
+        EventKind::TokenRejected,
     ];
     assert_eq!(*told.lock().unwrap(), expected);
 }

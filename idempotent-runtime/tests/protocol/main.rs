@@ -19,6 +19,7 @@ mod keeper;
 mod lost;
 mod names;
 mod never_released;
+mod operations;
 mod outage;
 mod panics;
 mod payload;

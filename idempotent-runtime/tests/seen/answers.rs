@@ -151,9 +151,10 @@ async fn each_operation_tells_what_came_of_it() {
     let lines = [
         "orders.no first_seen Some(8)",
         "orders.no seen_before Some(8)",
-        "orders.no store_error Some(8)",
-        "orders.no store_error Some(8)",
-        "orders.no invalid None",
+        "orders.no taken_back Some(8)",
+        "orders.no operation_failed Some(8)",
+        "orders.no operation_failed Some(8)",
+        "orders.no operation_invalid None",
     ];
     assert_eq!(*told.lock().unwrap(), lines);
 }

@@ -91,7 +91,7 @@ async fn who_was_dropped_before_the_answer_leaves_nothing_behind() {
         faulty.store.always(Op::Add, fault);
         let first = timeout(SECOND / 10, faulty.seen.first_time(&42)).await;
         assert!(first.is_err(), "{fault:?}: {first:?}");
-        assert_eq!(faulty.told(), [EventKind::Cancelled], "{fault:?}");
+        assert_eq!(faulty.told(), [EventKind::OperationCancelled], "{fault:?}");
         faulty.drained().await;
         // Until all that was on its way has come.
         sleep(SECOND).await;
@@ -140,7 +140,7 @@ async fn who_is_told_that_the_store_is_away_leaves_nothing_behind() {
         faulty.store.always(Op::Add, fault);
         let error = faulty.seen.first_time(&42).await.unwrap_err();
         assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-        assert_eq!(faulty.told(), [EventKind::StoreError], "{fault:?}");
+        assert_eq!(faulty.told(), [EventKind::OperationFailed], "{fault:?}");
         faulty.drained().await;
         assert_eq!(faulty.members(), 0, "{fault:?}");
     }
@@ -217,6 +217,6 @@ async fn a_member_that_cannot_be_taken_out_is_told_of() {
     faulty.store.always(Op::TakeOut, Fault::Hang);
     faulty.seen.first_time(&42).await.unwrap_err();
     faulty.drained().await;
-    let told = [EventKind::StoreError, EventKind::NotWithdrawn];
+    let told = [EventKind::OperationFailed, EventKind::NotWithdrawn];
     assert_eq!(faulty.told(), told);
 }

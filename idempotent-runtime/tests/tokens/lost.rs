@@ -106,7 +106,7 @@ async fn a_token_that_nobody_was_told_to_have_redeemed_is_good_again() {
         assert_refused(&tokens, &token, "store_unavailable").await;
         store.heal();
         handle.drain(LONG).await.unwrap();
-        assert_eq!(told.take(), ["store_error"], "{fault:?}");
+        assert_eq!(told.take(), ["operation_failed"], "{fault:?}");
         // By now all that was on its way has come.
         sleep(LONG).await;
         assert_accepted(&tokens, &token).await;
@@ -184,5 +184,5 @@ async fn a_store_that_stays_away_is_asked_for_a_minute_and_then_it_is_told() {
         lasted > Duration::from_secs(50) && lasted < Duration::from_secs(70),
         "{lasted:?}"
     );
-    assert_eq!(told.take(), ["store_error", "not_withdrawn"]);
+    assert_eq!(told.take(), ["operation_failed", "not_withdrawn"]);
 }

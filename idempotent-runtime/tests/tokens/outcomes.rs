@@ -252,10 +252,10 @@ async fn what_happens_is_told_once() {
     let redeemed = redeem(&tokens, &token).await.unwrap();
     assert_eq!(told.take(), ["token_redeemed"]);
     assert_refused(&tokens, &token, "token_used").await;
-    assert_eq!(told.take(), ["token_refused"]);
+    assert_eq!(told.take(), ["token_rejected"]);
     let malformed = tokens.redeem("", &USER, OPERATION).await;
     assert!(matches!(malformed, Err(Error::TokenMalformed(_))));
-    assert_eq!(told.take(), ["token_refused"]);
+    assert_eq!(told.take(), ["token_rejected"]);
     redeemed.give_back().await.unwrap();
     assert_eq!(told.take(), ["token_given_back"]);
     drop(redeem(&tokens, &token).await.unwrap());
@@ -264,7 +264,7 @@ async fn what_happens_is_told_once() {
         .issue(&USER, OPERATION, Duration::ZERO)
         .await
         .unwrap_err();
-    assert_eq!(told.take(), ["invalid"]);
+    assert_eq!(told.take(), ["operation_invalid"]);
 }
 
 #[tokio::test]

@@ -181,7 +181,7 @@ async fn each_call_is_told_of_as_ended_once() {
         call.token(token, &USER, form.guarded.endpoint)
     };
     another_key(&token).claim().await.unwrap_err();
-    assert_eq!(told.take(), ["token_refused"]);
+    assert_eq!(told.take(), ["token_rejected", "token_refused"]);
     another_key(&other)
         .claim()
         .await
@@ -190,5 +190,5 @@ async fn each_call_is_told_of_as_ended_once() {
         .await;
     assert_eq!(told.take(), ["token_redeemed", "executed"]);
     form.run("no token", nothing()).await.unwrap_err();
-    assert_eq!(told.take(), ["token_refused"]);
+    assert_eq!(told.take(), ["token_rejected", "token_refused"]);
 }
