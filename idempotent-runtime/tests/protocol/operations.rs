@@ -17,7 +17,9 @@ const USER: u64 = 7;
 
 /// What the observer of a handle is told, and how long each took.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(EventKind, Option<Duration>)>>>);
+struct Told(Arc<Mutex<Vec<Ended>>>);
+
+type Ended = (EventKind, Option<Duration>);
 
 impl Told {
     fn handle(&self, store: FaultyStore<MemoryStore>) -> Idempotency {
@@ -33,7 +35,7 @@ impl Told {
             .unwrap()
     }
 
-    fn take(&self) -> Vec<(EventKind, Option<Duration>)> {
+    fn take(&self) -> Vec<Ended> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
