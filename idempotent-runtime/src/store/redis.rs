@@ -8,6 +8,7 @@ mod durability;
 mod exchange;
 mod failure;
 mod filters;
+mod large;
 mod listener;
 mod removal;
 mod ring;
@@ -39,6 +40,7 @@ use self::durability::{Lanes, Replicas};
 use self::exchange::EXCHANGE;
 use self::failure::Failure;
 use self::filters::Filters;
+use self::large::Large;
 use self::listener::Listener;
 use self::removal::Removal;
 use self::script::{CLAIM, CLAIM_REPLICATED, READ, REPLACE, REPLACE_REPLICATED, Script};
@@ -94,6 +96,8 @@ pub struct RedisStore<C = RedisConnection> {
     /// None on a connection of the caller's own: that may be a cluster's, which is not one server to
     /// listen to.
     listener: Option<Arc<Listener>>,
+    /// None on a connection of the caller's own, of which no other can be made.
+    large: Option<Arc<Large<C>>>,
 }
 
 impl RedisStore {
@@ -117,6 +121,9 @@ impl RedisStore {
     /// and one round trip; a second one where there is an append-only file (`CONFIG GET`), or where
     /// replicas are waited for (`WAIT`); behind sentinels also a connection to one of them and two round
     /// trips.
+    ///
+    /// The first replay of a result that was found to be large (16 KiB) opens another connection, for all such replays: so they
+    /// hold up each other, and no other call. (Redis 7 and newer.)
     ///
     /// The first call that waits for a key opens a second connection, to listen; it is shared, too,
     /// and ends with the last clone of the store. To listen costs one round trip on it, and none for
@@ -146,10 +153,12 @@ impl RedisStore {
         let lanes = self
             .replicas
             .map(|_| Arc::new(Lanes::beside(self.connection.clone())));
+        let large = Some(Arc::new(Large::on(self.connection.another())));
         Self {
             durability,
             lanes,
             listener,
+            large,
             ..self
         }
     }
@@ -193,6 +202,7 @@ where
             lanes: None,
             failure: Failure { sends_once },
             listener: None,
+            large: None,
         }
     }
 
@@ -340,11 +350,15 @@ where
         let mut set = cmd("SET");
         set.arg(key).arg(&value[..]);
         set.arg("NX").arg("GET").arg("PX").arg(ttl);
-        let mut connection = self.connection.clone();
+        let apart = self.large.as_ref().and_then(|large| large.connection(key));
+        let mut connection = apart.unwrap_or(&self.connection).clone();
         let standing: Option<Vec<u8>> = set
             .query_async(&mut connection)
             .await
             .map_err(|error| self.failure.of(error))?;
+        if let Some(large) = &self.large {
+            large.note(key, standing.as_ref().map_or(0, Vec::len));
+        }
         Ok(match standing {
             Some(standing) if standing != value[..] => Claim::Taken(standing.into()),
             _ => Claim::Claimed,

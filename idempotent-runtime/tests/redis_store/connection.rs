@@ -198,3 +198,63 @@ async fn scripts_are_sent_again_when_the_server_forgot_them() {
         send(&server, cmd("SCRIPT").arg("FLUSH")).await;
     }
 }
+
+#[tokio::test]
+async fn a_large_record_is_read_on_a_connection_of_its_own_once_it_is_known() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    assert!(claims_natively(&store));
+    let large = Bytes::from(vec![b'a'; 100_000]);
+    store.claim("large", &large, TTL).await.unwrap();
+    let alone = clients(&server).await.len();
+    for connections in [alone, alone + 1, alone + 1] {
+        let claim = store.claim("large", &VALUE, TTL).await.unwrap();
+        assert_eq!(claim, Claim::Taken(large.clone()));
+        let claim = store.claim("small", &VALUE, TTL).await.unwrap();
+        assert_eq!(claim, Claim::Claimed);
+        assert_eq!(clients(&server).await.len(), connections);
+    }
+    // What is put in its place is taken there, and then known as small.
+    assert_eq!(store.remove("large", &large).await.unwrap(), Swap::Done);
+    for value in [&VALUE, &VALUE] {
+        let claim = store.claim("large", value, TTL).await.unwrap();
+        assert_eq!(claim, Claim::Claimed);
+    }
+    let entry = store.get("large").await.unwrap();
+    assert_eq!(entry.unwrap().value, VALUE);
+}
+
+/// Replies that come slowly on one connection do not keep those on another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_replays_of_many_do_not_have_small_calls_refused() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let large = Bytes::from(vec![b'a'; 1_000_000]);
+    for client in 0..64 {
+        let key = format!("large {client}");
+        store.claim(&key, &large, TTL).await.unwrap();
+        // Now it is known.
+        let claim = store.claim(&key, &VALUE, TTL).await.unwrap();
+        assert!(matches!(claim, Claim::Taken(_)));
+    }
+    let replays: Vec<_> = (0..64)
+        .map(|client| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let key = format!("large {client}");
+                store.claim(&key, &VALUE, TTL).await.unwrap()
+            })
+        })
+        .collect();
+    // They are asked for before this, and their 64 MB are not all here.
+    tokio::task::yield_now().await;
+    store.claim("small", &VALUE, TTL).await.unwrap();
+    let late = replays
+        .iter()
+        .filter(|replay| !replay.is_finished())
+        .count();
+    assert!(late > 0, "the small call waited for all of them");
+    for replay in replays {
+        assert_eq!(replay.await.unwrap(), Claim::Taken(large.clone()));
+    }
+}
