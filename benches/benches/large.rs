@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotence::store::redis::redis::Client;
 use idempotence::testkit::RedisServer;
-use idempotence::{Error, Idempotency, RedisStore};
+use idempotence::{Error, Idempotency, RedisConnection, RedisStore};
 use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(600);
@@ -17,25 +18,30 @@ const PACE: Duration = Duration::from_millis(5);
 async fn main() {
     let server = RedisServer::start().expect("a server");
     println!(
-        "| result | replay it | small calls | median | p99 | worst | unavailable | replays/s | of them unavailable |"
+        "| result | clients | connection | small calls | median | p99 | worst | unavailable | replays/s | of them unavailable |"
     );
-    println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    for size in [64 << 10, 1 << 20] {
-        for clients in [0, 1, 4, 16, 64] {
+    println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for size in [64_000, 1_000_000] {
+        for clients in [0, 4, 16, 64] {
+            // One of the caller's own is the only one.
+            let client = Client::open(server.url()).expect("a URL");
+            let only = RedisStore::from_connection(RedisConnection::new(client)).await;
+            let store = only.expect("a store");
+            lap("one", &Idempotency::new(store), size, clients).await;
             let store = RedisStore::connect(&server.url()).await.expect("a store");
-            lap(&Idempotency::new(store), size, clients).await;
+            lap("its own", &Idempotency::new(store), size, clients).await;
         }
     }
 }
 
-async fn lap(handle: &Idempotency, size: usize, clients: usize) {
+async fn lap(connection: &str, handle: &Idempotency, size: usize, clients: usize) {
     let ends = Arc::new(AtomicBool::new(false));
     let (replays, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut replaying = JoinSet::new();
     for client in 0..clients {
         let handle = handle.clone();
-        let key = format!("{size} {clients} {client}");
-        replay(&handle, &key, size).await.expect("the first call");
+        let key = format!("{connection} {size} {clients} {client}");
+        let _ = replay(&handle, &key, size).await;
         let (ends, replays, refused) = (ends.clone(), replays.clone(), refused.clone());
         replaying.spawn(async move {
             while !ends.load(Ordering::Relaxed) {
@@ -58,12 +64,12 @@ async fn lap(handle: &Idempotency, size: usize, clients: usize) {
         if begun.elapsed() > LAP {
             break;
         }
-        let handle = handle.clone();
+        let (handle, connection) = (handle.clone(), connection.to_owned());
         small.spawn(async move {
             let begun = Instant::now();
             let call = handle
                 .call("bench.small")
-                .key(&(size, clients, number))
+                .key(&(connection, size, clients, number))
                 .ttl(TTL);
             let outcome = call.run(async { Ok::<_, Error>(()) }).await;
             (begun.elapsed(), outcome.is_err())
@@ -78,8 +84,8 @@ async fn lap(handle: &Idempotency, size: usize, clients: usize) {
     times.sort_unstable();
     let at = |share: usize| times[(times.len() - 1) * share / 100];
     println!(
-        "| {} KiB | {clients} clients | {} | {:.1?} | {:.1?} | {:.1?} | {unavailable} | {:.0} | {} |",
-        size >> 10,
+        "| {} kB | {clients} | {connection} | {} | {:.1?} | {:.1?} | {:.1?} | {unavailable} | {:.0} | {} |",
+        size / 1000,
         times.len(),
         at(50),
         at(99),
