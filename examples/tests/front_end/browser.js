@@ -2,6 +2,11 @@
 //
 // Prints what the person was shown and told, and how long the script paused: its clock runs 50 times as fast.
 
+if (typeof fetch !== "function") {
+  console.error(`this is node ${process.version}, and the script needs version 18 or newer`);
+  process.exit(1);
+}
+
 const [base, script, scenario] = process.argv.slice(2);
 const SPEED = 50;
 
