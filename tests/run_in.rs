@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use idempotence::sql::migrate;
@@ -209,7 +209,7 @@ async fn a_duplicate_is_answered() {
 /// The handle of a call is that of its scope, or the one that the call names; a body is run in the scope of the caller.
 #[tokio::test]
 async fn a_body_is_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
-    tracing::subscriber::set_global_default(Spans::default()).unwrap();
+    hear_spans();
     for way in WAYS {
         let (named, scoped) = (handle("named"), handle("scoped"));
         let (pool, noted) = (pool().await, Noted::default());
@@ -220,6 +220,21 @@ async fn a_body_is_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
         let scope = Some(format!("{scoped:?}"));
         assert_eq!(noted.take(), [(None, span), (scope, span)], "{way:?}");
     }
+}
+
+/// A function that returns a future may do something before, and that is of the call, too.
+#[tokio::test]
+async fn what_a_body_does_before_its_future_is_in_the_span_of_the_call() {
+    hear_spans();
+    let (handle, pool, noted) = (handle("shop"), pool().await, Noted::default());
+    let mut tx = pool.begin().await.unwrap();
+    let call = handle.call("pay").key(&1).ttl(WEEK);
+    let body = |_: &mut SqliteConnection| {
+        noted.note();
+        async { Answer::Ok(7) }
+    };
+    call.run_in(&mut tx, body).await.unwrap();
+    assert_eq!(noted.take(), [(None, Some("idempotent"))]);
 }
 
 /// What is borrowed and lent goes with a task to another thread.
@@ -235,6 +250,12 @@ async fn a_call_can_be_spawned() {
 thread_local! {
     /// The spans that this thread is in.
     static ENTERED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// For all tests of the process, from the first that wants it on.
+fn hear_spans() {
+    static HEAR: Once = Once::new();
+    HEAR.call_once(|| tracing::subscriber::set_global_default(Spans::default()).unwrap());
 }
 
 /// Hears which spans are entered and left, by any test: one that heard its own alone would miss those that another

@@ -379,6 +379,10 @@ impl<A, K> GuardedCall<A, K> {
     /// through `tx`, the row and the result of [`replay`](Self::replay) are committed together, by the caller, or not at
     /// all. The handle's store is not used.
     ///
+    /// The body is polled where the call is: in the scope of the caller, and in the span of the call. So it is with the attribute's
+    /// `tx` and with [`run`](Self::run). None of them makes the handle of the call the one of its
+    /// [scope](crate::Idempotency::scope): a guarded function that the body calls takes `using`, or the handle of the caller's scope.
+    ///
     /// Round trips: 1, with `replay` 2. A duplicate of a call whose transaction is open waits for its end, at most for
     /// [`wait`](Self::wait) (default: 5 s). There is no lease: what is set of one is refused.
     ///
@@ -444,7 +448,8 @@ impl<A, K> GuardedCall<A, K> {
             Err(error) => return refused(answers, keep, error),
         };
         let outcome = {
-            let mut body = pin!(body(tx.as_connection()));
+            // What it does before it returns its future is of the call, too.
+            let mut body = pin!(async { body(tx.as_connection()).await });
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };
         let success = answers.is_success(&outcome);
