@@ -12,6 +12,10 @@ use sqlx::error::DatabaseError;
 /// | MariaDB | its name alone; a primary key's is `PRIMARY`, of whatever table |
 /// | SQLite | its columns, as the message has them: `orders.user_id, orders.number`; of an index with expressions, the index's name |
 ///
+/// For an `INSERT` of your own; [`insert_once`](super::insert_once) needs no name. A row that violates several indexes is an error that
+/// names one of them, not always the one that you have in mind. On PostgreSQL the error has ended the transaction, unless a savepoint
+/// was set before the `INSERT`.
+///
 /// Whoever takes every violation for a duplicate tells a user that all went well, when it was only the telephone number
 /// that somebody else has. A deadlock is no violation, and a lock timeout neither: run the transaction again.
 ///
