@@ -5,8 +5,7 @@
 //! ```
 //!
 //! `last` names the latest attempts, the oldest first, so that one that is sent again finds its number: the last of
-//! them is number `count`. The script of Redis and the statements of
-//! databases read and write the same.
+//! them is number `count`. The script of Redis and the statements of databases read and write the same.
 
 use std::ptr;
 use std::sync::LazyLock;

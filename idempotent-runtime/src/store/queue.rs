@@ -4,51 +4,83 @@
 //! in their order, none is refused because of the others, and what the first one needed, such as a connection, serves them all.
 
 use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::{Mutex as Place, OwnedMutexGuard};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex as First, OwnedMutexGuard};
+use tokio::time::timeout;
 
 /// The queues of a store, in which each leaves a `T` to the next one, or nothing.
 #[derive(Debug)]
-pub(super) struct Queues<T>(Mutex<HashMap<String, Queue<T>>>);
+pub(super) struct Queues<T>(Mutex<HashMap<String, Arc<Queue<T>>>>);
 
 #[derive(Debug)]
 struct Queue<T> {
-    first: Arc<Place<Option<T>>>,
-    /// How many there are in the queue, the first one included.
-    length: usize,
+    first: Arc<First<Option<T>>>,
+    /// How many there are in the queue, the first one included. Changed under the lock of all queues.
+    length: AtomicUsize,
+    /// How many have left it.
+    gone: AtomicUsize,
 }
 
 /// A place in a queue, and the turn once it has come. Dropped, the next one has it.
 #[derive(Debug)]
 pub(super) struct Turn<'a, T> {
     queues: &'a Queues<T>,
+    queue: Arc<Queue<T>>,
     key: String,
     left: Option<OwnedMutexGuard<Option<T>>>,
 }
 
+/// If nobody leaves a queue for so long, the first one has no answer, or is a future that is not polled. It is not waited for: nothing
+/// depends on the order, and the store is right without it.
+const STUCK: Duration = Duration::from_millis(100);
+
 impl<T> Queues<T> {
-    /// Waits until nobody who came before wants the same key.
+    /// Waits until nobody who came before wants the same key, or the queue does not move.
     pub(super) async fn turn(&self, key: String) -> Turn<'_, T> {
-        let first = {
-            let mut queues = self.lock();
-            let queue = queues.entry(key.clone()).or_insert_with(|| Queue {
-                first: Arc::new(Place::new(None)),
-                length: 0,
-            });
-            queue.length += 1;
-            Arc::clone(&queue.first)
-        };
-        let mut turn = Turn {
-            queues: self,
-            key,
-            left: None,
-        };
-        turn.left = Some(first.lock_owned().await);
-        turn
+        let mut turn = self.place(key);
+        let mut gone = turn.queue.gone.load(Ordering::Relaxed);
+        let mut first = pin!(Arc::clone(&turn.queue.first).lock_owned());
+        if Handle::try_current().is_err() {
+            turn.left = Some(first.await);
+            return turn;
+        }
+        loop {
+            if let Ok(left) = timeout(STUCK, &mut first).await {
+                turn.left = Some(left);
+                return turn;
+            }
+            let before = gone;
+            gone = turn.queue.gone.load(Ordering::Relaxed);
+            if gone == before {
+                return turn;
+            }
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Queue<T>>> {
+    fn place(&self, key: String) -> Turn<'_, T> {
+        let mut queues = self.lock();
+        let queue = queues.entry(key.clone()).or_insert_with(|| {
+            Arc::new(Queue {
+                first: Arc::new(First::new(None)),
+                length: AtomicUsize::new(0),
+                gone: AtomicUsize::new(0),
+            })
+        });
+        queue.length.fetch_add(1, Ordering::Relaxed);
+        Turn {
+            queues: self,
+            queue: Arc::clone(queue),
+            key,
+            left: None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Queue<T>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,7 +91,10 @@ impl<T> Default for Queues<T> {
     }
 }
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg_attr(
+    not(any(test, feature = "mysql", feature = "postgres", feature = "sqlite")),
+    expect(dead_code, reason = "for the connections of databases")
+)]
 impl<T> Turn<'_, T> {
     /// What the one before has left.
     pub(super) fn take(&mut self) -> Option<T> {
@@ -77,11 +112,9 @@ impl<T> Turn<'_, T> {
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
-        if let Some(queue) = queues.get_mut(&self.key) {
-            queue.length -= 1;
-            if queue.length == 0 {
-                queues.remove(&self.key);
-            }
+        self.queue.gone.fetch_add(1, Ordering::Relaxed);
+        if self.queue.length.fetch_sub(1, Ordering::Relaxed) == 1 {
+            queues.remove(&self.key);
         }
     }
 }
@@ -89,6 +122,8 @@ impl<T> Drop for Turn<'_, T> {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use futures_util::future::join_all;
+    use tokio::time::{Instant, sleep};
 
     use super::*;
 
@@ -140,8 +175,37 @@ mod tests {
         assert_eq!(queues.lock().len(), 0);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_go_on_holds_up_the_others_for_a_moment_only() {
+        let queues = Queues::<Arc<()>>::default();
+        let mut stuck = at_once(&queues, "key").expect("nobody is there");
+        let began = Instant::now();
+        let mut others = Vec::new();
+        for _ in 0..3 {
+            others.push(queues.turn("key".to_owned()).await);
+        }
+        assert_eq!(began.elapsed(), STUCK * 3);
+        // What it leaves is not theirs.
+        stuck.leave(Some(Arc::default()));
+        assert!(others.iter_mut().all(|turn| turn.take().is_none()));
+        drop((others, stuck));
+        assert_eq!(queues.lock().len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_that_moves_is_waited_for_however_long_it_is() {
+        let queues = Queues::<()>::default();
+        let began = Instant::now();
+        let turns = (0..50).map(async |_| {
+            let turn = queues.turn("key".to_owned()).await;
+            sleep(STUCK / 2).await;
+            assert!(turn.left.is_some());
+        });
+        join_all(turns).await;
+        assert_eq!(began.elapsed(), STUCK / 2 * 50);
+    }
+
     #[test]
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     fn what_is_left_is_for_the_next_one_or_nobody() {
         let queues = Queues::<Arc<()>>::default();
         let left = Arc::new(());

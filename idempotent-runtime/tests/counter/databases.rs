@@ -49,10 +49,11 @@ async fn of_200_attempts_at_once_as_many_as_allowed_are_admitted<DB: Database>(u
     assert_eq!(stampede(&[counter], 200).await, Tally::right(200));
 }
 
+/// Those who write to one file of SQLite from several processes ask again and again whether it is free, so they have the time for that.
 async fn those_of_four_processes_are_counted_together<DB: Database>(url: &str) {
     let mut counters = Vec::new();
     for _ in 0..4 {
-        counters.push(hurried(store::<DB>(url).await));
+        counters.push(counter(store::<DB>(url).await));
     }
     assert_eq!(stampede(&counters, 200).await, Tally::right(200));
 }
