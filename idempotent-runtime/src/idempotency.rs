@@ -350,6 +350,11 @@ impl Builder {
     ///
     /// The call of a larger one succeeds; its duplicates are refused with
     /// [`Error::ResultUnavailable`](crate::Error::ResultUnavailable), and the body is not run again.
+    ///
+    /// A record with a result that is larger than this, and larger than the default, is refused with
+    /// [`Error::ForeignRecord`](crate::Error::ForeignRecord), and no more of it is read than it takes to know that, where the store can cut
+    /// it. So while processes with different limits share a store, as during a deploy, those that keep results of more than
+    /// 1 MiB come last: raise the limit everywhere before the larger results are made, and lower it when their `ttl` is over.
     pub fn largest_result(mut self, bytes: usize) -> Self {
         self.keeping.most = bytes;
         self
@@ -413,6 +418,7 @@ impl Builder {
 
     fn finish(self, known: KnownEndpoints) -> Idempotency {
         tell_shared_names();
+        self.store.longest_record(self.keeping.longest_record());
         let keying = |digest| match &self.secret {
             Some(secret) => Keying::with_secret(digest, &secret.0),
             None => Keying::new(digest),

@@ -10,7 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{DuplicateState, Error, Failure, Site};
 use crate::fingerprint::{Fingerprint, Hasher, KeyPart, Parts};
 use crate::idempotency::Idempotency;
-use crate::record::{Record, State};
+use crate::record::State;
 use crate::store::Swap;
 use crate::tokens::{self, Redemption};
 use crate::tries::Try;
@@ -193,7 +193,7 @@ impl Idempotency {
             Ok(None) => return Ok(None),
             Err(error) => return Err(Error::store(site, error)),
         };
-        let Some(record) = Record::read(&entry.value) else {
+        let Some(record) = self.keeping().record(&entry.value) else {
             return Err(Error::foreign(site));
         };
         Ok(Some(Peek {

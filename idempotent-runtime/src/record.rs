@@ -370,7 +370,7 @@ fn is_of_host(char: &char) -> bool {
 }
 
 const LONGEST_HOST: usize = 64;
-/// The line of a record is shorter than this.
+/// The line of a record is shorter than this, its result is not longer than the handle allows.
 pub(crate) const LONGEST_LINE: usize = 512;
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -11,7 +12,7 @@ use crate::error::Duplicate;
 use crate::held::End;
 use crate::once::Once;
 use crate::outcome::Fallible;
-use crate::record::{Kept, Stored};
+use crate::record::{self, Kept, Record, Stored};
 
 /// A return type whose result can be stored and given to duplicates: what `replay = true` needs.
 ///
@@ -268,12 +269,27 @@ impl Default for Keeping {
     fn default() -> Self {
         Self {
             codec: Codec::default(),
-            most: 1024 * 1024,
+            most: LARGEST,
         }
     }
 }
 
+/// The largest result of a handle that does not say.
+const LARGEST: usize = 1024 * 1024;
+
 impl Keeping {
+    /// The longest record that is read: one of the largest result that this handle keeps, or that a handle with the default
+    /// does, which may share the store during a deploy.
+    pub(crate) fn longest_record(self) -> usize {
+        self.most.max(LARGEST).saturating_add(record::LONGEST_LINE)
+    }
+
+    /// Reads what stands under a key; `None` if it is longer than that, or not a [`Record`].
+    pub(crate) fn record(self, bytes: &Bytes) -> Option<Record<'_>> {
+        let read = || Record::read(bytes);
+        (bytes.len() <= self.longest_record()).then(read)?
+    }
+
     fn keep<T: Serialize>(self, value: &T, failure: bool) -> Kept {
         match codec::encode(value, self.codec, self.most) {
             Ok(encoded) => Kept::Result(Stored {

@@ -22,6 +22,13 @@ mod durability;
 mod error;
 mod filter;
 mod finding;
+#[cfg(any(
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite"
+))]
+mod longest;
 pub mod memory;
 mod queue;
 #[cfg(feature = "redis")]
@@ -51,8 +58,8 @@ pub use self::finding::{Finding, Level, Mechanism};
 /// A call that waits for a key asks for it again and again. A store that can tell it of a change
 /// implements [`replace_and_tell`](Self::replace_and_tell), [`remove_and_tell`](Self::remove_and_tell)
 /// and [`changed`](Self::changed); the others leave them out. A store that wraps another one passes
-/// all three on, or the other one's hints are lost; [`durability`](Self::durability) and
-/// [`examine`](Self::examine), too.
+/// all three on, or the other one's hints are lost; [`durability`](Self::durability),
+/// [`examine`](Self::examine) and [`longest_record`](Self::longest_record), too.
 ///
 /// # Beyond the four
 ///
@@ -382,6 +389,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         let _ = (key, deadline);
         Vec::new()
     }
+
+    /// Tells the store how long a record may be for a handle that reads it.
+    ///
+    /// A longer one is of no use to that handle, whatever is in it. So of what stands under a key the store may give as little
+    /// as the first `bytes` and one more, rather than hold, and send, all of what somebody else put there. A store that
+    /// several handles have goes by the largest number that it was told, and by none before the first. By default it does not listen.
+    fn longest_record(&self, bytes: usize) {
+        let _ = bytes;
+    }
 }
 
 #[async_trait]
@@ -473,6 +489,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
         S::examine(self, key, deadline).await
+    }
+
+    fn longest_record(&self, bytes: usize) {
+        S::longest_record(self, bytes);
     }
 }
 

@@ -16,7 +16,6 @@ use crate::lease::Lease;
 use crate::observe::EventKind;
 use crate::pauses::Pauses;
 use crate::policy::OnStoreError;
-use crate::record::Record;
 use crate::redeeming;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::tries::Tries;
@@ -403,7 +402,7 @@ pub(crate) fn tell(lease: &Lease, error: &Error) {
 
 /// What a call is told whose key has this record; `running` says that the call which put it runs for certain.
 pub(crate) fn told(lease: &Arc<Lease>, record: &Bytes, running: bool) -> Error {
-    match Record::read(record) {
+    match lease.idempotency.keeping().record(record) {
         Some(record) => Error::taken(lease, &record, running),
         None => Error::foreign(lease.site.clone()),
     }

@@ -10,6 +10,7 @@ mod failure;
 mod filters;
 mod large;
 mod listener;
+mod oversize;
 mod removal;
 mod ring;
 mod script;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
-use ::redis::{FromRedisValue, RedisError, Value, cmd};
+use ::redis::{FromRedisValue, RedisError, RedisResult, Value, cmd};
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -42,6 +43,7 @@ use self::failure::Failure;
 use self::filters::Filters;
 use self::large::Large;
 use self::listener::Listener;
+use self::oversize::Oversize;
 use self::removal::Removal;
 use self::script::{CLAIM, CLAIM_REPLICATED, READ, REPLACE, REPLACE_REPLICATED, Script};
 use self::topology::Topology;
@@ -85,6 +87,7 @@ pub use self::server::RedisOptions;
 pub struct RedisStore<C = RedisConnection> {
     connection: C,
     native_claim: bool,
+    oversize: Oversize,
     removal: Removal,
     filters: Filters,
     durability: Durability,
@@ -195,6 +198,7 @@ where
         Self {
             connection,
             native_claim,
+            oversize: Oversize::default(),
             removal: Removal::default(),
             filters: Filters::default(),
             durability,
@@ -282,12 +286,13 @@ where
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let ttl = millis(ttl).to_string();
+        let (ttl, most) = (millis(ttl).to_string(), self.oversize.most());
         let args = [
             &expected[..],
             &value[..],
             ttl.as_bytes(),
             channel.as_bytes(),
+            most.as_bytes(),
         ];
         let keys = [key];
         let write = self.write(&REPLACE, &REPLACE_REPLICATED, &keys, &args);
@@ -302,7 +307,9 @@ where
         expected: &Bytes,
     ) -> Result<Swap, StoreError> {
         let mut connection = self.connection.clone();
-        let reply = self.removal.run(&mut connection, key, expected, channel);
+        let most = self.oversize.most();
+        let removal = &self.removal;
+        let reply = removal.run(&mut connection, key, expected, channel, &most);
         self.swap(reply.await.map_err(|error| self.failure.of(error))?)
     }
 
@@ -339,28 +346,41 @@ where
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         let ttl = millis(ttl);
         if !self.native_claim || self.replicas.is_some() {
-            let ttl = ttl.to_string();
-            let args = [&value[..], ttl.as_bytes()];
+            let (ttl, most) = (ttl.to_string(), self.oversize.most());
+            let args = [&value[..], ttl.as_bytes(), most.as_bytes()];
             let claim = self.write(&CLAIM, &CLAIM_REPLICATED, &[key], &args).await;
             return Ok(match claim.map_err(|error| self.full_claim(error))? {
                 Value::Int(_) => Claim::Claimed,
                 taken => Claim::Taken(self.read::<Vec<u8>>(taken)?.into()),
             });
         }
-        let mut set = cmd("SET");
-        set.arg(key).arg(&value[..]);
-        set.arg("NX").arg("GET").arg("PX").arg(ttl);
         let apart = self.large.as_ref().and_then(|large| large.connection(key));
         let mut connection = apart.unwrap_or(&self.connection).clone();
-        let standing: Option<Vec<u8>> = set
-            .query_async(&mut connection)
-            .await
-            .map_err(|error| self.failure.of(error))?;
+        let standing = if self.oversize.is_met() {
+            let (ttl, most) = (ttl.to_string(), self.oversize.most());
+            let args = [&value[..], ttl.as_bytes(), most.as_bytes()];
+            match CLAIM.run(&mut connection, &[key], &args).await {
+                Ok(Value::Int(_)) => Ok(None),
+                Ok(taken) => Vec::from_redis_value(taken)
+                    .map(Some)
+                    .map_err(RedisError::from),
+                Err(error) => Err(error),
+            }
+        } else {
+            let mut set = cmd("SET");
+            set.arg(key).arg(&value[..]);
+            set.arg("NX").arg("GET").arg("PX").arg(ttl);
+            let waiting = self.oversize.wait();
+            let standing: RedisResult<Option<Vec<u8>>> = set.query_async(&mut connection).await;
+            waiting.is_answered();
+            standing
+        };
+        let standing = standing.map_err(|error| self.failure.of(error))?;
         if let Some(large) = &self.large {
             large.note(key, standing.as_ref().map_or(0, Vec::len));
         }
         Ok(match standing {
-            Some(standing) if standing != value[..] => Claim::Taken(standing.into()),
+            Some(standing) if standing != value[..] => Claim::Taken(self.oversize.cut(standing)),
             _ => Claim::Claimed,
         })
     }
@@ -381,7 +401,9 @@ where
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let reply = self.run(&READ, &[key], &[]).await?;
+        let reply = self
+            .run(&READ, &[key], &[self.oversize.most().as_bytes()])
+            .await?;
         let (value, left): (Option<Vec<u8>>, i64) = self.read(reply)?;
         Ok(value.map(|value| Entry {
             value: value.into(),
@@ -438,7 +460,8 @@ where
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let args = [&expected[..], &value[..]];
+        let most = self.oversize.most();
+        let args = [&expected[..], &value[..], most.as_bytes()];
         let reply = self.write(&EXCHANGE, &EXCHANGE, &[key], &args).await?;
         self.swap(reply)
     }
@@ -465,6 +488,10 @@ where
 
     async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
         doctor::examine(self, key, deadline).await
+    }
+
+    fn longest_record(&self, bytes: usize) {
+        self.oversize.allow(bytes);
     }
 }
 

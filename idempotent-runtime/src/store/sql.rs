@@ -28,6 +28,7 @@ pub(crate) use self::dialect::Dialect;
 pub use self::purge::PurgeTask;
 
 use self::attempts::Attempts;
+use super::longest::Longest;
 use super::queue::Queues;
 use super::{Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap, counting as line};
 use crate::sql::lent::Lent;
@@ -81,6 +82,7 @@ pub struct SqlStore<DB: Database> {
     pool: Pool<DB>,
     /// Of those who count: a key is one row, and one connection of the pool is enough for it.
     counting: Arc<Queues<Lent<DB>>>,
+    longest: Longest,
 }
 
 impl<DB: Database> SqlStore<DB> {
@@ -102,6 +104,7 @@ impl<DB: Database> SqlStore<DB> {
         Self {
             pool,
             counting: Arc::default(),
+            longest: Longest::default(),
         }
     }
 
@@ -173,6 +176,12 @@ impl<DB: Database> SqlStore<DB> {
         PurgeTask::start(self.pool.clone(), period)
     }
 
+    /// How many bytes of a record are read: `substring` counts up to here.
+    fn most(&self) -> i32 {
+        let most = self.longest.to_read();
+        most.map_or(i32::MAX, |most| i32::try_from(most).unwrap_or(i32::MAX))
+    }
+
     /// The pool.
     pub fn pool(&self) -> &Pool<DB> {
         &self.pool
@@ -184,6 +193,7 @@ impl<DB: Database> Clone for SqlStore<DB> {
         Self {
             pool: self.pool.clone(),
             counting: Arc::clone(&self.counting),
+            longest: self.longest.clone(),
         }
     }
 }
@@ -203,7 +213,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
             let mut connection = attempts.connection().await?;
-            let claim = claim::<DB>(&mut connection, key, value, micros(ttl)).await;
+            let claim = claim::<DB>(&mut connection, key, value, micros(ttl), self.most()).await;
             match attempts.ended(connection, claim)? {
                 // Its own, from a try whose reply was lost.
                 Some(Claim::Taken(standing)) if standing == value => return Ok(Claim::Claimed),
@@ -229,7 +239,7 @@ impl<DB: Database> Store for SqlStore<DB> {
             } else {
                 DB::replace(&mut connection, key, expected, value, micros).await
             };
-            let swap = swap::<DB>(&mut connection, key, expected, replaced).await;
+            let swap = swap::<DB>(&mut connection, key, expected, replaced, self.most()).await;
             match attempts.ended(connection, swap)? {
                 Some(Swap::Other(standing)) if standing == value => return Ok(Swap::Done),
                 Some(swap) => return Ok(swap),
@@ -243,7 +253,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         loop {
             let mut connection = attempts.connection().await?;
             let removed = DB::remove(&mut connection, key, expected).await;
-            let swap = swap::<DB>(&mut connection, key, expected, removed).await;
+            let swap = swap::<DB>(&mut connection, key, expected, removed, self.most()).await;
             if let Some(swap) = attempts.ended(connection, swap)? {
                 return Ok(swap);
             }
@@ -254,7 +264,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
             let mut connection = attempts.connection().await?;
-            let standing = DB::get(&mut connection, key).await;
+            let standing = DB::get(&mut connection, key, self.most()).await;
             if let Some(standing) = attempts.ended(connection, standing.map(Some))? {
                 return Ok(standing.map(|(value, left)| Entry {
                     value,
@@ -274,7 +284,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         loop {
             let mut connection = attempts.connection().await?;
             let exchanged = DB::exchange(&mut connection, key, expected, value).await;
-            let swap = swap::<DB>(&mut connection, key, expected, exchanged).await;
+            let swap = swap::<DB>(&mut connection, key, expected, exchanged, self.most()).await;
             match attempts.ended(connection, swap)? {
                 Some(Swap::Other(standing)) if standing == value => return Ok(Swap::Done),
                 Some(swap) => return Ok(swap),
@@ -311,6 +321,10 @@ impl<DB: Database> Store for SqlStore<DB> {
     async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
         doctor::examine(&self.pool, deadline).await
     }
+
+    fn longest_record(&self, bytes: usize) {
+        self.longest.allow(bytes);
+    }
 }
 
 /// Nothing: what was in the way is gone, ask again.
@@ -319,11 +333,12 @@ async fn claim<DB: Database>(
     key: &str,
     value: &[u8],
     micros: i64,
+    most: i32,
 ) -> sqlx::Result<Option<Claim>> {
     if DB::claim(connection, key, value, micros).await? {
         return Ok(Some(Claim::Claimed));
     }
-    let standing = DB::get(connection, key).await?;
+    let standing = DB::get(connection, key, most).await?;
     Ok(standing.map(|(value, _)| Claim::Taken(value)))
 }
 
@@ -333,11 +348,12 @@ async fn swap<DB: Database>(
     key: &str,
     expected: &Bytes,
     done: sqlx::Result<bool>,
+    most: i32,
 ) -> sqlx::Result<Option<Swap>> {
     if done? {
         return Ok(Some(Swap::Done));
     }
-    Ok(match DB::get(connection, key).await? {
+    Ok(match DB::get(connection, key, most).await? {
         None => Some(Swap::Absent),
         Some((standing, _)) if standing == expected => None,
         Some((standing, _)) => Some(Swap::Other(standing)),

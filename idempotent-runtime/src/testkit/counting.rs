@@ -220,4 +220,8 @@ impl<S: Store> Store for CountingStore<S> {
     async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
         self.store.examine(key, deadline).await
     }
+
+    fn longest_record(&self, bytes: usize) {
+        self.store.longest_record(bytes);
+    }
 }

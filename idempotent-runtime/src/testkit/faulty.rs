@@ -312,4 +312,8 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
         self.shared.store.examine(key, deadline).await
     }
+
+    fn longest_record(&self, bytes: usize) {
+        self.shared.store.longest_record(bytes);
+    }
 }

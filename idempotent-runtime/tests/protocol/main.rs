@@ -21,6 +21,7 @@ mod names;
 mod never_released;
 mod operations;
 mod outage;
+mod oversize;
 mod panics;
 mod payload;
 mod peek;

@@ -9,6 +9,7 @@ mod connection;
 mod doctor;
 mod hints;
 mod load;
+mod oversize;
 mod proxied;
 mod records;
 mod refusals;

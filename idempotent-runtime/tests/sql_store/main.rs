@@ -17,6 +17,7 @@ mod encryption;
 #[path = "../heard/mod.rs"]
 mod heard;
 mod outage;
+mod oversize;
 mod processes;
 mod purge;
 mod races;

@@ -11,7 +11,7 @@ pub(super) static EXCHANGE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
 local left = redis.call('PTTL', KEYS[1])
-if left < 0 then return current end
+if left < 0 then return string.sub(current, 1, ARGV[3]) end
 if left == 0 then left = 1 end
 if current == ARGV[2] then
   redis.call('PEXPIRE', KEYS[1], left)
@@ -21,6 +21,6 @@ if current == ARGV[1] then
   redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
   return 1
 end
-return current",
+return string.sub(current, 1, ARGV[3])",
     || hash(&EXCHANGE),
 );

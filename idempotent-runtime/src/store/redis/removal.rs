@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, Value, cmd, pipe};
+use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
 
 use super::SILENT;
-use super::script::REMOVE;
+use super::script::{READ, REMOVE};
 use super::server::{field, is_forbidden};
 
 /// How this server removes. A clone shares what was learnt.
@@ -49,13 +49,15 @@ impl Removal {
         key: &str,
         expected: &[u8],
         channel: &str,
+        most: &str,
     ) -> RedisResult<Value> {
         let Some(native) = self.native() else {
-            return by_script(connection, key, expected, channel).await;
+            return by_script(connection, key, expected, channel, most).await;
         };
         match native.run(connection, key, expected, channel).await {
             Ok(Value::Int(0)) => {
-                let standing = cmd("GET").arg(key).query_async(connection).await?;
+                let reply = READ.run(connection, &[key], &[most.as_bytes()]).await?;
+                let (standing, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
                 Ok(match standing {
                     // Put just now, by a claim that was late: what this was to remove was not there.
                     Value::BulkString(standing) if standing == expected => Value::Nil,
@@ -69,7 +71,7 @@ impl Removal {
                     self.refused.store(true, Ordering::Relaxed);
                     tracing::debug!(%error, "{native:?} is not to be had: keys are removed by a script");
                 }
-                by_script(connection, key, expected, channel).await
+                by_script(connection, key, expected, channel, most).await
             }
             Err(error) => Err(error),
         }
@@ -156,8 +158,9 @@ async fn by_script<C: ConnectionLike>(
     key: &str,
     expected: &[u8],
     channel: &str,
+    most: &str,
 ) -> RedisResult<Value> {
-    let args = [expected, channel.as_bytes()];
+    let args = [expected, channel.as_bytes(), most.as_bytes()];
     REMOVE.run(connection, &[key], &args).await
 }
 
@@ -207,7 +210,7 @@ mod tests {
 
     async fn remove(removal: &Removal, server: Scripted, channel: &str) -> RedisResult<Value> {
         let mut server = server;
-        let reply = removal.run(&mut server, "key", b"own", channel).await;
+        let reply = removal.run(&mut server, "key", b"own", channel, "9").await;
         server.has_been_asked_all();
         reply
     }
@@ -219,17 +222,17 @@ mod tests {
         let other = Value::BulkString(b"other".to_vec());
         for (standing, expected) in [
             (None, Value::Int(1)),
-            (Some("$-1\r\n"), Value::Nil),
-            (Some("$5\r\nother\r\n"), other),
+            (Some("*2\r\n$-1\r\n:-2\r\n"), Value::Nil),
+            (Some("*2\r\n$5\r\nother\r\n:9\r\n"), other),
             // A straggling claim put it after the command had looked.
-            (Some("$3\r\nown\r\n"), Value::Nil),
+            (Some("*2\r\n$3\r\nown\r\n:9\r\n"), Value::Nil),
         ] {
             let mut server = Scripted::default();
             server = match standing {
                 None => server.answers(&DELEX, &[":1\r\n"]),
                 Some(standing) => server
                     .answers(&DELEX, &[":0\r\n"])
-                    .answers(&["GET", "key"], &[standing]),
+                    .answers(&["EVALSHA", "key", "9"], &[standing]),
             };
             let reply = remove(&redis_8_4(), server, SILENT).await;
             assert_eq!(reply.expect("a reply"), expected);

@@ -2,6 +2,9 @@
 //! script that failed has changed nothing. Those of counters, sets and filters, which say themselves how they keep to that,
 //! are in rooms of their own; the keys of each share a slot.
 //!
+//! Of what stands under a key each gives as many bytes as its last argument says, `-1` for all: who put it there may have
+//! put a gigabyte.
+//!
 //! The hint that follows the write cannot fail a script: `pcall` makes a value of every error, of a
 //! publish that is not allowed or not known, too, and the script does not look at it. Before the
 //! write it would tell of changes that the server then refused.
@@ -19,7 +22,7 @@ if not current then
   return 1
 end
 if current == ARGV[1] then return 1 end
-return current",
+return string.sub(current, 1, ARGV[3])",
     || hash(&CLAIM),
 );
 
@@ -27,7 +30,9 @@ return current",
 ///
 /// Not two commands at once: where a slot is on its way to another node, only the first is let in.
 pub(super) static READ: Script = Script::new(
-    "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}",
+    "local current = redis.call('GET', KEYS[1])
+if current then current = string.sub(current, 1, ARGV[1]) end
+return {current, redis.call('PTTL', KEYS[1])}",
     || hash(&READ),
 );
 
@@ -48,7 +53,7 @@ if current == ARGV[1] then
   return 1
 end
 if current == ARGV[2] then return 1 end
-return current",
+return string.sub(current, 1, ARGV[5])",
     || hash(&REPLACE),
 );
 
@@ -68,7 +73,7 @@ if current == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[2])
   return 1
 end
-return current",
+return string.sub(current, 1, ARGV[3])",
     || hash(&CLAIM_REPLICATED),
 );
 
@@ -90,7 +95,7 @@ if current == ARGV[2] then
   redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[3])
   return 1
 end
-return current",
+return string.sub(current, 1, ARGV[5])",
     || hash(&REPLACE_REPLICATED),
 );
 
@@ -105,7 +110,7 @@ if current == ARGV[1] then
   if ARGV[2] ~= '' then redis.pcall('PUBLISH', ARGV[2], '') end
   return 1
 end
-return current",
+return string.sub(current, 1, ARGV[3])",
     || hash(&REMOVE),
 );
 

@@ -64,10 +64,11 @@ pub trait Dialect: Database {
         expected: &[u8],
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// What stands under `key`, and for how long yet.
+    /// What stands under `key`, `most` bytes of it, and for how long yet.
     fn get(
         connection: &mut Self::Connection,
         key: &str,
+        most: i32,
     ) -> impl Future<Output = sqlx::Result<Option<(Bytes, i64)>>> + Send;
 
     /// Removes up to `most` records that have expired; how many.

@@ -47,7 +47,7 @@ const REMOVE: &str = "
 DELETE FROM idempotence WHERE `key` = ? AND value = ? AND expires_at > UTC_TIMESTAMP(6)";
 
 const GET: &str = "
-SELECT value, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at)
+SELECT SUBSTRING(value, 1, ?), TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at)
 FROM idempotence WHERE `key` = ? AND expires_at > UTC_TIMESTAMP(6)";
 
 /// Rows that somebody is about to claim anew are locked, and passed over: nothing waits here, and so nobody for this.
@@ -134,8 +134,9 @@ impl Dialect for MySql {
     async fn get(
         connection: &mut MySqlConnection,
         key: &str,
+        most: i32,
     ) -> sqlx::Result<Option<(Bytes, i64)>> {
-        let get = query(GET).bind(key.as_bytes());
+        let get = query(GET).bind(most).bind(key.as_bytes());
         let row = connection.fetch_optional(get).await?;
         row.map(|row| Ok((row.try_get::<Vec<u8>, _>(0)?.into(), row.try_get(1)?)))
             .transpose()

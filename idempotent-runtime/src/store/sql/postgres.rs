@@ -46,7 +46,7 @@ const REMOVE: &str = "
 DELETE FROM idempotence WHERE key = $1 AND value = $2 AND expires_at > statement_timestamp()";
 
 const GET: &str = "
-SELECT value, (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint
+SELECT substring(value FROM 1 FOR $2), (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint
 FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp()";
 
 /// Rows that somebody is about to claim anew are locked, and passed over. The array is made once: a plan
@@ -134,8 +134,13 @@ impl Dialect for Postgres {
         Ok(connection.execute(remove).await?.rows_affected() == 1)
     }
 
-    async fn get(connection: &mut PgConnection, key: &str) -> sqlx::Result<Option<(Bytes, i64)>> {
-        let row = connection.fetch_optional(query(GET).bind(key)).await?;
+    async fn get(
+        connection: &mut PgConnection,
+        key: &str,
+        most: i32,
+    ) -> sqlx::Result<Option<(Bytes, i64)>> {
+        let get = query(GET).bind(key).bind(most);
+        let row = connection.fetch_optional(get).await?;
         row.map(|row| Ok((row.try_get::<Vec<u8>, _>(0)?.into(), row.try_get(1)?)))
             .transpose()
     }

@@ -46,7 +46,7 @@ const REMOVE: &str = concat!(
     sqlite_now!()
 );
 const GET: &str = concat!(
-    "SELECT value, expires_at - ",
+    "SELECT substr(value, 1, ?2), expires_at - ",
     sqlite_now!(),
     " FROM idempotence WHERE key = ?1 AND expires_at > ",
     sqlite_now!()
@@ -122,8 +122,10 @@ impl Dialect for Sqlite {
     async fn get(
         connection: &mut SqliteConnection,
         key: &str,
+        most: i32,
     ) -> sqlx::Result<Option<(Bytes, i64)>> {
-        let row = connection.fetch_optional(query(GET).bind(key)).await?;
+        let get = query(GET).bind(key).bind(most);
+        let row = connection.fetch_optional(get).await?;
         row.map(|row| Ok((row.try_get::<Vec<u8>, _>(0)?.into(), row.try_get(1)?)))
             .transpose()
     }
