@@ -41,7 +41,7 @@ use self::durability::{Lanes, Replicas};
 use self::exchange::EXCHANGE;
 use self::failure::Failure;
 use self::filters::Filters;
-use self::large::Large;
+use self::large::{Large, Turn};
 use self::listener::Listener;
 use self::oversize::Oversize;
 use self::removal::Removal;
@@ -126,7 +126,7 @@ impl RedisStore {
     /// trips.
     ///
     /// The first replay of a result that was found to be large (16 KiB) opens another connection, for all such replays: so they
-    /// hold up each other, and no other call. (Redis 7 and newer.)
+    /// hold up each other, and no other call; four are under way at a time. (Redis 7 and newer.)
     ///
     /// The first call that waits for a key opens a second connection, to listen; it is shared, too,
     /// and ends with the last clone of the store. To listen costs one round trip on it, and none for
@@ -223,13 +223,24 @@ where
         Self { replicas, ..self }
     }
 
+    /// The connection for what is asked about this key, and the turn on it, if it has to be waited for.
+    async fn connection_for(&self, key: &str) -> (C, Option<Turn<'_>>) {
+        match self.large.as_ref().filter(|large| large.knows(key)) {
+            Some(large) => {
+                let (connection, turn) = large.turn().await;
+                (connection, Some(turn))
+            }
+            None => (self.connection.clone(), None),
+        }
+    }
+
     async fn run(
         &self,
         script: &Script,
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
-        let mut connection = self.connection.clone();
+        let (mut connection, _turn) = self.connection_for(keys[0]).await;
         let reply = script.run(&mut connection, keys, args).await;
         reply.map_err(|error| self.failure.of(error))
     }
@@ -306,7 +317,7 @@ where
         key: &str,
         expected: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let mut connection = self.connection.clone();
+        let (mut connection, _turn) = self.connection_for(key).await;
         let most = self.oversize.most();
         let removal = &self.removal;
         let reply = removal.run(&mut connection, key, expected, channel, &most);
@@ -354,8 +365,7 @@ where
                 taken => Claim::Taken(self.read::<Vec<u8>>(taken)?.into()),
             });
         }
-        let apart = self.large.as_ref().and_then(|large| large.connection(key));
-        let mut connection = apart.unwrap_or(&self.connection).clone();
+        let (mut connection, _turn) = self.connection_for(key).await;
         let standing = if self.oversize.is_met() {
             let (ttl, most) = (ttl.to_string(), self.oversize.most());
             let args = [&value[..], ttl.as_bytes(), most.as_bytes()];
