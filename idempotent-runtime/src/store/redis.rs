@@ -382,7 +382,7 @@ where
             set.arg("NX").arg("GET").arg("PX").arg(ttl);
             let waiting = self.oversize.wait();
             let standing: RedisResult<Option<Vec<u8>>> = set.query_async(&mut connection).await;
-            waiting.is_answered();
+            waiting.answered();
             standing
         };
         let standing = standing.map_err(|error| self.failure.of(error))?;

@@ -64,7 +64,7 @@ pub(super) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    pub(super) fn is_answered(mut self) {
+    pub(super) fn answered(mut self) {
         self.since = None;
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         drop(oversize.wait());
         let answered = oversize.wait();
         tokio::time::advance(LONG).await;
-        answered.is_answered();
+        answered.answered();
         assert!(!oversize.is_met());
         let given_up = oversize.wait();
         tokio::time::advance(LONG).await;
