@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{Error, Idempotency, Store};
+use idempotent_runtime::{Error, Idempotency, Store, StoreErrorKind};
 
 use crate::databases::{Fresh, OTHER, TTL, VALUE, on_every_database, store};
 
@@ -53,6 +53,8 @@ async fn no_more_is_read_of_a_record_than_it_takes_to_refuse_it<DB: Fresh>() {
         is_cut(&standing);
     }
     is_cut(&store.get("key").await.unwrap().unwrap().value);
+    let counted = store.count("key", 1, TTL).await.unwrap_err();
+    assert_eq!(counted.kind(), StoreErrorKind::Misconfigured);
 
     let longest = Bytes::from(vec![b'y'; LONGEST]);
     for (key, value) in [("longest", longest), ("shortest", Bytes::new())] {

@@ -24,7 +24,8 @@ pub trait Counting: sqlx::Database {
     ) -> impl Future<Output = sqlx::Result<Option<(Bytes, i64)>>> + Send;
 }
 
-/// A newline in a text of SQL is written as it is: whether a backslash is one is a matter of settings.
+/// A newline in a text of SQL is written as it is: whether a backslash is one is a matter of settings. A line is shorter than
+/// 1024 bytes, so no more is read of what somebody else put there.
 #[cfg(feature = "postgres")]
 const POSTGRES: &str = "
 INSERT INTO idempotence AS standing (key, value, expires_at)
@@ -54,7 +55,7 @@ ON CONFLICT (key) DO UPDATE SET
     ), standing.value) END,
     expires_at = CASE WHEN standing.expires_at <= statement_timestamp() THEN EXCLUDED.expires_at
         ELSE standing.expires_at END
-RETURNING value, (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint";
+RETURNING substring(value FROM 1 FOR 1024), (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint";
 
 #[cfg(feature = "postgres")]
 impl Counting for sqlx::Postgres {
@@ -130,7 +131,7 @@ const MYSQL: &str = concat!(
 /// A window that has ended since then is the one that the attempt was counted in.
 #[cfg(feature = "mysql")]
 const MYSQL_LINE: &str = "
-SELECT value, GREATEST(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), 0)
+SELECT SUBSTRING(value, 1, 1024), GREATEST(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), 0)
 FROM idempotence WHERE `key` = ?";
 
 #[cfg(feature = "mysql")]
@@ -198,7 +199,7 @@ const SQLITE: &str = concat!(
 /// A window that has ended since then is the one that the attempt was counted in.
 #[cfg(feature = "sqlite")]
 const SQLITE_LINE: &str = concat!(
-    "SELECT value, max(expires_at - ",
+    "SELECT substr(value, 1, 1024), max(expires_at - ",
     sqlite_now!(),
     ", 0) FROM idempotence WHERE key = ?1"
 );
