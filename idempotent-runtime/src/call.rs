@@ -38,6 +38,8 @@ struct Open {
     when: Option<bool>,
     /// Why the key or the token is none: the end of the call, unless that is not guarded.
     broken: Option<Error>,
+    /// What is wrong with its token. It is told when the call is claimed, as the end of its redemption.
+    rejected: Option<Error>,
 }
 
 impl Call {
@@ -52,6 +54,7 @@ impl Call {
                 keyed: false,
                 when: None,
                 broken: None,
+                rejected: None,
                 idempotency,
                 endpoint,
                 policy,
@@ -162,10 +165,8 @@ impl Call {
             });
             match token {
                 Ok(token) => open.token = Some(Arc::new(token)),
-                Err(error) => {
-                    let error = error.at(&Site::without_key(open.endpoint.clone()));
-                    open.broken.get_or_insert(error);
-                }
+                Err(error) if open.broken.is_none() => open.rejected = Some(error),
+                Err(_) => {}
             }
         }
         self
@@ -255,7 +256,7 @@ impl Open {
         self.broken.get_or_insert_with(error);
     }
 
-    fn lease(self) -> Result<Arc<Lease>, Error> {
+    fn lease(mut self) -> Result<Arc<Lease>, Error> {
         let error = match self.when {
             Some(_) if self.has_token => {
                 let site = Site::without_key(self.endpoint);
@@ -269,9 +270,13 @@ impl Open {
                     self.policy,
                 ));
             }
-            _ => match self.broken {
-                Some(error) => error,
-                None => return self.claimable(),
+            _ => match (self.rejected.take(), self.broken.take()) {
+                (Some(rejected), _) => {
+                    self.idempotency.observers().refuse(&rejected);
+                    rejected.at(&Site::without_key(self.endpoint))
+                }
+                (None, Some(error)) => error,
+                (None, None) => return self.claimable(),
             },
         };
         Err(refused(self.idempotency.observers(), error))

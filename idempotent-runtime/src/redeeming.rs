@@ -58,14 +58,14 @@ pub(crate) struct CallToken {
 }
 
 impl CallToken {
-    /// As [`Redemption::new`].
+    /// As [`Redemption::of`].
     pub(crate) fn new(
         idempotency: &Idempotency,
         operation: &Endpoint,
         token: &str,
         subject: impl Fn(&mut Hasher) -> Result<(), UnencodablePart>,
     ) -> Result<Self, Error> {
-        let redemption = Redemption::new(idempotency, operation.clone(), token, &subject)?;
+        let redemption = Redemption::of(idempotency, operation.clone(), token, &subject)?;
         Ok(Self {
             redemption,
             subject: tokens::bound(idempotency, operation, None, subject)?,

@@ -52,7 +52,8 @@ impl Redemption {
         redemption.inspect_err(|error| idempotency.observers().refuse(error))
     }
 
-    fn of(
+    /// As [`new`](Self::new), and told by the caller, if at all.
+    pub(crate) fn of(
         idempotency: &Idempotency,
         operation: Endpoint,
         token: &str,
