@@ -22,7 +22,7 @@ struct Queue<T> {
     first: Arc<First<Option<T>>>,
     /// How many there are in the queue, the first one included. Changed under the lock of all queues.
     length: AtomicUsize,
-    /// How many have left it.
+    /// How many had their turn, and have left. Those who pass over the first one, or give up, do not move the queue.
     gone: AtomicUsize,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Turn<'a, T> {
     left: Option<OwnedMutexGuard<Option<T>>>,
 }
 
-/// If nobody leaves a queue for so long, the first one has no answer, or is a future that is not polled. It is not waited for: nothing
+/// If nobody ends a turn for so long, the first one has no answer, or is a future that is not polled. It is not waited for: nothing
 /// depends on the order, and the store is right without it.
 const STUCK: Duration = Duration::from_millis(100);
 
@@ -112,7 +112,9 @@ impl<T> Turn<'_, T> {
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
-        self.queue.gone.fetch_add(1, Ordering::Relaxed);
+        if self.left.is_some() {
+            self.queue.gone.fetch_add(1, Ordering::Relaxed);
+        }
         if self.queue.length.fetch_sub(1, Ordering::Relaxed) == 1 {
             queues.remove(&self.key);
         }
@@ -190,6 +192,25 @@ mod tests {
         assert!(others.iter_mut().all(|turn| turn.take().is_none()));
         drop((others, stuck));
         assert_eq!(queues.lock().len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_passes_over_the_first_one_or_gives_up_does_not_hold_up_the_others() {
+        let queues = Queues::<()>::default();
+        let stuck = at_once(&queues, "key");
+        let others = (0..50).map(async |number| {
+            sleep(STUCK / 10 * number).await;
+            let turn = queues.turn("key".to_owned());
+            if number % 3 == 0 {
+                assert!(timeout(STUCK / 2, turn).await.is_err());
+                return;
+            }
+            let began = Instant::now();
+            drop(turn.await);
+            assert_eq!(began.elapsed(), STUCK);
+        });
+        join_all(others).await;
+        assert!(stuck.is_some());
     }
 
     #[tokio::test(start_paused = true)]
