@@ -193,8 +193,9 @@ impl Bloom {
     /// The member is marked before either of them is asked, and stays marked when they fail: a retry is perhaps
     /// seen, and runs.
     ///
-    /// One round trip to the store, as [`hint`](Self::hint). If it gives no answer, an event says so, and the member was
-    /// perhaps seen.
+    /// One round trip to the store, as [`hint`](Self::hint). If it gives no answer, the member was perhaps seen, and the event
+    /// [`OperationFailed`](EventKind::OperationFailed) tells of it, before the one event of the decision. When `look_up` or
+    /// `insert` fails, or the future is dropped, nothing is decided, and there is no event of a decision.
     ///
     /// # Errors
     ///

@@ -38,7 +38,7 @@ struct Open {
     when: Option<bool>,
     /// Why the key or the token is none: the end of the call, unless that is not guarded.
     broken: Option<Error>,
-    /// What is wrong with its token. It is told when the call is claimed, as the end of its redemption.
+    /// What is wrong with its token. An event tells of it when the call is claimed, as the end of its redemption.
     rejected: Option<Error>,
 }
 

@@ -61,8 +61,8 @@ impl Idempotency {
     /// Takes about half a second, some sixty round trips, and one key under the handle's prefix with a
     /// random name, which is removed again and ends after a minute by itself.
     ///
-    /// What only seen-sets or Bloom filters need is noted, because the handle does not know whether you use them:
-    /// [`doctor_for`](Self::doctor_for) is told.
+    /// What only seen-sets or Bloom filters need is noted, because the handle does not know whether you use them. Say so by
+    /// [`doctor_for`](Self::doctor_for).
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;

@@ -388,9 +388,9 @@ impl<A, K> GuardedCall<A, K> {
     ///
     /// # Databases
     ///
-    /// The row stands in the table `idempotence`, which [`migrate`](crate::sql::migrate) makes, for `ttl` from the claim on; with
+    /// The row is stored in the table `idempotence`, which [`migrate`](crate::sql::migrate) makes, for `ttl` from the claim on; with
     /// `replay` from the end of the call on. It is seen by others once it is committed. Its key is `idem:#tx:orders.pay:…`, and not
-    /// that of the same call in a store: a call that is guarded by [`run`](Self::run) may have the same name and key, and run this
+    /// the key of the same call in a store: a call that is guarded by [`run`](Self::run) may have the same name and key, and run this
     /// in its body. [`peek_tx`](Idempotency::peek_tx) looks at the row.
     ///
     /// | | PostgreSQL | MySQL, MariaDB | SQLite |

@@ -324,7 +324,7 @@ impl Builder {
     ///
     /// A clean-up takes back what was sent for a caller who went away before the store had answered, or got no answer: a
     /// claim, the redemption of a token, a member of a seen-set. Everything that [`drain`](Idempotency::drain) waits for counts.
-    /// One more than these is not taken back, and is told by [`EventKind::NotWithdrawn`](crate::EventKind::NotWithdrawn):
+    /// One more than these is not taken back, and the event [`NotWithdrawn`](crate::EventKind::NotWithdrawn) tells of it:
     /// the claim holds its key until its lease ends, the token stays used, the member stays in its set. With 0 nothing is
     /// taken back.
     ///

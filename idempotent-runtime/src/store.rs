@@ -392,8 +392,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Tells the store how long a record may be for a handle that reads it.
     ///
-    /// A longer one is of no use to that handle, whatever is in it. So of what stands under a key the store may give as little
-    /// as the first `bytes` and one more, rather than hold, and send, all of what somebody else put there. A store that
+    /// A longer one is of no use to that handle, whatever is in it. So the store may cut a longer record off after `bytes` and
+    /// one more, rather than hold, and send, all of what somebody else put under the key. A store that
     /// several handles have goes by the largest number that it was told, and by none before the first. By default it does not listen.
     fn longest_record(&self, bytes: usize) {
         let _ = bytes;

@@ -25,8 +25,7 @@ impl Endpoints {
         self.forgotten
     }
 
-    /// The same list with what other handles run: which shows what is in force where these run an endpoint that no call of
-    /// this list's own handle has.
+    /// The same list with what other handles run. What a handle would run, and never has, is left out if another handle runs it.
     pub(super) fn beside(mut self, others: Vec<Self>) -> Self {
         let mut elsewhere = Vec::new();
         for other in others {

@@ -136,8 +136,8 @@ impl fmt::Display for Sentence<'_> {
 ///
 /// Each call ends with exactly one of the first, `Executed` to `Panicked`. Any number of the next, `Waited` to `AlreadyGone`, may come
 /// before or, when a record is settled without the caller, after it. The last, `TokenIssued` to `OperationCancelled`, are of the
-/// operations of tokens, counters, seen-sets, Bloom filters and order numbers: each operation has exactly one, wherever it is made, and none of them
-/// ends a call. As text a kind is the label of the metrics, such as `in_progress`.
+/// operations of tokens, counters, seen-sets, Bloom filters and order numbers: each operation has exactly one, wherever it is made (but for
+/// [`Bloom::first_time`](crate::Bloom::first_time), which says which it has), and none of them ends a call. As text a kind is the label of the metrics, such as `in_progress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {

@@ -24,7 +24,7 @@ impl Observers {
         }
     }
 
-    /// When something begins of which the duration is told; `None` if nobody listens.
+    /// The beginning of something whose event has a duration; `None` if nobody listens.
     pub(crate) fn clock(&self) -> Option<Instant> {
         self.timed().then(Instant::now)
     }

@@ -41,7 +41,7 @@ impl Redemption {
     ///
     /// # Errors
     ///
-    /// If the token is malformed, or the subject could not be encoded. That is told as the end of the redemption.
+    /// If the token is malformed, or the subject could not be encoded. An event tells of it, as the end of the redemption.
     pub(crate) fn new(
         idempotency: &Idempotency,
         operation: Endpoint,

@@ -34,7 +34,7 @@ impl<DB: Database> Lock<DB> {
     ///
     /// # Errors
     ///
-    /// As of [`take`](Self::take). The `timeout` does not cut a statement short.
+    /// As of [`take`](Self::take). The `timeout` cuts short neither a statement nor the wait for a connection of the pool.
     ///
     /// # Cancellation
     ///
