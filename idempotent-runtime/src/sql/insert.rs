@@ -41,8 +41,9 @@ use super::row::{Column, Row};
 /// It waits for a transaction that inserted the same row and is still open, as long as the database's own lock timeout
 /// lets it. A deadlock or a timeout there is an error, and never a duplicate: whether there is one, is not decided.
 ///
-/// A constraint that is deferred to the end of the transaction is not seen here: the commit fails. For an `INSERT` of
-/// another form, write it yourself, and ask [`duplicate_of`](super::duplicate_of) about its error.
+/// PostgreSQL refuses it (55000) for a table that has any unique constraint `DEFERRABLE`. For such a table, and for an
+/// `INSERT` of another form, write it yourself, and ask [`duplicate_of`](super::duplicate_of) about its error. A constraint
+/// that is deferred is not seen before the commit, which then fails.
 pub fn insert_once<DB: Database>(table: &str) -> InsertOnce<'_, DB> {
     InsertOnce {
         row: Row::new(table),

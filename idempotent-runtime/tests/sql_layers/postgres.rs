@@ -79,6 +79,19 @@ fn code(error: &Error) -> String {
     error.as_database_error().unwrap().code().unwrap().into()
 }
 
+/// PostgreSQL passes over a violation only where each index is checked at once, whichever is the key.
+#[tokio::test]
+async fn a_table_with_a_deferrable_index_is_refused_before_anything_is_inserted() {
+    let fresh = fresh().await;
+    let table = "CREATE TABLE bills (order_no TEXT PRIMARY KEY, place INT UNIQUE DEFERRABLE)";
+    run(&fresh.pool, table).await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let insert = sql::insert_once("bills").key("order_no", "a");
+    let error = insert.run(&mut connection).await.unwrap_err();
+    assert_eq!(code(&error), "55000", "{error}");
+    assert!(!sql::is_retryable(&error));
+}
+
 /// Somebody moved the row after the snapshot: only a transaction that begins anew can tell.
 #[tokio::test]
 async fn what_a_snapshot_hides_is_an_error_that_says_try_again() {
