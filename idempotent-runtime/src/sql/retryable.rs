@@ -6,7 +6,7 @@ use std::{io, iter};
 use sqlx::error::DatabaseError;
 
 use super::failure::Code;
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether a transaction that failed with `error` did certainly nothing, and would do well if it were run again, from its
 /// beginning.
@@ -19,7 +19,10 @@ use crate::store::StoreError;
 /// `false` after a lost connection: a `COMMIT` whose reply was lost may have been carried out. A transaction that writes
 /// the dedup row may be run again then, too: [`is_retryable_with_row`].
 pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
-    causes(error).find_map(refusal).is_some_and(is_conflict)
+    causes(error)
+        .take_while(|cause| !is_perhaps_applied(*cause))
+        .find_map(refusal)
+        .is_some_and(is_conflict)
 }
 
 /// Whether a transaction that writes the dedup row (the option `tx`, or `run_in`), and failed with `error`, would do
@@ -101,6 +104,12 @@ fn is_unanswered(refusal: &dyn DatabaseError) -> bool {
     }
 }
 
+/// A store sent it more than once, and what the last send was answered with says nothing of those before it.
+fn is_perhaps_applied(error: &(dyn StdError + 'static)) -> bool {
+    let error: Option<&StoreError> = error.downcast_ref();
+    error.is_some_and(|error| error.kind() == StoreErrorKind::Unknown)
+}
+
 /// A store that is no database has connections of its own.
 fn is_of_another_store(error: &(dyn StdError + 'static)) -> bool {
     let of_a_database = || {
@@ -138,7 +147,6 @@ mod tests {
     use super::super::failure::refusal::refused;
     use super::super::failure::{of, unsent};
     use super::*;
-    use crate::store::StoreErrorKind;
 
     /// Errors of callers.
     #[derive(Debug, Error)]
@@ -227,6 +235,13 @@ mod tests {
     fn a_lost_connection_to_another_store_is_not_the_databases() {
         let reset = io::Error::from(io::ErrorKind::ConnectionReset);
         let error = StoreError::new(StoreErrorKind::Unknown, reset);
+        assert!(!is_retryable_with_row(&error));
+    }
+
+    #[test]
+    fn a_conflict_after_a_send_without_an_answer_does_not_say_that_nothing_was_done() {
+        let error = StoreError::new(StoreErrorKind::Unknown, of(refused("40001")));
+        assert!(!is_retryable(&error));
         assert!(!is_retryable_with_row(&error));
     }
 
