@@ -7,6 +7,8 @@ use idempotent_runtime::store::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::{RedisCluster, RedisServer};
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::load::Load;
@@ -50,6 +52,30 @@ async fn one_node_leads_to_the_others() {
         for _ in 0..20 {
             assert_works(&store).await;
         }
+    }
+}
+
+/// It has no room for another client, say.
+#[tokio::test]
+async fn one_node_that_refuses_does_not_keep_anybody_from_the_others() {
+    let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = refusing.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = refusing.accept().await {
+            tokio::spawn(async move {
+                while client.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {
+                    let refusal = b"-ERR max number of clients reached\r\n".repeat(8);
+                    client.write_all(&refusal).await.unwrap();
+                }
+            });
+        }
+    });
+    let node = &shared_cluster().urls()[0];
+    let url = node.replace("redis://", &format!("redis-cluster://{at},"));
+    for parameters in ["", "/?protocol=3"] {
+        let url = format!("{url}{parameters}");
+        let store = RedisStore::connect(&url).await.expect(parameters);
+        assert_works(&store).await;
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::super::StoreError;
 use super::durability::Replicas;
 use super::tls::{self, Certificates};
-use super::topology::{CONNECT_TIMEOUT, connect, in_time, not_now, tcp_settings};
+use super::topology::{CONNECT_TIMEOUT, connect, in_time, not_now, repeats_command, tcp_settings};
 
 /// A cluster, known by some of its nodes.
 pub(super) struct Cluster {
@@ -53,9 +53,10 @@ impl Cluster {
     }
 
     pub(super) async fn connect(&self) -> RedisResult<ClusterConnection> {
-        // The client logs what a node answers, and one that does not know `HELLO` repeats it, with the password.
+        // The client logs what a node answers, and one that does not know `HELLO` repeats it, with the password. What else a
+        // node refuses is no reason to leave the others.
         if self.says_hello()
-            && let Some(error) = self.refusal().await
+            && let Some(error) = self.refusal(repeats_command).await
         {
             return Err(error);
         }
@@ -63,7 +64,10 @@ impl Cluster {
         match connecting.await {
             Ok(Ok(connection)) => Ok(connection),
             // The client does not say what the nodes refused.
-            Ok(Err(error)) if error.is_io_error() => Err(self.refusal().await.unwrap_or(error)),
+            Ok(Err(error)) if error.is_io_error() => {
+                let refusal = self.refusal(|refusal| !refusal.is_io_error()).await;
+                Err(refusal.unwrap_or(error))
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(not_now("no node of the cluster answers in time")),
         }
@@ -77,12 +81,12 @@ impl Cluster {
         logins.any(|login| login.protocol() == ProtocolVersion::RESP3)
     }
 
-    /// What a node said that was reached.
-    async fn refusal(&self) -> Option<RedisError> {
+    /// What a node said that was reached, if it is such a refusal.
+    async fn refusal(&self, is_such: impl Fn(&RedisError) -> bool) -> Option<RedisError> {
         let mut nodes: FuturesUnordered<_> = self.nodes.iter().map(connect).collect();
         while let Some(connected) = nodes.next().await {
             match connected {
-                Err(error) if !error.is_io_error() => return Some(error),
+                Err(error) if is_such(&error) => return Some(error),
                 _ => {}
             }
         }

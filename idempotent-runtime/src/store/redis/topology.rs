@@ -167,9 +167,13 @@ pub(super) async fn connect(client: &Client) -> RedisResult<MultiplexedConnectio
 }
 
 /// A server repeats the words of a command that it does not know. The first ones on a connection have the password among them.
-fn without_password(error: RedisError) -> RedisError {
+pub(super) fn repeats_command(error: &RedisError) -> bool {
     let repeats = |detail: &str| detail.contains("with args beginning with");
-    if !error.detail().is_some_and(repeats) {
+    error.detail().is_some_and(repeats)
+}
+
+fn without_password(error: RedisError) -> RedisError {
+    if !repeats_command(&error) {
         return error;
     }
     let what = "the server does not know a command that a connection begins with: \
