@@ -38,8 +38,9 @@ pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
 /// `false` if the row vanished from the transaction before its end (`Error::LeaseLost`): what was sent later
 /// may be committed without the row.
 ///
-/// An [`io::Error`] whose kind names a lost connection counts also where no error of sqlx stands around it, because
-/// `#[error(transparent)]` leaves nothing else of it.
+/// An [`io::Error`] whose kind names a lost connection counts also without an error of sqlx around it, because
+/// `#[error(transparent)]` leaves nothing else of it. So the lost connection of another service that the body called counts,
+/// too: if that call must not be made again, do not name its error as a `source()`.
 pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !is_of_another_store(*cause))
