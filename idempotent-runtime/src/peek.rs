@@ -134,7 +134,7 @@ impl Idempotency {
         let endpoint = Endpoint::called(endpoint)?;
         let redemption = Endpoint::named_at_run_time(operation.into())
             .and_then(|operation| {
-                Redemption::new(self, operation, token, |hasher| hasher.part(subject))
+                Redemption::of(self, operation, token, |hasher| hasher.part(subject))
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
         let fingerprint = tokens::keyed(self.keying().hasher(), redemption.bound());

@@ -1,8 +1,13 @@
 //! Looking at a key, and freeing it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use idempotent_runtime::store::{Bytes, Store as _};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{DuplicateState, Error, Idempotency, MemoryStore, Policy, Release, Token};
+use idempotent_runtime::{
+    DuplicateState, Error, Event, Idempotency, MemoryStore, Policy, Release, Token,
+};
 
 use crate::guarded::{Guarded, forever, millis, secs, yielding};
 
@@ -211,9 +216,16 @@ async fn a_call_with_a_key_and_a_token_is_found_by_the_key_and_the_subject() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_token_is_not_looked_for() {
+async fn what_is_no_token_is_not_looked_for_and_no_redemption() {
     let store = CountingStore::new(MemoryStore::new());
-    let idempotency = Idempotency::new(store.clone());
+    let events = Arc::new(AtomicUsize::new(0));
+    let ear = Arc::clone(&events);
+    let idempotency = Idempotency::builder(store.clone())
+        .observer(move |_: &Event<'_>| {
+            ear.fetch_add(1, Ordering::Relaxed);
+        })
+        .build()
+        .unwrap();
     for (token, operation, code) in [
         ("four", "orders.form", "token_malformed"),
         (&*"0".repeat(64), "a\nb", "invalid_key"),
@@ -226,4 +238,5 @@ async fn what_is_no_token_is_not_looked_for() {
         );
     }
     assert_eq!(store.counts().total(), 0);
+    assert_eq!(events.load(Ordering::Relaxed), 0);
 }
