@@ -6,24 +6,34 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 use syn::LitStr;
 
-use crate::expand::{Expansion, hidden, mixed};
-use crate::value::{self, OnCancel, Renew};
+use crate::options::Options;
+use crate::span::{hidden, mixed, typed};
+use crate::value::{OnCancel, Renew};
 
-impl Expansion<'_> {
+/// An expression for the call that `options` describe, over the arguments.
+pub fn call(options: &Options) -> TokenStream {
+    Call { options }.call()
+}
+
+struct Call<'a> {
+    options: &'a Options,
+}
+
+impl Call<'_> {
     // Output: Call::new(<endpoint>, <policy>, None).part(Part::of(&id).checked()).payload(&amount)
     //         Call::new(<endpoint>, <policy>, None).token(&form.token, &user_id, "orders.submit").keyed()
     //         { let when = <when>; let call = Call::new(…); if when { call.part(&id) } else { call.when(false) } }
     //
     // It only looks at the arguments and keeps none of them, so that the body can still have them. The parts of a call
     // that is not guarded are not even looked at: they may be there only if it is.
-    pub fn call(&self) -> TokenStream {
-        let private = self.private(Span::mixed_site());
+    fn call(&self) -> TokenStream {
+        let private = self.options.private(Span::mixed_site());
         let (endpoint, policy) = (self.endpoint(), self.registered());
         let using = match &self.options.using {
             None => mixed!(::core::option::Option::None),
             Some(using) => {
                 let span = hidden(using);
-                let private = self.private(span);
+                let private = self.options.private(span);
                 let using = quote_spanned!(span=> #private::Using::idempotency(&#using));
                 mixed!(::core::option::Option::Some(#using))
             }
@@ -33,7 +43,7 @@ impl Expansion<'_> {
         let Some(when) = &self.options.when else {
             return mixed!(#call #parts #token);
         };
-        let when = value::typed(when, "primitive", "bool");
+        let when = typed(when, "primitive", "bool");
         mixed!({
             let when = #when;
             let call = #call;
@@ -49,7 +59,7 @@ impl Expansion<'_> {
         let (key, payload) = (&self.options.key, &self.options.payload);
         let checked = |part| {
             let span = hidden(&part);
-            let private = self.private(span);
+            let private = self.options.private(span);
             quote_spanned!(span=> #private::Part::of(#part).checked())
         };
         let key = key.as_ref().map(|key| match self.options.when {
@@ -78,7 +88,7 @@ impl Expansion<'_> {
     // The type name of a closure says in which function it stands, and on which type that is called: in a
     // generic `impl`, in a default method, and without a receiver, too.
     fn endpoint(&self) -> TokenStream {
-        let private = self.private(Span::mixed_site());
+        let private = self.options.private(Span::mixed_site());
         if let Some(name) = &self.options.name {
             return mixed!(#private::Endpoint::named(#name));
         }
@@ -91,7 +101,7 @@ impl Expansion<'_> {
     //
     // Spans do not hide an item as they hide a local: in these braces it is out of the body's sight.
     fn registered(&self) -> TokenStream {
-        let (private, policy) = (self.private(Span::mixed_site()), self.policy());
+        let (private, policy) = (self.options.private(Span::mixed_site()), self.policy());
         let tx = self.options.tx.as_ref().map(|_| mixed!(, tx = true));
         let place = self.options.name.as_ref().and_then(place);
         match &self.options.name {
@@ -125,7 +135,7 @@ impl Expansion<'_> {
 
     // Output: Policy::new(Duration::from_millis(30000u64)).release(Release::Always)
     fn policy(&self) -> TokenStream {
-        let (private, options) = (self.private(Span::mixed_site()), self.options);
+        let (private, options) = (self.options.private(Span::mixed_site()), self.options);
         let ttl = &options.ttl;
         let mut policy = mixed!(#private::Policy::new(#ttl));
         if let Some(release) = options.release {

@@ -6,8 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Lit, LitStr, UnOp};
 
 use crate::error::error;
-use crate::expand::hidden;
-use crate::value::{self, ungrouped};
+use crate::span::{hidden, typed, ungrouped};
 
 const UNITS: [(&str, u64); 5] = [
     ("d", 24 * 60 * 60 * 1000),
@@ -78,7 +77,7 @@ impl ToTokens for Time {
             Self::Literal(text, millis) => {
                 quote_spanned!(hidden(text)=> ::core::time::Duration::from_millis(#millis))
             }
-            Self::Expr(expr) => value::typed(expr, "time", "Duration"),
+            Self::Expr(expr) => typed(expr, "time", "Duration"),
         });
     }
 }

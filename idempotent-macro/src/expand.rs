@@ -1,14 +1,16 @@
 //! The guarded function; beside an error, the function as written.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use proc_macro2::{Ident, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::Type;
 
+use crate::call;
 use crate::error::Errors;
 use crate::function::Function;
 use crate::options::Options;
 use crate::output::Future;
 use crate::rules;
+use crate::span::{hidden, mixed};
 use crate::value::OnCancel;
 
 pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
@@ -42,17 +44,10 @@ fn unguarded(options: &Options, function: &Function) -> TokenStream {
     quote!(#[allow(unused, unexpected_cfgs)] #function)
 }
 
-/// Like `quote!`, with names that neither see the user's nor are seen by them.
-macro_rules! mixed {
-    ($($tokens:tt)*) => { quote_spanned!(Span::mixed_site()=> $($tokens)*) };
-}
-
-pub(crate) use mixed;
-
-/// What the parts of the generated code have in common.
-pub struct Expansion<'a> {
-    pub options: &'a Options,
-    pub function: &'a Function,
+/// What the parts of the guarded function have in common.
+struct Expansion<'a> {
+    options: &'a Options,
+    function: &'a Function,
 }
 
 /// The argument that the row of the call is written through.
@@ -64,13 +59,6 @@ struct Transaction<'a> {
 impl<'a> Expansion<'a> {
     fn new(options: &'a Options, function: &'a Function) -> Self {
         Self { options, function }
-    }
-
-    /// The path of what generated code calls, for a use at `span`.
-    pub fn private(&self, span: Span) -> TokenStream {
-        let krate = self.options.krate.as_ref().map(ToTokens::to_token_stream);
-        let krate = krate.unwrap_or_else(|| quote_spanned!(span=> ::idempotence));
-        quote_spanned!(span=> #krate::__private)
     }
 
     // Output: async fn pay(id: u64) -> R { <guarded> }
@@ -96,7 +84,7 @@ impl<'a> Expansion<'a> {
     //         let mut held = match call.claim().await { Ok(held) => held, Err(error) => return <refused> };
     //         <run the body, settle>
     fn guarded(&self) -> TokenStream {
-        let (returns, call) = (self.returns(), self.call());
+        let (returns, call) = (self.returns(), call::call(self.options));
         let refused = match &self.options.on_duplicate {
             None => mixed!(returns.refused(error)),
             Some(answer) => {
@@ -145,7 +133,7 @@ impl<'a> Expansion<'a> {
         let body = self.body();
         let Transaction { name, ty } = tx;
         let span = hidden(ty);
-        let private = self.private(span);
+        let private = self.options.private(span);
         let rows = quote_spanned!(span=> #private::rows(&mut *#name));
         mixed! {
             let returns = #returns;
@@ -186,7 +174,7 @@ impl<'a> Expansion<'a> {
             .error
             .as_ref()
             .map_or_else(|| hidden(ty), hidden);
-        let private = self.private(span);
+        let private = self.options.private(span);
         let mut returns = match &self.options.error {
             None => quote_spanned!(span=> #private::returns::<#ty>()),
             Some(error) => quote_spanned!(span=> #private::returns_with::<#ty, _>(#error)),
@@ -196,7 +184,7 @@ impl<'a> Expansion<'a> {
         }
         if self.options.replay.is_some() {
             let span = hidden(ty);
-            let private = self.private(span);
+            let private = self.options.private(span);
             returns = quote_spanned!(span=> #private::replaying::<#ty, _, _>(#returns));
         }
         if let Some((_, replay_err)) = &self.options.replay_err {
@@ -276,13 +264,4 @@ impl<'a> Expansion<'a> {
             Future::Impl => mixed!(async move { (move || #body)().await }),
         }
     }
-}
-
-/// Where an error about `tokens` belongs, for names that the user does not see.
-pub fn hidden(tokens: impl ToTokens) -> Span {
-    let mut tokens = tokens.into_token_stream().into_iter();
-    let first = tokens
-        .next()
-        .map_or_else(Span::call_site, |token| token.span());
-    first.resolved_at(Span::mixed_site())
 }

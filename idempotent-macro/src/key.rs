@@ -6,9 +6,8 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Member, Token};
 
 use crate::error::{List, closest, error};
-use crate::expand::hidden;
 use crate::function::Function;
-use crate::value;
+use crate::span::{self, hidden};
 
 /// The parts of the option `key`, `payload` or `token`, in the order in which they are written.
 pub struct Key {
@@ -33,7 +32,7 @@ impl Key {
 
     /// The option `token`: the text of the token, and whom it was issued to.
     pub fn token(value: Expr) -> syn::Result<Self> {
-        let span = value::span(&value);
+        let span = span::span(&value);
         let token = Self::new("token", value)?;
         if token.parts.len() < 2 {
             let message = "`token` does not say whom the token was issued to";

@@ -16,6 +16,7 @@ mod key;
 mod options;
 mod output;
 mod rules;
+mod span;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -1,6 +1,7 @@
 //! The options: which there are, and which are written in the attribute.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Path, Token};
@@ -8,6 +9,7 @@ use syn::{Expr, Ident, LitStr, Path, Token};
 use crate::duration::Time;
 use crate::error::{Errors, List, closest, error};
 use crate::key::Key;
+use crate::span::span;
 use crate::value::{self, OnCancel, OnLeaseLost, OnStoreError, Release, Renew};
 
 /// What is written in the attribute; an option that is not is `None`.
@@ -104,6 +106,13 @@ impl Options {
         Some(name.span())
     }
 
+    /// The path of what generated code calls, for a use at `span`.
+    pub fn private(&self, span: Span) -> TokenStream {
+        let krate = self.krate.as_ref().map(ToTokens::to_token_stream);
+        let krate = krate.unwrap_or_else(|| quote_spanned!(span=> ::idempotence));
+        quote_spanned!(span=> #krate::__private)
+    }
+
     fn parse_one(&mut self, input: ParseStream, errors: &mut Errors) -> syn::Result<()> {
         let name = input.call(Ident::parse_any)?;
         let value = parse_value(&name, input);
@@ -139,7 +148,7 @@ impl Options {
             "wait" => self.wait = Some(Time::new(value)?),
             "lease" => self.lease = Some((name.span(), Time::new(value)?)),
             "renew" => self.renew = Some(Renew::new(value)?),
-            "on_cancel" => self.on_cancel = Some((value::span(&value), OnCancel::new(&value)?)),
+            "on_cancel" => self.on_cancel = Some((span(&value), OnCancel::new(&value)?)),
             "on_lease_lost" => self.on_lease_lost = Some(OnLeaseLost::new(&value)?),
             "on_duplicate" => self.on_duplicate = Some(value),
             "error" => self.error = Some(value),

@@ -1,13 +1,11 @@
 //! The values of options: one word of a few, a name, a path.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
-use syn::spanned::Spanned;
-use syn::{Expr, ExprLit, Ident, Lit, LitBool, LitStr, Path};
+use proc_macro2::Span;
+use syn::{Expr, Ident, Lit, LitBool, LitStr, Path};
 
 use crate::duration::Time;
 use crate::error::{List, closest, error};
-use crate::expand::hidden;
+use crate::span::{literal, span, ungrouped};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Release {
@@ -134,19 +132,6 @@ pub fn condition(value: Expr) -> syn::Result<Expr> {
     Err(error(span(&value), message, help))
 }
 
-// Output: { let value: ::core::time::Duration = <expr>; value }
-//
-// A type as wide as the expression keeps rustc from underlining both.
-pub fn typed(expr: &Expr, module: &str, ty: &str) -> TokenStream {
-    let first = hidden(expr);
-    let last = expr.to_token_stream().into_iter().last();
-    let last = last.map_or(first, hidden);
-    let (module, ty) = (Ident::new(module, first), Ident::new(ty, last));
-    let module = quote_spanned!(first=> ::core::#module);
-    let ty = quote_spanned!(last=> #module::#ty);
-    quote_spanned!(first=> { let value: #ty = #expr; value })
-}
-
 const LONGEST_NAME: usize = 128;
 
 /// The name of an endpoint, or of an operation, fit for a key of any store.
@@ -211,26 +196,6 @@ pub fn argument(option: &Ident, value: &Expr) -> syn::Result<Ident> {
             .to_owned(),
     };
     Err(error(span(value), message, help))
-}
-
-/// Where an error about `value` belongs: at its first token, as spans cannot be joined on stable.
-pub fn span(value: &Expr) -> Span {
-    ungrouped(value).span()
-}
-
-/// Looks through the invisible groups that `macro_rules!` puts around what it substitutes.
-pub fn ungrouped(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Group(group) => ungrouped(&group.expr),
-        expr => expr,
-    }
-}
-
-fn literal(value: &Expr) -> Option<&Lit> {
-    match ungrouped(value) {
-        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
-        _ => None,
-    }
 }
 
 fn word<T: Copy>(value: &Expr, words: &[(&str, T)]) -> syn::Result<T> {

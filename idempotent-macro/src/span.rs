@@ -1,0 +1,56 @@
+//! Spans: where an error about a value belongs, and where the names of generated code are in scope.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprLit, Lit};
+
+/// Like `quote!`, with names that neither see the user's nor are seen by them.
+macro_rules! mixed {
+    ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
+}
+
+pub(crate) use mixed;
+
+/// Where an error about `tokens` belongs, for names that the user does not see.
+pub fn hidden(tokens: impl ToTokens) -> Span {
+    let mut tokens = tokens.into_token_stream().into_iter();
+    let first = tokens
+        .next()
+        .map_or_else(Span::call_site, |token| token.span());
+    first.resolved_at(Span::mixed_site())
+}
+
+/// Where an error about `value` belongs: at its first token, as spans cannot be joined on stable.
+pub fn span(value: &Expr) -> Span {
+    ungrouped(value).span()
+}
+
+/// Looks through the invisible groups that `macro_rules!` puts around what it substitutes.
+pub fn ungrouped(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => ungrouped(&group.expr),
+        expr => expr,
+    }
+}
+
+/// The literal that `value` is.
+pub fn literal(value: &Expr) -> Option<&Lit> {
+    match ungrouped(value) {
+        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
+        _ => None,
+    }
+}
+
+// Output: { let value: ::core::time::Duration = <expr>; value }
+//
+// A type as wide as the expression keeps rustc from underlining both.
+pub fn typed(expr: &Expr, module: &str, ty: &str) -> TokenStream {
+    let first = hidden(expr);
+    let last = expr.to_token_stream().into_iter().last();
+    let last = last.map_or(first, hidden);
+    let (module, ty) = (Ident::new(module, first), Ident::new(ty, last));
+    let module = quote_spanned!(first=> ::core::#module);
+    let ty = quote_spanned!(last=> #module::#ty);
+    quote_spanned!(first=> { let value: #ty = #expr; value })
+}
