@@ -1,0 +1,160 @@
+//! Which file of a crate knows which other file, as the paths in its source say.
+//!
+//! A file knows another if a path in it leads to something that the other file defines. A path is one in a `use`, in
+//! an expression, in a type or among the tokens of a macro; it begins with `crate`, `self`, `super`, or with a name
+//! that a `use` or a `mod` brought into scope. A path through a re-export leads to the file that defines the thing,
+//! and the re-export is itself a path of the file that has it. `mod a;` alone is no path, and neither is
+//! `pub(in crate::a)`: no file knows another by them. Code under `cfg(test)` does not count.
+//!
+//! A method call names no path. A type whose methods are spread over files can hide a circle from this crate.
+
+#![allow(unreachable_pub, reason = "`pub` in a private module says enough")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::fs;
+use std::path::Path;
+
+use source::Source;
+
+mod resolve;
+mod source;
+
+/// The files of one crate, and which of them know which.
+#[derive(Debug)]
+pub struct Layers {
+    files: Vec<String>,
+    /// From file to file, with a path that leads there.
+    arrows: BTreeMap<(usize, usize), String>,
+}
+
+/// Files of which each knows each other one, if only through others.
+#[derive(Debug)]
+pub struct Circle {
+    /// Relative to the folder of the sources, in the order of their names.
+    pub files: Vec<String>,
+    arrows: Vec<String>,
+}
+
+impl Layers {
+    /// Reads the crate whose `lib.rs` is in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// Names the file that is missing or is not Rust.
+    pub fn read(folder: &Path) -> Result<Self, String> {
+        Self::of(|file| fs::read_to_string(folder.join(file)).ok())
+    }
+
+    /// Reads a crate from wherever `text` finds the text of a file, beginning with `lib.rs`.
+    ///
+    /// # Errors
+    ///
+    /// Names the file that is missing or is not Rust.
+    pub fn of(text: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let source = Source::read(text)?;
+        let mut arrows = BTreeMap::new();
+        for module in &source.modules {
+            for path in &module.paths {
+                for file in resolve::files(&source, module, path) {
+                    if file != module.file {
+                        let written = || path.join("::");
+                        arrows.entry((module.file, file)).or_insert_with(written);
+                    }
+                }
+            }
+        }
+        let files = source.files;
+        Ok(Self { files, arrows })
+    }
+
+    /// How many files there are; those of tests do not count.
+    pub fn count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The circles: none, if the files can be put in an order in which each knows only those before it.
+    pub fn circles(&self) -> Vec<Circle> {
+        let reached: Vec<_> = (0..self.files.len()).map(|file| self.reach(file)).collect();
+        let mut circles = BTreeSet::new();
+        for (file, known) in reached.iter().enumerate() {
+            if known.contains(&file) {
+                let back = |other: &usize| reached[*other].contains(&file);
+                let circle: BTreeSet<usize> = known.iter().copied().filter(back).collect();
+                circles.insert(circle);
+            }
+        }
+        circles.iter().map(|files| self.circle(files)).collect()
+    }
+
+    /// The arrows that lead to a room further up than where they begin, and the files that are in no room.
+    ///
+    /// `rooms` are named from the bottom up. A room is a module and all modules under it that are not rooms themselves:
+    /// `store/redis` is `store/redis.rs` and `store/redis/url.rs`; `lib` is `lib.rs`.
+    pub fn climbs(&self, rooms: &[&str]) -> Vec<String> {
+        let floors: Vec<_> = self.files.iter().map(|file| floor(file, rooms)).collect();
+        let homeless = self.files.iter().zip(&floors);
+        let homeless = homeless.filter(|(_, floor)| floor.is_none());
+        let homeless = homeless.map(|(file, _)| format!("{file} is in no room"));
+        let climbing = self.arrows.keys().filter(|(from, to)| {
+            matches!((floors[*from], floors[*to]), (Some(from), Some(to)) if from < to)
+        });
+        let climbing = climbing.map(|arrow| self.arrow(arrow));
+        homeless.chain(climbing).collect()
+    }
+
+    /// The files that `file` knows, if only through others.
+    fn reach(&self, file: usize) -> BTreeSet<usize> {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![file];
+        while let Some(from) = open.pop() {
+            for &(_, to) in self
+                .arrows
+                .range((from, 0)..(from + 1, 0))
+                .map(|arrow| arrow.0)
+            {
+                if reached.insert(to) {
+                    open.push(to);
+                }
+            }
+        }
+        reached
+    }
+
+    fn circle(&self, files: &BTreeSet<usize>) -> Circle {
+        let inside = |(from, to): &&(usize, usize)| files.contains(from) && files.contains(to);
+        let arrows = self.arrows.keys().filter(inside);
+        let arrows = arrows.map(|arrow| self.arrow(arrow)).collect();
+        let mut files: Vec<_> = files.iter().map(|file| self.files[*file].clone()).collect();
+        files.sort();
+        Circle { files, arrows }
+    }
+
+    fn arrow(&self, arrow: &(usize, usize)) -> String {
+        let (from, to) = (&self.files[arrow.0], &self.files[arrow.1]);
+        format!("{from} knows {to}: {}", self.arrows[arrow])
+    }
+}
+
+impl Display for Circle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "a circle of {}", self.files.join(", "))?;
+        self.arrows
+            .iter()
+            .try_for_each(|arrow| writeln!(f, "  {arrow}"))
+    }
+}
+
+/// Where among `rooms` the one of `file` is: the room with the longest name, if several fit.
+fn floor(file: &str, rooms: &[&str]) -> Option<usize> {
+    let module = file.strip_suffix(".rs").unwrap_or(file);
+    let within = |room: &str| {
+        module
+            .strip_prefix(room)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let fitting = rooms.iter().enumerate().filter(|(_, room)| within(room));
+    fitting
+        .max_by_key(|(_, room)| room.len())
+        .map(|(floor, _)| floor)
+}

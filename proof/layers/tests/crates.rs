@@ -1,0 +1,38 @@
+//! The crates of the workspace as they are.
+
+use std::path::Path;
+
+use idempotence_layers::Layers;
+
+/// The files of the macro from the bottom up: each knows only those before it.
+const MACRO: [&str; 12] = [
+    "error", "span", "duration", "value", "output", "function", "key", "options", "rules", "call",
+    "expand", "lib",
+];
+
+/// How many files of the runtime know each other in circles. The number may only fall: lower it when it has.
+const RUNTIME_IN_CIRCLES: usize = 85;
+
+fn layers(package: &str) -> Layers {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    Layers::read(&root.join(package).join("src")).expect("the sources of a crate")
+}
+
+#[test]
+fn no_file_of_the_macro_knows_one_above_it() {
+    let layers = layers("idempotent-macro");
+    let circles: Vec<_> = layers.circles().iter().map(ToString::to_string).collect();
+    assert_eq!(circles, [""; 0], "{}", circles.concat());
+    assert_eq!(layers.climbs(&MACRO), [""; 0]);
+}
+
+#[test]
+fn circles_of_the_runtime_grow_no_more() {
+    let circles = layers("idempotent-runtime").circles();
+    let files: usize = circles.iter().map(|circle| circle.files.len()).sum();
+    let said: String = circles.iter().map(ToString::to_string).collect();
+    assert!(
+        files <= RUNTIME_IN_CIRCLES,
+        "{files} files in circles, more than {RUNTIME_IN_CIRCLES}:\n{said}"
+    );
+}
