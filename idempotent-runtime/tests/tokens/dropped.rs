@@ -170,7 +170,9 @@ async fn as_many_redemptions_that_are_dropped_at_once_are_taken_back_as_the_hand
             let mut redeemed = std::pin::pin!(redeem(&tokens, token));
             assert!(redeemed.as_mut().now_or_never().is_none());
         }
-        assert_eq!(told.take(), vec!["not_withdrawn"; 5 - good]);
+        let mut kinds = told.take();
+        kinds.retain(|kind| kind != "operation_cancelled");
+        assert_eq!(kinds, vec!["not_withdrawn"; 5 - good]);
         store.heal();
         handle.drain(LONG).await.unwrap();
         for (nth, token) in issued.iter().enumerate() {
