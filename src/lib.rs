@@ -16,7 +16,7 @@ pub use idempotent_macro::idempotent;
 pub use idempotent_runtime::{
     Added, Attempt, Bloom, Builder, ClientAction, Codec, Counter, Diagnosis, Digest, Duplicate,
     DuplicateState, Durability, EndpointInfo, Endpoints, Error, Event, EventKind, Failure, Fill,
-    FirstTime, GuardedCall, Hint, Idempotency, InvalidRequestId, KeyPart, Lang, Limited,
+    FirstTime, GuardedCall, Hint, Idempotency, InvalidRequestId, KeyPart, Lang, Limited, Mechanism,
     MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek,
     Redeemed, Release, Renew, Replay, RequestId, SeenSet, Setting, Settings, SetupError, Store,
     StoreError, StoreErrorKind, Token, Tokens, endpoints, store,

@@ -94,6 +94,6 @@ pub use store::sql::PostgresStore;
 pub use store::sql::SqliteStore;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use store::sql::{PurgeTask, SqlStore};
-pub use store::{Durability, Fill, Hint, Store, StoreError, StoreErrorKind};
+pub use store::{Durability, Fill, Hint, Mechanism, Store, StoreError, StoreErrorKind};
 pub use text::Lang;
 pub use tokens::{Redeemed, Token, Tokens};
