@@ -15,7 +15,7 @@ use heard::Heard;
 mod orders {
     use super::*;
 
-    pub(super) const CHARGE: u32 = line!() + 2;
+    pub(super) const CHARGE: u32 = line!() + 3;
 
     #[idempotent(name = "shared.orders", key = "id", ttl = "1d", replay = true)]
     pub(super) async fn charge(id: u64) -> Result<String, Error> {
@@ -28,7 +28,7 @@ mod refunds {
 
     use super::*;
 
-    pub(super) const REFUND: u32 = line!() + 2;
+    pub(super) const REFUND: u32 = line!() + 3;
 
     #[idempotent(name = "shared.orders", key = "id", ttl = ttl, replay = true)]
     pub(super) async fn refund(id: u64, ttl: Duration) -> Result<String, Error> {
@@ -65,7 +65,7 @@ macro_rules! as_written {
     ($($written:item)*) => { $($written)* };
 }
 
-const PASSED_ON: [u32; 2] = [line!() + 3, line!() + 8];
+const PASSED_ON: [u32; 2] = [line!() + 4, line!() + 9];
 
 as_written! {
     #[idempotent(name = "shared.passed_on", key = "id", ttl = "1d")]
@@ -78,6 +78,22 @@ as_written! {
         Ok(id)
     }
 }
+
+/// Two places: the names come from where the macro is used, and the records would be one function's.
+macro_rules! named {
+    ($($function:ident)*) => {
+        $(#[idempotent(name = "shared.named", key = "id", ttl = "1d")]
+        async fn $function(id: u64) -> Result<u64, Error> {
+            Ok(id)
+        })*
+    };
+}
+
+const NAMED: [u32; 2] = [line!() + 2, line!() + 3];
+named!(
+    one_name
+    another_name
+);
 
 /// A call outside, and within it the one in the transaction: meant so.
 #[cfg(feature = "sqlite")]
@@ -106,6 +122,7 @@ async fn two_functions_of_one_name_are_told_in_the_log_once_and_by_the_doctor() 
     let other = Idempotency::builder(MemoryStore::new()).build().unwrap();
     other.install().unwrap();
     let shared = [
+        ("shared.named", NAMED),
         ("shared.orders", [orders::CHARGE, refunds::REFUND]),
         ("shared.passed_on", PASSED_ON),
     ];
@@ -146,4 +163,6 @@ async fn two_functions_of_one_name_are_told_in_the_log_once_and_by_the_doctor() 
     third::pay(3).await.unwrap();
     passed_on(1).await.unwrap();
     also_passed_on(2).await.unwrap();
+    one_name(1).await.unwrap();
+    another_name(2).await.unwrap();
 }

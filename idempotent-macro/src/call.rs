@@ -4,19 +4,19 @@ use std::fmt::Debug;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
-use syn::LitStr;
 
 use crate::options::Options;
 use crate::span::{hidden, mixed, typed};
 use crate::value::{OnCancel, Renew};
 
-/// An expression for the call that `options` describe, over the arguments.
-pub fn call(options: &Options) -> TokenStream {
-    Call { options }.call()
+/// An expression for the call of `function` that `options` describe, over the arguments.
+pub fn call(options: &Options, function: &Ident) -> TokenStream {
+    Call { options, function }.call()
 }
 
 struct Call<'a> {
     options: &'a Options,
+    function: &'a Ident,
 }
 
 impl Call<'_> {
@@ -103,7 +103,7 @@ impl Call<'_> {
     fn registered(&self) -> TokenStream {
         let (private, policy) = (self.options.private(Span::mixed_site()), self.policy());
         let tx = self.options.tx.as_ref().map(|_| mixed!(, tx = true));
-        let place = self.options.name.as_ref().and_then(place);
+        let place = place(self.function);
         match &self.options.name {
             None => policy,
             Some(name) if self.is_fixed() => mixed!({
@@ -179,8 +179,9 @@ impl Call<'_> {
     }
 }
 
-/// Where a name is written. A macro may write the function: then it is a place in the macro, and one however often that is used.
-fn place(name: &LitStr) -> Option<TokenStream> {
+/// Where the name of the function is written. A macro may write the function: a name that the macro was given is a place where the macro is used, and a
+/// name of its own is a place in the macro, one however often the macro is used.
+fn place(name: &Ident) -> Option<TokenStream> {
     // Only rustc knows where.
     if !proc_macro::is_available() {
         return None;

@@ -84,7 +84,10 @@ impl<'a> Expansion<'a> {
     //         let mut held = match call.claim().await { Ok(held) => held, Err(error) => return <refused> };
     //         <run the body, settle>
     fn guarded(&self) -> TokenStream {
-        let (returns, call) = (self.returns(), call::call(self.options));
+        let (returns, call) = (
+            self.returns(),
+            call::call(self.options, &self.function.sig.ident),
+        );
         let refused = match &self.options.on_duplicate {
             None => mixed!(returns.refused(error)),
             Some(answer) => {

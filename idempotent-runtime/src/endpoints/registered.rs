@@ -17,7 +17,7 @@ pub struct Registered {
     place: Place,
 }
 
-/// Where a name is written. Of a generic function, and of those that a macro makes, it is one place.
+/// Where the name of a function is written. A generic function is one place, and so are all functions that a macro makes by one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     file: &'static str,
