@@ -276,7 +276,7 @@ mod tests {
         let (_, section) = readme.split_once("## Seeing what happens").unwrap();
         let (section, _) = section.split_once("\n## ").unwrap();
         let (_, ends) = section.split_once("exactly one way:").unwrap();
-        assert_eq!(named(ends, "Beside that"), labels(EventKind::is_end));
+        assert_eq!(named(ends, "A call may also"), labels(EventKind::is_end));
         let (_, operations) = section.split_once("comes to exactly one of").unwrap();
         assert_eq!(named(operations, "."), labels(EventKind::is_operation));
         for kind in every_kind() {
