@@ -1,5 +1,5 @@
 //! The script of `docs/responses.md`, taken from the page and run by node against a service: whatever happens on the way, an
-//! order is placed once, and the person is told what is so.
+//! order is placed once, and the page shows the person what is true.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::VecDeque;

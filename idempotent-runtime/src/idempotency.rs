@@ -300,7 +300,7 @@ impl Builder {
         self
     }
 
-    /// Sets the shortest and the longest time after which a duplicate of a running call is told to come again, by
+    /// Sets the shortest and the longest time after which a duplicate of a running call should be sent again, according to
     /// [`Error::retry_after`](crate::Error::retry_after), the header `Retry-After` and the metadata of tonic. In between it is as
     /// long as the call has run. Default: 1 s to 10 s.
     ///

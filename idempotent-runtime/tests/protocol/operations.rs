@@ -15,7 +15,7 @@ use crate::guarded::{millis, secs};
 const NAME: &str = "orders.submit";
 const USER: u64 = 7;
 
-/// What the observer of a handle is told, and how long each took.
+/// The events that the observer of a handle receives, and how long each operation took.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<Ended>>>);
 
@@ -104,7 +104,7 @@ async fn a_call_whose_token_is_refused_ends_once_beside_the_redemption() {
     assert_eq!(told.kinds(), ["token_rejected", "token_refused"]);
 }
 
-/// Whatever an operation comes to, the time that the store took is told with it.
+/// The event of an operation carries the time that the store took, whatever the outcome is.
 #[tokio::test(start_paused = true)]
 async fn an_operation_alone_is_no_call_and_has_a_duration() {
     let (told, store) = (Told::default(), faulty());

@@ -1,4 +1,4 @@
-//! When a duplicate is told to come again.
+//! When a duplicate should be sent again, as its error says.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use idempotent_runtime::{Duplicate, Error, Idempotency, MemoryStore, Policy, Set
 
 use crate::guarded::{Guarded, millis, secs};
 
-/// What a duplicate is told of a call that has run for `age`, whose record stands for `lasts`.
+/// The error of a duplicate of a call that has run for `age`, and whose record is stored for `lasts`.
 async fn told(
     hints: Option<RangeInclusive<Duration>>,
     age: Duration,

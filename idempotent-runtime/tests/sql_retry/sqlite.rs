@@ -37,7 +37,7 @@ async fn fresh() -> Fresh {
     Fresh { pool, folder }
 }
 
-/// What another writer is told while the transaction is open.
+/// The error that another writer gets while the transaction is open.
 async fn conflict(pool: &SqlitePool, _: &mut Tx<'_>) -> sqlx::Error {
     let mut other = impatient(pool).connect().await.unwrap();
     other.execute("BEGIN IMMEDIATE").await.unwrap_err()
