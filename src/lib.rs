@@ -19,7 +19,7 @@ pub use idempotent_runtime::{
     FirstTime, GuardedCall, Hint, Idempotency, InvalidRequestId, KeyPart, Lang, Limited, Mechanism,
     MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek,
     Redeemed, Release, Renew, Replay, RequestId, SeenSet, Setting, Settings, SetupError, Store,
-    StoreError, StoreErrorKind, Token, Tokens, endpoints, store,
+    StoreError, StoreErrorKind, Token, Tokens, endpoints,
 };
 
 #[doc = include_str!("../docs/fingerprint.md")]
@@ -66,6 +66,13 @@ pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 )]
 pub mod sql {
     pub use idempotent_runtime::sql::*;
+}
+
+/// The contract between the protocol and whatever keeps the records, and the stores that are not databases.
+pub mod store {
+    #[cfg(feature = "redis")]
+    pub use idempotent_runtime::redis;
+    pub use idempotent_runtime::store::*;
 }
 
 #[cfg(feature = "testkit")]

@@ -3,6 +3,8 @@
 #[cfg(feature = "axum")]
 pub mod axum;
 pub mod fingerprint;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub mod sql;
 pub mod store;
@@ -79,13 +81,13 @@ pub use once::Once;
 pub use outcome::Outcome;
 pub use peek::Peek;
 pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+#[cfg(feature = "redis")]
+pub use redis::{RedisConnection, RedisOptions, RedisStore};
 pub use replay::Replay;
 pub use request_id::{InvalidRequestId, RequestId};
 pub use seen::{Added, FirstTime, SeenSet};
 pub use settings::{Origin, Setting, Settings};
 pub use store::memory::MemoryStore;
-#[cfg(feature = "redis")]
-pub use store::redis::{RedisConnection, RedisOptions, RedisStore};
 #[cfg(feature = "mysql")]
 pub use store::sql::MySqlStore;
 #[cfg(feature = "postgres")]

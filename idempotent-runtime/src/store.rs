@@ -17,10 +17,10 @@ pub use async_trait::async_trait;
 pub use bytes::Bytes;
 
 mod answer;
-mod counting;
+pub(crate) mod counting;
 mod durability;
 mod error;
-mod filter;
+pub(crate) mod filter;
 mod finding;
 #[cfg(any(
     feature = "mysql",
@@ -28,11 +28,9 @@ mod finding;
     feature = "redis",
     feature = "sqlite"
 ))]
-mod longest;
+pub(crate) mod longest;
 pub mod memory;
 mod queue;
-#[cfg(feature = "redis")]
-pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) mod sql;
 pub(crate) mod url;

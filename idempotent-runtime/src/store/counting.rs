@@ -73,7 +73,7 @@ pub(super) fn number(standing: &[u8], attempt: u128) -> Result<Option<u64>, Stor
 }
 
 /// What stands under the key is not for counting: of another program, or of a later version.
-pub(super) fn foreign() -> StoreError {
+pub(crate) fn foreign() -> StoreError {
     let what = "something stands under the key that this version did not write";
     StoreError::new(StoreErrorKind::Misconfigured, what)
 }
@@ -156,7 +156,7 @@ fn write(count: u64, last: &str) -> Bytes {
 }
 
 /// Half of an attempt's bits tell it from the few that it is compared with.
-pub(super) fn id(attempt: u128) -> String {
+pub(crate) fn id(attempt: u128) -> String {
     format!("{:016x}", attempt & u128::from(u64::MAX))
 }
 

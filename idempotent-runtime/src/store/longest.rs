@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The longest record that the handles of a store read. A clone shares it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Longest(Arc<AtomicUsize>);
+pub(crate) struct Longest(Arc<AtomicUsize>);
 
 impl Longest {
     /// Allows records of so many bytes, and whatever was allowed before.
-    pub(super) fn allow(&self, bytes: usize) {
+    pub(crate) fn allow(&self, bytes: usize) {
         self.0.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// How many bytes of a record to read: one more than the longest has, so that a longer one is known for that. `None`: all.
-    pub(super) fn to_read(&self) -> Option<usize> {
+    pub(crate) fn to_read(&self) -> Option<usize> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
             longest => longest.checked_add(1),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use idempotent_runtime::Hint;
-use idempotent_runtime::store::redis::redis::{Client, Script, cmd};
+use idempotent_runtime::redis::redis::{Client, Script, cmd};
 use idempotent_runtime::testkit::RedisServer;
 use tokio::task::JoinSet;
 

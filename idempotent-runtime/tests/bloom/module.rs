@@ -3,7 +3,7 @@
 use std::env;
 use std::time::Duration;
 
-use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::testkit::{RedisServer, conformance};
 use idempotent_runtime::{Hint, RedisStore};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::testkit::{Direction, ProxyFault, RedisCluster, RedisProxy, RedisServer};
 use idempotent_runtime::{Bloom, Hint, RedisStore};
 

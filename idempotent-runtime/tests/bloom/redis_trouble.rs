@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{Hint, RedisStore};
 

@@ -1,7 +1,7 @@
 //! Servers, and what the tests ask them.
 
 use idempotent_runtime::RedisStore;
-use idempotent_runtime::store::redis::redis::{Client, Cmd, FromRedisValue, cmd};
+use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
 use idempotent_runtime::testkit::RedisServer;
 
 pub(crate) async fn store_on(server: &RedisServer) -> RedisStore {

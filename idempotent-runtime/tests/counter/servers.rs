@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::store::redis::redis::{self, Client, cmd};
+use idempotent_runtime::redis::redis::{self, Client, cmd};
 use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::{Counter, Error, Idempotency, RedisStore, Store, StoreErrorKind};
 use tokio::task::JoinSet;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::store::redis::redis::{cmd, from_redis_value};
+use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::{RedisCluster, RedisServer};
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};

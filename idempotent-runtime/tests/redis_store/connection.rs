@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use idempotent_runtime::store::redis::redis::{self, Client, Value, cmd};
+use idempotent_runtime::redis::redis::{self, Client, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisConnection, RedisStore, Store, StoreErrorKind};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::Level;
 use idempotent_runtime::store::Mechanism::{Bloom, SeenSets};
-use idempotent_runtime::store::redis::redis::cmd;
 use idempotent_runtime::testkit::{RedisCluster, RedisSentinels, RedisServer};
 use idempotent_runtime::{Diagnosis, Idempotency, RedisStore};
 
@@ -60,10 +60,10 @@ async fn a_fit_server_is_fine() {
     assert!(keys.is_empty(), "left behind: {keys:?}");
 }
 
-fn redis_value<T: idempotent_runtime::store::redis::redis::FromRedisValue>(
-    value: idempotent_runtime::store::redis::redis::Value,
+fn redis_value<T: idempotent_runtime::redis::redis::FromRedisValue>(
+    value: idempotent_runtime::redis::redis::Value,
 ) -> T {
-    idempotent_runtime::store::redis::redis::from_redis_value(value).unwrap()
+    idempotent_runtime::redis::redis::from_redis_value(value).unwrap()
 }
 
 #[tokio::test]

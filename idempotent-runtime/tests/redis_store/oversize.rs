@@ -1,6 +1,6 @@
 //! Records that are longer than any that the library writes.
 
-use idempotent_runtime::store::redis::redis::{FromRedisValue as _, cmd};
+use idempotent_runtime::redis::redis::{FromRedisValue as _, cmd};
 use idempotent_runtime::store::{Bytes, Claim, Entry, Swap};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{Error, Idempotency, RedisStore, Store};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotent_runtime::Store;
-use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Entry, Swap};
 use idempotent_runtime::testkit::RedisServer;
 

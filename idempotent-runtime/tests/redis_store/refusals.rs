@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::store::redis::redis::{cmd, from_redis_value};
+use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};

@@ -1,7 +1,7 @@
 //! The server's own compare-and-delete, where it has one.
 
+use idempotent_runtime::redis::redis::{self, cmd};
 use idempotent_runtime::store::Swap;
-use idempotent_runtime::store::redis::redis::{self, cmd};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, Store};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use idempotent_runtime::store::redis::redis::{self, AsyncConnectionConfig, Client, Value, cmd};
+use idempotent_runtime::redis::redis::{self, AsyncConnectionConfig, Client, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisOptions, RedisStore, Store, StoreError, StoreErrorKind};

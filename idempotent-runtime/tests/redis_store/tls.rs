@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use idempotent_runtime::RedisOptions;
-use idempotent_runtime::store::redis::redis::{cmd, from_redis_value};
+use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, StoreErrorKind};
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use idempotent_runtime::Idempotency;
-use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Bytes, Claim, Store, Swap};
 use idempotent_runtime::testkit::RedisServer;
 use tokio::task::JoinSet;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::store::redis::redis::cmd;
+use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Bytes, Claim, Store};
 use idempotent_runtime::testkit::{RedisCluster, RedisServer};
 use idempotent_runtime::{Idempotency, RedisStore};

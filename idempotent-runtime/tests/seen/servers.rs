@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use idempotent_runtime::RedisStore;
-use idempotent_runtime::store::redis::redis::aio::MultiplexedConnection;
-use idempotent_runtime::store::redis::redis::{Client, Cmd, FromRedisValue, cmd};
+use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
+use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
 use idempotent_runtime::testkit::RedisServer;
 
 /// Far longer than anything takes here.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::store::redis::redis::{Client, Cmd, FromRedisValue, cmd};
+use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
 use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::{Idempotency, RedisStore};
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use ::redis::{Client, ConnectionInfo};
 
-use super::super::StoreError;
 use super::url::refused;
+use crate::store::StoreError;
 
 /// The certificates of the caller's own, in PEM.
 #[derive(Clone, Default)]
@@ -111,5 +111,5 @@ pub(super) fn provide() {
 /// The client's word on certificates is what is wrong with them, never what is in them.
 pub(super) fn unusable(error: ::redis::RedisError) -> StoreError {
     let what = "the URL, or the certificates with it, cannot be used";
-    super::server::misconfigured(what, error)
+    super::options::misconfigured(what, error)
 }

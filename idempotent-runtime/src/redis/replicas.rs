@@ -1,18 +1,14 @@
 //! What a server keeps of what it has acknowledged, and writes that count only when replicas have them.
 
-mod lanes;
-
 use std::fmt;
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
 
-use super::super::{Durability, StoreError, StoreErrorKind};
+use super::options::{config, field};
 use super::script::Script;
-use super::server::{config, field};
-
-pub(super) use self::lanes::Lanes;
+use crate::store::{Durability, StoreError, StoreErrorKind};
 
 /// How many replicas must have a write, and how long they are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use ::redis::{
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::sleep;
 
-use super::super::StoreError;
 use super::tls::Certificates;
 use super::topology::{connect, not_now, tcp_settings};
 use super::url::{Credentials, Host, refused};
+use crate::store::StoreError;
 
 /// The sentinels of one master.
 pub(super) struct Sentinels {

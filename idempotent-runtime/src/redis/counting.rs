@@ -5,9 +5,9 @@ use std::time::Duration;
 use ::redis::Value;
 use ::redis::aio::ConnectionLike;
 
-use super::super::{Count, StoreError, counting};
 use super::script::Script;
-use super::{RedisStore, millis};
+use super::store::{RedisStore, millis};
+use crate::store::{Count, StoreError, counting};
 
 /// The number of the attempt, and for how many milliseconds the window lasts. Nil: what stands there is foreign.
 ///

@@ -2,8 +2,8 @@
 
 use ::redis::{ErrorKind, RedisError};
 
-use super::super::{StoreError, StoreErrorKind};
-use super::server::misconfigured;
+use super::options::misconfigured;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// Turns errors of the client into errors of the store.
 #[derive(Clone, Copy)]

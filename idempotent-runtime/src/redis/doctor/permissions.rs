@@ -3,12 +3,12 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{Arg, Cmd, Value, cmd};
 
-use super::super::super::Level::{Note, Problem};
-use super::super::super::Mechanism::{self, Bloom, SeenSets};
-use super::super::super::{Finding, Level, Store};
-use super::super::server::is_forbidden;
-use super::super::{RedisStore, SILENT};
+use super::super::options::is_forbidden;
+use super::super::store::{RedisStore, SILENT};
 use super::Doctor;
+use crate::store::Level::{Note, Problem};
+use crate::store::Mechanism::{self, Bloom, SeenSets};
+use crate::store::{Finding, Level, Store};
 
 impl<C: ConnectionLike> Doctor<C> {
     pub(super) async fn permissions(&mut self, store: &RedisStore<C>, key: &str)

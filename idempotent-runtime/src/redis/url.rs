@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ::redis::{ProtocolVersion, RedisConnectionInfo};
 
-use super::super::{StoreError, StoreErrorKind};
 use crate::settings::duration;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// A URL that was understood.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{ErrorKind, RedisError, Value, cmd};
 
-use super::super::super::Level::{Note, Problem, Warning};
+use super::super::options::{config, field, is_forbidden, is_version_7, texts};
 use super::super::removal::Removal;
-use super::super::server::{config, field, is_forbidden, is_version_7, texts};
 use super::super::topology::in_time;
 use super::Doctor;
+use crate::store::Level::{Note, Problem, Warning};
 
 impl<C: ConnectionLike> Doctor<C> {
     /// Returns whether there is anybody to ask for more.

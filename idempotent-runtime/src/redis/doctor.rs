@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, FromRedisValue, RedisResult, cmd};
 
-use super::super::Level::{Fine, Note};
-use super::super::{Finding, Level};
-use super::RedisStore;
+use super::store::RedisStore;
 use super::topology::in_time;
+use crate::store::Level::{Fine, Note};
+use crate::store::{Finding, Level};
 
 /// Asks the server, with one command after the other.
 pub(super) async fn examine<C>(store: &RedisStore<C>, key: &str, deadline: Duration) -> Vec<Finding>

@@ -10,11 +10,11 @@ use std::{fmt, iter};
 use ::redis::aio::ConnectionLike;
 use ::redis::{FromRedisValue, RedisError, RedisResult};
 
-use super::super::filter::{Bucket, Shape, float};
-use super::super::{Fill, Filter, Hint};
+use super::options::is_forbidden;
 use super::ring::{Ring, turn};
 use super::script::{Script, hash};
-use super::server::is_forbidden;
+use crate::store::filter::{Bucket, Shape, float};
+use crate::store::{Fill, Filter, Hint};
 
 /// How this server keeps filters. A clone shares what was learnt.
 #[derive(Clone, Default)]

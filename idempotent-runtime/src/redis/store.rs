@@ -1,27 +1,4 @@
-//! Records in Redis, or in a server that speaks its protocol, such as Valkey.
-
-mod cluster;
-mod connection;
-mod counting;
-mod doctor;
-mod durability;
-mod exchange;
-mod failure;
-mod filters;
-mod large;
-mod listener;
-mod oversize;
-mod removal;
-mod ring;
-mod script;
-#[cfg(test)]
-mod scripted;
-mod sentinel;
-mod server;
-mod sets;
-mod tls;
-mod topology;
-mod url;
+//! The store that keeps records in Redis.
 
 use std::any::Any;
 use std::fmt;
@@ -34,26 +11,24 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-/// The client that the store is made for: name its types through this, and their versions agree.
-pub use ::redis;
-
-use self::durability::{Lanes, Replicas};
-use self::exchange::EXCHANGE;
-use self::failure::Failure;
-use self::filters::Filters;
-use self::large::{Large, Turn};
-use self::listener::Listener;
-use self::oversize::Oversize;
-use self::removal::Removal;
-use self::script::{CLAIM, CLAIM_REPLICATED, READ, REPLACE, REPLACE_REPLICATED, Script};
-use self::topology::Topology;
-use super::{
+use super::connection::RedisConnection;
+use super::doctor;
+use super::exchange::EXCHANGE;
+use super::failure::Failure;
+use super::filters::Filters;
+use super::lanes::Lanes;
+use super::large::{Large, Turn};
+use super::listener::Listener;
+use super::options::RedisOptions;
+use super::oversize::Oversize;
+use super::removal::Removal;
+use super::replicas::Replicas;
+use super::script::{CLAIM, CLAIM_REPLICATED, READ, REPLACE, REPLACE_REPLICATED, Script};
+use super::topology::Topology;
+use crate::store::{
     Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError,
     StoreErrorKind, Swap,
 };
-
-pub use self::connection::RedisConnection;
-pub use self::server::RedisOptions;
 
 /// Keeps records in Redis: one string per key, with an expiry.
 ///
@@ -85,17 +60,17 @@ pub use self::server::RedisOptions;
 /// is not what survives a fail-over.
 #[derive(Clone)]
 pub struct RedisStore<C = RedisConnection> {
-    connection: C,
+    pub(super) connection: C,
     native_claim: bool,
     oversize: Oversize,
-    removal: Removal,
+    pub(super) removal: Removal,
     filters: Filters,
     durability: Durability,
     /// None where the server's own word is enough.
-    replicas: Option<Replicas>,
+    pub(super) replicas: Option<Replicas>,
     /// None on a connection of the caller's own, which waits for the replicas itself.
     lanes: Option<Arc<Lanes>>,
-    failure: Failure,
+    pub(super) failure: Failure,
     /// None on a connection of the caller's own: that may be a cluster's, which is not one server to
     /// listen to.
     listener: Option<Arc<Listener>>,
@@ -146,7 +121,7 @@ impl RedisStore {
         RedisOptions::default()
     }
 
-    fn listening_to(self, topology: Arc<Topology>) -> Self {
+    pub(super) fn listening_to(self, topology: Arc<Topology>) -> Self {
         let durability = match (self.durability, &*topology) {
             // A fail-over does not ask the disk of the server that is gone.
             (Durability::Fsync, Topology::Sentinels(_)) => Durability::Server,
@@ -189,7 +164,7 @@ where
         RedisOptions::default().from_connection(connection).await
     }
 
-    fn new(connection: C, native_claim: bool, durability: Durability) -> Self {
+    pub(super) fn new(connection: C, native_claim: bool, durability: Durability) -> Self {
         let client: &dyn Any = &connection;
         let sends_once = match client.downcast_ref::<RedisConnection>() {
             Some(connection) => !connection.is_cluster(),
@@ -210,15 +185,15 @@ where
         }
     }
 
-    fn removing_by(self, removal: Removal) -> Self {
+    pub(super) fn removing_by(self, removal: Removal) -> Self {
         Self { removal, ..self }
     }
 
-    fn filtering_by(self, filters: Filters) -> Self {
+    pub(super) fn filtering_by(self, filters: Filters) -> Self {
         Self { filters, ..self }
     }
 
-    fn waiting_for(self, replicas: Replicas) -> Self {
+    pub(super) fn waiting_for(self, replicas: Replicas) -> Self {
         let replicas = (replicas.wanted > 0).then_some(replicas);
         Self { replicas, ..self }
     }
@@ -234,7 +209,7 @@ where
         }
     }
 
-    async fn run(
+    pub(super) async fn run(
         &self,
         script: &Script,
         keys: &[&str],
@@ -248,7 +223,7 @@ where
     /// Runs a script that writes; where replicas must have what it wrote, the form of it for that.
     ///
     /// Its reply is a number, or begins with one, if the write, or one that it found done already, is to count.
-    async fn write(
+    pub(super) async fn write(
         &self,
         script: &Script,
         replicated: &Script,
@@ -285,7 +260,7 @@ where
     }
 
     /// Reads a reply of a kind that this store's commands give.
-    fn read<T: FromRedisValue>(&self, reply: Value) -> Result<T, StoreError> {
+    pub(super) fn read<T: FromRedisValue>(&self, reply: Value) -> Result<T, StoreError> {
         T::from_redis_value(reply).map_err(|error| self.failure.of(RedisError::from(error)))
     }
 
@@ -325,7 +300,7 @@ where
     }
 
     /// The channel on which a change of `key` is told.
-    fn channel<'a>(&self, key: &'a str) -> &'a str {
+    pub(super) fn channel<'a>(&self, key: &'a str) -> &'a str {
         if self.listener.is_some() { key } else { SILENT }
     }
 
@@ -506,13 +481,13 @@ where
 }
 
 /// The channel on which nothing is told.
-const SILENT: &str = "";
+pub(super) const SILENT: &str = "";
 
 /// The longest time to live that is asked for; a server refuses one that overflows its clock.
 const THOUSAND_YEARS: u64 = 1000 * 365 * 24 * 60 * 60 * 1000;
 
 /// `ttl` in whole milliseconds, rounded up: a record may live too long, never too short.
-fn millis(ttl: Duration) -> u64 {
+pub(super) fn millis(ttl: Duration) -> u64 {
     let millis = ttl.as_nanos().div_ceil(1_000_000);
     u64::try_from(millis).map_or(THOUSAND_YEARS, |millis| millis.clamp(1, THOUSAND_YEARS))
 }

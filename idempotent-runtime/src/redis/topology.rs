@@ -15,12 +15,12 @@ use ::redis::{
 };
 use tokio::time::timeout;
 
-use super::super::StoreError;
 use super::cluster::Cluster;
-use super::durability::Replicas;
+use super::replicas::Replicas;
 use super::sentinel::{self, Sentinels};
 use super::tls::Certificates;
 use super::url::{Address, Place, refused};
+use crate::store::StoreError;
 
 #[expect(clippy::large_enum_variant, reason = "a store has one")]
 pub(super) enum Topology {

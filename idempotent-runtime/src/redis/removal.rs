@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
 
-use super::SILENT;
+use super::options::{field, is_forbidden};
 use super::script::{READ, REMOVE};
-use super::server::{field, is_forbidden};
+use super::store::SILENT;
 
 /// How this server removes. A clone shares what was learnt.
 #[derive(Clone, Default)]

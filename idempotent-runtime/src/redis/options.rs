@@ -8,16 +8,16 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{RedisError, RedisResult, Value, cmd};
 use tokio::time::timeout;
 
-use super::super::{Durability, StoreError, StoreErrorKind};
-use super::RedisStore;
 use super::connection::RedisConnection;
-use super::durability::{self, Replicas};
 use super::failure::kind_of;
 use super::filters::Filters;
 use super::removal::Removal;
+use super::replicas::{self, Replicas};
+use super::store::RedisStore;
 use super::tls::{Certificates, ClientCertificate};
 use super::topology::Topology;
 use super::url::{Address, refused};
+use crate::store::{Durability, StoreError, StoreErrorKind};
 
 /// Settings of a [`RedisStore`] that is to be connected.
 ///
@@ -178,7 +178,7 @@ impl RedisOptions {
                 replicas: self.replicas.wanted,
             }
         } else {
-            durability::of_server(&mut connection, &info).await
+            replicas::of_server(&mut connection, &info).await
         };
         let store = RedisStore::new(connection, native_claim, durability)
             .removing_by(Removal::of_servers(&info))

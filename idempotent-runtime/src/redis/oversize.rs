@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::super::longest::Longest;
+use crate::store::longest::Longest;
 
 /// What a store knows of such records. A clone shares it.
 #[derive(Clone, Default)]

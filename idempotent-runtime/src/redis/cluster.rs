@@ -9,10 +9,10 @@ use ::redis::{Client, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::timeout;
 
-use super::super::StoreError;
-use super::durability::Replicas;
+use super::replicas::Replicas;
 use super::tls::{self, Certificates};
 use super::topology::{CONNECT_TIMEOUT, connect, in_time, not_now, repeats_command, tcp_settings};
+use crate::store::StoreError;
 
 /// A cluster, known by some of its nodes.
 pub(super) struct Cluster {

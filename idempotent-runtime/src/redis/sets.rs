@@ -5,9 +5,9 @@ use std::time::Duration;
 use ::redis::Value;
 use ::redis::aio::ConnectionLike;
 
-use super::RedisStore;
 use super::ring::{Ring, turn};
 use super::script::{Script, hash};
+use super::store::RedisStore;
 use crate::store::StoreError;
 
 /// `1`: added. Bytes: the owner of the member that is there.

@@ -6,15 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ::redis::{RedisResult, Value};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::super::connection::{RedisConnection, is_over};
-use super::super::script::Script;
-use super::{Replicas, Short};
+use super::connection::{RedisConnection, is_over};
+use super::replicas::{Replicas, Short};
+use super::script::Script;
 
 /// A few connections, made when they are needed, with one write at a time on each.
 ///
 /// `WAIT` holds up whatever else was sent on its connection: so these are for nothing else, and are
 /// taken in turns.
-pub(in super::super) struct Lanes {
+pub(super) struct Lanes {
     model: RedisConnection,
     idle: Mutex<VecDeque<RedisConnection>>,
     free: Semaphore,
@@ -25,7 +25,7 @@ const MOST: usize = 16;
 
 impl Lanes {
     /// Lanes to where `model` leads, which is not used itself.
-    pub(in super::super) fn beside(model: RedisConnection) -> Self {
+    pub(super) fn beside(model: RedisConnection) -> Self {
         Self {
             model,
             idle: Mutex::default(),
@@ -33,7 +33,7 @@ impl Lanes {
         }
     }
 
-    pub(in super::super) async fn run(
+    pub(super) async fn run(
         &self,
         replicas: Replicas,
         script: &Script,

@@ -1,0 +1,33 @@
+//! Records in Redis, or in a server that speaks its protocol, such as Valkey.
+
+mod cluster;
+mod connection;
+mod counting;
+mod doctor;
+mod exchange;
+mod failure;
+mod filters;
+mod lanes;
+mod large;
+mod listener;
+mod options;
+mod oversize;
+mod removal;
+mod replicas;
+mod ring;
+mod script;
+#[cfg(test)]
+mod scripted;
+mod sentinel;
+mod sets;
+mod store;
+mod tls;
+mod topology;
+mod url;
+
+/// The client that the store is made for: name its types through this, and their versions agree.
+pub use ::redis;
+
+pub use self::connection::RedisConnection;
+pub use self::options::RedisOptions;
+pub use self::store::RedisStore;
