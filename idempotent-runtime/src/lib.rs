@@ -87,15 +87,15 @@ pub use replay::Replay;
 pub use request_id::{InvalidRequestId, RequestId};
 pub use seen::{Added, FirstTime, SeenSet};
 pub use settings::{Origin, Setting, Settings};
-pub use store::memory::MemoryStore;
 #[cfg(feature = "mysql")]
-pub use store::sql::MySqlStore;
+pub use sql::store::MySqlStore;
 #[cfg(feature = "postgres")]
-pub use store::sql::PostgresStore;
+pub use sql::store::PostgresStore;
 #[cfg(feature = "sqlite")]
-pub use store::sql::SqliteStore;
+pub use sql::store::SqliteStore;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub use store::sql::{PurgeTask, SqlStore};
+pub use sql::store::{PurgeTask, SqlStore};
+pub use store::memory::MemoryStore;
 pub use store::{Durability, Fill, Hint, Mechanism, Store, StoreError, StoreErrorKind};
 pub use text::Lang;
 pub use tokens::{Redeemed, Token, Tokens};

@@ -5,20 +5,26 @@
 
 mod connection;
 mod database;
-mod dedup;
 mod duplicate;
-pub(crate) mod failure;
+mod failure;
 mod insert;
-pub(crate) mod lent;
+mod lent;
 mod lock;
+mod migrate;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod retry;
-pub(crate) mod retryable;
+mod retryable;
 mod row;
-pub(crate) mod schema;
+mod session;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod statement;
-mod syntax;
-pub(crate) mod time;
+pub(crate) mod store;
 mod transition;
+mod url;
 mod version;
 
 /// The client that this is made for: name its types through this, and their versions agree.
@@ -29,8 +35,8 @@ pub use self::database::Database;
 pub use self::duplicate::duplicate_of;
 pub use self::insert::{InsertOnce, Insertion, insert_once};
 pub use self::lock::{Held, Holder, Lock};
+pub use self::migrate::{migrate, schema};
 pub use self::retry::{Retry, retry};
 pub use self::retryable::{is_retryable, is_retryable_with_row};
-pub use self::schema::{migrate, schema};
 pub use self::transition::{Transition, TransitionUpdate, transition};
 pub use self::version::{Versioned, VersionedUpdate, versioned_update};

@@ -30,9 +30,7 @@ mod finding;
 ))]
 pub(crate) mod longest;
 pub mod memory;
-mod queue;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub(crate) mod sql;
+pub(crate) mod queue;
 pub(crate) mod url;
 
 pub use self::answer::{Claim, Count, Entry, Hint, Swap};

@@ -4,18 +4,26 @@ use std::future::Future;
 
 use sqlx::{AssertSqlSafe, Executor, QueryBuilder};
 
-use super::dedup::Dedup;
-use super::lock;
-use super::schema::Schema;
-use super::syntax::Syntax;
-use crate::store::sql::{Counting, Dialect};
+use self::counting::Counting;
+use self::lock::Statements;
+use self::records::Dialect;
+use self::rows::Dedup;
+use self::syntax::Syntax;
+use super::migrate::Schema;
+
+pub(super) mod counting;
+pub(super) mod lock;
+pub(super) mod records;
+pub(super) mod rows;
+pub(super) mod syntax;
+pub(super) mod time;
 
 /// A database that this crate knows: `Postgres`, `MySql` (MariaDB, too) or `Sqlite`.
 pub trait Database: sqlx::Database + Sealed {}
 
 /// What the parts of this module need of a database. The futures are written out per database, because sqlx's
 /// bounds for all of them at once do not hold behind a reference.
-pub trait Sealed: Schema + Dialect + Counting + Syntax + Dedup + lock::Statements {
+pub trait Sealed: Schema + Dialect + Counting + Syntax + Dedup + Statements {
     /// How a transaction begins that will write, unless it begins as every other.
     const BEGIN: Option<&'static str>;
 

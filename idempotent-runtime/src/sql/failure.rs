@@ -4,7 +4,7 @@ use sqlx::error::DatabaseError;
 use thiserror::Error;
 
 use super::database::Database;
-use super::schema::schema;
+use super::migrate::schema;
 use crate::store::{StoreError, StoreErrorKind};
 
 #[cfg(test)]

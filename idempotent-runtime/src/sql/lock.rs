@@ -8,11 +8,11 @@ use sqlx::Pool;
 use sqlx::error::DatabaseError;
 use tokio::time::Instant;
 
+use super::database::Database;
 use super::lent::Lent;
-use super::{Database, retryable};
+use super::retryable;
 use crate::world;
 
-mod statements;
 #[cfg(all(
     test,
     unix,
@@ -24,7 +24,6 @@ mod statements;
 mod tests;
 mod waiting;
 
-pub(super) use self::statements::Statements;
 pub use self::waiting::Holder;
 
 /// Locks with names in the table `idempotence_lock`, for work that is to be done by one at a time.

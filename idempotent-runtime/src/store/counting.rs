@@ -23,7 +23,7 @@ use crate::world;
 pub(super) const REMEMBERED: usize = 32;
 
 /// The record of the first attempt of a window.
-pub(super) fn first(attempt: u128) -> Bytes {
+pub(crate) fn first(attempt: u128) -> Bytes {
     write(1, &id(attempt))
 }
 
@@ -67,7 +67,7 @@ pub(super) fn next(standing: &[u8], attempt: u128) -> Result<Next, StoreError> {
 ///
 /// If that is no record of a counted key.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub(super) fn number(standing: &[u8], attempt: u128) -> Result<Option<u64>, StoreError> {
+pub(crate) fn number(standing: &[u8], attempt: u128) -> Result<Option<u64>, StoreError> {
     let next = next(standing, attempt)?;
     Ok(next.record.is_none().then_some(next.attempt))
 }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 /// The queues of a store, in which each leaves a `T` to the next one, or nothing.
 #[derive(Debug)]
-pub(super) struct Queues<T>(Mutex<HashMap<String, Arc<Queue<T>>>>);
+pub(crate) struct Queues<T>(Mutex<HashMap<String, Arc<Queue<T>>>>);
 
 #[derive(Debug)]
 struct Queue<T> {
@@ -28,7 +28,7 @@ struct Queue<T> {
 
 /// A place in a queue, and the turn once it has come. Dropped, the next one has it.
 #[derive(Debug)]
-pub(super) struct Turn<'a, T> {
+pub(crate) struct Turn<'a, T> {
     queues: &'a Queues<T>,
     queue: Arc<Queue<T>>,
     key: String,
@@ -41,7 +41,7 @@ const STUCK: Duration = Duration::from_millis(100);
 
 impl<T> Queues<T> {
     /// Waits until nobody who came before wants the same key, or the queue does not move.
-    pub(super) async fn turn(&self, key: String) -> Turn<'_, T> {
+    pub(crate) async fn turn(&self, key: String) -> Turn<'_, T> {
         let mut turn = self.place(key);
         let mut gone = turn.queue.gone.load(Ordering::Relaxed);
         let mut first = pin!(Arc::clone(&turn.queue.first).lock_owned());
@@ -97,12 +97,12 @@ impl<T> Default for Queues<T> {
 )]
 impl<T> Turn<'_, T> {
     /// What the one before has left.
-    pub(super) fn take(&mut self) -> Option<T> {
+    pub(crate) fn take(&mut self) -> Option<T> {
         self.left.as_mut()?.take()
     }
 
     /// Leaves something to the next one. It is dropped if there is none.
-    pub(super) fn leave(&mut self, what: Option<T>) {
+    pub(crate) fn leave(&mut self, what: Option<T>) {
         if let Some(left) = &mut self.left {
             **left = what;
         }

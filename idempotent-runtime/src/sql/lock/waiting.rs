@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::super::Database;
+use super::super::database::Database;
 use super::super::lent::Lent;
 use super::{Held, Lock, again, new_owner};
 use crate::world;

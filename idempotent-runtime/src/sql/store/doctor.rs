@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime};
 use sqlx::Pool;
 use tokio::time::timeout;
 
-use super::super::Level::{self, Fine, Note, Problem};
-use super::dialect::MANY;
-use super::session::Session;
+use crate::sql::database::Database;
+use crate::sql::database::records::MANY;
+use crate::sql::failure;
 use crate::sql::lent::Lent;
-use crate::sql::schema::VERSION;
-use crate::sql::{Database, failure};
+use crate::sql::migrate::VERSION;
+use crate::sql::session::Session;
+use crate::store::Level::{self, Fine, Note, Problem};
 use crate::store::{Finding, StoreError};
 
 /// Asks the database, with one statement after the other.

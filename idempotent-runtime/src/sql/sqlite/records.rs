@@ -11,11 +11,11 @@ use sqlx::pool::PoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{Executor, Row, Sqlite, SqliteConnection, query, query_as, query_scalar};
 
-use super::connect::CONNECT_DEADLINE;
-use super::dialect::{Dialect, MANY};
-use super::session::{Session, Way};
-use super::url::{Parameter, Takes};
-use crate::sql::time::{TICK, sqlite_now};
+use crate::sql::database::records::{Dialect, MANY};
+use crate::sql::database::time::{TICK, sqlite_now};
+use crate::sql::session::{Session, Way};
+use crate::sql::store::connect::CONNECT_DEADLINE;
+use crate::sql::url::{Parameter, Takes};
 use crate::store::{Finding, Level};
 
 const CLAIM: &str = concat!(

@@ -6,13 +6,15 @@ use std::time::Duration;
 use sqlx::{ConnectOptions, Connection, Pool};
 use tokio::time::{sleep, timeout};
 
-use super::url::{self, refused};
-use crate::sql::schema::migrate_on;
-use crate::sql::{Database, failure, is_retryable};
+use crate::sql::database::Database;
+use crate::sql::failure;
+use crate::sql::migrate::migrate_on;
+use crate::sql::retryable::is_retryable;
+use crate::sql::url::{self, refused};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// How long it takes at most until `connect` gives up, or the pool that it makes.
-pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreError> {

@@ -9,7 +9,7 @@ use std::future::Future;
 use bytes::Bytes;
 
 #[cfg(feature = "sqlite")]
-use crate::sql::time::{TICK, sqlite_now};
+use super::time::{TICK, sqlite_now};
 
 /// The statements that count.
 pub trait Counting: sqlx::Database {
@@ -237,7 +237,7 @@ mod tests {
     use sqlx::{AssertSqlSafe, Row};
 
     use super::*;
-    use crate::store::sql::{MySqlStore, PostgresStore, SqliteStore};
+    use crate::sql::store::{MySqlStore, PostgresStore, SqliteStore};
     use crate::testkit::{MariaDbServer, PostgresServer};
 
     const FIRST: &[u8] = b"idem1 C count=1 last=0000000000000001\n";

@@ -112,7 +112,7 @@ schema!(
     "postgres",
     sqlx::Postgres,
     sqlx::PgConnection,
-    "schema/postgres.sql",
+    "postgres/schema.sql",
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '1min'; \
      SELECT pg_advisory_xact_lock(7596550128246183013); {} COMMIT"
 );
@@ -120,7 +120,7 @@ schema!(
     "mysql",
     sqlx::MySql,
     sqlx::MySqlConnection,
-    "schema/mysql.sql",
+    "mysql/schema.sql",
     "DO GET_LOCK(LEFT(CONCAT('idempotence:', DATABASE()), 64), 60); {} \
      DO RELEASE_LOCK(LEFT(CONCAT('idempotence:', DATABASE()), 64))"
 );
@@ -128,7 +128,7 @@ schema!(
     "sqlite",
     sqlx::Sqlite,
     sqlx::SqliteConnection,
-    "schema/sqlite.sql",
+    "sqlite/schema.sql",
     "BEGIN IMMEDIATE; {} COMMIT"
 );
 

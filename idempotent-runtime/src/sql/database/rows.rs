@@ -7,17 +7,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sqlx::Connection as _;
 
-use super::connection::AsConnection;
-use super::failure;
 use crate::in_tx::{Row, RowClaim, Rows};
+use crate::sql::connection::AsConnection;
+use crate::sql::failure;
 use crate::store::StoreError;
-
-#[cfg(feature = "mysql")]
-mod mysql;
-#[cfg(feature = "postgres")]
-mod postgres;
-#[cfg(feature = "sqlite")]
-mod sqlite;
 
 /// How a database keeps dedup rows. None of these begins or ends the transaction.
 pub trait Dedup: sqlx::Database {

@@ -1,19 +1,9 @@
 //! Records in a table of PostgreSQL, MySQL, MariaDB or SQLite.
 
 mod attempts;
-mod connect;
-mod counting;
-mod dialect;
+pub(super) mod connect;
 mod doctor;
-#[cfg(feature = "mysql")]
-mod mysql;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod purge;
-mod session;
-#[cfg(feature = "sqlite")]
-mod sqlite;
-mod url;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,17 +13,18 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Pool;
 
-pub(crate) use self::counting::Counting;
-pub(crate) use self::dialect::Dialect;
 pub use self::purge::PurgeTask;
 
 use self::attempts::Attempts;
-use super::longest::Longest;
-use super::queue::Queues;
-use super::{Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap, counting as line};
-use crate::sql::lent::Lent;
-use crate::sql::time::micros;
-use crate::sql::{self, Database};
+use super::database::Database;
+use super::database::time::micros;
+use super::lent::Lent;
+use super::migrate;
+use crate::store::longest::Longest;
+use crate::store::queue::Queues;
+use crate::store::{
+    Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap, counting as line,
+};
 
 /// Keeps records in PostgreSQL, in the table `idempotence`.
 ///
@@ -71,7 +62,7 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// [`purge_every`](Self::purge_every) somewhere, or [`purge_expired`](Self::purge_expired) from a job of your own.
 ///
 /// The tables are made by [`connect`](Self::connect) or [`migrate`](Self::migrate), or by those who apply the
-/// statements of [`sql::schema`]. After that the user of the database needs `SELECT`, `INSERT`, `UPDATE` and
+/// statements of [`sql::schema`](super::schema). After that the user of the database needs `SELECT`, `INSERT`, `UPDATE` and
 /// `DELETE` on `idempotence`, and for `connect` and `migrate` also `SELECT` on `idempotence_version`.
 ///
 /// sqlx needs a runtime: enable the feature `sqlx-tokio` here, or `runtime-tokio` of sqlx, or it panics when it
@@ -138,13 +129,13 @@ impl<DB: Database> SqlStore<DB> {
         connect::connect(url).await.map(Self::new)
     }
 
-    /// Makes the tables that are missing: [`sql::migrate`].
+    /// Makes the tables that are missing: [`sql::migrate`](super::migrate()).
     ///
     /// # Errors
     ///
-    /// Those of [`sql::migrate`].
+    /// Those of [`sql::migrate`](super::migrate()).
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        sql::migrate(&self.pool).await
+        migrate::migrate(&self.pool).await
     }
 
     /// Removes the records that have expired, and returns how many they were.

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::attempts::Attempts;
-use crate::sql::Database;
+use crate::sql::database::Database;
 use crate::store::StoreError;
 
 /// How many records a statement removes at most.

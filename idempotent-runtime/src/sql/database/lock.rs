@@ -7,7 +7,7 @@
 use std::future::Future;
 
 #[cfg(feature = "sqlite")]
-use super::super::time::{TICK, sqlite_now};
+use super::time::{TICK, sqlite_now};
 
 /// The statements of a lock. Each commits by itself, and may be sent twice.
 pub trait Statements: sqlx::Database {

@@ -10,10 +10,10 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::pool::PoolOptions;
 use sqlx::{Executor, MySql, MySqlConnection, Row, query, query_as};
 
-use super::connect::CONNECT_DEADLINE;
-use super::dialect::{Dialect, MANY};
-use super::session::{Session, Way, is_loopback};
-use super::url::{Parameter, Takes};
+use crate::sql::database::records::{Dialect, MANY};
+use crate::sql::session::{Session, Way, is_loopback};
+use crate::sql::store::connect::CONNECT_DEADLINE;
+use crate::sql::url::{Parameter, Takes};
 use crate::store::{Finding, Level};
 
 /// Assignments are made from left to right, and each sees those before it, so the expiry is the last.

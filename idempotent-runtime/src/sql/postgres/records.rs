@@ -11,10 +11,10 @@ use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{Executor, PgConnection, Postgres, Row, query, query_as};
 
-use super::connect::CONNECT_DEADLINE;
-use super::dialect::{Dialect, MANY};
-use super::session::{Session, Way, is_loopback};
-use super::url::{Parameter, Takes};
+use crate::sql::database::records::{Dialect, MANY};
+use crate::sql::session::{Session, Way, is_loopback};
+use crate::sql::store::connect::CONNECT_DEADLINE;
+use crate::sql::url::{Parameter, Takes};
 use crate::store::{Finding, Level};
 
 /// Who finds a living record writes nothing, and locks nothing: a duplicate leaves no trace. One statement that gave what stands

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Database};
 
-use super::session::{Session, Way};
-use super::url::Parameter;
+use crate::sql::session::{Session, Way};
+use crate::sql::url::Parameter;
 use crate::store::Finding;
 
 /// The statements of one database. Times to live are in microseconds, and its own clock counts them.
@@ -102,4 +102,4 @@ pub trait Dialect: Database {
 }
 
 /// More records than that need not be counted.
-pub(super) const MANY: i64 = 100_000;
+pub(crate) const MANY: i64 = 100_000;

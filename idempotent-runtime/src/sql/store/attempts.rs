@@ -2,8 +2,10 @@
 
 use sqlx::{Connection, Pool};
 
+use crate::sql::database::Database;
+use crate::sql::failure;
 use crate::sql::lent::Lent;
-use crate::sql::{Database, failure, is_retryable};
+use crate::sql::retryable::is_retryable;
 use crate::store::{StoreError, StoreErrorKind};
 
 pub(super) struct Attempts<'a, DB: Database> {

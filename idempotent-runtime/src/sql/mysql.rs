@@ -1,0 +1,4 @@
+//! What is said to MySQL and MariaDB.
+
+mod records;
+mod rows;

@@ -1,0 +1,4 @@
+//! What is said to PostgreSQL.
+
+mod records;
+mod rows;

@@ -1,0 +1,4 @@
+//! What is said to SQLite.
+
+mod records;
+mod rows;
