@@ -1,28 +1,13 @@
 //! The shape of a Bloom filter, and how full one is.
 
 use std::fmt;
-use std::time::Duration;
 
 mod shape;
 
+pub use self::shape::Filter;
 #[cfg(feature = "redis")]
 pub(crate) use self::shape::float;
 pub(crate) use self::shape::{ERROR_RATES, MOST_BITS, Shape};
-
-/// A Bloom filter of a store: where it stands, and how large it is.
-///
-/// It is kept in buckets of time, each half a retention wide: the one that is being filled, and the two before it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
-    /// What its keys begin with. The part in braces keeps them on one node of a cluster.
-    pub key: String,
-    /// How many members it is made for, within the retention.
-    pub capacity: u64,
-    /// How often it may say of something unseen that it was perhaps seen, between 0 and 1.
-    pub error_rate: f64,
-    /// How long a member is remembered at least.
-    pub retention: Duration,
-}
 
 /// How full a Bloom filter is.
 ///
@@ -91,6 +76,8 @@ pub(crate) struct Bucket {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

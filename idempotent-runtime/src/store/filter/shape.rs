@@ -1,8 +1,23 @@
-//! How large a bucket of a filter is, and which of its bits are a member's.
+//! A filter, how large a bucket of it is, and which of the bits are a member's.
+
+use std::time::Duration;
 
 use md5::{Digest as _, Md5};
 
-use super::Filter;
+/// A Bloom filter of a store: where it stands, and how large it is.
+///
+/// It is kept in buckets of time, each half a retention wide: the one that is being filled, and the two before it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// What its keys begin with. The part in braces keeps them on one node of a cluster.
+    pub key: String,
+    /// How many members it is made for, within the retention.
+    pub capacity: u64,
+    /// How often it may say of something unseen that it was perhaps seen, between 0 and 1.
+    pub error_rate: f64,
+    /// How long a member is remembered at least.
+    pub retention: Duration,
+}
 
 /// The size of one bucket of a filter.
 ///
@@ -98,7 +113,6 @@ pub(crate) fn float(number: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::time::Duration;
 
     use super::*;
 
