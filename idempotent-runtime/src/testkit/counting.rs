@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::Op;
+use super::op::Op;
 use crate::store::{
     Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError, Swap,
 };

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::Op;
+use super::op::Op;
 use crate::store::{
     Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError,
     StoreErrorKind, Swap,
