@@ -7,17 +7,9 @@
 //! `last` names the latest attempts, the oldest first, so that one that is sent again finds its number: the last of
 //! them is number `count`. The script of Redis and the statements of databases read and write the same.
 
-use std::ptr;
-use std::sync::LazyLock;
-use std::time::Duration;
-
 use bytes::Bytes;
-use tokio::runtime::Handle;
-use tokio::time::sleep;
 
-use super::queue::Queues;
-use super::{Claim, Count, Store, StoreError, StoreErrorKind, Swap};
-use crate::world;
+use super::error::{StoreError, StoreErrorKind};
 
 /// An attempt that is sent again is known as long as fewer than so many others were counted in between.
 pub(super) const REMEMBERED: usize = 32;
@@ -77,64 +69,6 @@ pub(crate) fn foreign() -> StoreError {
     let what = "something stands under the key that this version did not write";
     StoreError::new(StoreErrorKind::Misconfigured, what)
 }
-
-/// [`Store::count`] for a store that has no better way: looks, and changes what it saw if that still stands.
-///
-/// Those of this process take turns, so it is other processes that they may race. One of those who race always succeeds; the others
-/// pause, longer each time, or all of them would ask the store in step.
-pub(super) async fn count<S: Store + ?Sized>(
-    store: &S,
-    key: &str,
-    attempt: u128,
-    window: Duration,
-) -> Result<Count, StoreError> {
-    static QUEUES: LazyLock<Queues<()>> = LazyLock::new(Queues::default);
-
-    // Not those of another store, which may be broken.
-    let of_store = ptr::from_ref(store).cast::<()>().addr();
-    let _turn = QUEUES.turn(format!("{of_store:x} {key}")).await;
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let Some(entry) = store.get(key).await? else {
-            let claim = store.claim(key, &first(attempt), window).await?;
-            if claim == Claim::Claimed {
-                return Ok(Count {
-                    attempt: 1,
-                    left: window,
-                });
-            }
-            again(&mut pause).await;
-            continue;
-        };
-        let Next { attempt, record } = next(&entry.value, attempt)?;
-        let count = Count {
-            attempt,
-            left: entry.ttl.unwrap_or(window),
-        };
-        let Some(record) = record else {
-            return Ok(count);
-        };
-        let swap = match entry.ttl {
-            Some(_) => store.exchange(key, &entry.value, &record).await?,
-            // Somebody took its expiry away. It is not to stand for ever.
-            None => store.replace(key, &entry.value, &record, window).await?,
-        };
-        if swap == Swap::Done {
-            return Ok(count);
-        }
-        again(&mut pause).await;
-    }
-}
-
-async fn again(pause: &mut Duration) {
-    if Handle::try_current().is_ok() {
-        sleep(pause.mul_f64(world::jitter() - 1.0)).await;
-        *pause = LONGEST_PAUSE.min(*pause * 2);
-    }
-}
-
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 fn read(standing: &[u8]) -> Option<(u64, &str)> {
     let line = str::from_utf8(standing).ok()?.strip_suffix('\n')?;

@@ -17,10 +17,11 @@ use tokio::time::Instant;
 
 use self::filters::Filters;
 use self::shard::Shard;
-use super::{
-    Claim, Count, Entry, Fill, Filter, Finding, Hint, Level, Store, StoreError, StoreErrorKind,
-    Swap,
-};
+use super::answer::{Claim, Count, Entry, Hint, Swap};
+use super::contract::Store;
+use super::error::{StoreError, StoreErrorKind};
+use super::filter::{Fill, Filter};
+use super::finding::{Finding, Level};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// Keeps records in the memory of this process; they end with it.

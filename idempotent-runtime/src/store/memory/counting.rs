@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::{Count, StoreError, counting};
 use super::shard::Shard;
+use crate::store::answer::Count;
+use crate::store::counting;
+use crate::store::error::StoreError;
 
 impl Shard {
     /// `None` if a window could begin but there is no `room` for one more record.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::filter::{Bucket, Shape};
-use super::super::{Fill, Filter, Hint};
 use super::shard::after;
+use crate::store::answer::Hint;
+use crate::store::filter::{Bucket, Fill, Filter, Shape};
 use crate::sync::{Mutex, MutexGuard};
 
 /// The filters of a store, behind a lock of their own.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::super::{Claim, Entry, Swap};
+use crate::store::answer::{Claim, Entry, Swap};
 
 pub(super) struct Shard {
     records: HashMap<Arc<str>, Record, RandomState>,
