@@ -11,7 +11,7 @@ const MACRO: [&str; 12] = [
 ];
 
 /// How many files of the runtime know each other in circles. The number may only fall: lower it when it has.
-const RUNTIME_IN_CIRCLES: usize = 85;
+const RUNTIME_IN_CIRCLES: usize = 78;
 
 fn layers(package: &str) -> Layers {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
