@@ -6,7 +6,7 @@ use idempotent_runtime::fingerprint::{Digest, Fingerprint, Keying};
 use libfuzzer_sys::fuzz_target;
 use value::{Meaning, Value};
 
-#[path = "../../idempotent-runtime/src/fingerprint/properties/value.rs"]
+#[path = "../../idempotent-runtime/src/key/fingerprint/properties/value.rs"]
 mod value;
 
 fn key(parts: &[Value]) -> (Fingerprint, Vec<Meaning>) {

@@ -1,24 +1,30 @@
 //! The protocol: claim, body, settle. What happens before the body is here.
 
+pub(crate) mod builder;
+pub(crate) mod finish;
+pub(crate) mod in_tx;
+pub(crate) mod key_parts;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::claiming::Claiming;
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Failure, Site};
-use crate::fingerprint::{Hasher, KeyPart};
-use crate::held::{Guard, Held};
-use crate::idempotency::Idempotency;
-use crate::lease::Lease;
+use crate::handle::Idempotency;
+use crate::key::endpoint::Endpoint;
+use crate::key::fingerprint::{Hasher, KeyPart};
 use crate::observe::{Event, NOBODY, Observers};
 use crate::policy::{OnStoreError, Policy, Release};
-use crate::redeeming::{self, CallToken, TokenText};
+use crate::protocol::claim::Claiming;
+use crate::protocol::held::{Guard, Held};
+use crate::protocol::lease::Lease;
+use crate::protocol::redeem;
+use crate::protocol::redeem::{CallToken, TokenText};
+use crate::protocol::retry::Try;
+use crate::protocol::wait;
 use crate::store::Claim;
-use crate::tries::Try;
-use crate::wait;
 
 /// A call whose key is being put together.
 #[must_use = "a call does nothing until it is claimed"]
@@ -218,7 +224,7 @@ impl Call {
             };
             let held = Held::new(lease, guard);
             if held.has_token() {
-                return Box::pin(redeeming::redeem(held)).await;
+                return Box::pin(redeem::redeem(held)).await;
             }
             Ok(held)
         }

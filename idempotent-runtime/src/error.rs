@@ -1,9 +1,14 @@
 //! Why a call was refused.
 
+pub(crate) mod advice;
 mod duplicate;
 mod failure;
 mod limited;
+#[cfg(test)]
+mod responses;
 mod setup;
+pub(crate) mod store;
+pub(crate) mod text;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::duplicate::{Asking, FirstResult, Known, NO_READER, Reading};
-use crate::lease::Lease;
 use crate::observe::EventKind;
 use crate::policy::Release;
-use crate::record::{Kept, Record, State};
+use crate::protocol::lease::Lease;
+use crate::record::call::{Kept, Record, State};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::world;
 
@@ -375,8 +380,8 @@ const IN_A_MOMENT: Duration = Duration::from_secs(1);
 impl Error {
     /// One of each variant.
     pub(crate) fn samples() -> [Self; 16] {
-        use crate::endpoint::Endpoint;
-        use crate::fingerprint::Fingerprint;
+        use crate::key::endpoint::Endpoint;
+        use crate::key::fingerprint::Fingerprint;
 
         let site = || Site {
             endpoint: Endpoint::named("orders.pay"),

@@ -1,8 +1,5 @@
 //! What runs under the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
 
-#[cfg(feature = "axum")]
-pub mod axum;
-pub mod fingerprint;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -10,82 +7,59 @@ pub mod sql;
 pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
-#[cfg(feature = "tonic")]
-pub mod tonic;
 
-mod bloom;
 mod call;
 #[cfg(test)]
 mod cases;
-mod claiming;
-mod client;
-mod codec;
-mod counter;
-mod doctor;
-mod drain;
-mod endpoint;
-mod endpoints;
 mod error;
-mod finish;
-mod flight;
-mod guarded_call;
-mod held;
-mod idempotency;
-mod in_tx;
+mod handle;
+mod integrations;
 mod key;
-mod key_parts;
-mod lease;
-#[cfg(feature = "order-numbers")]
-mod numbers;
+mod mechanisms;
 mod observe;
-mod once;
-mod outcome;
-mod pauses;
-mod peek;
+mod operate;
 mod policy;
+mod protocol;
 mod record;
-mod redeeming;
-mod replay;
-mod request_id;
-#[cfg(test)]
-mod responses;
-mod seen;
+mod result;
 mod settings;
-mod settle;
 #[cfg(test)]
 mod simulation;
 mod sync;
-mod text;
-mod tokens;
-mod tries;
-mod wait;
 mod world;
 
 #[doc(hidden)]
 pub mod private;
 
-pub use bloom::Bloom;
-pub use client::ClientAction;
-pub use codec::Codec;
-pub use counter::{Attempt, Counter};
-pub use doctor::Diagnosis;
-pub use endpoints::{EndpointInfo, Endpoints, endpoints};
+pub use call::builder::GuardedCall;
+pub use error::advice::ClientAction;
+pub use error::text::Lang;
 pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};
-pub use fingerprint::{Digest, KeyPart};
-pub use guarded_call::GuardedCall;
-pub use idempotency::{Builder, Idempotency};
+pub use handle::endpoints::{EndpointInfo, Endpoints, endpoints};
+pub use handle::{Builder, Idempotency};
+#[cfg(feature = "axum")]
+pub use integrations::axum;
+#[cfg(feature = "tonic")]
+pub use integrations::tonic;
+pub use key::fingerprint;
+pub use key::fingerprint::{Digest, KeyPart};
+pub use key::request_id::{InvalidRequestId, RequestId};
+pub use mechanisms::bloom::Bloom;
+pub use mechanisms::counter::{Attempt, Counter};
 #[cfg(feature = "order-numbers")]
-pub use numbers::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};
+pub use mechanisms::numbers::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};
+pub use mechanisms::seen::{Added, FirstTime, SeenSet};
+pub use mechanisms::tokens::{Redeemed, Token, Tokens};
 pub use observe::{Event, EventKind, Observer};
-pub use once::Once;
-pub use outcome::Outcome;
-pub use peek::Peek;
+pub use operate::doctor::Diagnosis;
+pub use operate::peek::Peek;
 pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 #[cfg(feature = "redis")]
 pub use redis::{RedisConnection, RedisOptions, RedisStore};
-pub use replay::Replay;
-pub use request_id::{InvalidRequestId, RequestId};
-pub use seen::{Added, FirstTime, SeenSet};
+pub use result::codec::Codec;
+pub use result::once::Once;
+pub use result::outcome::Outcome;
+pub use result::replay::Replay;
 pub use settings::{Origin, Setting, Settings};
 #[cfg(feature = "mysql")]
 pub use sql::store::MySqlStore;
@@ -97,5 +71,3 @@ pub use sql::store::SqliteStore;
 pub use sql::store::{PurgeTask, SqlStore};
 pub use store::memory::MemoryStore;
 pub use store::{Durability, Fill, Hint, Mechanism, Store, StoreError, StoreErrorKind};
-pub use text::Lang;
-pub use tokens::{Redeemed, Token, Tokens};

@@ -7,25 +7,25 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::call::finish::Finish;
 use crate::error::{Duplicate, Error};
-use crate::finish::Finish;
-use crate::idempotency::Idempotency;
-use crate::replay::{Nothing, Storable, Values, ValuesAnd};
+use crate::handle::Idempotency;
+use crate::result::replay::{Nothing, Storable, Values, ValuesAnd};
 
 pub use inventory;
 
 pub use crate::__idempotence_register as register;
 pub use crate::call::Call;
-pub use crate::endpoint::Endpoint;
-pub use crate::endpoints::Registered;
-pub use crate::fingerprint::KeyPart;
-pub use crate::held::Held;
-pub use crate::in_tx::{InTx, Row, RowClaim, Rows};
-pub use crate::key_parts::Part;
-pub use crate::outcome::{Fallible, FromError, Outcome};
+pub use crate::call::in_tx::{InTx, Row, RowClaim, Rows};
+pub use crate::call::key_parts::Part;
+pub use crate::handle::endpoints::Registered;
+pub use crate::key::endpoint::Endpoint;
+pub use crate::key::fingerprint::KeyPart;
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
-pub use crate::redeeming::TokenText;
-pub use crate::replay::{Keep, Replay};
+pub use crate::protocol::held::Held;
+pub use crate::protocol::redeem::TokenText;
+pub use crate::result::outcome::{Fallible, FromError, Outcome};
+pub use crate::result::replay::{Keep, Replay};
 
 /// How a function of return type `R` says no, what it calls a success, and what of it is kept for duplicates.
 pub struct Returns<R, E, K = Nothing> {

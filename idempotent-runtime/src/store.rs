@@ -117,7 +117,6 @@ mod answer;
 mod contract;
 pub(crate) mod counting;
 mod durability;
-mod error;
 pub(crate) mod filter;
 mod finding;
 #[cfg(any(
@@ -129,13 +128,12 @@ mod finding;
 pub(crate) mod longest;
 pub mod memory;
 pub(crate) mod queue;
-pub(crate) mod url;
 mod wrap;
 
 pub use self::answer::{Claim, Count, Entry, Hint, Swap};
 pub use self::contract::Store;
 pub use self::durability::Durability;
-pub use self::error::{StoreError, StoreErrorKind};
 pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};
 pub use self::filter::{Fill, Filter};
 pub use self::finding::{Finding, Level, Mechanism};
+pub use crate::error::store::{StoreError, StoreErrorKind};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Site;
-use crate::lease::Lease;
 use crate::observe::EventKind;
-use crate::record::Stored;
+use crate::protocol::lease::Lease;
+use crate::record::call::Stored;
 
 /// The equal call that has the key, as far as its record tells.
 #[derive(Debug, Clone)]

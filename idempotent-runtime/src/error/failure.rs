@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
-use crate::endpoint::Endpoint;
-use crate::fingerprint::Fingerprint;
+use crate::key::endpoint::Endpoint;
+use crate::key::fingerprint::Fingerprint;
 
 /// What went wrong, and where.
 #[derive(Debug)]

@@ -420,7 +420,7 @@ pub(super) use tests::every_kind;
 mod tests {
     use super::*;
     use crate::error::Failure;
-    use crate::fingerprint::{Digest, Keying};
+    use crate::key::fingerprint::{Digest, Keying};
 
     /// A kind that is missing here does not compile.
     pub(in super::super) fn every_kind() -> impl Iterator<Item = EventKind> {
@@ -445,7 +445,7 @@ mod tests {
             let mut hasher = Keying::new(Digest::Sha256).hasher();
             hasher.part(&42).unwrap();
             Self {
-                endpoint: crate::endpoint::Endpoint::named("orders.pay"),
+                endpoint: crate::key::endpoint::Endpoint::named("orders.pay"),
                 fingerprint: Some(hasher.finish()),
             }
         }

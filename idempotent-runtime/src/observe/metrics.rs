@@ -11,7 +11,7 @@ use metrics::{
 };
 
 use super::{Event, guarded};
-use crate::endpoint::Endpoint;
+use crate::key::endpoint::Endpoint;
 
 const CALLS: &str = "idempotence_calls_total";
 const CALL_DURATION: &str = "idempotence_call_duration_seconds";

@@ -16,7 +16,7 @@ use super::link::ENDPOINT;
 use super::net::{Gate, Net};
 use super::source::{Polled, as_polled};
 use crate::error::Error;
-use crate::idempotency::Idempotency;
+use crate::handle::Idempotency;
 use crate::policy::Policy;
 use crate::private::{Call, Endpoint, Keep, Returns, replaying, returns};
 

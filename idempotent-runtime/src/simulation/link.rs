@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::net::{KEYS, Net};
 use super::server::{Answer, Op};
-use crate::fingerprint::Fingerprint;
+use crate::key::fingerprint::Fingerprint;
 use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 
 #[derive(Clone)]

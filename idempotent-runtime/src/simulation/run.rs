@@ -20,7 +20,7 @@ use super::naive::NaiveStore;
 use super::net::Net;
 use super::promise::{Broken, DRAINED, ENDS, FREE, NO_PANIC, NO_TASK, NOT_FOR_EVER, USABLE};
 use super::source::{self, Polled, as_polled};
-use crate::idempotency::Idempotency;
+use crate::handle::Idempotency;
 use crate::observe::{Event as Heard, EventKind};
 use crate::policy::{Policy, Release};
 use crate::private::{Call, Endpoint};

@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep};
 use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::counting::{self, Next};
 use super::durability::Durability;
-use super::error::StoreError;
 use super::filter::{Fill, Filter};
 use super::finding::Finding;
 use super::queue::Queues;
+use crate::error::store::StoreError;
 use crate::world;
 
 /// Keeps records under keys, changing them by compare-and-set only.

@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 
-use super::error::{StoreError, StoreErrorKind};
+use crate::error::store::{StoreError, StoreErrorKind};
 
 /// An attempt that is sent again is known as long as fewer than so many others were counted in between.
 pub(super) const REMEMBERED: usize = 32;

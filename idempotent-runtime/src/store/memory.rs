@@ -19,9 +19,9 @@ use self::filters::Filters;
 use self::shard::Shard;
 use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::contract::Store;
-use super::error::{StoreError, StoreErrorKind};
 use super::filter::{Fill, Filter};
 use super::finding::{Finding, Level};
+use crate::error::store::{StoreError, StoreErrorKind};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// Keeps records in the memory of this process; they end with it.

@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::contract::Store;
 use super::durability::Durability;
-use super::error::StoreError;
 use super::filter::{Fill, Filter};
 use super::finding::Finding;
+use crate::error::store::StoreError;
 
 #[async_trait]
 impl<S: Store + ?Sized> Store for Arc<S> {

@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sqlx::Connection as _;
 
-use crate::in_tx::{Row, RowClaim, Rows};
+use crate::call::in_tx::{Row, RowClaim, Rows};
 use crate::sql::connection::AsConnection;
 use crate::sql::failure;
 use crate::store::StoreError;

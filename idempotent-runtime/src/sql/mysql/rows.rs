@@ -16,7 +16,7 @@ use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, Executor as _, MySql, MySqlConnection, Row as _};
 use tokio::time::Instant;
 
-use crate::in_tx::{DEFAULT_PATIENCE, Row, RowClaim};
+use crate::call::in_tx::{DEFAULT_PATIENCE, Row, RowClaim};
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::micros;
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use sqlx::error::DatabaseError;
 use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
 
-use crate::in_tx::{DEFAULT_PATIENCE, Row, RowClaim};
+use crate::call::in_tx::{DEFAULT_PATIENCE, Row, RowClaim};
 use crate::sql::database::Sealed as _;
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::micros;

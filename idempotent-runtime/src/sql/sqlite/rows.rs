@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, Sqlite, SqliteConnection};
 
-use crate::in_tx::{Row, RowClaim};
+use crate::call::in_tx::{Row, RowClaim};
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::{TICK, micros, sqlite_now};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::shard::Shard;
+use crate::error::store::StoreError;
 use crate::store::answer::Count;
 use crate::store::counting;
-use crate::store::error::StoreError;
 
 impl Shard {
     /// `None` if a window could begin but there is no `room` for one more record.

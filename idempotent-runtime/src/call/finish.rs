@@ -1,0 +1,97 @@
+//! A call that runs to its end, also when its caller goes away.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
+
+use crate::error::Error;
+use crate::handle::Idempotency;
+
+/// The body and the settling of a call with `on_cancel = "finish"`.
+///
+/// # Cancellation
+///
+/// Dropped after its first poll, it goes on in a task of its own, inside the scope and the span of
+/// the caller. After a panic, or when the runtime is gone, it does not: the key is held until the lease ends.
+pub struct Finish<R: Send + 'static> {
+    idempotency: Idempotency,
+    run: Option<Run<R>>,
+    caller: Option<Caller>,
+    polling: bool,
+}
+
+type Run<R> = Pin<Box<dyn Future<Output = Result<R, Error>> + Send>>;
+
+struct Caller {
+    runtime: Handle,
+    scope: Option<Idempotency>,
+    span: tracing::Span,
+}
+
+impl<R: Send + 'static> Finish<R> {
+    pub(crate) fn new(
+        idempotency: Idempotency,
+        run: impl Future<Output = Result<R, Error>> + Send + 'static,
+    ) -> Self {
+        Self {
+            idempotency,
+            run: Some(Box::pin(run)),
+            caller: None,
+            polling: false,
+        }
+    }
+}
+
+impl<R: Send + 'static> Future for Finish<R> {
+    type Output = Result<R, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if this.caller.is_none() {
+            this.caller = Handle::try_current().ok().map(|runtime| Caller {
+                runtime,
+                scope: Idempotency::scoped(),
+                span: tracing::Span::current(),
+            });
+        }
+        let Some(run) = &mut this.run else {
+            return Poll::Pending;
+        };
+        this.polling = true;
+        let polled = run.as_mut().poll(cx);
+        this.polling = false;
+        if polled.is_ready() {
+            this.run = None;
+        }
+        polled
+    }
+}
+
+impl<R: Send + 'static> Drop for Finish<R> {
+    fn drop(&mut self) {
+        let (Some(run), Some(caller), false) = (self.run.take(), self.caller.take(), self.polling)
+        else {
+            return;
+        };
+        let piece = self.idempotency.unattended().begin();
+        let run = async move {
+            drop(run.await);
+            drop(piece);
+        };
+        let run = run.instrument(caller.span);
+        match caller.scope {
+            Some(scope) => drop(caller.runtime.spawn(async move { scope.scope(run).await })),
+            None => drop(caller.runtime.spawn(run)),
+        }
+    }
+}
+
+impl<R: Send + 'static> fmt::Debug for Finish<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Finish").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,268 @@
+//! A call that its caller's transaction holds: the row that makes it unique is committed with its work, or not at all.
+//!
+//! The row is the claim, so there is no lease, no renewal and no flight: a duplicate waits for the row in the database.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use crate::call::Call;
+use crate::error::{Error, Failure};
+use crate::observe::EventKind;
+use crate::policy::Release;
+use crate::protocol::held::End;
+use crate::protocol::lease::Lease;
+use crate::protocol::wait;
+use crate::record::call::Kept;
+use crate::result::replay::Keep;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// What rows are written through, and committed by the caller: a transaction, or a connection that is in one.
+#[diagnostic::on_unimplemented(
+    message = "`tx` needs a transaction of sqlx, or a connection that is in one, not `{Self}`",
+    label = "no row can be written through this",
+    note = "`tx` is a `&mut Transaction<'_, _>`, a `&mut PoolConnection<_>` or a `&mut PgConnection` (`MySqlConnection`, `SqliteConnection`) of sqlx 0.9, or a `&mut T` where `T: idempotence::sql::AsConnection`",
+    note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
+)]
+pub trait Rows: Send {
+    /// Puts `row` unless one that has not expired stands under its key. If that one is of a transaction that is still
+    /// open, waits for its end, at most for `patience`, or for 5 s.
+    fn claim<'a>(
+        &'a mut self,
+        row: Row<'a>,
+        patience: Option<Duration>,
+    ) -> BoxFuture<'a, Result<RowClaim, StoreError>>;
+
+    /// Puts `value` in the place of the row's, and has it stand for the row's `ttl` from now on. Whether the row was there.
+    fn replace<'a>(
+        &'a mut self,
+        row: Row<'a>,
+        value: &'a Bytes,
+    ) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Takes the row away.
+    fn remove<'a>(&'a mut self, row: Row<'a>) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// How long a duplicate waits for a transaction that has its key open, unless `wait` says another time.
+pub(crate) const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The row of one call.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// Its key, as a store would have it.
+    pub key: &'a str,
+    /// Its record.
+    pub value: &'a Bytes,
+    /// For how long it stands.
+    pub ttl: Duration,
+}
+
+/// The answer to [`Rows::claim`].
+#[derive(Debug)]
+pub enum RowClaim {
+    /// The row is in the transaction.
+    Claimed,
+    /// Another stands there.
+    Taken(Bytes),
+    /// Another is in a transaction that is still open.
+    StillOpen,
+    /// The connection is in no transaction; nothing was written.
+    NoTransaction,
+}
+
+impl Call {
+    /// Claims the key with a row in the caller's transaction. Round trips: 1, and those of a duplicate that has to wait
+    /// or to read the result.
+    ///
+    /// # Errors
+    ///
+    /// Why the body must not run.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped before the database has answered, the row may be in the transaction: roll it back.
+    pub fn claim_in(
+        self,
+        tx: &mut dyn Rows,
+    ) -> impl Future<Output = Result<InTx, Error>> + Send + use<'_> {
+        let lease = self.in_tx();
+        async move {
+            let held = InTx::new(lease?);
+            let lease = &held.lease;
+            if lease.policy.bypassed {
+                return Ok(held);
+            }
+            let began = Instant::now();
+            let claim = tx.claim(lease.row(), lease.policy.wait);
+            let error = match claim.instrument(lease.span.clone()).await {
+                Ok(RowClaim::Claimed) => return Ok(held),
+                Ok(RowClaim::Taken(record)) => wait::told(lease, &record, false),
+                Ok(RowClaim::StillOpen) => Error::still_open(lease, began.elapsed()),
+                Ok(RowClaim::NoTransaction) => Error::Misconfigured(Failure::new(
+                    lease.site.clone(),
+                    "`tx` is in no transaction, or the database has ended it, so its row would not be committed with the work, and the body did not \
+                     run; begin one with `begin`",
+                    None,
+                )),
+                Err(error) => unwritten(lease, error, "the body did not run"),
+            };
+            wait::tell(lease, &error);
+            held.over();
+            Err(error)
+        }
+    }
+}
+
+/// A call whose row is in its caller's transaction.
+///
+/// # Cancellation
+///
+/// Dropped before it is settled, nothing is sent: what becomes of the row is up to the transaction.
+pub struct InTx {
+    lease: Arc<Lease>,
+    over: bool,
+}
+
+impl InTx {
+    fn new(lease: Arc<Lease>) -> Self {
+        Self { lease, over: false }
+    }
+
+    /// Polls the body.
+    pub fn poll_body<F: Future + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: Pin<&mut F>,
+    ) -> Poll<F::Output> {
+        self.lease.span.in_scope(|| body.poll(cx))
+    }
+
+    /// Ends the call: its result is written into the row, or the row is taken away, as the policy says. At most 1 round
+    /// trip, and none after a success without `replay`.
+    ///
+    /// # Errors
+    ///
+    /// If the result could not be written: then the transaction is not to be committed.
+    pub(crate) async fn settle(self, end: End, tx: &mut dyn Rows) -> Result<(), Error> {
+        let lease = &self.lease;
+        let policy = &lease.policy;
+        let stays = end.success || matches!(end.kept, Kept::Result(_));
+        if policy.bypassed {
+            // It has no row.
+        } else if stays && policy.replay {
+            let done = lease.done(lease.times.ttl, &end.kept);
+            let written = tx.replace(lease.row(), &done);
+            let written = written.instrument(lease.span.clone()).await;
+            if let Some(error) = self.not_written(written) {
+                lease.refused(&error);
+                self.over();
+                return Err(error);
+            }
+            if let Some(why) = end.kept.why_not() {
+                lease.tell(EventKind::NotKept, |event| event.because(why));
+            }
+        } else if !stays && policy.release == Release::OnError {
+            // If it fails, the transaction is broken, and the row goes when that is rolled back.
+            let removed = tx.remove(lease.row());
+            let _ = removed.instrument(lease.span.clone()).await;
+        }
+        lease.ended_with(end.success);
+        self.over();
+        Ok(())
+    }
+
+    /// Ends the call with what `keep` keeps of its outcome, which is looked at before anything is awaited.
+    pub(crate) fn settle_with<'a, R, K: Keep<R>>(
+        self,
+        keep: K,
+        outcome: &R,
+        success: bool,
+        tx: &'a mut dyn Rows,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<'a, R, K> {
+        let end = self.lease.end_of(keep, outcome, success);
+        self.settle(end, tx)
+    }
+
+    fn not_written(&self, written: Result<bool, StoreError>) -> Option<Error> {
+        match written {
+            Ok(true) => None,
+            Ok(false) => Some(Error::LeaseLost(Failure::new(
+                self.lease.site.clone(),
+                "when the body had ended, its row was not in the transaction any more, so a part of its work may be committed, \
+                 without the rest and without the row; roll the transaction back, look at what the body wrote, and only \
+                 then start the transaction again",
+                Some(RowGone.into()),
+            ))),
+            Err(error) => Some(unwritten(
+                &self.lease,
+                error,
+                "its result could not be written",
+            )),
+        }
+    }
+
+    fn over(mut self) {
+        self.over = true;
+    }
+}
+
+impl Drop for InTx {
+    fn drop(&mut self) {
+        if !self.over {
+            self.lease.ended(EventKind::of_a_dropped_call());
+        }
+    }
+}
+
+impl fmt::Debug for InTx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InTx").field(&self.lease.site).finish()
+    }
+}
+
+/// Why a row is not where it was put, as far as a client of the database can know. What became of the statements behind it is
+/// not known either, so this names no error after which a transaction may be run again.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the database ended the transaction while the body ran: it rolled back what was sent before, and committed each later \
+     statement by itself (MySQL and MariaDB do that after a deadlock); or something deleted the row. A body must return \
+     the error of every statement, and must not send `ROLLBACK`"
+)]
+struct RowGone;
+
+impl Lease {
+    fn row(&self) -> Row<'_> {
+        Row {
+            key: self.key(),
+            value: &self.record,
+            ttl: self.times.ttl,
+        }
+    }
+}
+
+/// What a call is told whose row could not be written.
+fn unwritten(lease: &Lease, source: StoreError, so: &str) -> Error {
+    let kind = source.kind();
+    let what = match kind {
+        StoreErrorKind::Misconfigured => {
+            format!("the database is not set up for its row, so {so}")
+        }
+        _ => format!(
+            "its row could not be written, so {so}; roll the transaction back, and run it again if `sql::is_retryable_with_row` says so"
+        ),
+    };
+    let failure = Failure::new(lease.site.clone(), what, Some(source.into()));
+    match kind {
+        StoreErrorKind::Misconfigured => Error::Misconfigured(failure),
+        _ => Error::Unavailable(failure),
+    }
+}

@@ -1,0 +1,115 @@
+//! Which store a URL names.
+
+use std::sync::Arc;
+
+use crate::error::SetupError;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+
+/// Connects to the store that `url` names.
+#[cfg_attr(
+    not(any(
+        feature = "mysql",
+        feature = "postgres",
+        feature = "redis",
+        feature = "sqlite"
+    )),
+    expect(
+        clippy::unused_async,
+        reason = "the features do not change the signature"
+    )
+)]
+pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
+    match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
+        "memory" if url == "memory:" => Ok(Arc::new(MemoryStore::new())),
+        scheme if is_redis(scheme) => connected!("redis", crate::RedisStore, "Redis", url),
+        "postgres" | "postgresql" => {
+            connected!("postgres", crate::PostgresStore, "PostgreSQL", url)
+        }
+        "mysql" | "mariadb" => connected!("mysql", crate::MySqlStore, "MySQL", url),
+        "sqlite" => connected!("sqlite", crate::SqliteStore, "SQLite", url),
+        _ => Err(SetupError::new(
+            "no store answers to this URL: write `memory:`, `redis://host:port/`, \
+             `postgres://host:port/database`, `mysql://host:port/database` or `sqlite:file`",
+        )),
+    }
+}
+
+/// Connects by a store of a feature, or tells that it is missing.
+macro_rules! connected {
+    ($feature:literal, $store:ty, $name:literal, $url:ident) => {{
+        #[cfg(feature = $feature)]
+        let connected = match <$store>::connect($url).await {
+            Ok(store) => Ok(Arc::new(store) as Arc<dyn Store>),
+            Err(error) => Err(SetupError::caused(
+                concat!("cannot use the ", $name, " of this URL"),
+                error,
+            )),
+        };
+        #[cfg(not(feature = $feature))]
+        let connected = Err(SetupError::new(concat!(
+            "a URL of ",
+            $name,
+            " needs the feature `",
+            $feature,
+            "` of the crate `idempotence`"
+        )));
+        connected
+    }};
+}
+use connected;
+
+/// Whether the Redis store is to say what it makes of the URL.
+fn is_redis(scheme: &str) -> bool {
+    ["redis", "valkey", "unix"]
+        .into_iter()
+        .any(|name| scheme.starts_with(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_is_not_built_in_names_its_feature() {
+        for (url, feature, built_in) in [
+            ("redis://localhost/", "redis", cfg!(feature = "redis")),
+            ("valkey://localhost/", "redis", cfg!(feature = "redis")),
+            (
+                "postgres://u:s3cret@h/d",
+                "postgres",
+                cfg!(feature = "postgres"),
+            ),
+            (
+                "postgresql://u:s3cret@h/d",
+                "postgres",
+                cfg!(feature = "postgres"),
+            ),
+            ("mysql://u:s3cret@h/d", "mysql", cfg!(feature = "mysql")),
+            ("mariadb://u:s3cret@h/d", "mysql", cfg!(feature = "mysql")),
+            ("sqlite:file", "sqlite", cfg!(feature = "sqlite")),
+        ] {
+            if built_in {
+                continue;
+            }
+            let text = connect(url).await.expect_err(url).to_string();
+            assert!(text.contains(&format!("the feature `{feature}`")), "{text}");
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_url_of_no_store_is_told_what_to_write() {
+        for url in [
+            "",
+            "memory",
+            "memory:x",
+            "http://u:s3cret@host",
+            "postgres2:",
+        ] {
+            let text = connect(url).await.expect_err(url).to_string();
+            assert!(text.contains("`memory:`"), "{text}");
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+    }
+}

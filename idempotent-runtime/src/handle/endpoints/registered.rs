@@ -1,0 +1,110 @@
+//! The guarded functions that are known before their first call: those with the option `name`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Once;
+
+use crate::policy::Policy;
+
+/// A guarded function with the option `name`, collected when the program is linked.
+#[derive(Debug)]
+pub struct Registered {
+    pub(super) name: &'static str,
+    /// None if the attribute has expressions, which are evaluated in each call.
+    pub(super) policy: Option<fn() -> Policy>,
+    /// With the option `tx`.
+    tx: bool,
+    place: Place,
+}
+
+/// Where the name of a function is written. A generic function is one place, and so are all functions that a macro makes by one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    file: &'static str,
+    line: usize,
+    column: usize,
+}
+
+impl Registered {
+    /// What [`register`](crate::private::register) submits.
+    pub const fn new(
+        name: &'static str,
+        policy: Option<fn() -> Policy>,
+        tx: bool,
+        (file, line, column): (&'static str, usize, usize),
+    ) -> Self {
+        let place = Place { file, line, column };
+        Self {
+            name,
+            policy,
+            tx,
+            place,
+        }
+    }
+
+    /// All of this program.
+    pub(super) fn all() -> impl Iterator<Item = &'static Self> {
+        inventory::iter::<Self>.into_iter()
+    }
+}
+
+/// The names that several functions have, a line each: equal calls of these would be answered by each other's records.
+///
+/// A function with `tx` has its records in the transaction's database, and one outside, which begins that transaction, in the store: these
+/// two may share a name.
+pub(crate) fn shared_names() -> Vec<String> {
+    let mut places: BTreeMap<_, BTreeSet<Place>> = BTreeMap::new();
+    for registered in Registered::all() {
+        let name = (registered.name, registered.tx);
+        places.entry(name).or_default().insert(registered.place);
+    }
+    places.retain(|_, places| places.len() > 1);
+    let lines = places.into_iter().map(|((name, _), places)| {
+        let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+        let (count, places) = (places.len(), places.join(" and "));
+        format!("{count} functions have the name `{name}`, so a call of one is answered with what another did: {places}")
+    });
+    lines.collect()
+}
+
+/// What to do about [`shared_names`].
+pub(crate) const ONE_NAME_EACH: &str =
+    "give each function a `name` of its own, or have both call one guarded function";
+
+/// Logs the [`shared_names`], once in a process.
+pub(crate) fn tell_shared_names() {
+    static TOLD: Once = Once::new();
+
+    TOLD.call_once(|| {
+        for shared in shared_names() {
+            tracing::error!(target: "idempotence", "{shared}; {ONE_NAME_EACH}");
+        }
+    });
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+inventory::collect!(Registered);
+
+/// Makes an endpoint known to [`endpoints`](crate::handle::endpoints()) before its first call: its name, its policy if no
+/// part of it is an expression, and whether it has the option `tx`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __idempotence_register {
+    ($name:expr, $policy:expr) => {
+        $crate::private::register! { $name, $policy, tx = false }
+    };
+    ($name:expr, $policy:expr, at = $place:expr) => {
+        $crate::private::register! { $name, $policy, tx = false, at = $place }
+    };
+    ($name:expr, $policy:expr, tx = $tx:expr) => {
+        $crate::private::register! { $name, $policy, tx = $tx, at = (file!(), line!() as usize, column!() as usize) }
+    };
+    ($name:expr, $policy:expr, tx = $tx:expr, at = $place:expr) => {
+        $crate::private::inventory::submit! { $crate::private::Registered::new($name, $policy, $tx, $place) }
+    };
+}

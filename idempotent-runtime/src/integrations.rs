@@ -1,0 +1,6 @@
+//! Errors, keys and results in the types of other crates.
+
+#[cfg(feature = "axum")]
+pub mod axum;
+#[cfg(feature = "tonic")]
+pub mod tonic;

@@ -1,0 +1,270 @@
+//! Refused calls as responses of axum, and the extractors of `Idempotency-Key`, of `X-Request-Id` and of the language.
+//!
+//! [`Error`] is a response, so a guarded handler may return `Result<_, Error>` or `axum::response::Result<_>`.
+//!
+//! | error | status |
+//! | --- | --- |
+//! | `InProgress`, `AlreadyDone`, `Taken`, `ResultUnavailable`, `TokenUsed` | 409 |
+//! | `TokenUnknown` | 410 |
+//! | `TokenMalformed` | 400 |
+//! | `PayloadMismatch` | 422 |
+//! | `LimitReached` | 429 |
+//! | `Unavailable` | 503 |
+//! | the others | 500 |
+//!
+//! `LeaseLost` is a 500: the body was stopped in the middle, and a 503 would invite proxies and clients to send the
+//! request again.
+//!
+//! The body is `application/problem+json` (RFC 9457):
+//!
+//! ```json
+//! {
+//!   "type": "urn:idempotence:in_progress",
+//!   "title": "An equal request is being processed",
+//!   "status": 409,
+//!   "detail": "Your request is being processed. Please do not send it again.",
+//!   "code": "in_progress",
+//!   "client_action": "wait",
+//!   "silent": true,
+//!   "retry_after_ms": 5000
+//! }
+//! ```
+//!
+//! `code` is [`Error::code`], `client_action` is [`Error::client_action`], `silent` is [`Error::is_silent`], and `detail` is
+//! [`Error::text`].
+//! `retry_after_ms` and the header `Retry-After` (in whole seconds, at least 1) are [`Error::retry_after`], rounded up, and are there if the
+//! action is `wait`. Nothing names the
+//! endpoint, the key, the process that holds it or what the store said; the whole error is an extension of the response,
+//! `Arc<Error>`, for a layer that logs it.
+
+use std::sync::Arc;
+
+use ::axum::http::{HeaderName, HeaderValue, StatusCode};
+use ::axum::response::{IntoResponse, Response};
+
+use self::problem::Problem;
+use crate::error::Error;
+use crate::error::text::Lang;
+use crate::result::once::Once;
+
+pub use self::key::IdempotencyKey;
+pub use self::rejection::{HeaderFault, HeaderRejection};
+
+mod key;
+mod lang;
+mod problem;
+mod rejection;
+mod request_id;
+
+/// The response to a refused call, in a language that may be another than English. [`Lang`] is an extractor: the language
+/// that the request asks for.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use axum::response::{IntoResponse, Response};
+/// use idempotence::{Error, Lang};
+///
+/// enum AppError {
+///     NotFound,
+///     Refused(Error),
+/// }
+///
+/// impl IntoResponse for AppError {
+///     fn into_response(self) -> Response {
+///         match self {
+///             Self::NotFound => axum::http::StatusCode::NOT_FOUND.into_response(),
+///             Self::Refused(error) => idempotence::axum::refusal(error, Lang::ZhHans),
+///         }
+///     }
+/// }
+/// ```
+pub fn refusal(error: Error, lang: Lang) -> Response {
+    let problem = Problem {
+        status: status(&error),
+        code: error.code(),
+        title: title(&error).into(),
+        detail: error.text(lang).into(),
+        lang,
+        client_action: error.client_action(),
+        silent: error.is_silent(),
+        retry_after: error.advised_wait(),
+    };
+    let mut response = problem.into_response();
+    response.extensions_mut().insert(Arc::new(error));
+    response
+}
+
+/// [`refusal`] in English.
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        refusal(self, Lang::En)
+    }
+}
+
+/// The value's own response; a replayed one has the header `idempotency-replayed: true`.
+impl<T: IntoResponse> IntoResponse for Once<T> {
+    fn into_response(self) -> Response {
+        let replayed = self.is_replayed();
+        let mut response = self.into_inner().into_response();
+        if replayed {
+            response.headers_mut().insert(
+                HeaderName::from_static("idempotency-replayed"),
+                HeaderValue::from_static("true"),
+            );
+        }
+        response
+    }
+}
+
+fn status(error: &Error) -> StatusCode {
+    match error {
+        Error::InProgress(_)
+        | Error::AlreadyDone(_)
+        | Error::Taken(_)
+        | Error::ResultUnavailable(_)
+        | Error::TokenUsed(_) => StatusCode::CONFLICT,
+        Error::TokenUnknown(_) => StatusCode::GONE,
+        Error::TokenMalformed(_) => StatusCode::BAD_REQUEST,
+        Error::LimitReached(_) => StatusCode::TOO_MANY_REQUESTS,
+        Error::PayloadMismatch(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Error::Misconfigured(_)
+        | Error::ForeignRecord(_)
+        | Error::LeaseLost(_)
+        | Error::InvalidKey(_)
+        | Error::InvalidPolicy(_)
+        | Error::NotInstalled(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn title(error: &Error) -> &'static str {
+    match error {
+        Error::InProgress(_) => "An equal request is being processed",
+        Error::AlreadyDone(_) => "An equal request has succeeded",
+        Error::Taken(_) => "An equal request was made before",
+        Error::PayloadMismatch(_) => "The key belongs to another request",
+        Error::ResultUnavailable(_) => "The result of an equal request is not available",
+        Error::TokenUsed(_) => "The one-time token was used before",
+        Error::TokenUnknown(_) => "There is no such one-time token",
+        Error::TokenMalformed(_) => "The one-time token cannot be read",
+        Error::LimitReached(_) => "There were too many attempts",
+        Error::Unavailable(_) => "The request cannot be processed now",
+        Error::LeaseLost(_) => "The request was interrupted, and its outcome is unknown",
+        Error::Misconfigured(_)
+        | Error::ForeignRecord(_)
+        | Error::InvalidKey(_)
+        | Error::InvalidPolicy(_)
+        | Error::NotInstalled(_) => "The server cannot process the request",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::axum::body::to_bytes;
+    use ::axum::http::header;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn sample(code: &str) -> Error {
+        let found = Error::samples()
+            .into_iter()
+            .find(|error| error.code() == code);
+        found.expect("a sample")
+    }
+
+    async fn body(response: Response) -> String {
+        let bytes = to_bytes(response.into_body(), 10_000).await.unwrap();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_refused_call_is_a_problem_that_says_what_to_do() {
+        let response = sample("in_progress").into_response();
+        assert_eq!(response.status(), StatusCode::CONFLICT);
+        let headers = response.headers();
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
+        assert_eq!(headers[header::CONTENT_LANGUAGE], "en");
+        assert_eq!(headers[header::RETRY_AFTER], "5");
+        let problem: Value = serde_json::from_str(&body(response).await).unwrap();
+        let expected = json!({
+            "type": "urn:idempotence:in_progress",
+            "title": "An equal request is being processed",
+            "status": 409,
+            "detail": "Your request is being processed. Please do not send it again.",
+            "code": "in_progress",
+            "client_action": "wait",
+            "silent": true,
+            "retry_after_ms": 5000,
+        });
+        assert_eq!(problem, expected);
+    }
+
+    #[tokio::test]
+    async fn the_detail_may_be_in_another_language() {
+        let response = refusal(sample("in_progress"), Lang::ZhHans);
+        assert_eq!(response.headers()[header::CONTENT_LANGUAGE], "zh-Hans");
+        let problem: Value = serde_json::from_str(&body(response).await).unwrap();
+        assert_eq!(problem["detail"], "系统正在处理中,请勿重复操作");
+    }
+
+    #[test]
+    fn the_status_tells_conflict_from_mistake_from_outage() {
+        for error in Error::samples() {
+            let code = error.code();
+            let status = match code {
+                "in_progress" | "already_done" | "taken" | "result_unavailable" | "token_used" => {
+                    409
+                }
+                "token_unknown" => 410,
+                "token_malformed" => 400,
+                "limit_reached" => 429,
+                "payload_mismatch" => 422,
+                "store_unavailable" => 503,
+                _ => 500,
+            };
+            assert_eq!(error.into_response().status(), status, "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_call_that_is_to_be_repeated_has_a_retry_after() {
+        for error in Error::samples() {
+            let code = error.code();
+            let waits = matches!(code, "in_progress" | "limit_reached" | "store_unavailable");
+            let response = error.into_response();
+            let header = response.headers().contains_key(header::RETRY_AFTER);
+            let member = body(response).await.contains("retry_after_ms");
+            assert_eq!((header, member), (waits, waits), "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_inside_the_server_is_told_to_the_client() {
+        for error in Error::samples() {
+            let fingerprint = format!("{error}");
+            let fingerprint = fingerprint.split_once("with key ").expect("a key").1;
+            let secrets = ["orders.pay", "web-3", "10.0.0.7", &fingerprint[..8]];
+            let response = error.into_response();
+            let seen = format!("{:?}", response.headers()) + &body(response).await;
+            for secret in secrets {
+                assert!(!seen.contains(secret), "{secret} in {seen}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_layer_finds_the_whole_error_in_the_response() {
+        let response = sample("store_unavailable").into_response();
+        let error = response.extensions().get::<Arc<Error>>();
+        assert!(error.is_some_and(|error| error.is_unavailable()));
+    }
+
+    #[test]
+    fn a_replayed_response_says_so() {
+        let [executed, replayed] =
+            [Once::Executed("body"), Once::Replayed("body")].map(IntoResponse::into_response);
+        assert_eq!(executed.headers().get("idempotency-replayed"), None);
+        assert_eq!(replayed.headers()["idempotency-replayed"], "true");
+    }
+}

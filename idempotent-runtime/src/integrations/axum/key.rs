@@ -1,0 +1,222 @@
+//! The request header `Idempotency-Key`.
+
+use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use ::axum::http::HeaderMap;
+use ::axum::http::request::Parts;
+use serde::{Serialize, Serializer};
+
+use super::rejection::{HeaderFault, HeaderRejection, Id, one};
+use crate::key::request_id::is_id;
+
+/// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
+///
+/// `Idempotency-Key: "abc"`, as the IETF's draft writes it, and the common `Idempotency-Key: abc` are the same key.
+/// Without quotes it holds no quote and no comma: a comma is how proxies join a header that was sent twice.
+///
+/// It is a key part. Clients choose it, so name the user beside it: `key = "user.id, idempotency_key"`.
+///
+/// An `Option<IdempotencyKey>` is `None` if the header is missing. As a key part it needs the option
+/// `when = idempotency_key.is_some()`, or all requests without the header would be equal: with it they run unguarded.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use axum::Router;
+/// use axum::routing::post;
+/// use idempotence::axum::IdempotencyKey;
+///
+/// async fn pay(IdempotencyKey(key): IdempotencyKey) -> String {
+///     format!("you sent {key}")
+/// }
+///
+/// let app: Router = Router::new().route("/payments", post(pay));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(pub String);
+
+impl AsRef<str> for IdempotencyKey {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for IdempotencyKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = HeaderRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, HeaderRejection> {
+        let headers = &parts.headers;
+        from_headers(headers)?
+            .ok_or_else(|| HeaderRejection::new(Id::IdempotencyKey, HeaderFault::Missing, headers))
+    }
+}
+
+impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
+    type Rejection = HeaderRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        _state: &S,
+    ) -> Result<Option<Self>, HeaderRejection> {
+        from_headers(&parts.headers)
+    }
+}
+
+fn from_headers(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, HeaderRejection> {
+    let refused = |fault| HeaderRejection::new(Id::IdempotencyKey, fault, headers);
+    let Some(value) = one(headers, "idempotency-key").map_err(refused)? else {
+        return Ok(None);
+    };
+    let key = read(value.as_bytes()).map(|key| Some(IdempotencyKey(key)));
+    key.ok_or_else(|| refused(HeaderFault::Malformed))
+}
+
+fn read(value: &[u8]) -> Option<String> {
+    let value = value.trim_ascii();
+    let key = match value.strip_prefix(b"\"") {
+        Some(rest) => unescape(rest.strip_suffix(b"\"")?)?,
+        None if value.iter().any(|byte| matches!(byte, b'"' | b',')) => return None,
+        None => value.to_vec(),
+    };
+    is_id(&key).then(|| String::from_utf8(key).ok())?
+}
+
+/// What stands between the quotes of a string of a structured field, RFC 8941.
+fn unescape(quoted: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(quoted.len());
+    let mut bytes = quoted.iter();
+    while let Some(&byte) = bytes.next() {
+        text.push(match byte {
+            b'"' => return None,
+            b'\\' => *bytes.next().filter(|byte| matches!(byte, b'"' | b'\\'))?,
+            byte => byte,
+        });
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use ::axum::http::{HeaderValue, Request};
+
+    use super::*;
+    use crate::cases::cases;
+    use crate::key::fingerprint::Fingerprint;
+
+    fn parts(values: &[&[u8]]) -> Parts {
+        let mut parts = Request::new(()).into_parts().0;
+        for value in values {
+            let value = HeaderValue::from_bytes(value).unwrap();
+            parts.headers.append("idempotency-key", value);
+        }
+        parts
+    }
+
+    async fn key(values: &[&[u8]]) -> Result<String, HeaderFault> {
+        let key = <IdempotencyKey as FromRequestParts<()>>::from_request_parts;
+        let key = key(&mut parts(values), &()).await;
+        key.map(|key| key.0).map_err(HeaderRejection::fault)
+    }
+
+    #[tokio::test]
+    async fn a_key_is_the_same_with_and_without_quotes() {
+        assert_eq!(key(&[b"8e03978e-40d5"]).await.unwrap(), "8e03978e-40d5");
+        assert_eq!(key(&[b"\"8e03978e-40d5\""]).await.unwrap(), "8e03978e-40d5");
+        assert_eq!(key(&[b" a b "]).await.unwrap(), "a b");
+        assert_eq!(key(&[br#""a, \"b\" \\""#]).await.unwrap(), r#"a, "b" \"#);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_cannot_be_read_is_refused() {
+        let values: [&[u8]; 14] = [
+            b"",
+            b" ",
+            b"\"\"",
+            b"\"",
+            b"\"a",
+            b"a\"",
+            b"\"a\" \"b\"",
+            b"\"a\", \"b\"",
+            b"a, b",
+            br#""a\""#,
+            br#""a\b""#,
+            b"a\tb",
+            "schlüssel".as_bytes(),
+            b"\"\xff\"",
+        ];
+        for value in values {
+            let shown = value.escape_ascii();
+            assert_eq!(key(&[value]).await, Err(HeaderFault::Malformed), "{shown}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_has_255_characters_at_most() {
+        let long = "a".repeat(255);
+        let quoted = format!("\"{long}\"");
+        assert_eq!(key(&[long.as_bytes()]).await.as_ref(), Ok(&long));
+        assert_eq!(key(&[quoted.as_bytes()]).await.as_ref(), Ok(&long));
+        let longer = long + "a";
+        assert_eq!(key(&[longer.as_bytes()]).await, Err(HeaderFault::Malformed));
+    }
+
+    #[tokio::test]
+    async fn a_missing_and_a_repeated_key_are_told_apart() {
+        assert_eq!(key(&[]).await, Err(HeaderFault::Missing));
+        let twice = key(&[b"a", b"a"]).await;
+        assert_eq!(twice, Err(HeaderFault::Repeated));
+    }
+
+    #[tokio::test]
+    async fn an_optional_key_may_be_missing_and_not_malformed() {
+        let optional = async |values: &[&[u8]]| {
+            let key = <Option<IdempotencyKey> as FromRequestParts<()>>::from_request_parts;
+            let key = key(&mut parts(values), &()).await;
+            key.map_err(HeaderRejection::fault)
+        };
+        assert_eq!(optional(&[]).await, Ok(None));
+        let found = Some(IdempotencyKey("a".to_owned()));
+        assert_eq!(optional(&[b"a"]).await, Ok(found));
+        let empty = optional(&[b""]).await;
+        assert_eq!(empty, Err(HeaderFault::Malformed));
+    }
+
+    #[test]
+    fn any_header_is_read_or_refused() {
+        let mut reads = 0;
+        cases(300, |u| {
+            let mut value = Vec::new();
+            let strange = u.int_in_range(0..=9)?;
+            for _ in 0..u.int_in_range(0..=40)? {
+                value.push(match u.int_in_range(0..=9)?.max(9 - strange) {
+                    0 => u.arbitrary()?,
+                    1 => *u.choose(b"\"\"\\, \t\r\n\0\x7f\xff")?,
+                    _ => u.int_in_range(b' '..=b'~')?,
+                });
+            }
+            value = value.repeat(u.int_in_range(1..=10)?);
+            if let Some(key) = super::read(&value) {
+                reads += 1;
+                assert!((1..=255).contains(&key.len()), "{key:?}");
+                assert!(
+                    key.bytes().all(|byte| matches!(byte, b' '..=b'~')),
+                    "{key:?}"
+                );
+                let quoted = format!("\"{}\"", key.replace('\\', r"\\").replace('"', r#"\""#));
+                assert_eq!(super::read(quoted.as_bytes()), Some(key), "{quoted}");
+            }
+            Ok(())
+        });
+        assert!(reads > 100, "{reads}");
+    }
+
+    #[test]
+    fn as_a_key_part_it_is_its_text() {
+        let key = IdempotencyKey("a".to_owned());
+        assert_eq!(Fingerprint::of(&(7, key)), Fingerprint::of(&(7, "a")));
+    }
+}

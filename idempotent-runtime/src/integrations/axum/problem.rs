@@ -1,0 +1,94 @@
+//! The body of a refusal: `application/problem+json`, RFC 9457.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use ::axum::Json;
+use ::axum::http::{HeaderValue, StatusCode, header};
+use ::axum::response::{IntoResponse, Response};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use crate::error::advice::{ClientAction, in_whole};
+use crate::error::text::Lang;
+
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) title: Cow<'static, str>,
+    pub(super) detail: Cow<'static, str>,
+    /// The language of `detail`.
+    pub(super) lang: Lang,
+    pub(super) client_action: ClientAction,
+    pub(super) silent: bool,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, lang, retry_after) = (self.status, self.lang, self.retry_after);
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        headers.insert(
+            header::CONTENT_LANGUAGE,
+            HeaderValue::from_static(lang.tag()),
+        );
+        if let Some(wait) = retry_after {
+            let seconds = in_whole(Duration::from_secs(1), wait);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let members = 7 + usize::from(self.retry_after.is_some());
+        let mut problem = serializer.serialize_struct("Problem", members)?;
+        problem.serialize_field("type", &format_args!("urn:idempotence:{}", self.code))?;
+        problem.serialize_field("title", &self.title)?;
+        problem.serialize_field("status", &self.status.as_u16())?;
+        problem.serialize_field("detail", &self.detail)?;
+        problem.serialize_field("code", self.code)?;
+        problem.serialize_field("client_action", self.client_action.as_str())?;
+        problem.serialize_field("silent", &self.silent)?;
+        if let Some(wait) = self.retry_after {
+            let millis = in_whole(Duration::from_millis(1), wait);
+            problem.serialize_field("retry_after_ms", &millis)?;
+        }
+        problem.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_rounded_up_to_whole_seconds() {
+        for (wait, seconds) in [
+            (Duration::ZERO, "1"),
+            (Duration::from_millis(1), "1"),
+            (Duration::from_secs(1), "1"),
+            (Duration::from_nanos(1_000_000_001), "2"),
+            (Duration::from_secs(30), "30"),
+            (Duration::MAX, "18446744073709551615"),
+        ] {
+            let problem = Problem {
+                status: StatusCode::CONFLICT,
+                code: "in_progress",
+                title: "".into(),
+                detail: "".into(),
+                lang: Lang::En,
+                client_action: ClientAction::Wait,
+                silent: true,
+                retry_after: Some(wait),
+            };
+            let response = problem.into_response();
+            assert_eq!(response.headers()[header::RETRY_AFTER], seconds, "{wait:?}");
+        }
+    }
+}

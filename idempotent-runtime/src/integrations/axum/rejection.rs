@@ -1,0 +1,217 @@
+//! Requests whose id cannot be read.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use ::axum::http::{HeaderMap, HeaderValue, StatusCode};
+use ::axum::response::{IntoResponse, Response};
+
+use super::lang;
+use super::problem::Problem;
+use crate::error::advice::ClientAction;
+use crate::error::text::Lang;
+
+/// Why a request has no [`IdempotencyKey`](super::IdempotencyKey), or no [`RequestId`](crate::RequestId).
+///
+/// As a response it is a 400, `application/problem+json` as for a refused call, in the language that the request's
+/// `Accept-Language` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderRejection {
+    id: Id,
+    fault: HeaderFault,
+    lang: Lang,
+}
+
+/// What is wrong with a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HeaderFault {
+    /// There is no such header.
+    Missing,
+    /// It was sent more than once.
+    Repeated,
+    /// It is not 1 to 255 printable ASCII characters, or its quotes are wrong.
+    Malformed,
+}
+
+/// What was to be read, and from which header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Id {
+    IdempotencyKey,
+    RequestId(&'static str),
+}
+
+impl HeaderRejection {
+    /// The rejection of a request with these headers.
+    pub(super) fn new(id: Id, fault: HeaderFault, headers: &HeaderMap) -> Self {
+        Self {
+            id,
+            fault,
+            lang: lang::from_headers(headers),
+        }
+    }
+
+    /// What is wrong with the header.
+    pub const fn fault(self) -> HeaderFault {
+        self.fault
+    }
+
+    /// The name of the header, such as `Idempotency-Key`.
+    pub const fn header(self) -> &'static str {
+        match self.id {
+            Id::IdempotencyKey => "Idempotency-Key",
+            Id::RequestId(header) => header,
+        }
+    }
+
+    /// A stable name for programs and clients: `idempotency_key_missing`, `_repeated` or `_malformed`, and the same of
+    /// `request_id`.
+    pub const fn code(self) -> &'static str {
+        match (self.id, self.fault) {
+            (Id::IdempotencyKey, HeaderFault::Missing) => "idempotency_key_missing",
+            (Id::IdempotencyKey, HeaderFault::Repeated) => "idempotency_key_repeated",
+            (Id::IdempotencyKey, HeaderFault::Malformed) => "idempotency_key_malformed",
+            (Id::RequestId(_), HeaderFault::Missing) => "request_id_missing",
+            (Id::RequestId(_), HeaderFault::Repeated) => "request_id_repeated",
+            (Id::RequestId(_), HeaderFault::Malformed) => "request_id_malformed",
+        }
+    }
+
+    /// What the client has to send.
+    pub fn text(self, lang: Lang) -> String {
+        let header = self.header();
+        match lang {
+            Lang::En => {
+                format!("Send the header {header} once, with 1 to 255 printable ASCII characters.")
+            }
+            Lang::ZhHans => {
+                format!("请发送且仅发送一次请求头 {header},其值为 1 至 255 个可打印的 ASCII 字符")
+            }
+        }
+    }
+}
+
+/// The header, if it was sent at all, and once.
+pub(super) fn one<'a>(
+    headers: &'a HeaderMap,
+    name: &str,
+) -> Result<Option<&'a HeaderValue>, HeaderFault> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value),
+        (_, Some(_)) => Err(HeaderFault::Repeated),
+    }
+}
+
+impl IntoResponse for HeaderRejection {
+    fn into_response(self) -> Response {
+        let problem = Problem {
+            status: StatusCode::BAD_REQUEST,
+            code: self.code(),
+            title: self.to_string().into(),
+            detail: self.text(self.lang).into(),
+            lang: self.lang,
+            client_action: ClientAction::Fix,
+            silent: false,
+            retry_after: None,
+        };
+        problem.into_response()
+    }
+}
+
+impl fmt::Display for HeaderRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.fault {
+            HeaderFault::Missing => "is missing",
+            HeaderFault::Repeated => "was sent more than once",
+            HeaderFault::Malformed => "cannot be read",
+        };
+        write!(f, "{} {what}", self.header())
+    }
+}
+
+impl StdError for HeaderRejection {}
+
+#[cfg(test)]
+mod tests {
+    use ::axum::body::to_bytes;
+    use ::axum::http::header;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    async fn problem(
+        id: Id,
+        fault: HeaderFault,
+        accept_language: &'static str,
+    ) -> (Response, Value) {
+        let mut headers = HeaderMap::new();
+        let accepted = HeaderValue::from_static(accept_language);
+        headers.insert(header::ACCEPT_LANGUAGE, accepted);
+        let response = HeaderRejection::new(id, fault, &headers).into_response();
+        let (head, body) = response.into_parts();
+        let body = to_bytes(body, 10_000).await.unwrap();
+        let problem = serde_json::from_slice(&body).unwrap();
+        (Response::from_parts(head, body.into()), problem)
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_key_is_told_what_to_send() {
+        let (response, problem) = problem(Id::IdempotencyKey, HeaderFault::Missing, "en").await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        let headers = response.headers();
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
+        assert_eq!(headers[header::CONTENT_LANGUAGE], "en");
+        let expected = json!({
+            "type": "urn:idempotence:idempotency_key_missing",
+            "title": "Idempotency-Key is missing",
+            "status": 400,
+            "detail": "Send the header Idempotency-Key once, with 1 to 255 printable ASCII characters.",
+            "code": "idempotency_key_missing",
+            "client_action": "fix",
+            "silent": false,
+        });
+        assert_eq!(problem, expected);
+    }
+
+    #[tokio::test]
+    async fn a_client_is_told_what_to_send_in_its_own_language() {
+        for (id, header) in [
+            (Id::IdempotencyKey, "Idempotency-Key"),
+            (Id::RequestId("X-Request-Id"), "X-Request-Id"),
+        ] {
+            let faults = [
+                HeaderFault::Missing,
+                HeaderFault::Repeated,
+                HeaderFault::Malformed,
+            ];
+            for fault in faults {
+                let (response, problem) = problem(id, fault, "zh-CN;Q=0.9").await;
+                assert_eq!(response.headers()[header::CONTENT_LANGUAGE], "zh-Hans");
+                let detail = problem["detail"].as_str().unwrap();
+                assert!(
+                    detail.contains(header) && detail.contains("请发送"),
+                    "{detail}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_rejection_has_a_code_of_its_own() {
+        let mut codes: Vec<&str> = [Id::IdempotencyKey, Id::RequestId("X-Request-Id")]
+            .into_iter()
+            .flat_map(|id| {
+                [
+                    HeaderFault::Missing,
+                    HeaderFault::Repeated,
+                    HeaderFault::Malformed,
+                ]
+                .map(|fault| HeaderRejection::new(id, fault, &HeaderMap::new()).code())
+            })
+            .collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), 6, "{codes:?}");
+    }
+}

@@ -1,0 +1,147 @@
+//! A [`RequestId`] in a header.
+
+use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use ::axum::http::HeaderMap;
+use ::axum::http::request::Parts;
+
+use super::rejection::{HeaderFault, HeaderRejection, Id, one};
+use crate::key::request_id::RequestId;
+
+const HEADER: &str = "X-Request-Id";
+
+/// The header `X-Request-Id`. An `Option<RequestId>` is `None` if it is missing. For a header of another name there is
+/// [`from_headers`](Self::from_headers).
+///
+/// It deduplicates only if the client makes it, and nothing on the way replaces it: see [Who makes it](Self#who-makes-it).
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use axum::Router;
+/// use axum::routing::post;
+/// use idempotence::RequestId;
+///
+/// async fn pay(request_id: RequestId) -> String {
+///     format!("you sent {request_id}")
+/// }
+///
+/// let app: Router = Router::new().route("/payments", post(pay));
+/// ```
+impl<S: Sync> FromRequestParts<S> for RequestId {
+    type Rejection = HeaderRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, HeaderRejection> {
+        let headers = &parts.headers;
+        Self::from_headers(headers, HEADER)?.ok_or_else(|| {
+            HeaderRejection::new(Id::RequestId(HEADER), HeaderFault::Missing, headers)
+        })
+    }
+}
+
+impl<S: Sync> OptionalFromRequestParts<S> for RequestId {
+    type Rejection = HeaderRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        _state: &S,
+    ) -> Result<Option<Self>, HeaderRejection> {
+        Self::from_headers(&parts.headers, HEADER)
+    }
+}
+
+impl RequestId {
+    /// Reads the header of this name, such as `X-Request-Id`; `None` if there is none.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use axum::http::HeaderMap;
+    /// use idempotence::RequestId;
+    ///
+    /// let mut headers = HeaderMap::new();
+    /// headers.insert("paypal-request-id", "0197c9f6".parse().unwrap());
+    /// let id = RequestId::from_headers(&headers, "PayPal-Request-Id").unwrap();
+    /// assert_eq!(id, Some(RequestId::new("0197c9f6").unwrap()));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it is not 1 to 255 printable ASCII characters, or was sent more than once.
+    pub fn from_headers(
+        headers: &HeaderMap,
+        name: &'static str,
+    ) -> Result<Option<Self>, HeaderRejection> {
+        let refused = |fault| HeaderRejection::new(Id::RequestId(name), fault, headers);
+        let Some(value) = one(headers, name).map_err(refused)? else {
+            return Ok(None);
+        };
+        let id = value.to_str().ok().and_then(|text| text.parse().ok());
+        id.map(Some).ok_or_else(|| refused(HeaderFault::Malformed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::axum::http::{HeaderValue, Request};
+
+    use super::*;
+
+    fn parts(values: &[&[u8]]) -> Parts {
+        let mut parts = Request::new(()).into_parts().0;
+        for value in values {
+            let value = HeaderValue::from_bytes(value).unwrap();
+            parts.headers.append("x-request-id", value);
+        }
+        parts
+    }
+
+    async fn id(values: &[&[u8]]) -> Result<String, HeaderFault> {
+        let id = <RequestId as FromRequestParts<()>>::from_request_parts;
+        let id = id(&mut parts(values), &()).await;
+        id.map(|id| id.to_string()).map_err(HeaderRejection::fault)
+    }
+
+    #[tokio::test]
+    async fn a_header_has_an_id_or_is_refused() {
+        assert_eq!(id(&[b"0197c9f6"]).await.as_deref(), Ok("0197c9f6"));
+        assert_eq!(id(&[b"a, b"]).await.as_deref(), Ok("a, b"));
+        assert_eq!(id(&[]).await, Err(HeaderFault::Missing));
+        assert_eq!(id(&[b"a", b"a"]).await, Err(HeaderFault::Repeated));
+        let long = [b'a'; 256];
+        for malformed in [&b""[..], b"a\tb", b"a ", b"\xff", "é".as_bytes(), &long] {
+            let shown = malformed.escape_ascii();
+            assert_eq!(
+                id(&[malformed]).await,
+                Err(HeaderFault::Malformed),
+                "{shown}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_optional_id_may_be_missing_and_not_malformed() {
+        let optional = async |values: &[&[u8]]| {
+            let id = <Option<RequestId> as FromRequestParts<()>>::from_request_parts;
+            let id = id(&mut parts(values), &()).await;
+            id.map_err(HeaderRejection::fault)
+        };
+        assert_eq!(optional(&[]).await, Ok(None));
+        let found = RequestId::new("a").ok();
+        assert_eq!(optional(&[b"a"]).await, Ok(found));
+        assert_eq!(optional(&[b""]).await, Err(HeaderFault::Malformed));
+    }
+
+    #[test]
+    fn the_header_may_have_another_name() {
+        let mut headers = HeaderMap::new();
+        headers.insert("paypal-request-id", HeaderValue::from_static("a"));
+        let read = |name| RequestId::from_headers(&headers, name);
+        assert_eq!(read("PayPal-Request-Id"), Ok(RequestId::new("a").ok()));
+        assert_eq!(read("X-Request-Id"), Ok(None));
+        headers.append("paypal-request-id", HeaderValue::from_static("b"));
+        let twice = RequestId::from_headers(&headers, "PayPal-Request-Id").unwrap_err();
+        assert_eq!(
+            twice.to_string(),
+            "PayPal-Request-Id was sent more than once"
+        );
+        assert_eq!(twice.code(), "request_id_repeated");
+    }
+}

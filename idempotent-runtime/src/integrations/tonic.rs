@@ -1,0 +1,175 @@
+//! Refused calls as statuses of tonic.
+//!
+//! [`Status`] is made from an [`Error`], so a guarded method may return `Result<_, Status>` as it is.
+//!
+//! | error | code |
+//! | --- | --- |
+//! | `InProgress` | `ABORTED` |
+//! | `AlreadyDone`, `Taken`, `ResultUnavailable`, `TokenUsed` | `ALREADY_EXISTS` |
+//! | `PayloadMismatch`, `TokenUnknown` | `FAILED_PRECONDITION` |
+//! | `TokenMalformed` | `INVALID_ARGUMENT` |
+//! | `LimitReached` | `RESOURCE_EXHAUSTED` |
+//! | `Unavailable` | `UNAVAILABLE` |
+//! | `LeaseLost` | `UNKNOWN` |
+//! | the others | `INTERNAL` |
+//!
+//! A mismatch is no `INVALID_ARGUMENT`, which gRPC keeps for arguments that are wrong whatever the state of the server:
+//! these would be right under another key.
+//!
+//! The message is the English [`Error::text`], and the metadata says the rest: [`CODE`], [`ACTION`], [`SILENT`],
+//! [`RETRY_AFTER_MS`].
+//! Neither names the endpoint, the key, the process that holds it or what the store said. The whole error is the
+//! status' source, which is not sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::tonic::metadata::{AsciiMetadataValue, MetadataMap};
+use ::tonic::{Code, Status};
+
+use crate::error::Error;
+use crate::error::advice::in_whole;
+use crate::error::text::Lang;
+
+/// The metadata key of [`Error::code`].
+pub const CODE: &str = "idempotence-code";
+
+/// The metadata key of [`Error::client_action`].
+pub const ACTION: &str = "idempotence-action";
+
+/// The metadata key of [`Error::is_silent`]: `true` or `false`.
+pub const SILENT: &str = "idempotence-silent";
+
+/// The metadata key of [`Error::retry_after`] in milliseconds, rounded up; there if the action is `wait`.
+pub const RETRY_AFTER_MS: &str = "retry-after-ms";
+
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::Error;
+/// use tonic::Status;
+///
+/// fn refused(error: Error) -> Status {
+///     Status::from(error)
+/// }
+/// ```
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        let mut metadata = MetadataMap::new();
+        metadata.insert(CODE, AsciiMetadataValue::from_static(error.code()));
+        let action = error.client_action().as_str();
+        metadata.insert(ACTION, AsciiMetadataValue::from_static(action));
+        let silent = if error.is_silent() { "true" } else { "false" };
+        metadata.insert(SILENT, AsciiMetadataValue::from_static(silent));
+        if let Some(wait) = error.advised_wait() {
+            let millis = in_whole(Duration::from_millis(1), wait);
+            metadata.insert(RETRY_AFTER_MS, AsciiMetadataValue::from(millis));
+        }
+        let mut status = Self::with_metadata(code(&error), error.text(Lang::En), metadata);
+        status.set_source(Arc::new(error));
+        status
+    }
+}
+
+fn code(error: &Error) -> Code {
+    match error {
+        Error::InProgress(_) => Code::Aborted,
+        Error::AlreadyDone(_)
+        | Error::Taken(_)
+        | Error::ResultUnavailable(_)
+        | Error::TokenUsed(_) => Code::AlreadyExists,
+        Error::PayloadMismatch(_) | Error::TokenUnknown(_) => Code::FailedPrecondition,
+        Error::TokenMalformed(_) => Code::InvalidArgument,
+        Error::LimitReached(_) => Code::ResourceExhausted,
+        Error::Unavailable(_) => Code::Unavailable,
+        Error::LeaseLost(_) => Code::Unknown,
+        Error::Misconfigured(_)
+        | Error::ForeignRecord(_)
+        | Error::InvalidKey(_)
+        | Error::InvalidPolicy(_)
+        | Error::NotInstalled(_) => Code::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use ::tonic::Response;
+
+    use super::*;
+    use crate::{Idempotency, MemoryStore};
+
+    #[test]
+    fn the_code_tells_what_a_client_may_repeat() {
+        for error in Error::samples() {
+            let expected = match error.code() {
+                "in_progress" => Code::Aborted,
+                "already_done" | "taken" | "result_unavailable" | "token_used" => {
+                    Code::AlreadyExists
+                }
+                "payload_mismatch" | "token_unknown" => Code::FailedPrecondition,
+                "token_malformed" => Code::InvalidArgument,
+                "limit_reached" => Code::ResourceExhausted,
+                "store_unavailable" => Code::Unavailable,
+                "lease_lost" => Code::Unknown,
+                _ => Code::Internal,
+            };
+            let name = error.code();
+            assert_eq!(Status::from(error).code(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_metadata_says_what_to_do_and_when() {
+        for error in Error::samples() {
+            let (code, action) = (error.code(), error.client_action().as_str());
+            let silent = error.is_silent().to_string();
+            let wait = match code {
+                "in_progress" => Some("5000"),
+                "limit_reached" => Some("28500"),
+                "store_unavailable" => Some("1000"),
+                _ => None,
+            };
+            let status = Status::from(error);
+            let metadata = status.metadata();
+            assert_eq!(metadata.get(CODE).unwrap(), code);
+            assert_eq!(metadata.get(ACTION).unwrap(), action);
+            assert_eq!(metadata.get(SILENT).unwrap(), &silent[..]);
+            let told = metadata
+                .get(RETRY_AFTER_MS)
+                .map(|value| value.to_str().unwrap());
+            assert_eq!(told, wait, "{code}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_is_for_users_and_the_source_is_for_the_log() {
+        for error in Error::samples() {
+            let (text, whole) = (error.text(Lang::En), error.to_string());
+            let status = Status::from(error);
+            assert_eq!(status.message(), text);
+            let source = status.source().expect("the error");
+            assert_eq!(source.to_string(), whole);
+            let sent = status.into_http::<()>();
+            let seen = format!("{:?}", sent.headers());
+            for secret in ["orders.pay", "web-3", "10.0.0.7"] {
+                assert!(!seen.contains(secret), "{secret} in {seen}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_is_given_again_by_its_message() {
+        let idempotency = Idempotency::new(MemoryStore::new());
+        let pay = |cents: u64| {
+            let call = idempotency
+                .call("payments.pay")
+                .key(&())
+                .ttl(Duration::from_mins(1));
+            call.replay()
+                .run(async move { Ok::<_, Status>(Response::new(cents)) })
+        };
+        assert_eq!(pay(5).await.unwrap().into_inner(), 5);
+        assert_eq!(pay(6).await.unwrap().into_inner(), 5);
+    }
+}

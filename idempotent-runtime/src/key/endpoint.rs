@@ -1,0 +1,235 @@
+//! The name of a guarded function, as operators and configuration see it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+use crate::error::{Error, Failure, SetupError, Site};
+use crate::key::fingerprint::{Digest, Keying};
+
+/// One guarded function. Equal names join on purpose.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Endpoint(Cow<'static, str>);
+
+impl Endpoint {
+    /// The endpoint of the option `name`, which the attribute has checked.
+    pub const fn named(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
+    /// The endpoint of a function without one, from the type name of a closure in it.
+    pub fn at(path: &'static str) -> Self {
+        Self(Cow::Borrowed(derived(path)))
+    }
+
+    /// The endpoint of a name that is data; it must be one that the option `name` could have.
+    pub(crate) fn named_at_run_time(name: Cow<'static, str>) -> Result<Self, Error> {
+        Self::fitting(name).map_err(unfit)
+    }
+
+    /// The same for what is set up once, such as a counter.
+    pub(crate) fn set_up(name: Cow<'static, str>) -> Result<Self, SetupError> {
+        Self::fitting(name).map_err(SetupError::new)
+    }
+
+    fn fitting(name: Cow<'static, str>) -> Result<Self, String> {
+        let fits = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
+        if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
+            return Ok(Self(name));
+        }
+        let shown: String = name.chars().take(LONGEST_NAME).collect();
+        Err(format!(
+            "`{}` cannot name an endpoint: use 1 to {LONGEST_NAME} of `A-Z a-z 0-9 . _ -`",
+            shown.escape_debug()
+        ))
+    }
+
+    /// The endpoint that calls have gone by, with the option `name` or without.
+    pub(crate) fn called(name: &str) -> Result<Self, Error> {
+        let foreign = |char: char| char.is_control() || "#:".contains(char);
+        if (1..=LONGEST).contains(&name.len()) && !name.contains(foreign) {
+            return Ok(Self(Cow::Owned(name.to_owned())));
+        }
+        Err(unfit("no endpoint has such a name".to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name, if it is a part of the program: of these there are not many.
+    pub(crate) fn of_the_program(&self) -> Option<&'static str> {
+        match self.0 {
+            Cow::Borrowed(name) => Some(name),
+            Cow::Owned(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+fn unfit(why: String) -> Error {
+    let site = Site::without_key(Endpoint::named("?"));
+    Error::InvalidKey(Failure::new(site, why, None))
+}
+
+/// The name for a path, made once and kept for the life of the process: there are as many as there
+/// are functions.
+fn derived(path: &'static str) -> &'static str {
+    /// Where the text is, which is quicker to compare than what it says.
+    type Place = (usize, usize);
+    static NAMES: LazyLock<RwLock<HashMap<Place, &'static str>>> = LazyLock::new(RwLock::default);
+
+    let place = (path.as_ptr().addr(), path.len());
+    let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = names.get(&place) {
+        return name;
+    }
+    drop(names);
+    let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
+    names.entry(place).or_insert_with(|| derive(path).leak())
+}
+
+// Input:  `shop::Cards::pay::{{closure}}::{{closure}}`
+// Output: `shop.Cards.pay`
+//
+// Input:  `shop::Repo<shop::User>::save<&str, u8>::{{closure}}::{{closure}}`
+// Output: `shop.Repo<shop.User>.save`
+//
+// The type that a method is called on tells calls apart. The types of its arguments do not: a `&str` and a
+// `String` that say the same are equal.
+fn derive(path: &str) -> String {
+    let function = path.replace("::{{closure}}", "");
+    // Braces would be a hash tag to Redis Cluster and put all keys of the endpoint into one slot. A `#` marks the keys of
+    // what is not a call, and a `:` ends the parts of a key: a constant of type `char` brings them into a path.
+    let name = without_arguments(&function)
+        .replace("::", ".")
+        .replace('%', "%25")
+        .replace('#', "%23")
+        .replace(':', "%3a")
+        .replace('{', "(")
+        .replace('}', ")");
+    if name.len() <= LONGEST {
+        return name;
+    }
+    let mut hasher = Keying::new(Digest::Md5).hasher();
+    // A string can always be encoded.
+    let _ = hasher.part(&name);
+    let digest = hasher.finish().to_string();
+    let mut end = LONGEST - digest.len() - 1;
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}~{digest}", &name[..end])
+}
+
+/// `save<&str, fn(u8) -> u8>` without what stands in the last brackets.
+fn without_arguments(function: &str) -> &str {
+    if !function.ends_with('>') {
+        return function;
+    }
+    let mut depth = 0_usize;
+    for (at, char) in function.char_indices().rev() {
+        match char {
+            '>' if !function[..at].ends_with('-') => depth += 1,
+            '<' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            let function = &function[..at];
+            return function.strip_suffix("::").unwrap_or(function);
+        }
+    }
+    function
+}
+
+/// As long as the attribute's option `name` may be.
+const LONGEST_NAME: usize = 128;
+
+/// Leaves room for the prefix and the digest in a key of 512 bytes.
+const LONGEST: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_module_type_and_function() {
+        for (path, name) in [
+            ("shop::pay::{{closure}}::{{closure}}", "shop.pay"),
+            ("shop::Cards::pay::{{closure}}", "shop.Cards.pay"),
+            (
+                "<shop::Cards as shop::Pay>::pay::{{closure}}::{{closure}}",
+                "<shop.Cards as shop.Pay>.pay",
+            ),
+            (
+                "shop::Repo<shop::User>::save::{{closure}}",
+                "shop.Repo<shop.User>.save",
+            ),
+        ] {
+            assert_eq!(derive(path), name);
+        }
+    }
+
+    #[test]
+    fn the_types_of_arguments_do_not_count() {
+        for path in [
+            "shop::Repo<shop::User>::save<&str, u8>::{{closure}}",
+            "shop::Repo<shop::User>::save<alloc::vec::Vec<u8>>::{{closure}}",
+            "shop::Repo<shop::User>::save<fn(u8) -> u8>::{{closure}}",
+            "shop::Repo<shop::User>::save::<u8>::{{closure}}",
+        ] {
+            assert_eq!(derive(path), "shop.Repo<shop.User>.save");
+        }
+    }
+
+    #[test]
+    fn braces_never_reach_a_key() {
+        let name = derive("shop::{{impl}}::pay::Arr<{ 3 }>::pay");
+        assert!(!name.contains(['{', '}']), "{name}");
+    }
+
+    #[test]
+    fn what_parts_a_key_never_reaches_a_name() {
+        for (path, name) in [
+            (
+                "shop::Sheet<'#'>::save::{{closure}}",
+                "shop.Sheet<'%23'>.save",
+            ),
+            (
+                "shop::Sheet<':'>::save::{{closure}}",
+                "shop.Sheet<'%3a'>.save",
+            ),
+            (
+                "shop::Sheet<'%'>::save::{{closure}}",
+                "shop.Sheet<'%25'>.save",
+            ),
+            ("#tx::pay::{{closure}}", "%23tx.pay"),
+        ] {
+            assert_eq!(derive(path), name);
+            assert!(Endpoint::called(name).is_ok(), "{name}");
+        }
+        for name in ["#tx:orders.pay", "#count:logins", "orders:pay", "#"] {
+            assert!(Endpoint::called(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_still_its_own() {
+        let long = |end: &str| derive(&format!("shop::Repo<{}{end}>::save", "é::".repeat(99)));
+        let (a, b) = (long("A"), long("B"));
+        assert!(a.len() <= LONGEST && b.len() <= LONGEST);
+        assert_ne!(a, b);
+    }
+}

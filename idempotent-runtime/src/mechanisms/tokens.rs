@@ -1,0 +1,276 @@
+//! One-time tokens: issued to a subject for an operation, redeemed once.
+
+#[cfg(test)]
+mod properties;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::error::{Error, Failure, Site};
+use crate::handle::Idempotency;
+use crate::key::endpoint::Endpoint;
+use crate::key::fingerprint::{Fingerprint, Hasher, KeyPart, UnencodablePart};
+use crate::key::kind::Kind;
+use crate::observe::EventKind;
+use crate::protocol::retry;
+use crate::record::token as record;
+use crate::store::Claim;
+use crate::world;
+
+pub use crate::protocol::token::Redeemed;
+pub(crate) use crate::protocol::token::Redemption;
+
+/// One-time tokens on the store of a handle. Cheap to clone.
+///
+/// A page fetches a token before it shows its form, and sends it back with the form: the first submit is accepted, every
+/// other one is refused. A token is bound to a subject (the user, the session) and to an operation, so that nobody can
+/// redeem another's. Each is independent of all others: a user with two tabs has two of them, and both are good.
+///
+/// The store holds a digest of the token, the operation and the subject, never the token: who reads the store cannot
+/// redeem what stands there.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), idempotence::Error> {
+/// use std::time::Duration;
+/// use idempotence::{Error, Idempotency, MemoryStore};
+///
+/// let tokens = Idempotency::new(MemoryStore::new()).tokens();
+/// let user = 42;
+/// let token = tokens.issue(&user, "orders.submit", Duration::from_mins(30)).await?;
+///
+/// let thief = tokens.redeem(token.as_str(), &43, "orders.submit").await;
+/// assert!(matches!(thief, Err(Error::TokenUnknown(_))));
+///
+/// tokens.redeem(token.as_str(), &user, "orders.submit").await?;
+/// let again = tokens.redeem(token.as_str(), &user, "orders.submit").await;
+/// assert!(matches!(again, Err(Error::TokenUsed(_))));
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    idempotency: Idempotency,
+}
+
+impl Idempotency {
+    /// One-time tokens on this handle's store.
+    pub fn tokens(&self) -> Tokens {
+        Tokens {
+            idempotency: self.clone(),
+        }
+    }
+}
+
+impl Tokens {
+    /// Issues a token that `subject` can redeem once for `operation`, for `ttl` from now on.
+    ///
+    /// The operation is a name like that of an endpoint: at most 128 of `A-Z a-z 0-9 . _ -`. Costs one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidKey`] if no operation has such a name or the subject could not be serialized,
+    /// [`Error::InvalidPolicy`] if `ttl` is less than a millisecond, [`Error::Unavailable`] and
+    /// [`Error::Misconfigured`] if the store does not serve it.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped before the store has answered, a token that nobody knows may stand in the store until its ttl is over.
+    ///
+    /// A request to the store that was on its way for longer than the `ttl` puts the token once more: let it be longer than
+    /// the handle's deadline by far.
+    pub async fn issue(
+        &self,
+        subject: &(impl KeyPart + ?Sized),
+        operation: impl Into<Cow<'static, str>>,
+        ttl: Duration,
+    ) -> Result<Token, Error> {
+        let observers = self.idempotency.observers();
+        let fresh = self.fresh(subject, operation.into(), ttl);
+        let (token, site, key) = fresh.inspect_err(|error| observers.refuse(error))?;
+        let issue = observers.begin(&site);
+        let put = self.put(&site, &key, ttl).await;
+        issue.ended(&put, EventKind::TokenIssued);
+        put.map(|()| token)
+    }
+
+    /// Redeems a token: one of all who try is accepted.
+    ///
+    /// From then on the token is used, whatever becomes of the work that it was redeemed for, and is told apart from an
+    /// unknown one for as long as it would have been good. Who knows that nothing was done can
+    /// [give it back](Redeemed::give_back). Costs one round trip, and a second one for a token that was given back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TokenMalformed`] if it is not 64 lower-case hexadecimal digits (then nothing is sent),
+    /// [`Error::TokenUsed`] if it was redeemed before, [`Error::TokenUnknown`] if it has expired, was never issued, or
+    /// not to this subject for this operation: then it stays good for the one it was issued to.
+    /// [`Error::ForeignRecord`] if something stands in its place that this version did not write. For the others see
+    /// [`issue`](Self::issue).
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped before the store has answered, or refused because it did not answer, nobody has redeemed the token, and
+    /// the store may hold it for used: it is given back in the background, best effort, for a minute, unless more than
+    /// [`cleanup_limit`](crate::Builder::cleanup_limit) wait for that already.
+    pub async fn redeem(
+        &self,
+        token: &str,
+        subject: &(impl KeyPart + ?Sized),
+        operation: impl Into<Cow<'static, str>>,
+    ) -> Result<Redeemed, Error> {
+        let operation = Endpoint::named_at_run_time(operation.into());
+        let operation =
+            operation.inspect_err(|error| self.idempotency.observers().refuse(error))?;
+        let redemption = Redemption::new(&self.idempotency, operation, token, |hasher| {
+            hasher.part(subject)
+        })?;
+        redemption.redeem().await
+    }
+
+    /// A token that nobody has, and where it will stand.
+    fn fresh(
+        &self,
+        subject: &(impl KeyPart + ?Sized),
+        operation: Cow<'static, str>,
+        ttl: Duration,
+    ) -> Result<(Token, Site, String), Error> {
+        let operation = Endpoint::named_at_run_time(operation)?;
+        if ttl < Duration::from_millis(1) {
+            let what = "a token cannot be good for less than a millisecond";
+            let site = Site::without_key(operation);
+            return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
+        }
+        let token = Token::random();
+        let bound = bound(&self.idempotency, &operation, Some(&token.0), |hasher| {
+            hasher.part(subject)
+        })?;
+        let (site, key) = place(&self.idempotency, operation, bound);
+        Ok((token, site, key))
+    }
+
+    async fn put(&self, site: &Site, key: &str, ttl: Duration) -> Result<(), Error> {
+        let (store, fresh) = (self.idempotency.store(), record::FRESH);
+        let deadline = self.idempotency.deadline();
+        match retry::asked(deadline, || store.claim(key, &fresh, ttl)).await {
+            Ok(Claim::Claimed) => Ok(()),
+            // Nobody knows the token yet, so this is none.
+            Ok(Claim::Taken(_)) => Err(Error::foreign(site.clone())),
+            Err(error) => Err(Error::store(site.clone(), error)),
+        }
+    }
+}
+
+/// A one-time token: 256 random bits as 64 lower-case hexadecimal digits. It is for its subject alone; `Debug` does not
+/// show it.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), idempotence::Error> {
+/// # use std::time::Duration;
+/// # use idempotence::{Idempotency, MemoryStore};
+/// # let tokens = Idempotency::new(MemoryStore::new()).tokens();
+/// let token = tokens.issue(&42, "orders.submit", Duration::from_mins(30)).await?;
+/// let form = format!(r#"<input type="hidden" name="token" value="{token}">"#);
+/// assert!(form.contains(token.as_str()));
+/// assert_eq!(format!("{token:?}"), "Token(…)");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// The token as it is sent to the client.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn random() -> Self {
+        let (high, low) = (world::random_bits(), world::random_bits());
+        Self(format!("{high:032x}{low:032x}"))
+    }
+
+    /// Whether this could be one. What cannot is never sent anywhere.
+    pub(crate) fn is_one(text: &str) -> bool {
+        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        text.len() == 64 && text.bytes().all(digit)
+    }
+}
+
+impl AsRef<str> for Token {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// A digest of what a token is bound to, and of the token itself if it is given.
+///
+/// One of the two [ends the key](keyed) of a call with a token. If the call has a key of its own, it is the digest without
+/// the token: only calls of one subject for one operation are equal, whichever tokens they come with. If the token is the
+/// key, it is the digest with the token.
+///
+/// # Errors
+///
+/// If the subject could not be encoded. The caller has to tell of it.
+pub(crate) fn bound(
+    idempotency: &Idempotency,
+    operation: &Endpoint,
+    token: Option<&str>,
+    subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
+) -> Result<Fingerprint, Error> {
+    let mut hasher = idempotency.token_keying().hasher();
+    let encoded = token
+        .map_or(Ok(()), |token| hasher.part(token))
+        .and_then(|()| hasher.part(operation.as_str()))
+        .and_then(|()| subject(&mut hasher));
+    if encoded.is_err() {
+        let what = "the subject of a token could not be serialized";
+        let site = Site::without_key(operation.clone());
+        return Err(Error::InvalidKey(Failure::new(site, what, None)));
+    }
+    Ok(hasher.finish())
+}
+
+/// The key of a call with a token: the parts that it has of its own, and the digest of what its token is [bound] to.
+pub(crate) fn keyed(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
+    // A string can be encoded.
+    let _ = parts.part(&bound.to_string());
+    parts.finish()
+}
+
+/// Where a token stands: its key has nothing of the token but the digest of it and of all that it is bound to.
+pub(crate) fn place(
+    idempotency: &Idempotency,
+    operation: Endpoint,
+    fingerprint: Fingerprint,
+) -> (Site, String) {
+    let name = format_args!("{operation}:{fingerprint}");
+    let key = idempotency.key_of(Kind::Token, name);
+    let site = Site {
+        endpoint: operation,
+        fingerprint: Some(fingerprint),
+    };
+    (site, key)
+}

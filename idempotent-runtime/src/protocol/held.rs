@@ -1,0 +1,253 @@
+//! A call that may run its body: from the first poll of the body to the end of the call.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::error::{Error, Failure};
+use crate::handle::Idempotency;
+use crate::observe::EventKind;
+use crate::policy::{OnCancel, OnLeaseLost};
+use crate::protocol::lease::Lease;
+use crate::protocol::settle;
+use crate::protocol::settle::Ending;
+use crate::record::call::Kept;
+use crate::result::replay::Keep;
+
+/// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`, or `when`).
+///
+/// # Cancellation
+///
+/// Dropped before [`settle`](Self::settle), the key is left as the policy's `on_cancel` says; dropped
+/// by a panic of the body, it is held until the lease ends.
+pub struct Held {
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) guard: Guard,
+    /// The claim was won a moment ago, so its lease needs no look at the clock.
+    fresh: bool,
+    polling: bool,
+}
+
+/// How a body ended.
+#[derive(Debug)]
+pub struct End {
+    pub(crate) success: bool,
+    pub(crate) kept: Kept,
+}
+
+impl End {
+    pub(crate) fn new(success: bool, kept: Kept) -> Self {
+        Self { success, kept }
+    }
+}
+
+impl From<bool> for End {
+    /// With a success or not, and nothing kept of it.
+    fn from(success: bool) -> Self {
+        Self::new(success, Kept::Nothing)
+    }
+}
+
+/// What protects a body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// The claim.
+    Claim,
+    /// The claim, of a call whose token is not redeemed yet.
+    Unredeemed,
+    /// Nothing: the option `when` was false.
+    Bypassed,
+    /// Nothing: the store is unavailable. The claim may have been put all the same.
+    None { perhaps_put: bool },
+    /// Nothing any more: the end of the call has been dealt with.
+    Over,
+}
+
+impl Held {
+    pub(crate) fn new(lease: Arc<Lease>, guard: Guard) -> Self {
+        Self {
+            lease,
+            guard,
+            fresh: true,
+            polling: false,
+        }
+    }
+
+    /// Polls the body, unless the lease is over.
+    pub fn poll_body<F: Future + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: Pin<&mut F>,
+    ) -> Poll<Result<F::Output, Error>> {
+        if let Some(error) = self.stopped() {
+            return Poll::Ready(Err(error));
+        }
+        self.polling = true;
+        let polled = self.lease.span.in_scope(|| body.poll(cx));
+        self.polling = false;
+        match polled {
+            Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+            Poll::Pending => {
+                if self.guard == Guard::Claim {
+                    self.lease.watch(cx.waker());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ends the call: completes the record, releases the key, or leaves it, as the policy says.
+    ///
+    /// Takes at most one round trip, and at most the handle's deadline; what is not settled by then
+    /// is settled without the caller.
+    ///
+    /// # Cancellation
+    ///
+    /// The outcome of the call is known, so what is left to send is sent without the caller.
+    pub fn settle(mut self, end: impl Into<End>) -> impl Future<Output = ()> + Send {
+        let attended = self.end(&end.into()).map(|ending| {
+            let lease = Arc::clone(&self.lease);
+            settle::attended(lease, ending)
+        });
+        async move {
+            if let Some(attended) = attended {
+                attended.await;
+            }
+        }
+    }
+
+    /// Ends the call with what `keep` keeps of its outcome, which is looked at before anything is awaited.
+    pub(crate) fn settle_with<R, K: Keep<R>>(
+        self,
+        keep: K,
+        outcome: &R,
+        success: bool,
+    ) -> impl Future<Output = ()> + Send + use<R, K> {
+        let end = self.lease.end_of(keep, outcome, success);
+        self.settle(end)
+    }
+
+    /// Polls the body to its end, unless the lease is over before.
+    pub(crate) async fn run<F: Future + ?Sized>(
+        mut self,
+        mut body: Pin<Box<F>>,
+    ) -> Result<(Self, F::Output), Error> {
+        let outcome = poll_fn(|context| self.poll_body(context, body.as_mut())).await?;
+        Ok((self, outcome))
+    }
+
+    pub(crate) fn idempotency(&self) -> &Idempotency {
+        &self.lease.idempotency
+    }
+
+    /// Why the body must not be polled any more, if so.
+    fn stopped(&mut self) -> Option<Error> {
+        let fresh = std::mem::take(&mut self.fresh);
+        if fresh || self.guard != Guard::Claim {
+            return None;
+        }
+        let why = self.lease.lost()?;
+        if self.lease.policy.when_lost() == OnLeaseLost::Continue {
+            return None;
+        }
+        self.guard = Guard::Over;
+        // Before the caller knows, who may call again at once.
+        self.lease.leave(None);
+        let error = Error::LeaseLost(Failure::new(
+            self.lease.site.clone(),
+            format!(
+                "the lease was lost because {why}, so the body was stopped; \
+                 its work may be done or not"
+            ),
+            None,
+        ));
+        self.lease.refused(&error);
+        Some(error)
+    }
+
+    pub(crate) fn has_token(&self) -> bool {
+        self.lease.token.is_some()
+    }
+
+    /// What is left to send with the caller waiting.
+    fn end(&mut self, end: &End) -> Option<Ending> {
+        self.lease.ended_with(end.success);
+        if let Some(why) = end.kept.why_not() {
+            self.lease
+                .tell(EventKind::NotKept, |event| event.because(why));
+        }
+        if !end.success && !matches!(end.kept, Kept::Result(_)) {
+            self.owe_the_token();
+        }
+        let guard = std::mem::replace(&mut self.guard, Guard::Over);
+        let ending = match guard {
+            Guard::Claim => self.lease.begin_settling(end.success, &end.kept),
+            Guard::None { perhaps_put: true } => self.lease.ending(end.success, &end.kept),
+            Guard::None { perhaps_put: false }
+            | Guard::Bypassed
+            | Guard::Unredeemed
+            | Guard::Over => None,
+        };
+        match ending {
+            Some(ending) if guard == Guard::Claim => return Some(ending),
+            // The store was unavailable before the body: the caller does not wait for it again.
+            Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
+            None => self.over(),
+        }
+        None
+    }
+
+    /// Nothing was done, so the end of the call gives its token back, if that is the policy.
+    fn owe_the_token(&self) {
+        if let Some(token) = &self.lease.token
+            && self.lease.policy.give_back
+        {
+            token.owe();
+        }
+    }
+
+    /// Nothing is sent any more.
+    fn over(&self) {
+        self.lease.end();
+        self.lease.leave(None);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
+        let panicked = self.polling || std::thread::panicking();
+        if self.guard != Guard::Over {
+            self.lease.ended(EventKind::of_a_dropped_call());
+        }
+        match self.guard {
+            Guard::Over => return,
+            Guard::None { perhaps_put: false } | Guard::Bypassed => return self.over(),
+            // The body never ran.
+            Guard::Unredeemed => {
+                return settle::hand_over(Arc::clone(&self.lease), Ending::Withdraw);
+            }
+            Guard::Claim | Guard::None { perhaps_put: true } => {}
+        }
+        let ending = match self.lease.policy.on_cancel {
+            OnCancel::Release if !panicked => {
+                self.owe_the_token();
+                Some(Ending::Remove)
+            }
+            _ => self.lease.as_long_as_ttl(),
+        };
+        let lost = self.lease.end();
+        match ending.filter(|_| !lost) {
+            Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
+            None => self.lease.leave(None),
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.lease.site).finish()
+    }
+}

@@ -1,0 +1,202 @@
+//! The token of a call: redeemed once the key is the call's, before its body runs.
+//!
+//! A duplicate is told by the key first, so the token of a call that has succeeded is asked for no more: with `replay` a
+//! second submit gets the result of the first.
+//!
+//! | the call | the claim | the token |
+//! | --- | --- | --- |
+//! | finds its key taken | the other's | untouched |
+//! | is refused for its token | withdrawn | untouched |
+//! | gets no answer of the store, or one after its lease | withdrawn | given back |
+//! | is dropped before its body | withdrawn | given back |
+//! | ends without success, and nothing of it is kept | by `release` | given back with `give_back` |
+//! | is dropped in its body, with `on_cancel = "release"` | removed | given back with `give_back` |
+//! | ends otherwise, or in a way that is not known | by `release` | used |
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use crate::error::Error;
+use crate::handle::Idempotency;
+use crate::key::endpoint::Endpoint;
+use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
+use crate::mechanisms::tokens;
+use crate::mechanisms::tokens::Redemption;
+use crate::protocol::held::{Guard, Held};
+use crate::protocol::in_flight::Stage;
+use crate::protocol::settle;
+use crate::protocol::settle::Ending;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The text of a token, as the option `token` takes it: whatever is `AsRef<str>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the text of a one-time token",
+    label = "not the text of a token",
+    note = "the first part of `token` is a `String`, a `&str`, a `Token` or anything else that is `AsRef<str>`, as in `token = \"form.token, user_id\"`"
+)]
+pub trait TokenText {
+    /// The text.
+    fn text(&self) -> &str;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: AsRef<str> + ?Sized> TokenText for T {
+    fn text(&self) -> &str {
+        self.as_ref()
+    }
+}
+
+/// The token that a call was made with.
+#[derive(Debug)]
+pub(crate) struct CallToken {
+    redemption: Redemption,
+    /// The digest of what the token is bound to, without the token.
+    subject: Fingerprint,
+    /// The end of the call gives it back.
+    owed: AtomicBool,
+}
+
+impl CallToken {
+    /// As [`Redemption::of`].
+    pub(crate) fn new(
+        idempotency: &Idempotency,
+        operation: &Endpoint,
+        token: &str,
+        subject: impl Fn(&mut Hasher) -> Result<(), UnencodablePart>,
+    ) -> Result<Self, Error> {
+        let redemption = Redemption::of(idempotency, operation.clone(), token, &subject)?;
+        Ok(Self {
+            redemption,
+            subject: tokens::bound(idempotency, operation, None, subject)?,
+            owed: AtomicBool::new(false),
+        })
+    }
+
+    /// The key of the call, of which these are its own parts, if it names any.
+    pub(crate) fn key(&self, parts: Hasher, named: bool) -> Fingerprint {
+        let bound = if named {
+            &self.subject
+        } else {
+            self.redemption.bound()
+        };
+        tokens::keyed(parts, bound)
+    }
+
+    /// From now on, what the end of the call sends begins with giving the token back.
+    pub(crate) fn owe(&self) {
+        self.owed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed.load(Ordering::Relaxed) || self.redemption.is_in_doubt()
+    }
+
+    /// Gives it back, in 1 round trip. May be sent twice.
+    pub(crate) async fn give_back(&self) -> Result<(), StoreError> {
+        let sent = self.redemption.send_back().await;
+        match &sent {
+            // It will not be otherwise the next time, and the key is to be free.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    StoreErrorKind::Full | StoreErrorKind::Misconfigured
+                ) =>
+            {
+                self.redemption
+                    .give_up("the store does not take the token back");
+            }
+            Err(_) => return sent,
+            Ok(()) => {}
+        }
+        self.owed.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Redeems the token of a call that has the key, if it has one: 1 round trip.
+///
+/// # Errors
+///
+/// Why the body must not run.
+///
+/// # Cancellation
+///
+/// Dropped before the store has answered, the token is given back, and then the claim withdrawn, without the caller.
+pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
+    let lease = Arc::clone(&held.lease);
+    let Some(token) = &lease.token else {
+        return Ok(held);
+    };
+    held.guard = Guard::Unredeemed;
+    let redemption = token.redemption.clone().redeem_for_call();
+    let error = match redemption.instrument(lease.span.clone()).await {
+        Ok(_) if Instant::now() < lease.good_until() => {
+            held.guard = Guard::Claim;
+            let holder = Arc::downgrade(&lease);
+            lease.flight.reach(Stage::Held(holder));
+            return Ok(held);
+        }
+        Ok(_) => {
+            token.owe();
+            let late = "the token was redeemed only after the lease of the call had ended";
+            let late = StoreError::new(StoreErrorKind::Unknown, late);
+            Error::store(lease.site.clone(), late)
+        }
+        Err(error) => error.at(&lease.site),
+    };
+    lease.refused(&error);
+    held.guard = Guard::Over;
+    if error.is_unavailable() {
+        // The caller has waited long enough.
+        lease.leave_in_trouble();
+        settle::hand_over(Arc::clone(&lease), Ending::Withdraw);
+    } else {
+        settle::attended(Arc::clone(&lease), Ending::Withdraw).await;
+    }
+    Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::call::Call;
+    use crate::{MemoryStore, Policy};
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn call(idempotency: &Idempotency) -> Call {
+        let policy = Policy::new(Duration::from_mins(1));
+        Call::new(Endpoint::named("orders.submit"), policy, Some(idempotency))
+    }
+
+    #[test]
+    fn a_transaction_takes_no_token() {
+        let idempotency = Idempotency::new(MemoryStore::new());
+        let with_token = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();
+        let refused = with_token.in_tx().err().expect("it is refused");
+        assert_eq!(refused.code(), "invalid_policy");
+    }
+
+    #[test]
+    fn the_key_is_made_of_the_digest_and_of_nothing_else_of_the_token() {
+        let idempotency = Idempotency::new(MemoryStore::new());
+        let operation = Endpoint::named("orders.submit");
+        let redemption = Redemption::new(&idempotency, operation, TOKEN, |hasher| hasher.part(&7));
+        let digest = redemption.map(|redemption| redemption.bound().to_string());
+        let digest = digest.expect("it could be a token");
+        assert!(digest.len() == 64 && digest != TOKEN);
+        let keyed = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();
+        let refused = keyed.claim().now_or_never().expect("nothing is waited for");
+        let refused = refused.expect_err("it was never issued");
+        assert_eq!(refused.code(), "token_unknown");
+        let key = refused.site().fingerprint;
+        assert_eq!(key, Fingerprint::of(&(digest,)).ok());
+    }
+}

@@ -1,0 +1,162 @@
+//! What is sent for a token, and what is left of that when nobody waits for the answer any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::observe::{Event, EventKind};
+use crate::protocol::retry::Tries;
+use crate::protocol::scheduler::Keeper;
+use crate::protocol::token::Owned;
+use crate::protocol::tracker::{CROWDED, Piece};
+use crate::record::token as record;
+use crate::record::token::State;
+use crate::store::{StoreError, StoreErrorKind, Swap};
+
+/// What is sent for a token, until its answer is known. Dropped before, the token is given back in the background.
+pub(super) struct Sent {
+    owned: Arc<Owned>,
+    /// What a redemption expects in the place of the token.
+    expected: Bytes,
+    /// A send may have been applied, or may yet be.
+    in_doubt: AtomicBool,
+    /// Its caller knows that it is redeemed.
+    redeemed: bool,
+    /// It is a call's, which gives it back by itself.
+    of_a_call: bool,
+    keeper: Option<Arc<Keeper>>,
+}
+
+impl Sent {
+    /// A redemption.
+    pub(super) fn taking(owned: &Arc<Owned>) -> Self {
+        Self {
+            owned: Arc::clone(owned),
+            expected: record::FRESH,
+            in_doubt: AtomicBool::new(false),
+            redeemed: false,
+            of_a_call: false,
+            // It may be dropped outside of the runtime.
+            keeper: Keeper::current(),
+        }
+    }
+
+    /// A redemption by a call.
+    pub(super) fn of_a_call(owned: &Arc<Owned>) -> Self {
+        let mut sent = Self::taking(owned);
+        sent.of_a_call = true;
+        sent
+    }
+
+    /// What is redeemed, on its way back.
+    pub(super) fn returning(owned: &Arc<Owned>) -> Self {
+        let mut sent = Self::taking(owned);
+        (sent.redeemed, sent.in_doubt) = (true, AtomicBool::new(true));
+        sent
+    }
+
+    pub(super) async fn take(&self) -> Result<Swap, StoreError> {
+        let before = self.in_doubt.swap(true, Ordering::Relaxed);
+        let answer = self.owned.exchange(&self.expected, &self.owned.used).await;
+        let in_doubt = match &answer {
+            // Were an earlier send still on its way: what it expects is gone, and never comes back.
+            Ok(_) => false,
+            Err(error) => before || error.kind() == StoreErrorKind::Unknown,
+        };
+        self.in_doubt.store(in_doubt, Ordering::Relaxed);
+        answer
+    }
+
+    /// Whether another has redeemed the token and given it back, so that this stands there now.
+    pub(super) fn may_expect(&self, standing: &Bytes) -> bool {
+        *standing != self.expected && record::read(standing) == Some(State::Free)
+    }
+
+    pub(super) fn expect(&mut self, standing: Bytes) {
+        self.expected = standing;
+    }
+
+    pub(super) fn is_answered(&mut self) {
+        *self.in_doubt.get_mut() = false;
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if !*self.in_doubt.get_mut() {
+            return;
+        }
+        let expected = std::mem::take(&mut self.expected);
+        if self.of_a_call {
+            *self.owned.doubt() = Some(expected);
+            return;
+        }
+        let crowded = self.owned.idempotency.is_crowded();
+        let left = Left {
+            owned: Arc::clone(&self.owned),
+            expected,
+            redeemed: self.redeemed,
+            why: Some(if crowded {
+                CROWDED
+            } else {
+                "it was dropped before it was sent"
+            }),
+            _piece: self.owned.idempotency.unattended().begin(),
+        };
+        match &self.keeper {
+            Some(keeper) if !crowded => keeper.run(left.give_back()),
+            _ => drop(left),
+        }
+    }
+}
+
+/// A token that nobody has redeemed, for all that its caller knows. Dropped before its end, as by a panic of the store, it
+/// says so.
+struct Left {
+    owned: Arc<Owned>,
+    expected: Bytes,
+    redeemed: bool,
+    /// Why it is not given back.
+    why: Option<&'static str>,
+    _piece: Piece,
+}
+
+impl Left {
+    async fn give_back(mut self) {
+        let limit = self.owned.idempotency.deadline();
+        let began = self.owned.idempotency.observers().clock();
+        let mut tries = Tries::until(Instant::now() + LONGEST, limit);
+        loop {
+            let sending = self.owned.take_back(&self.expected);
+            match tries.once(Box::pin(sending)).await {
+                Ok(swap) => {
+                    self.why = None;
+                    if self.redeemed && swap != Swap::Absent {
+                        self.owned.is_given_back(began);
+                    }
+                    return;
+                }
+                Err(_) if tries.again().await => {}
+                Err(_) => {
+                    self.why = Some("the store did not answer in time");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if let Some(why) = self.why {
+            let event = Event::new(&self.owned.site, EventKind::NotWithdrawn);
+            self.owned.idempotency.observers().tell(&event.because(why));
+        }
+    }
+}
+
+/// How long it is tried to give a token back without a caller.
+const LONGEST: Duration = Duration::from_mins(1);

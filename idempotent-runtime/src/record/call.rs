@@ -1,0 +1,639 @@
+//! What stands under a key: one readable line, then the bytes of the result.
+//!
+//! ```text
+//! idem1 R owner=0f1e… payload=- since=2026-11-21T09:30:00.250Z for=33000ms by=web-3:4242 codec=-
+//! ```
+//!
+//! The line of a running claim is written once and never changes, so it is its own compare value. Of a done call
+//! the codec says what follows: nothing (`-`, `too-large`, `unencodable`), or a result
+//! (`json:ok:0:9f86d081`: its form, whether it was an `Ok`, how many `Some` stand around it, and the tag of its type).
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use crate::key::fingerprint::Fingerprint;
+use crate::result::codec::Form;
+use crate::world;
+
+/// 128 random bits that one call made for itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner(u128);
+
+impl Owner {
+    pub(crate) fn random() -> Self {
+        Self(world::random_bits())
+    }
+
+    pub(crate) fn push_hex(self, line: &mut String) {
+        let mut hex = [0; 32];
+        // Two digits a byte, and 16 bytes: it fits.
+        line.push_str(
+            base16ct::lower::encode_str(&self.0.to_be_bytes(), &mut hex).unwrap_or_default(),
+        );
+    }
+}
+
+/// Whether the call that wrote a record was over by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    Done,
+}
+
+/// What a record keeps of its call's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Nothing: the call is not over, or was not asked to.
+    Nothing,
+    /// Nothing, because it was larger than the handle allows.
+    TooLarge,
+    /// Nothing, because the codec cannot write it.
+    Unencodable,
+    /// Something that this version cannot read.
+    Unreadable,
+    /// The result.
+    Result(Stored),
+}
+
+impl Kept {
+    /// Why a result is not kept that was to be.
+    pub(crate) fn why_not(&self) -> Option<&'static str> {
+        match self {
+            Self::TooLarge => Some("it is larger than the handle allows"),
+            Self::Unencodable => Some("the codec cannot write it"),
+            Self::Nothing | Self::Unreadable | Self::Result(_) => None,
+        }
+    }
+}
+
+/// A result as it stands in a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// It is the error of a `Result`.
+    pub(crate) failure: bool,
+    pub(crate) schema: u32,
+    pub(crate) form: Form,
+    pub(crate) somes: u32,
+    pub(crate) bytes: Bytes,
+}
+
+/// Writes the record of a running call; `lasts` is the time to live that it is put with.
+pub(crate) fn running(
+    owner: Owner,
+    payload: Option<&Fingerprint>,
+    since: SystemTime,
+    lasts: Duration,
+) -> Bytes {
+    write(State::Running, owner, payload, since, lasts, &Kept::Nothing)
+}
+
+/// Writes the record of a call that is done, with what is kept of its result.
+pub(crate) fn done(
+    owner: Owner,
+    payload: Option<&Fingerprint>,
+    since: SystemTime,
+    lasts: Duration,
+    kept: &Kept,
+) -> Bytes {
+    write(State::Done, owner, payload, since, lasts, kept)
+}
+
+fn write(
+    state: State,
+    owner: Owner,
+    payload: Option<&Fingerprint>,
+    since: SystemTime,
+    lasts: Duration,
+    kept: &Kept,
+) -> Bytes {
+    let result: &[u8] = match kept {
+        Kept::Result(stored) => &stored.bytes,
+        _ => &[],
+    };
+    let mut line = String::with_capacity(224);
+    line.push_str(VERSION);
+    line.push_str(match state {
+        State::Running => " R owner=",
+        State::Done => " D owner=",
+    });
+    owner.push_hex(&mut line);
+    line.push_str(" payload=");
+    match payload {
+        Some(payload) => payload.push_hex(&mut line),
+        None => line.push('-'),
+    }
+    line.push_str(" since=");
+    push_time(&mut line, since);
+    line.push_str(" for=");
+    let lasts = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
+    line.push_str(itoa::Buffer::new().format(lasts));
+    line.push_str("ms by=");
+    push_holder(&mut line);
+    line.push_str(" codec=");
+    push_kept(&mut line, kept);
+    line.push('\n');
+    let mut record = line.into_bytes();
+    record.extend_from_slice(result);
+    Bytes::from(record)
+}
+
+fn push_kept(line: &mut String, kept: &Kept) {
+    match kept {
+        Kept::Nothing => line.push('-'),
+        Kept::TooLarge => line.push_str("too-large"),
+        Kept::Unencodable | Kept::Unreadable => line.push_str("unencodable"),
+        Kept::Result(stored) => {
+            let side = if stored.failure { "err" } else { "ok" };
+            // Writing to a string cannot fail.
+            let _ = write!(
+                line,
+                "{}:{side}:{}:{:08x}",
+                stored.form.name(),
+                stored.somes,
+                stored.schema
+            );
+        }
+    }
+}
+
+/// Writes `2026-11-21T09:30:00.250Z`. The calendar is worked out once a second: done for every call, it
+/// would be a tenth of one that is guarded in memory.
+fn push_time(line: &mut String, time: SystemTime) {
+    thread_local! {
+        static SECOND: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
+    }
+    let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970.as_secs().min(END_OF_9999);
+    SECOND.with_borrow_mut(|(second, text)| {
+        if *second != now || text.is_empty() {
+            let whole = UNIX_EPOCH + Duration::from_secs(now);
+            *second = now;
+            *text = humantime::format_rfc3339_seconds(whole).to_string();
+            text.truncate(text.len() - 1);
+        }
+        line.push_str(text);
+    });
+    // A leading 1 keeps the zeros of the milliseconds, and a dot takes its place.
+    let mut millis = itoa::Buffer::new();
+    line.push('.');
+    line.push_str(&millis.format(1000 + since_1970.subsec_millis())[1..]);
+    line.push('Z');
+}
+
+/// A record that was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    pub(crate) state: State,
+    pub(crate) holder: &'a str,
+    pub(crate) since: SystemTime,
+    payload: Option<&'a str>,
+    lasts: Duration,
+    codec: &'a str,
+    result: usize,
+    bytes: &'a Bytes,
+}
+
+impl<'a> Record<'a> {
+    /// Reads a record; `None` if it is of another version or another program.
+    ///
+    /// Each field has to be as it is written, to the character: whoever can write into the store is not to write into the
+    /// logs, the terminals and the errors that show it.
+    pub(crate) fn read(bytes: &'a Bytes) -> Option<Self> {
+        let first = &bytes[..bytes.len().min(LONGEST_LINE)];
+        let end = first.iter().position(|byte| *byte == b'\n')?;
+        let line = str::from_utf8(&bytes[..end]).ok()?;
+        let mut fields = line.split(' ');
+        if fields.next()? != VERSION {
+            return None;
+        }
+        let state = match fields.next()? {
+            "R" => State::Running,
+            "D" => State::Done,
+            _ => return None,
+        };
+        let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
+        let owner = field("owner")?;
+        let payload = Some(field("payload")?).filter(|payload| *payload != "-");
+        let since = time(field("since")?)?;
+        let lasts = plain(field("for")?.strip_suffix("ms")?)?;
+        let holder = Some(field("by")?).filter(|holder| is_holder(holder))?;
+        let codec = field("codec")?;
+        let read = Self {
+            state,
+            holder,
+            since,
+            payload,
+            lasts: Duration::from_millis(lasts),
+            codec,
+            result: end + 1,
+            bytes,
+        };
+        let whole = fields.next().is_none()
+            && is_hex(owner, &[32])
+            && payload.is_none_or(|payload| is_hex(payload, &[32, 64]))
+            && read.ends_as_it_says();
+        whole.then_some(read)
+    }
+
+    /// Whether what follows the line may follow it. A later version may have other words for what is kept.
+    fn ends_as_it_says(&self) -> bool {
+        let word = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b':' | b'-');
+        match self.codec {
+            "-" | "too-large" | "unencodable" => self.result == self.bytes.len(),
+            codec => self.state == State::Done && !codec.is_empty() && codec.bytes().all(word),
+        }
+    }
+
+    /// Whether it was made with another payload. A call that names none, or that named none, agrees with all.
+    pub(crate) fn differs_from(&self, payload: Option<&Fingerprint>) -> bool {
+        match (self.payload, payload) {
+            (Some(one), Some(other)) => {
+                let mut hex = String::with_capacity(64);
+                other.push_hex(&mut hex);
+                one != hex
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it is of a call that ended with an error which is kept for its duplicates.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.codec.split(':').nth(1) == Some("err")
+    }
+
+    /// What is kept of the result.
+    pub(crate) fn kept(&self) -> Kept {
+        match self.codec {
+            "-" => Kept::Nothing,
+            "too-large" => Kept::TooLarge,
+            "unencodable" => Kept::Unencodable,
+            _ => self.stored().map_or(Kept::Unreadable, Kept::Result),
+        }
+    }
+
+    fn stored(&self) -> Option<Stored> {
+        let mut words = self.codec.split(':');
+        let form = Form::of(words.next()?)?;
+        let failure = match words.next()? {
+            "ok" => false,
+            "err" => true,
+            _ => return None,
+        };
+        let somes = u32::try_from(plain(words.next()?)?).ok()?;
+        let schema = Some(words.next()?).filter(|schema| is_hex(schema, &[8]))?;
+        let schema = u32::from_str_radix(schema, 16).ok()?;
+        words.next().is_none().then(|| Stored {
+            failure,
+            schema,
+            form,
+            somes,
+            bytes: self.bytes.slice(self.result..),
+        })
+    }
+
+    /// How long ago it was written, by this machine's clock.
+    pub(crate) fn age(&self, now: SystemTime) -> Duration {
+        now.duration_since(self.since).unwrap_or_default()
+    }
+
+    /// How long it will stand if nothing is sent any more. An older one is being renewed.
+    pub(crate) fn left(&self, now: SystemTime) -> Duration {
+        self.lasts
+            .checked_sub(self.age(now))
+            .filter(|left| !left.is_zero())
+            .unwrap_or(self.lasts)
+    }
+}
+
+/// Lower-case hexadecimal digits, as many as one of these.
+fn is_hex(digits: &str, lengths: &[usize]) -> bool {
+    let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    lengths.contains(&digits.len()) && digits.bytes().all(hex)
+}
+
+/// A number as it is written, and in no other way: `+3` and `03` are numbers, too.
+fn plain(digits: &str) -> Option<u64> {
+    let number = digits.parse().ok()?;
+    (itoa::Buffer::new().format(number) == digits).then_some(number)
+}
+
+/// A time as it is written: in UTC, to the millisecond.
+fn time(text: &str) -> Option<SystemTime> {
+    let written = text.len() == SHAPE_OF_TIME.len()
+        && text
+            .bytes()
+            .zip(SHAPE_OF_TIME)
+            .all(|(byte, shape)| match shape {
+                b'0' => byte.is_ascii_digit(),
+                shape => byte == *shape,
+            });
+    // A leap second would be read, and is never written.
+    let written = written && !text.contains(":60.");
+    written.then(|| humantime::parse_rfc3339(text).ok())?
+}
+
+/// `host:pid`, as [`push_holder`] writes it.
+fn is_holder(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(host, process)| {
+        host.len() <= LONGEST_HOST
+            && host.chars().all(|char| is_of_host(&char))
+            && plain(process).is_some_and(|process| u32::try_from(process).is_ok())
+    })
+}
+
+const VERSION: &str = "idem1";
+const SHAPE_OF_TIME: &[u8] = b"0000-00-00T00:00:00.000Z";
+/// The last second that has a date of four digits for its year.
+const END_OF_9999: u64 = 253_402_300_799;
+
+/// Writes this process as `host:pid`.
+fn push_holder(line: &mut String) {
+    line.push_str(&HOST);
+    line.push(':');
+    line.push_str(itoa::Buffer::new().format(world::process()));
+}
+
+/// The name of this machine, in characters that cannot end a field, or do anything to a terminal.
+static HOST: LazyLock<String> = LazyLock::new(|| {
+    let host = hostname::get().unwrap_or_default();
+    let host = host.to_string_lossy();
+    host.chars().filter(is_of_host).take(LONGEST_HOST).collect()
+});
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "`filter` passes it so")]
+fn is_of_host(char: &char) -> bool {
+    char.is_ascii_alphanumeric() || "._-".contains(*char)
+}
+
+const LONGEST_HOST: usize = 64;
+/// The line of a record is shorter than this, its result is not longer than the handle allows.
+pub(crate) const LONGEST_LINE: usize = 512;
+
+#[cfg(test)]
+mod properties;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+    }
+
+    fn holder() -> String {
+        format!("{}:{}", *HOST, std::process::id())
+    }
+
+    /// A line that an earlier build has written.
+    const OLD: &str = "idem1 D owner=0f1e2d3c4b5a69780f1e2d3c4b5a6978 payload=9e107d9d372bb6826bd81d3542a419d6 \
+                       since=2026-11-21T09:30:00.250Z for=60000ms by=web-3.eu_west:4242 codec=json:ok:0:9f86d081\n7";
+
+    #[test]
+    fn a_line_of_an_earlier_build_is_read() {
+        for holder in [
+            "web-3.eu_west:4242",
+            ":1",
+            &format!("{}:4294967295", "h".repeat(64)),
+        ] {
+            let line = OLD.replace("web-3.eu_west:4242", holder);
+            let line = Bytes::from(line);
+            let record = Record::read(&line).expect("a record");
+            assert_eq!(record.holder, holder);
+            assert!(matches!(record.kept(), Kept::Result(stored) if stored.bytes == "7"));
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_as_it_is_written_is_foreign() {
+        let long = "h".repeat(65) + ":1";
+        let longest = "h".repeat(8_000_000) + ":1";
+        let times = [
+            "2026-11-21T09:30:00Z",
+            "2026-11-21 09:30:00.250Z",
+            "2026-13-21T09:30:00.250Z",
+        ];
+        let fields: [(&str, &[&str]); 5] = [
+            (
+                "web-3.eu_west:4242",
+                &[
+                    "web\x1b[2J:1",
+                    "web\r:1",
+                    "web\u{2028}:1",
+                    "web\u{202e}:1",
+                    "wéb:1",
+                    "web\0:1",
+                    "web\t:1",
+                    "web",
+                    "web:",
+                    "web:x",
+                    "web:01",
+                    "web:+1",
+                    "web:4294967296",
+                    "web:1:1",
+                    "",
+                    &long,
+                    &longest,
+                ],
+            ),
+            (
+                "0f1e2d3c4b5a69780f1e2d3c4b5a6978",
+                &[
+                    "0F1e2d3c4b5a69780f1e2d3c4b5a6978",
+                    "0f1e",
+                    "\x1bf1e2d3c4b5a69780f1e2d3c4b5a6978",
+                ],
+            ),
+            (
+                "9e107d9d372bb6826bd81d3542a419d6",
+                &["9E107d9d372bb6826bd81d3542a419d6", "9e10", "--", ""],
+            ),
+            ("2026-11-21T09:30:00.250Z", &times),
+            (
+                "60000ms",
+                &["060000ms", "+60000ms", "60000", "99999999999999999999ms"],
+            ),
+        ];
+        for (good, forged) in fields {
+            for forged in forged {
+                let line = Bytes::from(OLD.replacen(good, forged, 1));
+                assert_eq!(
+                    Record::read(&line),
+                    None,
+                    "{good:?}: {:.80}",
+                    forged.escape_debug()
+                );
+            }
+        }
+        for (good, forged) in [
+            ("codec=json:ok:0:9f86d081\n7", "codec=-\n7"),
+            ("codec=json:ok:0:9f86d081\n7", "codec=too-large\n7"),
+            (
+                "codec=json:ok:0:9f86d081",
+                "codec=js\x1b[2Jon:ok:0:9f86d081",
+            ),
+            ("codec=json:ok:0:9f86d081", "codec=json:ok:+1:9f86d081"),
+            ("codec=json:ok:0:9f86d081", "codec=json:ok:0:9F86D081"),
+            ("codec=json:ok:0:9f86d081", "codec="),
+            (" D ", " R "),
+        ] {
+            let line = Bytes::from(OLD.replacen(good, forged, 1));
+            assert_eq!(Record::read(&line), None, "{forged:?}");
+        }
+    }
+
+    #[test]
+    fn the_line_is_frozen() {
+        let line = running(
+            Owner(0x0f1e_2d3c),
+            None,
+            at(1_795_253_400_250),
+            Duration::from_secs(33),
+        );
+        assert_eq!(
+            line,
+            format!(
+                "idem1 R owner=0000000000000000000000000f1e2d3c payload=- \
+                 since=2026-11-21T09:30:00.250Z for=33000ms by={} codec=-\n",
+                holder()
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let minute = Duration::from_mins(1);
+        let line = done(Owner::random(), None, at(5000), minute, &Kept::Nothing);
+        let record = Record::read(&line).unwrap();
+        assert_eq!(record.state, State::Done);
+        assert_eq!(record.kept(), Kept::Nothing);
+        assert_eq!(record.holder, holder());
+        assert_eq!(record.age(at(7000)), Duration::from_secs(2));
+        assert_eq!(record.left(at(7000)), Duration::from_secs(58));
+        assert_eq!(record.left(at(99_000)), Duration::from_mins(1));
+        assert_eq!(record.age(at(1000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_clock_that_is_far_off_is_written_and_read() {
+        for since in [
+            at(0),
+            SystemTime::UNIX_EPOCH - Duration::from_secs(5),
+            at(253_402_300_799_999),
+            at(999_999_999_999_999),
+        ] {
+            let line = running(Owner::random(), None, since, Duration::MAX);
+            assert!(Record::read(&line).is_some(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn foreign_bytes_are_not_a_record() {
+        let good = running(Owner::random(), None, at(5000), Duration::from_mins(1));
+        let good = str::from_utf8(&good).unwrap();
+        for foreign in [
+            "",
+            "1",
+            "\n",
+            &good.replace("idem1", "idem2"),
+            &good.replace(" R ", " X "),
+            &good.replace("codec", "code"),
+            &good.replace("codec=-", "codec=- more=1"),
+            good.trim_end(),
+        ] {
+            let foreign = Bytes::copy_from_slice(foreign.as_bytes());
+            assert_eq!(Record::read(&foreign), None, "{foreign:?}");
+        }
+        assert_eq!(Record::read(&Bytes::from_static(&[0xff, b'\n'])), None);
+    }
+
+    fn result(bytes: &'static [u8]) -> Kept {
+        Kept::Result(Stored {
+            failure: true,
+            schema: 0x9f_86d0,
+            form: Form::Json,
+            somes: 2,
+            bytes: Bytes::from_static(bytes),
+        })
+    }
+
+    #[test]
+    fn the_line_before_a_result_is_frozen() {
+        let payload = Fingerprint::of(&(42,)).unwrap();
+        let minute = Duration::from_mins(1);
+        let kept = result(b"[1,\n2]");
+        let record = done(Owner(1), Some(&payload), at(250), minute, &kept);
+        let expected = format!(
+            "idem1 D owner=00000000000000000000000000000001 payload={payload} \
+             since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=json:err:2:009f86d0\n[1,\n2]",
+            holder()
+        );
+        assert_eq!(record, expected);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_result_is_read() {
+        for kept in [
+            Kept::Nothing,
+            Kept::TooLarge,
+            Kept::Unencodable,
+            result(b""),
+            result(b"{\"text\":\"a b\\n\"}"),
+            result(&[0xff, b'\n', b' ']),
+        ] {
+            let minute = Duration::from_mins(1);
+            let record = done(Owner::random(), None, at(5000), minute, &kept);
+            assert_eq!(Record::read(&record).unwrap().kept(), kept);
+        }
+    }
+
+    #[test]
+    fn a_result_in_a_form_of_a_later_version_is_there_and_unreadable() {
+        let record = done(
+            Owner::random(),
+            None,
+            at(5000),
+            Duration::from_mins(1),
+            &result(b"1"),
+        );
+        let record = str::from_utf8(&record).unwrap();
+        for codec in [
+            "cbor:err:2:009f86d0",
+            "json:err:2",
+            "json:err:2:x",
+            "json:ok:0:1:1",
+            "json:ok:00:009f86d0",
+            "json:ok:0:9f86d0",
+            "gone",
+        ] {
+            let later = Bytes::from(record.replace("json:err:2:009f86d0", codec));
+            assert_eq!(
+                Record::read(&later).unwrap().kept(),
+                Kept::Unreadable,
+                "{codec}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_two_payloads_can_differ() {
+        let (one, other) = (
+            Fingerprint::of(&(1,)).unwrap(),
+            Fingerprint::of(&(2,)).unwrap(),
+        );
+        for (written, asked, differ) in [
+            (Some(&one), Some(&other), true),
+            (Some(&one), Some(&one), false),
+            (None, Some(&one), false),
+            (Some(&one), None, false),
+            (None, None, false),
+        ] {
+            let line = running(Owner::random(), written, at(5000), Duration::from_mins(1));
+            let record = Record::read(&line).unwrap();
+            assert_eq!(record.differs_from(asked), differ, "{written:?} {asked:?}");
+        }
+    }
+}

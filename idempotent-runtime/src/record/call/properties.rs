@@ -1,0 +1,207 @@
+//! Whatever is written is read, and whatever stands under a key is read or refused.
+
+use arbtest::arbitrary::{Result, Unstructured};
+
+use super::*;
+use crate::cases::cases;
+use crate::handle::Idempotency;
+use crate::store::Store as _;
+use crate::store::memory::MemoryStore;
+use crate::{Error, Policy, Release};
+
+fn payload(u: &mut Unstructured<'_>) -> Result<Option<Fingerprint>> {
+    let payload: Option<u64> = u.arbitrary()?;
+    Ok(payload.map(|payload| Fingerprint::of(&(payload,)).expect("an integer")))
+}
+
+fn kept(u: &mut Unstructured<'_>) -> Result<Kept> {
+    Ok(match u.int_in_range(0..=4)? {
+        0 => Kept::Nothing,
+        1 => Kept::TooLarge,
+        2 => Kept::Unencodable,
+        _ => Kept::Result(Stored {
+            failure: u.arbitrary()?,
+            schema: u.arbitrary()?,
+            form: *u.choose(&[Form::Json, Form::MessagePack, Form::Bits, Form::None])?,
+            somes: u.arbitrary()?,
+            bytes: Bytes::from(u.arbitrary::<Vec<u8>>()?),
+        }),
+    })
+}
+
+struct Written {
+    state: State,
+    payload: Option<Fingerprint>,
+    since: SystemTime,
+    lasts: Duration,
+    kept: Kept,
+}
+
+impl Written {
+    fn any(u: &mut Unstructured<'_>) -> Result<Self> {
+        let running = u.arbitrary()?;
+        Ok(Self {
+            state: if running { State::Running } else { State::Done },
+            payload: payload(u)?,
+            since: UNIX_EPOCH + Duration::from_millis(u.int_in_range(0..=END_OF_9999 * 1000)?),
+            lasts: Duration::from_millis(u.arbitrary()?),
+            kept: if running { Kept::Nothing } else { kept(u)? },
+        })
+    }
+
+    fn bytes(&self) -> Bytes {
+        let owner = Owner::random();
+        let payload = self.payload.as_ref();
+        write(
+            self.state, owner, payload, self.since, self.lasts, &self.kept,
+        )
+    }
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written() {
+    cases(300, |u| {
+        let written = Written::any(u)?;
+        let bytes = written.bytes();
+        let read = Record::read(&bytes).expect("a record");
+        assert_eq!(read.state, written.state);
+        assert_eq!(read.since, written.since);
+        assert_eq!(read.lasts, written.lasts);
+        assert_eq!(read.holder, format!("{}:{}", *HOST, std::process::id()));
+        assert_eq!(read.kept(), written.kept);
+        let other = payload(u)?;
+        let differs = written.payload.is_some() && other.is_some() && written.payload != other;
+        assert_eq!(read.differs_from(other.as_ref()), differs);
+        assert!(!read.differs_from(written.payload.as_ref()));
+        Ok(())
+    });
+}
+
+/// The line that a record was read from, made anew of what was read.
+fn as_written(bytes: &Bytes, record: &Record<'_>) -> Vec<u8> {
+    let state = match record.state {
+        State::Running => "R",
+        State::Done => "D",
+    };
+    let owner = str::from_utf8(&bytes[14..46]).expect("digits");
+    let payload = record.payload.unwrap_or("-");
+    let since = humantime::format_rfc3339_millis(record.since);
+    let (lasts, holder) = (record.lasts.as_millis(), record.holder);
+    let codec = match record.kept() {
+        Kept::Unreadable => record.codec.to_owned(),
+        kept => {
+            let mut line = String::new();
+            push_kept(&mut line, &kept);
+            line
+        }
+    };
+    format!(
+        "idem1 {state} owner={owner} payload={payload} since={since} for={lasts}ms by={holder} codec={codec}\n"
+    )
+    .into_bytes()
+}
+
+/// Bytes that are a record but for a few of them, or not at all.
+fn broken(u: &mut Unstructured<'_>) -> Result<Bytes> {
+    if u.ratio(1, 8)? {
+        return Ok(Bytes::from(u.arbitrary::<Vec<u8>>()?));
+    }
+    let mut bytes = Written::any(u)?.bytes().to_vec();
+    for _ in 0..u.int_in_range(0..=3)? {
+        let at = u.choose_index(bytes.len().max(1))?;
+        match u.int_in_range(0..=5)? {
+            _ if bytes.is_empty() => bytes.push(u.arbitrary()?),
+            0 => bytes[at] = u.arbitrary()?,
+            1 => bytes[at] = *u.choose(b" \n:=-09azRD\xff\0")?,
+            2 => bytes.insert(at, *u.choose(b" \n:=-09azRD\xff\0")?),
+            3 => drop(bytes.remove(at)),
+            4 => bytes.truncate(at),
+            // A field more than once, or where another belongs.
+            _ => bytes.extend_from_within(at..),
+        }
+    }
+    Ok(Bytes::from(bytes))
+}
+
+#[test]
+fn whatever_stands_there_is_read_or_refused() {
+    cases(300, |u| {
+        let bytes = broken(u)?;
+        let now = UNIX_EPOCH + Duration::from_millis(u.arbitrary::<u32>()?.into());
+        if let Some(record) = Record::read(&bytes) {
+            let left = record.left(now);
+            assert!(left <= record.lasts);
+            assert!(is_holder(record.holder), "{:?}", record.holder);
+            assert_eq!(as_written(&bytes, &record), bytes[..record.result]);
+            let _ = (record.age(now), record.is_failure());
+            let _ = record.differs_from(payload(u)?.as_ref());
+            if let Kept::Result(stored) = record.kept() {
+                assert!(bytes.ends_with(&stored.bytes));
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_call_that_finds_it_is_answered_and_runs_nothing() {
+    let clock = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let (mut foreign, mut ours) = (0, 0);
+    cases(300, |u| {
+        let bytes = broken(u)?;
+        let policy = Policy::new(Duration::from_secs(20));
+        let release = *u.choose(&[Release::Always, Release::OnError, Release::Never])?;
+        let waits = u.arbitrary()?;
+        let found = clock.block_on(async {
+            let store = MemoryStore::new();
+            let key = format!("idem:test:{}", Fingerprint::of(&(1,)).expect("an integer"));
+            let year = Duration::from_hours(24 * 365);
+            let put = store.claim(&key, &bytes, year).await;
+            put.expect("the store is empty");
+            let idempotency = Idempotency::new(store);
+            let call = idempotency
+                .call("test")
+                .key(&1)
+                .ttl(policy.ttl)
+                .release(release);
+            let call = if waits {
+                call.wait(Duration::from_millis(1))
+            } else {
+                call
+            };
+            let call = call.payload(&7);
+            let found = match release {
+                Release::Always => call.run(async { ran() }).await,
+                _ => call.replay().run(async { ran() }).await,
+            };
+            let peeked = idempotency.peek("test", &(1,)).await;
+            assert_eq!(peeked.is_err(), Record::read(&bytes).is_none());
+            let _ = format!("{found:?} {peeked:?}");
+            found
+        });
+        match found {
+            Err(Error::ForeignRecord(_)) => {
+                assert_eq!(Record::read(&bytes), None);
+                foreign += 1;
+            }
+            Err(error) => {
+                let duplicate = error.duplicate().expect("an equal call");
+                let hint = error.retry_after();
+                assert!(hint <= duplicate.free_in(), "{duplicate:?}");
+                let _ = (error.to_string(), error.code());
+                ours += 1;
+            }
+            Ok(_) => ours += 1,
+        }
+        Ok(())
+    });
+    assert!(foreign > 1000 && ours > 1000, "{foreign} {ours}");
+}
+
+fn ran() -> std::result::Result<Option<u64>, Error> {
+    panic!("it ran beside what stands there")
+}

@@ -1,0 +1,112 @@
+//! What stands under the key of a token: one readable line.
+//!
+//! ```text
+//! idem1 T fresh
+//! idem1 T used owner=0f1e…
+//! idem1 T returned owner=0f1e…
+//! ```
+//!
+//! A token begins as `fresh`. Who redeems it makes `used` of what stands there, with an owner made for that. Only the same
+//! makes `returned` of it, which is as good as fresh; or of what it had meant to use, if nobody waits for its redemption
+//! any more. So no line ever stands twice under one key, and a command that was delayed, for however long, finds something
+//! else than it expects.
+
+use bytes::Bytes;
+
+use crate::record::call::Owner;
+
+/// A token that nobody has redeemed yet.
+pub(crate) const FRESH: Bytes = Bytes::from_static(b"idem1 T fresh");
+
+/// A token that `owner` has redeemed.
+pub(crate) fn used(owner: Owner) -> Bytes {
+    write(USED, owner)
+}
+
+/// A token that `owner` has given back.
+pub(crate) fn returned(owner: Owner) -> Bytes {
+    write(RETURNED, owner)
+}
+
+/// What a record says of its token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It may be redeemed.
+    Free,
+    Used,
+}
+
+/// Reads a record; `None` if it is of another version or another program.
+pub(crate) fn read(record: &Bytes) -> Option<State> {
+    if *record == FRESH {
+        return Some(State::Free);
+    }
+    let is_owner = |digits: &[u8]| {
+        digits.len() == 32 && (digits.iter()).all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let by_owner = |line: &str| record.strip_prefix(line.as_bytes()).is_some_and(is_owner);
+    if by_owner(USED) {
+        Some(State::Used)
+    } else {
+        by_owner(RETURNED).then_some(State::Free)
+    }
+}
+
+fn write(line: &str, owner: Owner) -> Bytes {
+    let mut record = String::with_capacity(line.len() + 32);
+    record.push_str(line);
+    owner.push_hex(&mut record);
+    Bytes::from(record)
+}
+
+const USED: &str = "idem1 T used owner=";
+const RETURNED: &str = "idem1 T returned owner=";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_are_frozen() {
+        let owner = Owner::random();
+        let mut digits = String::new();
+        owner.push_hex(&mut digits);
+        assert_eq!(FRESH, "idem1 T fresh");
+        assert_eq!(used(owner), format!("idem1 T used owner={digits}"));
+        assert_eq!(returned(owner), format!("idem1 T returned owner={digits}"));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let owner = Owner::random();
+        assert_eq!(read(&FRESH), Some(State::Free));
+        assert_eq!(read(&used(owner)), Some(State::Used));
+        assert_eq!(read(&returned(owner)), Some(State::Free));
+    }
+
+    #[test]
+    fn foreign_bytes_are_not_a_record() {
+        let used = String::from_utf8(used(Owner::random()).to_vec()).unwrap();
+        for foreign in [
+            "",
+            "1",
+            "idem1 T",
+            "idem1 T fresh ",
+            "idem1 T fresh\n",
+            "idem2 T fresh",
+            "idem1 R fresh",
+            "idem1 T used owner=",
+            &used[..used.len() - 1],
+            &format!("{used}0"),
+            &format!("{used}\n"),
+            &used.to_uppercase(),
+            &used.replace("used", "lost"),
+            &used.replace("owner", "by"),
+            &format!("idem1 T used owner={}", "x".repeat(32)),
+        ] {
+            let foreign = Bytes::copy_from_slice(foreign.as_bytes());
+            assert_eq!(read(&foreign), None, "{foreign:?}");
+        }
+        assert_eq!(read(&Bytes::from_static(&[0xff; 51])), None);
+    }
+}

@@ -1,0 +1,6 @@
+//! What is kept of the outcome of a call, and how the outcome is made of it again.
+
+pub(crate) mod codec;
+pub(crate) mod once;
+pub(crate) mod outcome;
+pub(crate) mod replay;
