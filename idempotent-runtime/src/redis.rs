@@ -1,17 +1,22 @@
 //! Records in Redis, or in a server that speaks its protocol, such as Valkey.
 
+mod checks;
 mod cluster;
 mod connection;
 mod counting;
 mod doctor;
-mod exchange;
+mod executor;
 mod failure;
 mod filters;
+mod info;
 mod lanes;
 mod large;
+mod link;
 mod listener;
 mod options;
 mod oversize;
+mod record_scripts;
+mod records;
 mod removal;
 mod replicas;
 mod ring;

@@ -9,9 +9,9 @@ use ::redis::{Client, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::timeout;
 
+use super::link::{CONNECT_TIMEOUT, connect, in_time, not_now, repeats_command, tcp_settings};
 use super::replicas::Replicas;
 use super::tls::{self, Certificates};
-use super::topology::{CONNECT_TIMEOUT, connect, in_time, not_now, repeats_command, tcp_settings};
 use crate::store::StoreError;
 
 /// A cluster, known by some of its nodes.
@@ -143,7 +143,7 @@ fn with_certificates(
     if certificates.is_empty() {
         return Ok(builder);
     }
-    Err(super::url::refused(
+    Err(super::failure::refused(
         "the client of a cluster takes certificates only by rustls: enable the feature `redis-rustls`",
     ))
 }

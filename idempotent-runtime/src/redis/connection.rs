@@ -1,10 +1,11 @@
 //! A connection that is made anew when it broke.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use ::redis::aio::ConnectionLike;
+use ::redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use ::redis::{
     Arg, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind,
     Value, cmd,
@@ -14,7 +15,8 @@ use futures_util::future::{self, BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::topology::{Link, Topology, in_time};
+use super::link::{Link, in_time};
+use super::topology::Topology;
 
 /// A connection to one server, to the master that sentinels watch over, or to a cluster. It is shared
 /// by all clones, and made anew by the next command after it broke.
@@ -85,7 +87,7 @@ impl RedisConnection {
     /// Connects, unless it is connected: what is wrong with the connection is not to be taken for the
     /// answer to a command.
     pub(super) async fn connect(&self) -> RedisResult<()> {
-        let (number, connection) = self.get();
+        let (number, connection) = self.acquire();
         let connected = connection.await.inspect_err(|_| self.rest(number));
         connected.map(drop)
     }
@@ -100,7 +102,7 @@ impl RedisConnection {
         current.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self) -> (u64, Connecting) {
+    fn acquire(&self) -> (u64, Connecting) {
         let mut current = self.current();
         let tired = current.again.is_some_and(|again| again <= Instant::now());
         if let (Some(connection), false) = (&current.connection, tired) {
@@ -144,7 +146,7 @@ impl RedisConnection {
         send: impl AsyncFnOnce(&mut Link) -> RedisResult<T>,
         is_refused: impl FnOnce(&T) -> bool,
     ) -> RedisResult<T> {
-        let (number, connection) = self.get();
+        let (number, connection) = self.acquire();
         let mut link = connection.await.inspect_err(|_| self.rest(number))?;
         let mut call = Call {
             connection: self,
@@ -278,6 +280,15 @@ pub(super) fn is_over(error: &RedisError) -> bool {
     );
     let broken = error.is_unrecoverable_error() || error.is_io_error();
     broken || replica || error.code() == Some("NOAUTH")
+}
+
+/// Whether this client sends a command once. One that is not known may send it again by itself.
+pub(super) fn sends_once<C: ConnectionLike + 'static>(client: &C) -> bool {
+    let client: &dyn Any = client;
+    match client.downcast_ref::<RedisConnection>() {
+        Some(connection) => !connection.is_cluster(),
+        None => client.is::<ConnectionManager>() || client.is::<MultiplexedConnection>(),
+    }
 }
 
 fn is_refusal(reply: &Value) -> bool {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ::redis::Value;
 use ::redis::aio::ConnectionLike;
 
-use super::script::Script;
-use super::store::{RedisStore, millis};
+use super::executor::Executor;
+use super::script::{Script, hash, millis};
 use crate::store::{Count, StoreError, counting};
 
 /// The number of the attempt, and for how many milliseconds the window lasts. Nil: what stands there is foreign.
@@ -18,7 +18,7 @@ use crate::store::{Count, StoreError, counting};
 /// good as gone, and one without an expiry, which only an operator can have made, is given one.
 ///
 /// An attempt that was counted before is written once more as it stands, for a `WAIT` to wait for.
-pub(super) static COUNT: Script = Script::new(
+static COUNT: Script = Script::new(
     "local id, window = ARGV[1], tonumber(ARGV[2])
 local count, last, number, left = 1, id, 1, window
 local current, lives = redis.call('GET', KEYS[1]), 0
@@ -50,31 +50,29 @@ else
   redis.call('SET', KEYS[1], record, 'PX', ARGV[2])
 end
 return {number, left}",
-    || super::script::hash(&COUNT),
+    || hash(&COUNT),
 );
 
-impl<C> RedisStore<C>
+pub(super) async fn count<C>(
+    executor: &Executor<C>,
+    key: &str,
+    attempt: u128,
+    window: Duration,
+) -> Result<Count, StoreError>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    pub(super) async fn count_attempt(
-        &self,
-        key: &str,
-        attempt: u128,
-        window: Duration,
-    ) -> Result<Count, StoreError> {
-        let (id, window) = (counting::id(attempt), millis(window).to_string());
-        let args = [id.as_bytes(), window.as_bytes()];
-        let reply = self.write(&COUNT, &COUNT, &[key], &args).await?;
-        if reply == Value::Nil {
-            return Err(counting::foreign());
-        }
-        let (attempt, left) = self.read(reply)?;
-        Ok(Count {
-            attempt,
-            left: Duration::from_millis(left),
-        })
+    let (id, window) = (counting::id(attempt), millis(window).to_string());
+    let args = [id.as_bytes(), window.as_bytes()];
+    let reply = executor.write(&COUNT, &COUNT, &[key], &args).await?;
+    if reply == Value::Nil {
+        return Err(counting::foreign());
     }
+    let (attempt, left) = executor.read(reply)?;
+    Ok(Count {
+        attempt,
+        left: Duration::from_millis(left),
+    })
 }
 
 #[cfg(all(test, unix, feature = "testkit"))]

@@ -1,8 +1,9 @@
 //! What an error of the client says about the operation.
 
+use std::fmt;
+
 use ::redis::{ErrorKind, RedisError};
 
-use super::options::misconfigured;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Turns errors of the client into errors of the store.
@@ -44,6 +45,29 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
         _ if error.is_connection_refusal() => StoreErrorKind::NotApplied,
         _ => StoreErrorKind::Unknown,
     }
+}
+
+/// Whether the command is kept from this user, by an ACL or by being renamed.
+pub(super) fn is_forbidden(error: &RedisError) -> bool {
+    let forbidden = error.code() == Some("NOPERM") || error.code() == Some("ERR");
+    forbidden && kind_of(error) == StoreErrorKind::Misconfigured
+}
+
+/// What was tried, and the error that the client met.
+pub(super) fn failed(what: &str, error: RedisError) -> StoreError {
+    let what = what.to_owned();
+    StoreError::new(kind_of(&error), Failed { what, error })
+}
+
+/// An error that no other try will mend, whatever the client calls it.
+pub(super) fn misconfigured(what: &str, error: RedisError) -> StoreError {
+    let what = what.to_owned();
+    StoreError::new(StoreErrorKind::Misconfigured, Failed { what, error })
+}
+
+/// A refusal in words of this crate.
+pub(super) fn refused(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, message.to_owned())
 }
 
 fn kind_of_reply(code: &str, details: &str) -> StoreErrorKind {
@@ -94,6 +118,25 @@ fn kind_of_code(code: &str) -> Option<StoreErrorKind> {
         }
         _ => return None,
     })
+}
+
+/// An error of the client, and what was tried.
+#[derive(Debug)]
+struct Failed {
+    what: String,
+    error: RedisError,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 #[cfg(test)]

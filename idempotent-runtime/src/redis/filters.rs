@@ -10,7 +10,7 @@ use std::{fmt, iter};
 use ::redis::aio::ConnectionLike;
 use ::redis::{FromRedisValue, RedisError, RedisResult};
 
-use super::options::is_forbidden;
+use super::failure::is_forbidden;
 use super::ring::{Ring, turn};
 use super::script::{Script, hash};
 use crate::store::filter::{Bucket, Shape, float};

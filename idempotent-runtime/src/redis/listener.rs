@@ -17,7 +17,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-use super::topology::{Topology, in_time};
+use super::link::in_time;
+use super::topology::Topology;
 
 /// Hears what is published under keys, for all clones of a store, on one connection of its own.
 ///

@@ -1,22 +1,22 @@
-//! Making the connection, and what the server is asked before it is trusted.
+//! Making the connection of a store, and the store on it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{RedisError, RedisResult, Value, cmd};
+use ::redis::{Value, cmd};
 use tokio::time::timeout;
 
+use super::checks::{self, refuse_eviction, refuse_sentinel};
 use super::connection::RedisConnection;
-use super::failure::kind_of;
-use super::filters::Filters;
-use super::removal::Removal;
-use super::replicas::{self, Replicas};
+use super::executor::Executor;
+use super::failure::{failed, is_forbidden};
+use super::info::{mode, texts};
+use super::replicas::Replicas;
 use super::store::RedisStore;
 use super::tls::{Certificates, ClientCertificate};
 use super::topology::Topology;
-use super::url::{Address, refused};
+use super::url::Address;
 use crate::store::{Durability, StoreError, StoreErrorKind};
 
 /// Settings of a [`RedisStore`] that is to be connected.
@@ -170,7 +170,6 @@ impl RedisOptions {
         if !self.allow_eviction {
             info.iter().try_for_each(|info| refuse_eviction(info))?;
         }
-        let native_claim = !info.is_empty() && info.iter().all(|info| is_version_7(info));
         let durability = if self.replicas.wanted > 0 {
             let checked = self.replicas.check(&mut connection, &info).await;
             checked.map_err(|error| failed("the server does not let this user WAIT", error))?;
@@ -178,19 +177,83 @@ impl RedisOptions {
                 replicas: self.replicas.wanted,
             }
         } else {
-            replicas::of_server(&mut connection, &info).await
+            checks::durability(&mut connection, &info).await
         };
-        let store = RedisStore::new(connection, native_claim, durability)
-            .removing_by(Removal::of_servers(&info))
-            .filtering_by(Filters::of_servers(&info))
-            .waiting_for(self.replicas);
-        if store.failure.sends_once && info.iter().any(|info| mode(info) == Some("cluster")) {
+        let executor = Executor::new(connection, self.replicas);
+        if executor.sends_once() && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(
                 "this server is one node of a cluster, and refuses the keys of the others: \
                  write `redis-cluster://`"
             );
         }
-        Ok(store)
+        Ok(RedisStore::new(executor, &info, durability))
+    }
+}
+
+impl RedisStore {
+    /// Connects to the Redis at `url`:
+    ///
+    /// * `redis://user:password@host:6379/0`, one server, and `redis+unix:///path?user=…&pass=…&db=0`;
+    /// * `redis-cluster://user:password@host,host:6379`, a cluster, found by any of these nodes;
+    /// * `redis-sentinel://user:password@host,host:26379/master/0`, the server that sentinels call
+    ///   `master`; they have credentials of their own, `?sentinel_user=…&sentinel_pass=…`, or none;
+    /// * `rediss://`, `rediss-cluster://` and `rediss-sentinel://`, the same by TLS, with the feature
+    ///   `redis-rustls` or `redis-native-tls`; with both it is rustls. The names that a cluster or
+    ///   sentinels announce must be those of the certificates.
+    ///
+    /// Ports may be left out, IPv6 addresses are in brackets, and `@ : / ? # %` in names and passwords
+    /// are percent-encoded. The option `?protocol=3` speaks RESP3.
+    ///
+    /// The connection is shared by all calls, and made anew when it breaks, when its server became a
+    /// replica, and when a reply that a caller gave up waiting for is overdue for another second. A
+    /// server that may evict keys is refused, because an evicted claim lets a second call run; a cache
+    /// server can be used all the same with `?allow_eviction=true`. Costs the connection's handshake
+    /// and one round trip; a second one where there is an append-only file (`CONFIG GET`), or where
+    /// replicas are waited for (`WAIT`); behind sentinels also a connection to one of them and two round
+    /// trips.
+    ///
+    /// The first replay of a result that was found to be large (16 KiB) opens another connection, for all such replays: so they
+    /// hold up each other, and no other call; four are under way at a time. (Redis 7 and newer.)
+    ///
+    /// The first call that waits for a key opens a second connection, to listen; it is shared, too,
+    /// and ends with the last clone of the store. To listen costs one round trip on it, and none for
+    /// a key that others listen to already.
+    ///
+    /// # Errors
+    ///
+    /// Within five seconds, if the URL makes no sense or needs a feature that this build has not, the
+    /// server is not reached, refuses the credentials, or may evict keys. The text never contains the
+    /// password.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        RedisOptions::default().connect(url).await
+    }
+
+    /// Settings for a store that is to be connected.
+    pub fn options() -> RedisOptions {
+        RedisOptions::default()
+    }
+}
+
+impl<C> RedisStore<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    /// Makes a store on a connection of the caller's own.
+    ///
+    /// Give it one that heals itself, such as a [`RedisConnection`] on a client of your own: a plain
+    /// [`MultiplexedConnection`] fails for ever once it broke. Performs the checks of
+    /// [`connect`](RedisStore::connect), on every node of a cluster. Costs one round trip, or two as
+    /// there.
+    ///
+    /// A cluster's client, and any that this crate does not know, may send a command twice by
+    /// itself, so its refusals are passed on as [`StoreErrorKind::Unknown`].
+    /// A store made by this gives no hints: calls that wait for a key find out by asking again.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not answer within five seconds, or may evict keys.
+    pub async fn from_connection(connection: C) -> Result<Self, StoreError> {
+        RedisOptions::default().from_connection(connection).await
     }
 }
 
@@ -207,162 +270,4 @@ async fn in_time<T>(
             let message = format!("no answer from {server} within {CONNECT_DEADLINE:?}");
             Err(StoreError::new(StoreErrorKind::Unknown, message))
         })
-}
-
-/// How the server is set up. Of a cluster's client it is not known which server answers.
-pub(super) async fn config<C: ConnectionLike>(
-    connection: &mut C,
-    name: &str,
-) -> RedisResult<String> {
-    let mut ask = cmd("CONFIG");
-    ask.arg("GET").arg(name);
-    let (_, value): (String, String) = ask.query_async(connection).await?;
-    Ok(value)
-}
-
-/// The answers to `INFO`: one of a server, one per node of a cluster.
-pub(super) fn texts(reply: Value) -> Vec<String> {
-    match reply {
-        Value::BulkString(bytes) => vec![String::from_utf8_lossy(&bytes).into_owned()],
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => vec![text],
-        Value::Map(nodes) => nodes
-            .into_iter()
-            .flat_map(|(_, info)| texts(info))
-            .collect(),
-        _ => Vec::new(),
-    }
-}
-
-pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        .map(str::trim)
-}
-
-/// `standalone`, `cluster` or `sentinel`. Valkey has a name of its own for it.
-fn mode(info: &str) -> Option<&str> {
-    field(info, "redis_mode").or_else(|| field(info, "server_mode"))
-}
-
-fn refuse_sentinel(info: &str) -> Result<(), StoreError> {
-    if mode(info) == Some("sentinel") {
-        return Err(refused(
-            "this server is a sentinel and keeps no records: write `redis-sentinel://host/master`",
-        ));
-    }
-    Ok(())
-}
-
-fn refuse_eviction(info: &str) -> Result<(), StoreError> {
-    let Some(policy) = field(info, "maxmemory_policy") else {
-        tracing::warn!("INFO names no maxmemory_policy: the server may evict keys");
-        return Ok(());
-    };
-    let limit = field(info, "maxmemory").unwrap_or("unknown");
-    if policy == "noeviction" || limit == "0" {
-        return Ok(());
-    }
-    let message = format!(
-        "the server may evict live records (maxmemory = {limit}, maxmemory-policy = {policy}), and \
-         an evicted claim lets a second call run: set maxmemory-policy to noeviction, or accept it \
-         with `?allow_eviction=true` in the URL or `RedisStore::options().allow_eviction(true)`"
-    );
-    Err(StoreError::new(StoreErrorKind::Misconfigured, message))
-}
-
-/// Whether the server knows `SET … NX GET`. Valkey says 7.2.4 here, whatever its own version is.
-pub(super) fn is_version_7(info: &str) -> bool {
-    field(info, "redis_version")
-        .and_then(|version| version.split('.').next()?.parse::<u32>().ok())
-        .is_some_and(|major| major >= 7)
-}
-
-/// Whether the command is kept from this user, by an ACL or by being renamed.
-pub(super) fn is_forbidden(error: &RedisError) -> bool {
-    let forbidden = error.code() == Some("NOPERM") || error.code() == Some("ERR");
-    forbidden && kind_of(error) == StoreErrorKind::Misconfigured
-}
-
-fn failed(what: &str, error: RedisError) -> StoreError {
-    let what = what.to_owned();
-    StoreError::new(kind_of(&error), Failed { what, error })
-}
-
-/// An error that no other try will mend, whatever the client calls it.
-pub(super) fn misconfigured(what: &str, error: RedisError) -> StoreError {
-    let what = what.to_owned();
-    StoreError::new(StoreErrorKind::Misconfigured, Failed { what, error })
-}
-
-/// An error of the client, and what was tried.
-#[derive(Debug)]
-struct Failed {
-    what: String,
-    error: RedisError,
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Failed {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_evicting_server_is_refused() {
-        let info = |limit: &str, policy: &str| {
-            format!(
-                "# Memory\r\nmaxmemory:{limit}\r\nmaxmemory_human:1M\r\nmaxmemory_policy:{policy}\r\n"
-            )
-        };
-        for accepted in [
-            info("0", "allkeys-lru"),
-            info("1048576", "noeviction"),
-            String::new(),
-        ] {
-            refuse_eviction(&accepted).expect(&accepted);
-        }
-        for policy in ["allkeys-lru", "volatile-ttl", "volatile-lru"] {
-            let error = refuse_eviction(&info("1048576", policy)).expect_err(policy);
-            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-            let text = format!("{error:?}");
-            for part in ["1048576", policy, "maxmemory-policy", "allow_eviction"] {
-                assert!(text.contains(part), "{text}");
-            }
-        }
-    }
-
-    #[test]
-    fn versions_are_read() {
-        for (info, is_7) in [
-            ("# Server\r\nredis_version:7.0.15\r\n", true),
-            ("redis_version:10.1.0", true),
-            ("redis_version:6.2.14\r\n", false),
-            ("redis_version:unstable\r\n", false),
-            ("", false),
-        ] {
-            assert_eq!(is_version_7(info), is_7, "{info}");
-        }
-    }
-
-    #[test]
-    fn every_node_of_a_cluster_is_read() {
-        let node = |name: &str| {
-            (
-                Value::SimpleString(name.to_owned()),
-                Value::BulkString(name.into()),
-            )
-        };
-        assert_eq!(texts(Value::Map(vec![node("a"), node("b")])), ["a", "b"]);
-        assert!(texts(Value::Nil).is_empty());
-    }
 }

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
 
-use super::options::{field, is_forbidden};
-use super::script::{READ, REMOVE};
-use super::store::SILENT;
+use super::failure::is_forbidden;
+use super::info::version;
+use super::record_scripts::{READ, REMOVE};
+use super::script::SILENT;
 
 /// How this server removes. A clone shares what was learnt.
 #[derive(Clone, Default)]
@@ -167,12 +168,6 @@ async fn by_script<C: ConnectionLike>(
 /// Whether the server has understood that it is not to do this, for a reason of the command's own.
 fn is_refusal(error: &RedisError) -> bool {
     matches!(error.code(), Some("ERR" | "NOPERM"))
-}
-
-/// The first two numbers of a version.
-fn version(info: &str, name: &str) -> Option<(u32, u32)> {
-    let mut numbers = field(info, name)?.split('.').map(|part| part.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
 }
 
 #[cfg(test)]

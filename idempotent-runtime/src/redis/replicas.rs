@@ -1,4 +1,4 @@
-//! What a server keeps of what it has acknowledged, and writes that count only when replicas have them.
+//! Writes that count only when replicas have them.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
 
-use super::options::{config, field};
+use super::info::field;
 use super::script::Script;
-use crate::store::{Durability, StoreError, StoreErrorKind};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// How many replicas must have a write, and how long they are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,28 +148,9 @@ impl std::error::Error for Short {
     }
 }
 
-/// What the server's own acknowledgement is worth: more than its memory only where it says so, and has
-/// no replica that may take its place without the latest writes.
-pub(super) async fn of_server<C: ConnectionLike>(
-    connection: &mut C,
-    info: &[String],
-) -> Durability {
-    let [info] = info else {
-        return Durability::Server;
-    };
-    let alone = field(info, "connected_slaves").is_none_or(|connected| connected == "0");
-    if field(info, "aof_enabled") != Some("1") || !alone {
-        return Durability::Server;
-    }
-    match config(connection, "appendfsync").await {
-        Ok(policy) if policy == "always" => Durability::Fsync,
-        _ => Durability::Server,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::script::CLAIM_REPLICATED;
+    use super::super::record_scripts::CLAIM_REPLICATED;
     use super::super::scripted::Scripted;
     use super::*;
 

@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use super::store::millis;
+use super::script::millis;
 
 /// How a retention is cut into buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

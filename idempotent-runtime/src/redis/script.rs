@@ -1,8 +1,9 @@
-//! The scripts of records: each touches one key and writes at most once, as the last act that may fail, so that a
-//! script that failed has changed nothing. Those of counters, sets and filters, which say themselves how they keep to that,
-//! are in rooms of their own; the keys of each share a slot.
+//! A script, by which a server does several things in one step.
 //!
-//! Of what stands under a key each gives as many bytes as its last argument says, `-1` for all: who put it there may have
+//! Each writes at most once, as the last act that may fail, so that a script that failed has changed nothing; those that
+//! write more say themselves how they keep to that. The keys of each share a slot.
+//!
+//! Of what stands under a key each gives as many bytes as an argument says, `-1` for all: who put it there may have
 //! put a gigabyte.
 //!
 //! The hint that follows the write cannot fail a script: `pcall` makes a value of every error, of a
@@ -10,110 +11,12 @@
 //! write it would tell of changes that the server then refused.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value, cmd};
 
-/// `1`: claimed. Bytes: what stands there.
-pub(super) static CLAIM: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if not current then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  return 1
-end
-if current == ARGV[1] then return 1 end
-return string.sub(current, 1, ARGV[3])",
-    || hash(&CLAIM),
-);
-
-/// What stands there, if anything, and how long it will.
-///
-/// Not two commands at once: where a slot is on its way to another node, only the first is let in.
-pub(super) static READ: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if current then current = string.sub(current, 1, ARGV[1]) end
-return {current, redis.call('PTTL', KEYS[1])}",
-    || hash(&READ),
-);
-
-/// `1`: done. Nil: absent. Bytes: what stands there.
-///
-/// Renewing is a `PEXPIRE`, because a server that is out of memory refuses every `SET`. The last
-/// argument is the channel for the hint; empty for none.
-pub(super) static REPLACE: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if not current then return false end
-if current == ARGV[1] then
-  if ARGV[1] == ARGV[2] then
-    redis.call('PEXPIRE', KEYS[1], ARGV[3])
-  else
-    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-    if ARGV[4] ~= '' then redis.pcall('PUBLISH', ARGV[4], '') end
-  end
-  return 1
-end
-if current == ARGV[2] then return 1 end
-return string.sub(current, 1, ARGV[5])",
-    || hash(&REPLACE),
-);
-
-/// [`CLAIM`] before a `WAIT`, which waits for what its connection has written: an own record that is
-/// found is written again, or the `WAIT` would have nothing to wait for and end at once.
-///
-/// To write it is to set the time to live that it has; a record without any, or with less than a
-/// millisecond left, is given its own.
-pub(super) static CLAIM_REPLICATED: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if not current then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  return 1
-end
-if current == ARGV[1] then
-  local left = redis.call('PTTL', KEYS[1])
-  redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[2])
-  return 1
-end
-return string.sub(current, 1, ARGV[3])",
-    || hash(&CLAIM_REPLICATED),
-);
-
-/// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], what stands there already is written again.
-pub(super) static REPLACE_REPLICATED: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if not current then return false end
-if current == ARGV[1] then
-  if ARGV[1] == ARGV[2] then
-    redis.call('PEXPIRE', KEYS[1], ARGV[3])
-  else
-    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-    if ARGV[4] ~= '' then redis.pcall('PUBLISH', ARGV[4], '') end
-  end
-  return 1
-end
-if current == ARGV[2] then
-  local left = redis.call('PTTL', KEYS[1])
-  redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[3])
-  return 1
-end
-return string.sub(current, 1, ARGV[5])",
-    || hash(&REPLACE_REPLICATED),
-);
-
-/// `1`: done. Nil: absent. Bytes: what stands there.
-///
-/// The last argument is the channel for the hint; empty for none.
-pub(super) static REMOVE: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if not current then return false end
-if current == ARGV[1] then
-  redis.call('DEL', KEYS[1])
-  if ARGV[2] ~= '' then redis.pcall('PUBLISH', ARGV[2], '') end
-  return 1
-end
-return string.sub(current, 1, ARGV[3])",
-    || hash(&REMOVE),
-);
-
+/// A script, and the hash by which a server knows it.
 pub(super) struct Script {
     source: &'static str,
     hash: LazyLock<String>,
@@ -170,4 +73,35 @@ fn call(command: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
 
 pub(super) fn hash(script: &Script) -> String {
     ::redis::Script::new(script.source).get_hash().to_owned()
+}
+
+/// The channel on which nothing is told.
+pub(super) const SILENT: &str = "";
+
+/// The longest time to live that is asked for; a server refuses one that overflows its clock.
+const THOUSAND_YEARS: u64 = 1000 * 365 * 24 * 60 * 60 * 1000;
+
+/// `ttl` in whole milliseconds, rounded up: a record may live too long, never too short.
+pub(super) fn millis(ttl: Duration) -> u64 {
+    let millis = ttl.as_nanos().div_ceil(1_000_000);
+    u64::try_from(millis).map_or(THOUSAND_YEARS, |millis| millis.clamp(1, THOUSAND_YEARS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_live_are_rounded_up_and_capped() {
+        for (ttl, expected) in [
+            (Duration::ZERO, 1),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_millis(1), 1),
+            (Duration::from_nanos(1_000_001), 2),
+            (Duration::from_secs(30), 30_000),
+            (Duration::MAX, THOUSAND_YEARS),
+        ] {
+            assert_eq!(millis(ttl), expected, "{ttl:?}");
+        }
+    }
 }

@@ -4,16 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{
-    Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisConnectionInfo,
-    RedisError, RedisResult, Role, cmd,
-};
+use ::redis::{Client, ErrorKind, RedisConnectionInfo, RedisError, RedisResult, Role, cmd};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::sleep;
 
+use super::failure::refused;
+use super::link::{address, connect, connection_info, not_now};
 use super::tls::Certificates;
-use super::topology::{connect, not_now, tcp_settings};
-use super::url::{Credentials, Host, refused};
+use super::url::{Credentials, Host};
 use crate::store::StoreError;
 
 /// The sentinels of one master.
@@ -42,7 +40,7 @@ impl Sentinels {
             of_sentinel = of_sentinel.set_password(password);
         }
         let sentinels = sentinels.into_iter().map(|host| {
-            let info = info(address(host, tls), of_sentinel.clone());
+            let info = connection_info(address(host, tls), of_sentinel.clone());
             certificates.client(info.map_err(|_| refused("a sentinel has no address"))?)
         });
         Ok(Self {
@@ -93,7 +91,7 @@ impl Sentinels {
                 self.master.clone(),
             ))
         })?;
-        let info = info(address(host, self.tls), self.login.clone())?;
+        let info = connection_info(address(host, self.tls), self.login.clone())?;
         let client = self.certificates.client(info).map_err(io::Error::other)?;
         let mut connection = connect(&client).await?;
         match cmd("ROLE").query_async(&mut connection).await? {
@@ -124,26 +122,3 @@ impl Sentinels {
 
 /// A sentinel that answers at all answers sooner.
 const STAGGER: Duration = Duration::from_millis(100);
-
-pub(super) fn address((host, port): Host, tls: bool) -> ConnectionAddr {
-    if tls {
-        ConnectionAddr::TcpTls {
-            host,
-            port,
-            insecure: false,
-            tls_params: None,
-        }
-    } else {
-        ConnectionAddr::Tcp(host, port)
-    }
-}
-
-pub(super) fn info(
-    address: ConnectionAddr,
-    login: RedisConnectionInfo,
-) -> RedisResult<ConnectionInfo> {
-    let info = address.into_connection_info()?;
-    Ok(info
-        .set_redis_settings(login)
-        .set_tcp_settings(tcp_settings()))
-}

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use ::redis::Value;
 use ::redis::aio::ConnectionLike;
 
+use super::executor::Executor;
 use super::ring::{Ring, turn};
 use super::script::{Script, hash};
-use super::store::RedisStore;
-use crate::store::StoreError;
+use crate::store::{Claim, StoreError, Swap};
 
 /// `1`: added. Bytes: the owner of the member that is there.
 ///
@@ -46,30 +45,37 @@ return false",
 /// A member that is added is remembered for a quarter of the retention longer, at most.
 const BUCKETS: u64 = 4;
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> RedisStore<C> {
-    pub(super) async fn add_to_ring(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &[u8],
-        retention: Duration,
-    ) -> Result<Value, StoreError> {
-        let ring = Ring::new(BUCKETS, retention);
-        let (keys, width) = (ring.keys(set), ring.width());
-        let args = [width.as_bytes(), member, owner];
-        self.write(&ADD, &ADD, &all(&keys), &args).await
-    }
+pub(super) async fn add<C>(
+    executor: &Executor<C>,
+    set: &str,
+    member: &[u8],
+    owner: &[u8],
+    retention: Duration,
+) -> Result<Claim, StoreError>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    let ring = Ring::new(BUCKETS, retention);
+    let (keys, width) = (ring.keys(set), ring.width());
+    let args = [width.as_bytes(), member, owner];
+    let reply = executor.write(&ADD, &ADD, &all(&keys), &args).await?;
+    executor.read_claim(reply)
+}
 
-    pub(super) async fn take_out_of_ring(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &[u8],
-        retention: Duration,
-    ) -> Result<Value, StoreError> {
-        let keys = Ring::new(BUCKETS, retention).keys(set);
-        self.run(&TAKE_OUT, &all(&keys), &[member, owner]).await
-    }
+pub(super) async fn take_out<C>(
+    executor: &Executor<C>,
+    set: &str,
+    member: &[u8],
+    owner: &[u8],
+    retention: Duration,
+) -> Result<Swap, StoreError>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    let keys = Ring::new(BUCKETS, retention).keys(set);
+    let (keys, args) = (all(&keys), [member, owner]);
+    let reply = executor.run(&TAKE_OUT, &keys, &args).await?;
+    executor.read_swap(reply)
 }
 
 fn all(keys: &[String]) -> Vec<&str> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ::redis::{Client, ConnectionInfo};
 
-use super::url::refused;
+use super::failure::{misconfigured, refused};
 use crate::store::StoreError;
 
 /// The certificates of the caller's own, in PEM.
@@ -111,5 +111,5 @@ pub(super) fn provide() {
 /// The client's word on certificates is what is wrong with them, never what is in them.
 pub(super) fn unusable(error: ::redis::RedisError) -> StoreError {
     let what = "the URL, or the certificates with it, cannot be used";
-    super::options::misconfigured(what, error)
+    misconfigured(what, error)
 }

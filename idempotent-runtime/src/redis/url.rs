@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use ::redis::{ProtocolVersion, RedisConnectionInfo};
 
+use super::failure::refused;
 use crate::settings::duration;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::StoreError;
 
 /// A URL that was understood.
 #[derive(Debug)]
@@ -342,13 +343,10 @@ fn decode(text: &str) -> Result<String, StoreError> {
     String::from_utf8(bytes).map_err(|_| refused("what is percent-encoded in the URL is not UTF-8"))
 }
 
-pub(super) fn refused(message: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::Misconfigured, message.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StoreErrorKind;
 
     fn host(host: &str, port: u16) -> Host {
         (host.to_owned(), port)

@@ -3,18 +3,21 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{Arg, Cmd, Value, cmd};
 
-use super::super::options::is_forbidden;
-use super::super::store::{RedisStore, SILENT};
-use super::Doctor;
+use super::super::failure::is_forbidden;
+use super::super::listener::Listener;
+use super::super::removal::Removal;
+use super::examination::Examination;
 use crate::store::Level::{Note, Problem};
 use crate::store::Mechanism::{self, Bloom, SeenSets};
-use crate::store::{Finding, Level, Store};
+use crate::store::{Finding, Level};
 
-impl<C: ConnectionLike> Doctor<C> {
-    pub(super) async fn permissions(&mut self, store: &RedisStore<C>, key: &str)
-    where
-        C: Clone + Send + Sync + 'static,
-    {
+impl<C: ConnectionLike> Examination<C> {
+    pub(super) async fn permissions(
+        &mut self,
+        removal: &Removal,
+        listener: Option<&Listener>,
+        key: &str,
+    ) {
         let found_so_far = self.findings.len();
         for (needed, command) in needed(key) {
             self.permission(Problem, needed, &command, "without it no call runs", &[])
@@ -25,20 +28,10 @@ impl<C: ConnectionLike> Doctor<C> {
             let wait = cmd("WAIT").arg(0).arg(1).clone();
             self.permission(Problem, "+wait", &wait, advice, &[]).await;
         }
-        if store.channel(key) != SILENT {
-            let advice = "with it calls that wait for a key are woken when it is settled";
-            let publish = cmd("PUBLISH").arg(key).arg("").clone();
-            self.permission(Note, "+publish", &publish, advice, &[])
-                .await;
-            if store.changed(key).await.is_none() {
-                let found = "this user cannot listen for changes of a key";
-                let advice = format!(
-                    "allow `+subscribe +unsubscribe`, and the channels of the prefix: {advice}"
-                );
-                self.tell(Note, found, &advice);
-            }
+        if let Some(listener) = listener {
+            self.hints(listener, key).await;
         }
-        if store.removal.is_refused() {
+        if removal.is_refused() {
             let found = "the server's own command to compare and delete is kept from this user";
             self.tell(
                 Note,
@@ -54,6 +47,20 @@ impl<C: ConnectionLike> Doctor<C> {
             let why = format!("without it {} do not work", who.join(" and "));
             self.permission(Note, needed, &command, &why, needed_by)
                 .await;
+        }
+    }
+
+    async fn hints(&mut self, listener: &Listener, key: &str) {
+        let advice = "with it calls that wait for a key are woken when it is settled";
+        let publish = cmd("PUBLISH").arg(key).arg("").clone();
+        self.permission(Note, "+publish", &publish, advice, &[])
+            .await;
+        if listener.listen(key).await.is_none() {
+            let found = "this user cannot listen for changes of a key";
+            let advice = format!(
+                "allow `+subscribe +unsubscribe`, and the channels of the prefix: {advice}"
+            );
+            self.tell(Note, found, &advice);
         }
     }
 

@@ -3,13 +3,14 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{ErrorKind, RedisError, Value, cmd};
 
-use super::super::options::{config, field, is_forbidden, is_version_7, texts};
+use super::super::failure::is_forbidden;
+use super::super::info::{config, field, is_version_7, texts};
+use super::super::link::in_time;
 use super::super::removal::Removal;
-use super::super::topology::in_time;
-use super::Doctor;
+use super::examination::Examination;
 use crate::store::Level::{Note, Problem, Warning};
 
-impl<C: ConnectionLike> Doctor<C> {
+impl<C: ConnectionLike> Examination<C> {
     /// Returns whether there is anybody to ask for more.
     pub(super) async fn servers(&mut self, one_server: bool) -> bool {
         let info = match self.ask::<Value>(cmd("INFO").arg("everything")).await {
@@ -172,38 +173,10 @@ impl<C: ConnectionLike> Doctor<C> {
         let replicas: Vec<&str> = (0..)
             .map_while(|number| field(info, &format!("slave{number}")))
             .collect();
-        let told = |replica: &str, name: &str| -> Option<String> {
-            let mut parts = replica.split(',').filter_map(|part| part.split_once('='));
-            parts
-                .find(|(found, _)| *found == name)
-                .map(|(_, value)| value.to_owned())
-        };
         let mut online = 0;
         for replica in &replicas {
-            let state = told(replica, "state").unwrap_or_default();
-            let lag = told(replica, "lag").and_then(|lag| lag.parse::<i64>().ok());
-            let [host, port] = ["ip", "port"].map(|name| told(replica, name).unwrap_or_default());
-            let name = format!("the replica at {host}:{port}");
-            if state != "online" {
-                let found = format!("{name} is not online ({state})");
-                self.tell(
-                    Warning,
-                    found,
-                    "wait until it has its first copy, or see to it",
-                );
-                continue;
-            }
-            online += 1;
-            match lag {
-                Some(lag) if lag > LONGEST_LAG => {
-                    let found = format!("{name} has not answered for {lag} s");
-                    self.tell(
-                        Warning,
-                        found,
-                        "see to the replica, and to the network between",
-                    );
-                }
-                _ => self.fine(format!("{name} is online")),
+            if self.replica(replica) {
+                online += 1;
             }
         }
         if online < self.wanted {
@@ -230,6 +203,33 @@ impl<C: ConnectionLike> Doctor<C> {
                 "start replicas, or see to those that are connected",
             );
         }
+    }
+
+    /// Whether it is online.
+    fn replica(&mut self, replica: &str) -> bool {
+        let told = |name: &str| {
+            let mut parts = replica.split(',').filter_map(|part| part.split_once('='));
+            parts.find(|(found, _)| *found == name).map(|found| found.1)
+        };
+        let state = told("state").unwrap_or_default();
+        let lag = told("lag").and_then(|lag| lag.parse::<i64>().ok());
+        let [host, port] = ["ip", "port"].map(|name| told(name).unwrap_or_default());
+        let name = format!("the replica at {host}:{port}");
+        if state != "online" {
+            let found = format!("{name} is not online ({state})");
+            let advice = "wait until it has its first copy, or see to it";
+            self.tell(Warning, found, advice);
+            return false;
+        }
+        match lag {
+            Some(lag) if lag > LONGEST_LAG => {
+                let found = format!("{name} has not answered for {lag} s");
+                let advice = "see to the replica, and to the network between";
+                self.tell(Warning, found, advice);
+            }
+            _ => self.fine(format!("{name} is online")),
+        }
+        true
     }
 
     async fn cluster(&mut self, info: &str, one_server: bool) {

@@ -1,0 +1,91 @@
+//! An examination of a server: what it is asked, and what was found so far.
+
+use std::time::{Duration, SystemTime};
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{Cmd, FromRedisValue, RedisResult, cmd};
+
+use super::super::link::in_time;
+use crate::store::Level::{Fine, Note};
+use crate::store::{Finding, Level};
+
+pub(super) struct Examination<C> {
+    pub(super) connection: C,
+    /// How many replicas must have a write.
+    pub(super) wanted: u32,
+    /// How long one answer may take.
+    pub(super) deadline: Duration,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl<C: ConnectionLike> Examination<C> {
+    pub(super) fn tell(&mut self, level: Level, found: impl Into<String>, advice: &str) {
+        self.add(Finding::new(level, found).advise(advice));
+    }
+
+    pub(super) fn fine(&mut self, found: impl Into<String>) {
+        self.add(Finding::new(Fine, found));
+    }
+
+    /// Tells once what several nodes of a cluster say.
+    pub(super) fn add(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+        let answer = command.query_async(&mut self.connection);
+        in_time(self.deadline, answer).await
+    }
+
+    pub(super) async fn clock(&mut self) {
+        // Nothing depends on it: expiry is by the server's clock alone.
+        let Ok((seconds, micros)) = self.ask::<(u64, u32)>(&cmd("TIME")).await else {
+            return;
+        };
+        let since = Duration::new(seconds, micros.min(999_999) * 1000);
+        let Some(theirs) = SystemTime::UNIX_EPOCH.checked_add(since) else {
+            let found = format!("the server's clock makes no sense: {seconds} s since 1970");
+            return self.tell(Note, found, "see to the time of the server's host");
+        };
+        let ours = SystemTime::now();
+        let apart = ours
+            .duration_since(theirs)
+            .unwrap_or_else(|theirs| theirs.duration());
+        if apart > LONGEST_APART {
+            let found = format!("the server's clock and the one here are {apart:.1?} apart");
+            let advice =
+                "synchronise both: no rule depends on it, but the times in records are confusing";
+            self.tell(Note, found, advice);
+        }
+    }
+}
+
+const LONGEST_APART: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scripted::Scripted;
+    use super::*;
+
+    async fn findings_about(reply: &'static str) -> Vec<Finding> {
+        let mut examination = Examination {
+            connection: Scripted::default().answers(&["TIME"], &[reply]),
+            wanted: 0,
+            deadline: Duration::from_secs(20),
+            findings: Vec::new(),
+        };
+        examination.clock().await;
+        examination.findings
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_makes_no_sense_is_a_finding() {
+        let end_of_time = "*2\r\n$20\r\n18446744073709551615\r\n$1\r\n0\r\n";
+        let findings = findings_about(end_of_time).await;
+        assert!(findings[0].found().contains("makes no sense"));
+        let findings = findings_about("*2\r\n$1\r\n1\r\n$1\r\n0\r\n").await;
+        assert!(findings[0].found().contains("apart"));
+    }
+}

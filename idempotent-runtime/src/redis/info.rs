@@ -1,0 +1,83 @@
+//! What a server says of itself: the answers to `INFO` and `CONFIG GET`.
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{RedisResult, Value, cmd};
+
+/// The answers to `INFO`: one of a server, one per node of a cluster.
+pub(super) fn texts(reply: Value) -> Vec<String> {
+    match reply {
+        Value::BulkString(bytes) => vec![String::from_utf8_lossy(&bytes).into_owned()],
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => vec![text],
+        Value::Map(nodes) => nodes
+            .into_iter()
+            .flat_map(|(_, info)| texts(info))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What the line of this name says.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .map(str::trim)
+}
+
+/// `standalone`, `cluster` or `sentinel`. Valkey has a name of its own for it.
+pub(super) fn mode(info: &str) -> Option<&str> {
+    field(info, "redis_mode").or_else(|| field(info, "server_mode"))
+}
+
+/// Whether the server knows `SET … NX GET`. Valkey says 7.2.4 here, whatever its own version is.
+pub(super) fn is_version_7(info: &str) -> bool {
+    field(info, "redis_version")
+        .and_then(|version| version.split('.').next()?.parse::<u32>().ok())
+        .is_some_and(|major| major >= 7)
+}
+
+/// The first two numbers of a version.
+pub(super) fn version(info: &str, name: &str) -> Option<(u32, u32)> {
+    let mut numbers = field(info, name)?.split('.').map(|part| part.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// How the server is set up. Of a cluster's client it is not known which server answers.
+pub(super) async fn config<C: ConnectionLike>(
+    connection: &mut C,
+    name: &str,
+) -> RedisResult<String> {
+    let mut ask = cmd("CONFIG");
+    ask.arg("GET").arg(name);
+    let (_, value): (String, String) = ask.query_async(connection).await?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        for (info, is_7) in [
+            ("# Server\r\nredis_version:7.0.15\r\n", true),
+            ("redis_version:10.1.0", true),
+            ("redis_version:6.2.14\r\n", false),
+            ("redis_version:unstable\r\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_version_7(info), is_7, "{info}");
+        }
+    }
+
+    #[test]
+    fn every_node_of_a_cluster_is_read() {
+        let node = |name: &str| {
+            (
+                Value::SimpleString(name.to_owned()),
+                Value::BulkString(name.into()),
+            )
+        };
+        assert_eq!(texts(Value::Map(vec![node("a"), node("b")])), ["a", "b"]);
+        assert!(texts(Value::Nil).is_empty());
+    }
+}

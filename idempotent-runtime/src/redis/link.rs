@@ -1,0 +1,158 @@
+//! A connection to one server, or to a cluster, and how it is made.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::redis::aio::{ConnectionLike as _, MultiplexedConnection};
+use ::redis::cluster_async::ClusterConnection;
+use ::redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use ::redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
+    IntoConnectionInfo as _, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value,
+};
+use tokio::time::timeout;
+
+use super::url::Host;
+
+/// A connection to those who keep the records.
+#[derive(Clone)]
+pub(super) enum Link {
+    Server(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Link {
+    pub(super) async fn command(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Server(connection) => connection.send_packed_command(cmd).await,
+            Self::Cluster(connection) => connection.req_packed_command(cmd).await,
+        }
+    }
+
+    pub(super) async fn pipeline(
+        &mut self,
+        pipeline: &Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisResult<Vec<Value>> {
+        match self {
+            Self::Server(connection) => {
+                let replies = connection.send_packed_commands(pipeline, offset, count);
+                replies.await
+            }
+            Self::Cluster(connection) => {
+                let replies = connection.req_packed_commands(pipeline, offset, count);
+                replies.await
+            }
+        }
+    }
+}
+
+/// A call that meets an outage is to fail within its own deadline, which is a second unless told
+/// otherwise.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(super) async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        // The deadline of a command is its caller's: a second timer for each would be a twentieth of
+        // what it costs.
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(1024);
+    client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+}
+
+/// An error that says: not sent, and worth another try.
+pub(super) fn not_now(what: &'static str) -> RedisError {
+    RedisError::from(io::Error::new(io::ErrorKind::ConnectionRefused, what))
+}
+
+pub(super) async fn in_time<T>(
+    limit: Duration,
+    answer: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
+    let answered = timeout(limit, answer).await;
+    answered.unwrap_or_else(|_| Err(RedisError::from(io::Error::from(io::ErrorKind::TimedOut))))
+}
+
+pub(super) fn tcp_settings() -> TcpSettings {
+    // A peer that vanished without a word (a fail-over behind one address, a dropped NAT entry)
+    // would otherwise hold the connection for the quarter of an hour that TCP retransmits.
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(3));
+    let settings = TcpSettings::default()
+        .set_nodelay(true)
+        .set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let settings = settings.set_user_timeout(Duration::from_secs(10));
+    settings
+}
+
+/// Where a server is.
+pub(super) fn address((host, port): Host, tls: bool) -> ConnectionAddr {
+    if tls {
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: false,
+            tls_params: None,
+        }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    }
+}
+
+/// How to reach a server, and to log in there.
+pub(super) fn connection_info(
+    address: ConnectionAddr,
+    login: RedisConnectionInfo,
+) -> RedisResult<ConnectionInfo> {
+    let info = address.into_connection_info()?;
+    Ok(info
+        .set_redis_settings(login)
+        .set_tcp_settings(tcp_settings()))
+}
+
+/// A server repeats the words of a command that it does not know. The first ones on a connection have the password among them.
+pub(super) fn repeats_command(error: &RedisError) -> bool {
+    let repeats = |detail: &str| detail.contains("with args beginning with");
+    error.detail().is_some_and(repeats)
+}
+
+/// The error, unless it has the password in it: then another one.
+pub(super) fn without_password(error: RedisError) -> RedisError {
+    if !repeats_command(&error) {
+        return error;
+    }
+    let what = "the server does not know a command that a connection begins with: \
+                with `protocol=3` that is `HELLO`, else `AUTH` or `SELECT`";
+    RedisError::from((ErrorKind::InvalidClientConfig, what))
+}
+
+/// Whatever it was, a time-out included: the command was not sent, and this says so.
+pub(super) fn unsent(error: RedisError) -> RedisError {
+    // It is how rustls tells of a certificate that it does not accept, and of a peer without TLS.
+    let source = error
+        .source()
+        .and_then(|source| source.downcast_ref::<Source>());
+    let io = source.and_then(|source| source.downcast_ref::<io::Error>());
+    if io.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData) {
+        let what = "TLS is not possible with this server and these certificates";
+        return RedisError::from((ErrorKind::InvalidClientConfig, what, error.to_string()));
+    }
+    if error.is_connection_refusal() {
+        return error;
+    }
+    if error.is_io_error() || error.kind() == ErrorKind::Client {
+        return RedisError::from(io::Error::new(io::ErrorKind::ConnectionRefused, error));
+    }
+    error
+}
+
+/// How the client keeps the cause of an error.
+type Source = Arc<dyn Error + Send + Sync>;
