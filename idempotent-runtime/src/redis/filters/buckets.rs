@@ -1,0 +1,59 @@
+//! The buckets of time of a filter, whether they are bitmaps or the module's.
+
+use std::iter;
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{FromRedisValue, RedisError, RedisResult};
+
+use super::super::ring::Ring;
+use super::super::script::Script;
+use crate::store::filter::Bucket;
+use crate::store::{Fill, Filter, Hint};
+
+/// How many buckets a retention has. Each more would be looked into by every mark.
+const BUCKETS: u64 = 2;
+
+/// Runs a script on the buckets whose keys begin with `name`.
+pub(super) async fn run<T: FromRedisValue, C: ConnectionLike>(
+    connection: &mut C,
+    script: &Script,
+    name: &str,
+    filter: &Filter,
+    args: &[&[u8]],
+) -> RedisResult<T> {
+    let ring = Ring::new(BUCKETS, filter.retention);
+    let (keys, width) = (ring.keys(name), ring.width());
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    let mut all = vec![width.as_bytes()];
+    all.extend_from_slice(args);
+    let reply = script.run(connection, &keys, &all).await?;
+    T::from_redis_value(reply).map_err(RedisError::from)
+}
+
+pub(super) fn hint(seen: bool) -> Hint {
+    if seen {
+        Hint::PerhapsSeen
+    } else {
+        Hint::Unseen
+    }
+}
+
+/// Of what was counted in the buckets, the members and the error rate of each.
+pub(super) fn fill_of(
+    filter: &Filter,
+    (age, counts): (f64, Vec<u64>),
+    of_count: impl Fn(u64) -> (f64, f64),
+) -> Fill {
+    let ages = iter::successors(Some(age), |age| Some(age + 1.0));
+    Fill::of(
+        filter,
+        counts.into_iter().zip(ages).map(|(count, age)| {
+            let (members, error_rate) = of_count(count);
+            Bucket {
+                age,
+                members,
+                error_rate,
+            }
+        }),
+    )
+}
