@@ -90,7 +90,7 @@ impl Layers {
     /// The arrows that lead to a room further up than where they begin, and the files that are in no room.
     ///
     /// `rooms` are named from the bottom up. A room is a module and all modules under it that are not rooms themselves:
-    /// `store/redis` is `store/redis.rs` and `store/redis/url.rs`; `lib` is `lib.rs`.
+    /// `redis/doctor` is `redis/doctor.rs` and `redis/doctor/servers.rs`; `lib` is `lib.rs`.
     pub fn climbs(&self, rooms: &[&str]) -> Vec<String> {
         let floors: Vec<_> = self.files.iter().map(|file| floor(file, rooms)).collect();
         let homeless = self.files.iter().zip(&floors);

@@ -10,8 +10,49 @@ const MACRO: [&str; 12] = [
     "expand", "lib",
 ];
 
+/// The files of the Redis wing from the bottom up: each knows only those before it.
+const REDIS: [&str; 33] = [
+    // What a server is told, what it says, and what an error of it means.
+    "redis/script",
+    "redis/info",
+    "redis/failure",
+    // Where the servers are, and how they are reached.
+    "redis/url",
+    "redis/link",
+    "redis/tls",
+    "redis/replicas",
+    "redis/sentinel",
+    "redis/cluster",
+    "redis/topology",
+    "redis/connection",
+    "redis/listener",
+    "redis/lanes",
+    "redis/large",
+    "redis/executor",
+    // What is kept there.
+    "redis/oversize",
+    "redis/record_scripts",
+    "redis/removal",
+    "redis/records",
+    "redis/counting",
+    "redis/ring",
+    "redis/sets",
+    "redis/filters/buckets",
+    "redis/filters/bitmaps",
+    "redis/filters/module",
+    "redis/filters",
+    // The store.
+    "redis/doctor/examination",
+    "redis/doctor/permissions",
+    "redis/doctor/servers",
+    "redis/doctor",
+    "redis/store",
+    "redis/checks",
+    "redis/options",
+];
+
 /// How many files of the runtime know each other in circles. The number may only fall: lower it when it has.
-const RUNTIME_IN_CIRCLES: usize = 78;
+const RUNTIME_IN_CIRCLES: usize = 63;
 
 fn layers(package: &str) -> Layers {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -24,6 +65,13 @@ fn no_file_of_the_macro_knows_one_above_it() {
     let circles: Vec<_> = layers.circles().iter().map(ToString::to_string).collect();
     assert_eq!(circles, [""; 0], "{}", circles.concat());
     assert_eq!(layers.climbs(&MACRO), [""; 0]);
+}
+
+#[test]
+fn no_file_of_redis_knows_one_above_it() {
+    let mut climbs = layers("idempotent-runtime").climbs(&REDIS);
+    climbs.retain(|climb| climb.starts_with("redis/"));
+    assert_eq!(climbs, [""; 0]);
 }
 
 #[test]
