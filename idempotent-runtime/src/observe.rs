@@ -5,12 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use self::event::{Event, EventKind};
+pub use self::event::Event;
+pub use self::kind::EventKind;
 pub(crate) use self::log::span;
 
 mod event;
 #[cfg(test)]
 mod heard;
+mod kind;
 mod log;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -56,18 +58,13 @@ mod operation;
 /// | `idempotence_operations_total` | counter | `endpoint`, `outcome` | operations of tokens, counters, seen-sets, Bloom filters and order numbers |
 /// | `idempotence_operation_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long these took |
 ///
-/// A panic of the recorder is dealt with like that of an observer.
-/// `endpoint` is a name, and `outcome` one of these; no key is ever a label. Of names that are data (`idempotency.call(name)`)
-/// the first thousand of a process are labels, and the others together are `other`.
+/// A panic of the recorder is caught like that of an observer. No key is ever a label.
 ///
-/// * Calls end as `executed`, `failed`, `bypassed`, `replayed`, `in_progress`, `done`, `taken`, `mismatch`, `result_unavailable`,
-///   `token_refused`, `store_error`, `invalid`, `lease_lost`, `cancelled` or `panicked`: each call in exactly one of these ways.
-/// * Events of calls beside their end are `waited`, `overrun`, `renewal_failed`, `unguarded`, `unrecorded`, `not_kept`,
-///   `not_withdrawn` and `already_gone`.
-/// * Operations come to `token_issued`, `token_redeemed`, `token_given_back`, `token_rejected`, `number_issued`, `counted`,
-///   `limit_reached`, `first_seen`, `seen_before`, `perhaps_seen`, `taken_back`, `not_there`, `operation_failed`,
-///   `operation_invalid` or `operation_cancelled`: each operation to exactly one of these, also in the body of a call, which it does not end. A
-///   call with the option `token` redeems it by an operation, too: if that is `token_rejected`, the call ends as `token_refused`.
+/// * `endpoint` is a name. Of names that are data (`idempotency.call(name)`) the first thousand of a process are labels, and the others
+///   together are `other`.
+/// * `outcome` is the word of an [`EventKind`]: of an end of a call ([`is_end`](EventKind::is_end)) in the metrics of calls, of an operation
+///   ([`is_operation`](EventKind::is_operation)) in the metrics of operations, and of any other event of a call in the rest. A call with the option `token` redeems its
+///   token by an operation, too: if that is `token_rejected`, the call ends as `token_refused`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an observer",
     label = "not an observer",
@@ -150,7 +147,6 @@ fn guarded(who: &str, panicked: &AtomicBool, tell: impl FnOnce()) {
 mod tests {
     use std::sync::Mutex;
 
-    use super::event::every_kind;
     use super::heard::Heard;
     use super::*;
     use crate::error::Site;
@@ -248,56 +244,17 @@ mod tests {
     }
 
     #[test]
-    fn the_docs_name_every_metric_label_and_outcome() {
-        let docs: String = include_str!("observe.rs")
-            .lines()
-            .filter_map(|line| line.strip_prefix("///"))
-            .collect();
-        let (_, docs) = docs.split_once("# Metrics").unwrap();
-        let (_, lists) = docs.split_once("Calls end as").unwrap();
-        assert_eq!(named(lists, "each call"), labels(EventKind::is_end));
-        let (_, others) = lists.split_once("beside their end are").unwrap();
-        let is_other = |kind: EventKind| !kind.is_end() && !kind.is_operation();
-        assert_eq!(named(others, "Operations"), labels(is_other));
-        let (_, operations) = others.split_once("Operations come to").unwrap();
-        assert_eq!(
-            named(operations, "each operation"),
-            labels(EventKind::is_operation)
-        );
-        #[cfg(feature = "metrics")]
-        for name in metrics::NAMES.into_iter().chain(metrics::LABELS) {
-            assert!(docs.contains(&format!("`{name}`")), "{name}");
-        }
-    }
-
-    #[test]
-    fn the_readme_names_every_metric_and_outcome() {
+    #[cfg(feature = "metrics")]
+    fn the_docs_and_the_readme_name_every_metric_and_label() {
+        let (_, docs) = include_str!("observe.rs").split_once("# Metrics").unwrap();
+        let (docs, _) = docs.split_once("pub trait Observer").unwrap();
         let readme = include_str!("../../README.md");
-        let (_, section) = readme.split_once("## Seeing what happens").unwrap();
-        let (section, _) = section.split_once("\n## ").unwrap();
-        let (_, ends) = section.split_once("exactly one way:").unwrap();
-        assert_eq!(named(ends, "A call may also"), labels(EventKind::is_end));
-        let (_, operations) = section.split_once("comes to exactly one of").unwrap();
-        assert_eq!(named(operations, "."), labels(EventKind::is_operation));
-        for kind in every_kind() {
-            assert!(section.contains(&format!("`{kind}`")), "{kind}");
-        }
-        #[cfg(feature = "metrics")]
+        let (_, readme) = readme.split_once("## Seeing what happens").unwrap();
+        let (readme, _) = readme.split_once("\n## ").unwrap();
         for name in metrics::NAMES.into_iter().chain(metrics::LABELS) {
-            assert!(section.contains(&format!("`{name}`")), "{name}");
+            let name = format!("`{name}`");
+            assert!(docs.contains(&name), "{name} in the docs");
+            assert!(readme.contains(&name), "{name} in the README");
         }
-    }
-
-    fn labels(of: impl Fn(EventKind) -> bool) -> Vec<&'static str> {
-        every_kind()
-            .filter(|kind| of(*kind))
-            .map(EventKind::as_str)
-            .collect()
-    }
-
-    /// What has backticks around it, up to the `end`.
-    fn named<'a>(text: &'a str, end: &str) -> Vec<&'a str> {
-        let (list, _) = text.split_once(end).unwrap();
-        list.split('`').skip(1).step_by(2).collect()
     }
 }

@@ -10,7 +10,9 @@ use metrics::{
     Label, Recorder, Unit, counter, describe_counter, describe_histogram, histogram, with_recorder,
 };
 
-use super::{Event, guarded};
+use super::event::Event;
+use super::guarded;
+use super::kind::Class;
 use crate::key::endpoint::Endpoint;
 
 const CALLS: &str = "idempotence_calls_total";
@@ -46,12 +48,10 @@ pub(super) fn record(event: &Event<'_>) {
                 Label::new(OUTCOME, event.kind().as_str()),
             ]
         };
-        let (total, duration) = if event.kind().is_end() {
-            (CALLS, CALL_DURATION)
-        } else if event.kind().is_operation() {
-            (OPERATIONS, OPERATION_DURATION)
-        } else {
-            (EVENTS, WAIT_DURATION)
+        let (total, duration) = match event.kind().class() {
+            Class::End => (CALLS, CALL_DURATION),
+            Class::Note => (EVENTS, WAIT_DURATION),
+            Class::Operation => (OPERATIONS, OPERATION_DURATION),
         };
         counter!(total, labels()).increment(1);
         if let Some(took) = event.took() {
@@ -122,8 +122,7 @@ mod tests {
 
     use super::*;
     use crate::error::Site;
-    use crate::observe::EventKind;
-    use crate::observe::event::every_kind;
+    use crate::observe::kind::EventKind;
 
     /// What the recorder is told of events, as `name{label=value,…} unit value`, sorted.
     fn recorded(events: &[Event<'_>]) -> Vec<String> {
@@ -204,7 +203,10 @@ mod tests {
     fn no_label_has_a_digit_of_a_key() {
         let site = Site::example();
         let digits = &site.fingerprint.unwrap().to_string()[..8];
-        let events: Vec<_> = every_kind().map(|kind| Event::new(&site, kind)).collect();
+        let events: Vec<_> = EventKind::ALL
+            .iter()
+            .map(|kind| Event::new(&site, *kind))
+            .collect();
         let recorded = recorded(&events);
         assert_eq!(recorded.len(), events.len());
         assert!(recorded.iter().all(|metric| !metric.contains(digits)));

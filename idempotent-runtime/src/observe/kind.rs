@@ -1,0 +1,249 @@
+//! The kinds of events: one table, a row each.
+
+use std::fmt;
+
+use tracing::Level;
+
+macro_rules! event_kinds {
+    ($($(#[$more:meta])* $kind:ident => $word:literal, $class:ident, $level:ident, $sentence:literal;)*) => {
+        /// What happened to a call, or what an operation came to.
+        ///
+        /// Each call ends with exactly one of the first, `Executed` to `Panicked`. Any number of the next, `Waited` to `AlreadyGone`, may come
+        /// before or, when a record is settled without the caller, after it. The last, `TokenIssued` to `OperationCancelled`, are of the
+        /// operations of tokens, counters, seen-sets, Bloom filters and order numbers: each operation has exactly one, wherever it is made (but for
+        /// [`Bloom::first_time`](crate::Bloom::first_time), which says which it has), and none of them ends a call. As text a kind is the label of the
+        /// metrics, such as `in_progress`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum EventKind {
+            $(
+                #[doc = concat!("`", $word, "` (", stringify!($level), "): ", $sentence, ".")]
+                $(#[doc = ""] #[$more])*
+                $kind,
+            )*
+        }
+
+        impl EventKind {
+            /// Every kind, in the order of the docs: the ends of calls, the other events of calls, the operations.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            const fn facts(self) -> &'static Facts {
+                match self {
+                    $(Self::$kind => &Facts {
+                        word: $word,
+                        class: Class::$class,
+                        level: Level::$level,
+                        sentence: $sentence,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+// Each row: the name in code, the word for programs, the class, the level in the log, and the sentence for people. The docs are made of
+// these; what the sentence leaves out is above the row. INFO is for what is odd with the caller and not with this program.
+event_kinds! {
+    Executed => "executed", End, DEBUG, "the body ran, with success";
+    Failed => "failed", End, DEBUG, "the body ran, without success";
+    Bypassed => "bypassed", End, DEBUG, "the body ran without a key, because `when` was false";
+    Replayed => "replayed", End, DEBUG, "an equal call is done and its result was given";
+    InProgress => "in_progress", End, DEBUG, "an equal call is running";
+    /// The equal call ended with a success.
+    Done => "done", End, DEBUG, "an equal call is done";
+    /// With `release = false`: the equal call may be running or over.
+    Taken => "taken", End, DEBUG, "an equal call was made";
+    Mismatch => "mismatch", End, INFO, "the key is that of a call with another payload";
+    ResultUnavailable => "result_unavailable", End, INFO, "an equal call is done and its result cannot be given";
+    /// The token was used before, is unknown, or is no token.
+    TokenRefused => "token_refused", End, INFO, "the one-time token is refused";
+    /// The store could not be asked, is not set up for the call, or has a foreign record.
+    StoreError => "store_error", End, WARN, "the store cannot serve the call";
+    /// The call has no key, no valid policy, or no handle.
+    Invalid => "invalid", End, WARN, "the call is not set up right";
+    /// The body was stopped, or its row was gone from the transaction of its caller when it had ended: its work may be done or not.
+    LeaseLost => "lease_lost", End, WARN, "its lease, or its row in a transaction, was lost while the body ran";
+    /// The call was dropped in its body or while it claimed its key.
+    Cancelled => "cancelled", End, DEBUG, "the caller dropped the call";
+    Panicked => "panicked", End, WARN, "the body panicked";
+
+    Waited => "waited", Note, DEBUG, "it waited for an equal call to end";
+    /// The lease was lost while the body ran.
+    Overrun => "overrun", Note, ERROR, "lease lost; an equal call may run beside this one";
+    /// Logged once for each row of failures.
+    RenewalFailed => "renewal_failed", Note, WARN, "a claim could not be renewed; it is tried again until its lease ends";
+    /// The body runs without a claim because of `on_store_error = "run"`.
+    Unguarded => "unguarded", Note, ERROR, "the store is unavailable; the body runs unguarded";
+    /// An equal call may run again too early, or be refused for too long.
+    Unrecorded => "unrecorded", Note, ERROR, "the end of a call is not recorded";
+    /// The result is too large or cannot be written, or the store has no room.
+    NotKept => "not_kept", Note, WARN, "the result is not kept; the claim stays for the whole ttl";
+    /// A claim whose answer never came could not be taken back: the claim may hold the key until its lease ends.
+    NotWithdrawn => "not_withdrawn", Note, WARN, "what was sent and never answered may stand until it expires";
+    /// The claim was gone from the store before the call came to remove it.
+    AlreadyGone => "already_gone", Note, DEBUG, "the claim is not there any more";
+
+    TokenIssued => "token_issued", Operation, DEBUG, "a one-time token was issued";
+    TokenRedeemed => "token_redeemed", Operation, DEBUG, "a one-time token was redeemed";
+    /// The token may be redeemed again.
+    TokenGivenBack => "token_given_back", Operation, DEBUG, "a one-time token was given back";
+    /// The token or number was used before, has expired, was issued to somebody else, or is none.
+    TokenRejected => "token_rejected", Operation, INFO, "a one-time token or an order number was rejected";
+    NumberIssued => "number_issued", Operation, DEBUG, "an order number was issued";
+    Counted => "counted", Operation, DEBUG, "an attempt was counted, within the limit";
+    /// There were as many attempts as the counter allows in its window.
+    LimitReached => "limit_reached", Operation, INFO, "there were too many attempts";
+    /// A member was added to a seen-set or marked in a Bloom filter: the member was not there.
+    FirstSeen => "first_seen", Operation, DEBUG, "it was seen for the first time";
+    /// A member was in the seen-set already, or in the database that decides for a Bloom filter.
+    SeenBefore => "seen_before", Operation, DEBUG, "it was seen before";
+    /// A Bloom filter may have seen the member.
+    PerhapsSeen => "perhaps_seen", Operation, DEBUG, "it was perhaps seen before";
+    TakenBack => "taken_back", Operation, DEBUG, "a member was taken out of its set again";
+    /// The token or member is gone.
+    NotThere => "not_there", Operation, DEBUG, "what was to be taken back is not there any more";
+    /// The store could not be asked, is not set up for the operation, or has a foreign record.
+    OperationFailed => "operation_failed", Operation, WARN, "the store cannot serve the operation";
+    /// A subject or member could not be serialized, or a name or time is not valid.
+    OperationInvalid => "operation_invalid", Operation, WARN, "the operation is not set up right";
+    /// The operation was dropped before its end.
+    OperationCancelled => "operation_cancelled", Operation, DEBUG, "the caller dropped the operation";
+}
+
+impl EventKind {
+    /// The label of the metrics and the field of tracing, such as `in_progress`.
+    pub const fn as_str(self) -> &'static str {
+        self.facts().word
+    }
+
+    /// Whether it ends a call. Each call has exactly one such event.
+    pub const fn is_end(self) -> bool {
+        matches!(self.class(), Class::End)
+    }
+
+    /// Whether it is what an operation of a token, a counter, a seen-set, a Bloom filter or order numbers came to. It never ends a call.
+    pub const fn is_operation(self) -> bool {
+        matches!(self.class(), Class::Operation)
+    }
+
+    /// The end of a call that was dropped: by its caller, or because something panicked.
+    pub(crate) fn of_a_dropped_call() -> Self {
+        if std::thread::panicking() {
+            Self::Panicked
+        } else {
+            Self::Cancelled
+        }
+    }
+
+    pub(super) const fn class(self) -> Class {
+        self.facts().class
+    }
+
+    /// The level in the log.
+    pub(super) const fn level(self) -> Level {
+        self.facts().level
+    }
+
+    /// What happened, in words for people.
+    pub(super) const fn sentence(self) -> &'static str {
+        self.facts().sentence
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What an event is about.
+#[derive(Clone, Copy)]
+pub(super) enum Class {
+    /// The end of a call.
+    End,
+    /// A call, which the event does not end.
+    Note,
+    /// An operation, from its beginning to its end.
+    Operation,
+}
+
+/// A row of the table.
+struct Facts {
+    word: &'static str,
+    class: Class,
+    level: Level,
+    sentence: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_own_label() {
+        let known = "executed failed bypassed replayed in_progress done taken mismatch result_unavailable \
+                     token_refused store_error invalid lease_lost cancelled panicked waited overrun \
+                     renewal_failed unguarded unrecorded not_kept not_withdrawn already_gone \
+                     token_issued token_redeemed token_given_back token_rejected number_issued counted limit_reached \
+                     first_seen seen_before perhaps_seen taken_back not_there operation_failed operation_invalid \
+                     operation_cancelled";
+        assert_eq!(labels(|_| true).join(" "), known);
+    }
+
+    #[test]
+    fn the_ends_of_calls_are_the_first_and_the_operations_the_last() {
+        let class = |kind: &EventKind| kind.class() as u8;
+        assert!(EventKind::ALL.is_sorted_by_key(class));
+        let ends = EventKind::ALL.iter().rfind(|kind| kind.is_end());
+        assert_eq!(ends, Some(&EventKind::Panicked));
+        let operations = EventKind::ALL.iter().find(|kind| kind.is_operation());
+        assert_eq!(operations, Some(&EventKind::TokenIssued));
+    }
+
+    #[test]
+    fn the_readme_names_every_kind() {
+        let readme = include_str!("../../../README.md");
+        let (_, section) = readme.split_once("## Seeing what happens").unwrap();
+        let (section, _) = section.split_once("\n## ").unwrap();
+        let (_, ends) = section.split_once("exactly one way:").unwrap();
+        assert_eq!(named(ends, "A call may also"), labels(EventKind::is_end));
+        let (_, operations) = section.split_once("comes to exactly one of").unwrap();
+        assert_eq!(named(operations, "."), labels(EventKind::is_operation));
+        for kind in EventKind::ALL {
+            assert!(section.contains(&format!("`{kind}`")), "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_readme_names_the_level_of_what_deserves_an_alarm() {
+        let readme = include_str!("../../../README.md");
+        let rows = readme.lines().filter_map(|line| {
+            let (words, rest) = line.strip_prefix("| `")?.split_once(" | ")?;
+            let (level, _) = rest.split_once(" | ")?;
+            level.parse::<Level>().ok().map(|level| (words, level))
+        });
+        let rows: Vec<_> = rows.collect();
+        let alarms = |kind: &&EventKind| kind.level() <= Level::WARN;
+        let notes = |kind: &&EventKind| matches!(kind.class(), Class::Note);
+        for kind in EventKind::ALL.iter().filter(notes).filter(alarms) {
+            let row = rows
+                .iter()
+                .find(|(words, _)| words.split('`').any(|word| word == kind.as_str()));
+            assert_eq!(row.unwrap().1, kind.level(), "{kind}");
+        }
+    }
+
+    fn labels(of: impl Fn(EventKind) -> bool) -> Vec<&'static str> {
+        let kinds = EventKind::ALL.iter().copied();
+        kinds
+            .filter(|kind| of(*kind))
+            .map(EventKind::as_str)
+            .collect()
+    }
+
+    /// What has backticks around it, up to the `end`.
+    fn named<'a>(text: &'a str, end: &str) -> Vec<&'a str> {
+        let (list, _) = text.split_once(end).unwrap();
+        list.split('`').skip(1).step_by(2).collect()
+    }
+}
