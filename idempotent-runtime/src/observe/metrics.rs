@@ -11,8 +11,8 @@ use metrics::{
 };
 
 use super::event::Event;
-use super::guarded;
 use super::kind::Class;
+use super::panics::guarded;
 use crate::key::endpoint::Endpoint;
 
 const CALLS: &str = "idempotence_calls_total";

@@ -2,7 +2,9 @@
 
 use tokio::time::Instant;
 
-use super::{Event, EventKind, Observers};
+use super::event::Event;
+use super::kind::EventKind;
+use super::observer::Observers;
 use crate::error::{Error, Site};
 
 /// An operation that is under way. Dropped before its end, it says that its caller dropped it.
@@ -22,17 +24,6 @@ impl Observers {
             began: self.clock(),
             ended: false,
         }
-    }
-
-    /// The beginning of something whose event has a duration; `None` if nobody listens.
-    pub(crate) fn clock(&self) -> Option<Instant> {
-        self.timed().then(Instant::now)
-    }
-
-    /// Tells what came of something that began then.
-    pub(crate) fn tell_since(&self, began: Option<Instant>, event: Event<'_>) {
-        let took = began.map(|began| began.elapsed());
-        self.tell(&event.lasted(took));
     }
 
     /// Tells of an operation that was refused before it began.

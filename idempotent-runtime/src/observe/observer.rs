@@ -1,0 +1,257 @@
+//! The observers of a handle, and everything else that hears an event.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tokio::time::Instant;
+
+use super::event::Event;
+use super::log;
+#[cfg(feature = "metrics")]
+use super::metrics;
+use super::panics::guarded;
+
+/// Gets the events of the calls and operations of a handle: [`Builder::observer`](crate::Builder::observer).
+///
+/// `observe` runs in the middle of the call, or of the renewal or settling that goes on without its
+/// caller: it must be quick and must not block. A panic of it is caught, logged once as an error of
+/// tracing, and changes no call; the observer gets later events all the same.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::{Event, EventKind, Idempotency, MemoryStore};
+///
+/// let idempotency = Idempotency::builder(MemoryStore::new())
+///     .observer(|event: &Event<'_>| {
+///         if event.kind() == EventKind::Unguarded {
+///             eprintln!("page someone: {event}");
+///         }
+///     })
+///     .build()?;
+/// # Ok::<(), idempotence::SetupError>(())
+/// ```
+///
+/// # Tracing
+///
+/// Every [`Event`] is also one of tracing, with the target `idempotence`, the level that [`EventKind`](crate::EventKind)
+/// names, and the fields `endpoint`, `key` (8 hexadecimal digits), `outcome`, `took_ms` and `error`.
+/// Each call is a span `idempotent` of the level DEBUG, with `endpoint`, `key` and, once it is
+/// known, `outcome`.
+///
+/// # Metrics
+///
+/// With the feature `metrics`, the recorder of the crate `metrics` gets:
+///
+/// | name | type, unit | labels | says |
+/// | --- | --- | --- | --- |
+/// | `idempotence_calls_total` | counter | `endpoint`, `outcome` | calls that ended |
+/// | `idempotence_call_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long they took, claim and settling included |
+/// | `idempotence_events_total` | counter | `endpoint`, `outcome` | what else happened to calls |
+/// | `idempotence_wait_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long duplicates waited |
+/// | `idempotence_operations_total` | counter | `endpoint`, `outcome` | operations of tokens, counters, seen-sets, Bloom filters and order numbers |
+/// | `idempotence_operation_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long these took |
+///
+/// A panic of the recorder is caught like that of an observer. No key is ever a label.
+///
+/// * `endpoint` is a name. Of names that are data (`idempotency.call(name)`) the first thousand of a process are labels, and the others
+///   together are `other`.
+/// * `outcome` is the word of an [`EventKind`](crate::EventKind): of an end of a call ([`is_end`](crate::EventKind::is_end)) in the metrics of calls, of an operation
+///   ([`is_operation`](crate::EventKind::is_operation)) in the metrics of operations, and of any other event of a call in the rest. A call with the option `token` redeems its
+///   token by an operation, too: if that is `token_rejected`, the call ends as `token_refused`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an observer",
+    label = "not an observer",
+    note = "a closure says what it takes: `|event: &Event<'_>| …`"
+)]
+pub trait Observer: Send + Sync + 'static {
+    /// Gets one event.
+    fn observe(&self, event: &Event<'_>);
+}
+
+impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
+    fn observe(&self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// The observers of a handle, in the order in which they are told.
+#[derive(Clone, Default)]
+pub(crate) struct Observers(Vec<Arc<Listener<dyn Observer>>>);
+
+/// Those of a call without a handle.
+pub(crate) static NOBODY: Observers = Observers(Vec::new());
+
+struct Listener<O: ?Sized> {
+    panicked: AtomicBool,
+    observer: O,
+}
+
+impl Observers {
+    pub(crate) fn add(&mut self, observer: impl Observer) {
+        self.0.push(Arc::new(Listener {
+            panicked: AtomicBool::new(false),
+            observer,
+        }));
+    }
+
+    /// Tells tracing, the metrics and the observers. No lock may be held: they may come back to us.
+    #[inline]
+    pub(crate) fn tell(&self, event: &Event<'_>) {
+        log::say(event);
+        #[cfg(feature = "metrics")]
+        metrics::record(event);
+        if !self.0.is_empty() {
+            self.tell_observers(event);
+        }
+    }
+
+    /// Whether anybody listens who wants to know how long calls take.
+    #[inline]
+    pub(crate) fn timed(&self) -> bool {
+        cfg!(feature = "metrics") || !self.0.is_empty() || log::listens()
+    }
+
+    /// The beginning of something whose event has a duration; `None` if nobody listens.
+    pub(crate) fn clock(&self) -> Option<Instant> {
+        self.timed().then(Instant::now)
+    }
+
+    /// Tells what came of something that began then.
+    pub(crate) fn tell_since(&self, began: Option<Instant>, event: Event<'_>) {
+        let took = began.map(|began| began.elapsed());
+        self.tell(&event.lasted(took));
+    }
+
+    fn tell_observers(&self, event: &Event<'_>) {
+        for Listener { panicked, observer } in self.0.iter().map(|listener| &**listener) {
+            guarded("an observer", panicked, || observer.observe(event));
+        }
+    }
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} observers", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::error::Site;
+    use crate::observe::heard::Heard;
+    use crate::observe::kind::EventKind;
+
+    fn told(observers: &Observers) {
+        let site = Site::example();
+        observers.tell(&Event::new(&site, EventKind::Executed));
+    }
+
+    fn noting(name: &'static str, notes: &Arc<Mutex<Vec<String>>>) -> impl Observer + use<> {
+        let notes = Arc::clone(notes);
+        move |event: &Event<'_>| {
+            let note = format!("{name}: {} of {}", event.kind(), event.endpoint());
+            notes.lock().unwrap().push(note);
+        }
+    }
+
+    #[test]
+    fn observers_are_told_in_order() {
+        let notes = Arc::default();
+        let mut observers = Observers::default();
+        observers.add(noting("first", &notes));
+        observers.add(noting("second", &notes));
+        told(&observers);
+        let expected = [
+            "first: executed of orders.pay",
+            "second: executed of orders.pay",
+        ];
+        assert_eq!(*notes.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn an_observer_that_panics_is_told_again_and_stops_no_other() {
+        let notes = Arc::default();
+        let mut observers = Observers::default();
+        let before = noting("before", &notes);
+        observers.add(move |event: &Event<'_>| {
+            before.observe(event);
+            panic!("on purpose");
+        });
+        observers.add(noting("after", &notes));
+        let heard = Heard::from_now_on();
+        told(&observers);
+        told(&observers);
+        let notes: Vec<_> = notes
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|note| note[..5].to_owned())
+            .collect();
+        assert_eq!(notes, ["befor", "after", "befor", "after"]);
+        let errors = heard.at("ERROR");
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].contains("an observer panicked"), "{errors:?}");
+    }
+
+    #[test]
+    fn an_observer_may_panic_while_the_call_unwinds() {
+        struct Call(Observers);
+        impl Drop for Call {
+            fn drop(&mut self) {
+                told(&self.0);
+            }
+        }
+
+        let mut observers = Observers::default();
+        observers.add(|_: &Event<'_>| panic!("of the observer"));
+        let body = AssertUnwindSafe(|| {
+            let _call = Call(observers);
+            panic!("of the body");
+        });
+        let panic = catch_unwind(body).unwrap_err();
+        assert_eq!(*panic.downcast::<&str>().unwrap(), "of the body");
+    }
+
+    #[test]
+    fn an_observer_may_tell_the_others_something() {
+        let notes = Arc::default();
+        let mut others = Observers::default();
+        others.add(noting("other", &notes));
+        let mut observers = others.clone();
+        observers.add(move |_: &Event<'_>| told(&others));
+        told(&observers);
+        assert_eq!(notes.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn the_clock_is_looked_at_only_for_those_who_listen() {
+        assert_eq!(NOBODY.timed(), cfg!(feature = "metrics"));
+        let mut observers = Observers::default();
+        observers.add(|_: &Event<'_>| ());
+        assert!(observers.timed());
+        let _heard = Heard::from_now_on();
+        assert!(NOBODY.timed());
+    }
+
+    #[test]
+    #[cfg(feature = "metrics")]
+    fn the_docs_and_the_readme_name_every_metric_and_label() {
+        use crate::observe::metrics::{LABELS, NAMES};
+
+        let (_, docs) = include_str!("observer.rs").split_once("# Metrics").unwrap();
+        let (docs, _) = docs.split_once("pub trait Observer").unwrap();
+        let readme = include_str!("../../../README.md");
+        let (_, readme) = readme.split_once("## Seeing what happens").unwrap();
+        let (readme, _) = readme.split_once("\n## ").unwrap();
+        for name in NAMES.into_iter().chain(LABELS) {
+            let name = format!("`{name}`");
+            assert!(docs.contains(&name), "{name} in the docs");
+            assert!(readme.contains(&name), "{name} in the README");
+        }
+    }
+}
