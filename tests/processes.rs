@@ -1,5 +1,5 @@
 //! Several processes on one Redis: this binary starts itself again, once for each.
-#![cfg(all(feature = "redis", feature = "testkit"))]
+#![cfg(all(unix, feature = "redis"))]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::io::{BufRead, BufReader, Lines, Write as _};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use idempotence::store::redis::redis::{Client, cmd};
-use idempotence::testkit::RedisServer;
 use idempotence::{Error, Idempotency, Once, RedisStore, idempotent};
+use idempotence_test_servers::RedisServer;
 use tokio::runtime::Runtime;
 use tokio::sync::Barrier;
 

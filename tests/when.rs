@@ -309,7 +309,7 @@ async fn a_generic_function_is_guarded_by_what_its_types_serialize_to() {
         .await;
 }
 
-#[cfg(feature = "sqlite")]
+#[cfg(all(feature = "sqlite", feature = "sqlx-tokio"))]
 mod in_a_transaction {
     use idempotence::sql::sqlx::sqlite::SqlitePoolOptions;
     use idempotence::sql::sqlx::{self, Executor as _, Sqlite, SqlitePool, Transaction};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use idempotence::store::redis::redis::Client;
-use idempotence::testkit::RedisServer;
 use idempotence::{Error, Idempotency, RedisConnection, RedisStore};
+use idempotence_test_servers::RedisServer;
 use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(600);

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use idempotence::testkit::RedisServer;
 use idempotence::{Bloom, Counter, Idempotency, RedisStore, SeenSet, Tokens};
+use idempotence_test_servers::RedisServer;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, IntoConnectionInfo as _, Script, cmd};

@@ -1,7 +1,7 @@
 //! The attribute and the same commands by hand, on one connection to a cluster of three masters.
 
-use idempotence::testkit::RedisCluster;
 use idempotence::{Idempotency, RedisStore};
+use idempotence_test_servers::RedisCluster;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use tokio::runtime::Runtime;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use idempotence::testkit::RedisServer;
 use idempotence::{Error, Idempotency, RedisStore, idempotent};
+use idempotence_test_servers::RedisServer;
 use peer::valkey::ValkeyStore;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use idempotence::sql::sqlx::{AssertSqlSafe, Executor as _, MySql, Pool, Postgres, Sqlite, query};
 use idempotence::sql::{self, Database};
-use idempotence::testkit::{MariaDbServer, PostgresServer};
 use idempotence::{Error, Idempotency, SqlStore};
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use tokio::runtime::Runtime;
 
 use crate::plans::{self, Plan};

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use idempotence::testkit::RedisServer;
+use idempotence_test_servers::RedisServer;
 use redis::Client;
 use sqlx::SqlitePool;
 

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use idempotence::Idempotency;
-use idempotence::testkit::RedisServer;
+use idempotence_test_servers::RedisServer;
 use redis::streams::{
     StreamClaimOptions, StreamInfoGroupsReply, StreamPendingCountReply, StreamRangeReply,
 };

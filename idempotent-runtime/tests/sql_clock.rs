@@ -2,12 +2,7 @@
 //!
 //! The clocks are those of processes: this binary starts itself again, with a library before that of C. On Linux only,
 //! as there are no clocks of clients in the statements that could differ elsewhere.
-#![cfg(all(
-    target_os = "linux",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "testkit"
-))]
+#![cfg(all(target_os = "linux", feature = "mysql", feature = "postgres"))]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::io::{BufRead, BufReader, Lines, Write, stdin};
@@ -19,9 +14,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
 use bytes::Bytes;
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::sql::Lock;
 use idempotent_runtime::store::{Claim, Store};
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
 use idempotent_runtime::{Error, Idempotency, MemoryStore, MySqlStore, PostgresStore};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool, PgPool};
 use tokio::runtime::Runtime;

@@ -75,12 +75,12 @@ where
     })
 }
 
-#[cfg(all(test, unix, feature = "testkit"))]
+#[cfg(all(test, unix))]
 mod tests {
     use ::redis::{Arg, Client, cmd};
+    use idempotence_test_servers::RedisServer;
 
     use super::*;
-    use crate::testkit::RedisServer;
 
     #[tokio::test]
     async fn a_server_that_cannot_keep_an_expiry_is_told_it() {

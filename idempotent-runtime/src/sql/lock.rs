@@ -18,8 +18,7 @@ use crate::world;
     unix,
     feature = "mysql",
     feature = "postgres",
-    feature = "sqlite",
-    feature = "testkit"
+    feature = "sqlite"
 ))]
 mod tests;
 mod waiting;

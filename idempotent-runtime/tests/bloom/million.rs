@@ -6,9 +6,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::Hint;
 use idempotent_runtime::redis::redis::{Client, Script, cmd};
-use idempotent_runtime::testkit::RedisServer;
 use tokio::task::JoinSet;
 
 use crate::server::{ask, info, store_on};

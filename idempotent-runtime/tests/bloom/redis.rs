@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use idempotence_test_servers::{Direction, ProxyFault, RedisCluster, RedisProxy, RedisServer};
 use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::testkit::{Direction, ProxyFault, RedisCluster, RedisProxy, RedisServer};
 use idempotent_runtime::{Bloom, Hint, RedisStore};
 
 use crate::rates::{CAPACITY, keeps_its_rate_and_tells_when_it_cannot};

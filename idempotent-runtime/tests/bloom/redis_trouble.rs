@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{Hint, RedisStore};
 
 use crate::server::{ask, keys, store_on};

@@ -1,8 +1,8 @@
 //! Servers, and what the tests ask them.
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisStore;
 use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
-use idempotent_runtime::testkit::RedisServer;
 
 pub(crate) async fn store_on(server: &RedisServer) -> RedisStore {
     RedisStore::connect(&server.url()).await.unwrap()

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{fs, process};
 
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::sql::Database;
 use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
 use idempotent_runtime::sql::sqlx::postgres::PgPoolOptions;
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
 use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store};
 
 use crate::line;

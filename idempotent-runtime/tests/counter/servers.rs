@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::redis::redis::{self, Client, cmd};
-use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::{Counter, Error, Idempotency, RedisStore, Store, StoreErrorKind};
 use tokio::task::JoinSet;
 use tokio::time::sleep;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::store::Bytes;
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{Error, OrderNumbers, Placed, RedisStore, Store};
 use tokio::sync::Barrier;
 use tokio::time::sleep;

@@ -105,8 +105,8 @@ async fn the_table_holds_in_memory() {
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn the_table_holds_on_redis() {
+    use idempotence_test_servers::RedisServer;
     use idempotent_runtime::RedisStore;
-    use idempotent_runtime::testkit::RedisServer;
 
     let server = RedisServer::start().unwrap();
     holds_on(RedisStore::connect(&server.url()).await.unwrap()).await;

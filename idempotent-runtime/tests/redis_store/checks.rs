@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{Idempotency, RedisStore, Store, StoreErrorKind};
 
 use crate::servers::{

@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::{RedisCluster, RedisServer};
 use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::testkit::{RedisCluster, RedisServer};
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

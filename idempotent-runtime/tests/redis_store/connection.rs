@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{self, Client, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisConnection, RedisStore, Store, StoreErrorKind};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use idempotence_test_servers::{RedisCluster, RedisSentinels, RedisServer};
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::Level;
 use idempotent_runtime::store::Mechanism::{Bloom, SeenSets};
-use idempotent_runtime::testkit::{RedisCluster, RedisSentinels, RedisServer};
 use idempotent_runtime::{Diagnosis, Idempotency, RedisStore};
 
 use crate::replicas::Pair;

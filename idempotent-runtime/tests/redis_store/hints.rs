@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{Cmd, cmd};
 use idempotent_runtime::store::Swap;
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, Store};
 use tokio::sync::watch;
 use tokio::time::timeout;

@@ -43,7 +43,7 @@ mod suite_with_a_replica_on_a_connection {
 
 mod suite_on_a_connection {
     idempotent_runtime::testkit::conformance!(async {
-        let server = idempotent_runtime::testkit::RedisServer::shared().unwrap();
+        let server = idempotence_test_servers::RedisServer::shared().unwrap();
         let connection = super::connection_to(server).await;
         idempotent_runtime::RedisStore::from_connection(connection)
             .await

@@ -1,8 +1,8 @@
 //! Records that are longer than any that the library writes.
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{FromRedisValue as _, cmd};
 use idempotent_runtime::store::{Bytes, Claim, Entry, Swap};
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{Error, Idempotency, RedisStore, Store};
 
 use crate::servers::{DONE, PATIENCE, TTL, VALUE, by_script, connection_to, send};

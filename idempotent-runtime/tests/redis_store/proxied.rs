@@ -7,7 +7,7 @@ mod way;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::testkit::{Direction, ProxyFault, Seen};
+use idempotence_test_servers::{Direction, ProxyFault, Seen};
 use idempotent_runtime::{RedisStore, Store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

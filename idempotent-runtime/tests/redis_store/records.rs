@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::Store;
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Entry, Swap};
-use idempotent_runtime::testkit::RedisServer;
 
 use crate::servers::{DONE, VALUE, key, send, shared, shared_by_script};
 

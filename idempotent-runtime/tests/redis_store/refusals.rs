@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 
 use crate::servers::{

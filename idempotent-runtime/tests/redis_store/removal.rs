@@ -1,8 +1,8 @@
 //! The server's own compare-and-delete, where it has one.
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{self, cmd};
 use idempotent_runtime::store::Swap;
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, Store};
 
 use crate::servers::{DONE, TTL, VALUE, removes_natively, send, url_of_user};

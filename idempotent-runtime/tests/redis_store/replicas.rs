@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::{RedisSentinels, RedisServer};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
 use idempotent_runtime::redis::redis::cluster::ClusterClient;
 use idempotent_runtime::redis::redis::{self, Cmd, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::testkit::{RedisSentinels, RedisServer};
 use idempotent_runtime::{
     Durability, Error, Idempotency, MemoryStore, RedisOptions, RedisStore, Store, StoreErrorKind,
 };

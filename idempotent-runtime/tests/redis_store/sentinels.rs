@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::{RedisSentinels, RedisServer};
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::Claim;
-use idempotent_runtime::testkit::{RedisSentinels, RedisServer};
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 use tokio::time::timeout;
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{self, AsyncConnectionConfig, Client, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisOptions, RedisStore, Store, StoreError, StoreErrorKind};
 
 pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");

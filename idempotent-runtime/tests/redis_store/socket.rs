@@ -1,14 +1,14 @@
 //! A server behind a socket of this machine.
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisStore;
-use idempotent_runtime::testkit::RedisServer;
 
 use crate::servers::{add_user, assert_works};
 use crate::waiting::who_waits_is_woken;
 
 mod suite {
     idempotent_runtime::testkit::conformance!(async {
-        let server = idempotent_runtime::testkit::RedisServer::shared().unwrap();
+        let server = idempotence_test_servers::RedisServer::shared().unwrap();
         let url = server.unix_url();
         idempotent_runtime::RedisStore::connect(&url).await.unwrap()
     });

@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisOptions;
 use idempotent_runtime::redis::redis::{cmd, from_redis_value};
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{RedisStore, StoreErrorKind};
 
 use crate::servers::{PATIENCE, assert_works, chain, connected_by, send};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore, Store};
 use tokio::sync::oneshot;
 

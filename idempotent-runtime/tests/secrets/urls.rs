@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use idempotence_test_servers::{MariaDbServer, PostgresServer, RedisServer};
 use idempotent_runtime::Idempotency;
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer, RedisServer};
 use idempotent_runtime::{MySqlStore, PostgresStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

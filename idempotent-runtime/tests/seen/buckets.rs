@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::Idempotency;
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Bytes, Claim, Store, Swap};
-use idempotent_runtime::testkit::RedisServer;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

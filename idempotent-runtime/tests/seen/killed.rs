@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::Idempotency;
 use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::testkit::RedisServer;
 use tokio::task::JoinSet;
 
 use crate::is_first;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::{RedisCluster, RedisServer};
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Bytes, Claim, Store};
-use idempotent_runtime::testkit::{RedisCluster, RedisServer};
 use idempotent_runtime::{Idempotency, RedisStore};
 
 use crate::servers::{PATIENCE, buckets, send};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::testkit::RedisServer;
 use idempotent_runtime::{Error, Idempotency, RedisStore, SeenSet};
 
 use crate::servers::{buckets, private, send};

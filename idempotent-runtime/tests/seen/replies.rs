@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy};
+use idempotence_test_servers::{Direction, ProxyFault, RedisProxy};
 use idempotent_runtime::{Error, FirstTime, Idempotency, RedisStore};
 
 use crate::servers::{PATIENCE, buckets, private};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisStore;
 use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
 use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
-use idempotent_runtime::testkit::RedisServer;
 
 /// Far longer than anything takes here.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

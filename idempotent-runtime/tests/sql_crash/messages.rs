@@ -1,6 +1,6 @@
 //! PostgreSQL and MariaDB: every message of the conversation is the last, in turn.
 
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 
 use crate::crash::{Crash, FIRST, both_sides_of_the_commit, lost, nothing_is_lost, twice};
 use crate::flow::{self, Flow};

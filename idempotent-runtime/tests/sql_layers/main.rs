@@ -1,10 +1,4 @@
-#![cfg(all(
-    unix,
-    feature = "mysql",
-    feature = "postgres",
-    feature = "sqlite",
-    feature = "testkit"
-))]
+#![cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #![allow(clippy::unwrap_used)]
 // The same tests on every database, with what `super` says of it.
 #![allow(clippy::duplicate_mod)]

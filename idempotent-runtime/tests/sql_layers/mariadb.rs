@@ -15,8 +15,8 @@ mod versions;
 
 use std::time::Duration;
 
+use idempotence_test_servers::MariaDbServer;
 use idempotent_runtime::sql::{self, Transition};
-use idempotent_runtime::testkit::MariaDbServer;
 use sqlx::mysql::{MySqlDatabaseError, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, MySqlPool};
 use tokio::sync::Mutex;

@@ -13,8 +13,8 @@ mod transitions;
 #[path = "versions.rs"]
 mod versions;
 
+use idempotence_test_servers::PostgresServer;
 use idempotent_runtime::sql::{self, Transition};
-use idempotent_runtime::testkit::PostgresServer;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Connection, Error, PgPool};
 

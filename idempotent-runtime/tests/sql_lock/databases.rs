@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::sql::{self, Database, Lock, sqlx};
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};

@@ -1,10 +1,4 @@
-#![cfg(all(
-    unix,
-    feature = "mysql",
-    feature = "postgres",
-    feature = "sqlite",
-    feature = "testkit"
-))]
+#![cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #![allow(clippy::unwrap_used)]
 
 //! The lock in a table, on all three databases.

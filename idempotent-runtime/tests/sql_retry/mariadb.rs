@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use idempotent_runtime::testkit::MariaDbServer;
+use idempotence_test_servers::MariaDbServer;
 use sqlx::mysql::MySqlPoolOptions as Options;
 
 type Db = sqlx::MySql;

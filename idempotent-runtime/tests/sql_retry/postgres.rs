@@ -1,6 +1,6 @@
 //! PostgreSQL.
 
-use idempotent_runtime::testkit::PostgresServer;
+use idempotence_test_servers::PostgresServer;
 use sqlx::postgres::PgPoolOptions as Options;
 
 type Db = sqlx::Postgres;

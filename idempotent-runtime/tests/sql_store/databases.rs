@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use std::{fs, process};
 
 use bytes::Bytes;
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::sql::Database;
 use idempotent_runtime::sql::sqlx::pool::PoolOptions;
 use idempotent_runtime::sql::sqlx::{
     self, AssertSqlSafe, Connection, MySql, Pool, Postgres, Sqlite, Transaction, query_scalar,
     raw_sql,
 };
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
 use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, SqliteStore};
 use idempotent_runtime::{Store, StoreError, StoreErrorKind};
 

@@ -6,11 +6,11 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
 use idempotent_runtime::sql::sqlx::postgres::PgPoolOptions;
 use idempotent_runtime::sql::sqlx::{MySql, Postgres};
 use idempotent_runtime::store::Level;
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
 use idempotent_runtime::{Idempotency, MySqlStore, PostgresStore, Store};
 
 use crate::databases::Fresh;

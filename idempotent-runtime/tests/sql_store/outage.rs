@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::store::Claim;
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
 use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store, StoreErrorKind};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::MariaDbServer;
 use idempotent_runtime::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use idempotent_runtime::sql::sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions,
@@ -10,7 +11,6 @@ use idempotent_runtime::sql::sqlx::sqlite::{
 use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
 use idempotent_runtime::sql::{self};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::testkit::MariaDbServer;
 use idempotent_runtime::{
     Idempotency, MySqlStore, PostgresStore, SqliteStore, Store, StoreErrorKind,
 };

@@ -1,6 +1,6 @@
 //! What only MariaDB does.
 
-use idempotent_runtime::testkit::MariaDbServer;
+use idempotence_test_servers::MariaDbServer;
 use sqlx::Connection as _;
 use sqlx::mysql::MySqlPoolOptions;
 

@@ -1,6 +1,6 @@
 //! What only PostgreSQL does.
 
-use idempotent_runtime::testkit::PostgresServer;
+use idempotence_test_servers::PostgresServer;
 use sqlx::Connection as _;
 use sqlx::postgres::PgPoolOptions;
 

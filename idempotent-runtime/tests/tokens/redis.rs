@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
-use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::{Idempotency, RedisStore};
 
 use crate::races::accepted;

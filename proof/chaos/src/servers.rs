@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use idempotence::testkit::{RedisCluster, RedisSentinels, RedisServer};
+use idempotence_test_servers::{RedisCluster, RedisSentinels, RedisServer};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use tokio::task::block_in_place;

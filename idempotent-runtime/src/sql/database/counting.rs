@@ -230,15 +230,14 @@ impl Counting for sqlx::Sqlite {
     unix,
     feature = "mysql",
     feature = "postgres",
-    feature = "sqlite",
-    feature = "testkit"
+    feature = "sqlite"
 ))]
 mod tests {
+    use idempotence_test_servers::{MariaDbServer, PostgresServer};
     use sqlx::{AssertSqlSafe, Row};
 
     use super::*;
     use crate::sql::store::{MySqlStore, PostgresStore, SqliteStore};
-    use crate::testkit::{MariaDbServer, PostgresServer};
 
     const FIRST: &[u8] = b"idem1 C count=1 last=0000000000000001\n";
     const ID: &str = "0000000000000002";

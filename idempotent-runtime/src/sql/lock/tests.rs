@@ -1,12 +1,12 @@
 //! Statements whose replies were lost, so that they are sent twice.
 #![allow(clippy::unwrap_used)]
 
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::SqlitePoolOptions;
 
 use super::*;
-use crate::testkit::{MariaDbServer, PostgresServer};
 
 const OWNER: Owner = [7; 16];
 const LONG: Duration = Duration::from_mins(10);

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer, Seen};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::Entry;
-use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer, Seen};
 use idempotent_runtime::{Error, Idempotency, RedisStore, Release, Store};
 use tokio::time::{sleep, timeout};
 

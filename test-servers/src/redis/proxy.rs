@@ -17,8 +17,7 @@ use std::time::Duration;
 ///
 /// ```no_run
 /// # fn main() -> std::io::Result<()> {
-/// # use idempotent_runtime as idempotence;
-/// use idempotence::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
+/// use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
 ///
 /// let server = RedisServer::start()?;
 /// let proxy = RedisProxy::before(("127.0.0.1", server.port()))?;

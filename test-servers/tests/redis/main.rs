@@ -1,4 +1,6 @@
 //! Private Redis servers, alone and together.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
 
 mod cluster;
 mod proxy;

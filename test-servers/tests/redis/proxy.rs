@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::testkit::{Direction, ProxyFault, RedisProxy, RedisServer};
+use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
 
 use super::ask;
 

@@ -9,11 +9,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
-use super::keeper::{Keeper, LOG, new_folder};
+use crate::keeper::{Keeper, LOG, new_folder};
 
 /// A database server on a free port, in a temporary folder, gone when dropped.
 #[derive(Debug)]
-pub(super) struct SqlServer {
+pub(crate) struct SqlServer {
     port: u16,
     folder: PathBuf,
     client: Vec<String>,
@@ -22,17 +22,17 @@ pub(super) struct SqlServer {
 }
 
 /// The programs for a server in one folder and on one port, word by word.
-pub(super) struct Programs {
+pub(crate) struct Programs {
     /// Fills the folder.
-    pub(super) prepare: Vec<String>,
-    pub(super) serve: Vec<String>,
+    pub(crate) prepare: Vec<String>,
+    pub(crate) serve: Vec<String>,
     /// Carries out the statement that is its last word, by a socket in the folder: behind the port
     /// may be another's server.
-    pub(super) client: Vec<String>,
+    pub(crate) client: Vec<String>,
 }
 
 impl SqlServer {
-    pub(super) fn start(
+    pub(crate) fn start(
         kind: &str,
         programs: impl Fn(&Path, u16) -> Programs,
         args: &[&str],
@@ -63,36 +63,36 @@ impl SqlServer {
         }
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// The name of a new database, made by the statement that is given for it.
-    pub(super) fn database(&self, create: impl Fn(&str) -> String) -> io::Result<String> {
+    pub(crate) fn database(&self, create: impl Fn(&str) -> String) -> io::Result<String> {
         let number = self.databases.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("test_{number}");
         self.execute(&create(&name))?;
         Ok(name)
     }
 
-    pub(super) fn kill(&self) -> io::Result<()> {
+    pub(crate) fn kill(&self) -> io::Result<()> {
         self.tell("kill").map(|_| ())
     }
 
-    pub(super) fn restart(&self) -> io::Result<()> {
+    pub(crate) fn restart(&self) -> io::Result<()> {
         self.kill()?;
         self.launch()
     }
 
-    pub(super) fn pause(&self) -> io::Result<()> {
+    pub(crate) fn pause(&self) -> io::Result<()> {
         self.tell("pause").map(|_| ())
     }
 
-    pub(super) fn resume(&self) -> io::Result<()> {
+    pub(crate) fn resume(&self) -> io::Result<()> {
         self.tell("resume").map(|_| ())
     }
 
@@ -147,13 +147,13 @@ impl SqlServer {
 }
 
 /// The first of these folders that has this program.
-pub(super) fn find(program: impl AsRef<Path>, folders: &[PathBuf]) -> Option<PathBuf> {
+pub(crate) fn find(program: impl AsRef<Path>, folders: &[PathBuf]) -> Option<PathBuf> {
     let mut paths = folders.iter().map(|folder| folder.join(&program));
     paths.find(|path| path.is_file())
 }
 
 /// The folders of `PATH`.
-pub(super) fn path() -> Vec<PathBuf> {
+pub(crate) fn path() -> Vec<PathBuf> {
     env::var_os("PATH")
         .map(|path| env::split_paths(&path).collect())
         .unwrap_or_default()

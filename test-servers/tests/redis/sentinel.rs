@@ -1,6 +1,6 @@
 //! The private sentinels.
 
-use idempotent_runtime::testkit::{RedisSentinels, RedisServer};
+use idempotence_test_servers::{RedisSentinels, RedisServer};
 
 use super::ask;
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::{env, io};
 
-use super::keeper::{Shared, shared};
-use super::sql_server::{Programs, SqlServer, find, path};
+use crate::keeper::{Shared, shared};
+use crate::sql_server::{Programs, SqlServer, find, path};
 
 /// A private MariaDB on a free port, in a temporary folder, gone when dropped.
 ///

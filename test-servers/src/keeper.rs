@@ -1,6 +1,7 @@
 //! The shell that looks after a server, and outlives the process just long enough to stop it.
 
 use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
@@ -12,17 +13,17 @@ use std::{env, fs, process};
 /// The shell that starts the server, signals it, and stops it when its orders end: they come by a
 /// pipe, which closes when this process is gone, whatever ended it.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(crate) struct Keeper {
     shell: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
 /// The one server of its kind that the tests of this process share, once one is started.
-pub(super) type Shared<S> = Mutex<Option<&'static S>>;
+pub(crate) type Shared<S> = Mutex<Option<&'static S>>;
 
 /// The shared server; started by the first that asks.
-pub(super) fn shared<S>(
+pub(crate) fn shared<S>(
     shared: &'static Shared<S>,
     start: impl FnOnce() -> io::Result<S>,
 ) -> io::Result<&'static S> {
@@ -36,7 +37,7 @@ pub(super) fn shared<S>(
 }
 
 /// What the server says, in its folder.
-pub(super) const LOG: &str = "log";
+pub(crate) const LOG: &str = "log";
 
 // A server that is stopped makes no more children; the others end by themselves without their parent.
 const KEEPER: &str = r#"
@@ -101,7 +102,7 @@ rm -rf "$folder" || { sleep 1; rm -rf "$folder"; }
 
 impl Keeper {
     /// A shell for a server that is started by these words, in this folder.
-    pub(super) fn new(
+    pub(crate) fn new(
         folder: &Path,
         command: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Self> {
@@ -110,7 +111,7 @@ impl Keeper {
 
     /// The same, but a process of root gives the folder to `nobody` and runs the shell as such,
     /// because a database server refuses to be root's.
-    pub(super) fn unprivileged(
+    pub(crate) fn unprivileged(
         folder: &Path,
         command: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Self> {
@@ -148,7 +149,7 @@ impl Keeper {
     }
 
     /// Waits until the order is carried out; whether the answer is yes.
-    pub(super) fn tell(&mut self, order: &str) -> io::Result<bool> {
+    pub(crate) fn tell(&mut self, order: &str) -> io::Result<bool> {
         let orders = self.orders.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         writeln!(orders, "{order}")?;
         let mut answer = String::new();
@@ -159,7 +160,7 @@ impl Keeper {
     }
 
     /// Runs a program, given word by word, to its end; whether it succeeded.
-    pub(super) fn run(&mut self, command: &[String]) -> io::Result<bool> {
+    pub(crate) fn run(&mut self, command: &[String]) -> io::Result<bool> {
         self.tell(&format!("run\n{}\n", command.join("\n")))
     }
 }
@@ -173,9 +174,10 @@ impl Drop for Keeper {
 }
 
 /// A new folder for a server of this kind; a [`Keeper`] removes it.
-pub(super) fn new_folder(kind: &str) -> io::Result<PathBuf> {
+pub(crate) fn new_folder(kind: &str) -> io::Result<PathBuf> {
     // Short, because the path of a socket may have no more than about 100 bytes.
-    let name = format!("{kind}-{}-{:08x}", process::id(), rand::random::<u32>());
+    let random = RandomState::new().hash_one(kind) >> 32;
+    let name = format!("{kind}-{}-{random:08x}", process::id());
     let folder = env::temp_dir().join(name);
     fs::create_dir(&folder)?;
     Ok(folder)

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio, abort};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::testkit::{RedisCluster, RedisSentinels, RedisServer};
+use idempotence_test_servers::{RedisCluster, RedisSentinels, RedisServer};
 
 use super::ask;
 
@@ -83,7 +83,7 @@ fn in_another_process() {
 
 fn another_process() -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    let name = "redis::server::in_another_process";
+    let name = "server::in_another_process";
     command.args(["--exact", name, "--nocapture"]);
     command.env(ROLE, "server").stdout(Stdio::null());
     command

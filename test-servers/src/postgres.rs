@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::{env, fs, io};
 
-use super::keeper::{Shared, shared};
-use super::sql_server::{Programs, SqlServer, find, path};
+use crate::keeper::{Shared, shared};
+use crate::sql_server::{Programs, SqlServer, find, path};
 
 /// A private PostgreSQL on a free port, in a temporary folder, gone when dropped.
 ///

@@ -1,4 +1,6 @@
 //! The private PostgreSQL and MariaDB.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -7,7 +9,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use idempotent_runtime::testkit::{MariaDbServer, PostgresServer};
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 use tokio::time::timeout;
 
@@ -132,7 +134,7 @@ macro_rules! tests {
 
             fn another_process() -> Command {
                 let mut command = Command::new(env::current_exe().unwrap());
-                let name = concat!("databases::", stringify!($database), "::in_another_process");
+                let name = concat!(stringify!($database), "::in_another_process");
                 command.args(["--exact", name, "--nocapture"]);
                 command.env(ROLE, "server").stdout(Stdio::null());
                 command

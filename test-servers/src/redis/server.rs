@@ -11,7 +11,7 @@ use std::{env, fs};
 
 use super::resp;
 use super::tls::Certificates;
-use crate::testkit::keeper::{Keeper, LOG, Shared, new_folder, shared};
+use crate::keeper::{Keeper, LOG, Shared, new_folder, shared};
 
 /// A private `redis-server` on a free port, in a temporary folder, gone when dropped.
 ///

@@ -1,6 +1,6 @@
 //! The private cluster.
 
-use idempotent_runtime::testkit::{RedisCluster, RedisServer};
+use idempotence_test_servers::{RedisCluster, RedisServer};
 
 use super::ask;
 

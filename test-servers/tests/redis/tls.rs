@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::{env, fs, process};
 
-use idempotent_runtime::testkit::RedisServer;
+use idempotence_test_servers::RedisServer;
 
 use super::ask;
 

@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+#![cfg(unix)]
+
+mod keeper;
+mod mariadb;
+mod postgres;
+mod redis;
+mod sql_server;
+
+pub use self::mariadb::MariaDbServer;
+pub use self::postgres::PostgresServer;
+pub use self::redis::{
+    Certificates, Direction, ProxyFault, RedisCluster, RedisProxy, RedisSentinels, RedisServer,
+    Seen, SlotMove,
+};
