@@ -241,7 +241,7 @@ where
     /// Makes a store on a connection of the caller's own.
     ///
     /// Give it one that heals itself, such as a [`RedisConnection`] on a client of your own: a plain
-    /// [`MultiplexedConnection`] fails for ever once it broke. Performs the checks of
+    /// [`MultiplexedConnection`](::redis::aio::MultiplexedConnection) fails for ever once it broke. Performs the checks of
     /// [`connect`](RedisStore::connect), on every node of a cluster. Costs one round trip, or two as
     /// there.
     ///

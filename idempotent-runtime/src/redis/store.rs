@@ -46,7 +46,7 @@ use crate::store::{
 ///
 /// Expiry is decided by the server's clock. Records are as durable as the server is set up to be:
 /// without an append-only file a restart forgets them, and a fail-over may forget the latest, unless
-/// replicas must have every claim ([`RedisOptions::replicas`], or `?replicas=1` in the URL; the user
+/// replicas must have every claim ([`RedisOptions::replicas`](crate::RedisOptions::replicas), or `?replicas=1` in the URL; the user
 /// of an ACL needs `+wait` for that). [`Durability::Fsync`] is said of one server alone, never of one
 /// that had replicas when the store was connected, of one behind sentinels, or of a cluster: their disk
 /// is not what survives a fail-over.
