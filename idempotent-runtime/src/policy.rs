@@ -1,5 +1,7 @@
 //! What an attribute compiles to: how long a key is held, and when it becomes free.
 
+pub(crate) mod duration;
+
 use std::time::Duration;
 
 /// When a key becomes free again.

@@ -1,7 +1,6 @@
 //! What operators set for endpoints without compiling: where it stands, and how it is read.
 
 pub(crate) mod closest;
-pub(crate) mod duration;
 mod env;
 #[cfg(feature = "toml")]
 mod file;
@@ -20,7 +19,7 @@ use std::time::Duration;
 pub(crate) use overrides::{Applied, LeftOut, Overrides, Resolved};
 pub(crate) use table::Table;
 
-use crate::policy::OnStoreError;
+use crate::policy::{OnStoreError, duration};
 
 /// Where the settings of endpoints are read from: the environment, or a file and the environment.
 ///

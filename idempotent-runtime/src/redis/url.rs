@@ -10,7 +10,7 @@ use ::redis::{ProtocolVersion, RedisConnectionInfo};
 use percent_encoding::percent_decode_str;
 
 use super::failure::refused;
-use crate::settings::duration;
+use crate::policy::duration;
 use crate::store::StoreError;
 
 /// A URL that was understood.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::closest::closest;
-use super::{Origin, Setting, duration};
-use crate::policy::{OnStoreError, Policy, Release};
+use super::{Origin, Setting};
+use crate::policy::{OnStoreError, Policy, Release, duration};
 
 /// The names of the settings.
 pub(super) const NAMES: [&str; 4] = ["ttl", "lease", "wait", "on_store_error"];

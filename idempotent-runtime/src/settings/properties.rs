@@ -4,9 +4,9 @@ use std::path::Path;
 
 use arbtest::arbitrary::{Result, Unstructured};
 
-use super::{Table, duration, env, file};
-use crate::Policy;
+use super::{Table, env, file};
 use crate::cases::cases;
+use crate::policy::{Policy, duration};
 
 /// Text of the pieces that settings are made of, and of others.
 fn text(u: &mut Unstructured<'_>, pieces: &[&str]) -> Result<String> {

@@ -77,7 +77,7 @@ const RUNTIME: [&str; 21] = [
 ];
 
 /// How many imports of the runtime climb to a room above. The number may only fall: lower it when it has.
-const RUNTIME_CLIMBS: usize = 26;
+const RUNTIME_CLIMBS: usize = 25;
 
 /// How many files of the runtime know each other in circles. The number may only fall: lower it when it has.
 const RUNTIME_IN_CIRCLES: usize = 63;

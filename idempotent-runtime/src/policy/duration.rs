@@ -25,7 +25,7 @@ pub(crate) fn read(text: &str) -> Result<Duration, String> {
 }
 
 /// Prints a duration as [`read`] reads it.
-pub(super) struct Written(pub(super) Duration);
+pub(crate) struct Written(pub(crate) Duration);
 
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
