@@ -1,6 +1,7 @@
 //! Why a call was refused.
 
 pub(crate) mod advice;
+pub(crate) mod closest;
 mod duplicate;
 mod failure;
 mod limited;

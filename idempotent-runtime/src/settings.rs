@@ -1,6 +1,5 @@
 //! What operators set for endpoints without compiling: where it stands, and how it is read.
 
-pub(crate) mod closest;
 mod env;
 #[cfg(feature = "toml")]
 mod file;

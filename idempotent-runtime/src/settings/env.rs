@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::env;
 
 use super::Origin;
-use super::closest::closest;
 use super::overrides::{LIST, NAMES, Overrides, is_for_the_attribute};
 use super::table::{Layer, Named};
+use crate::error::closest::closest;
 
 const PREFIX: &str = "IDEMPOTENCE_";
 

@@ -9,9 +9,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Origin;
-use super::closest::closest;
 use super::overrides::{LIST, NAMES, Overrides, is_for_the_attribute};
 use super::table::{Layer, Named};
+use crate::error::closest::closest;
 
 pub(super) fn read(path: &Path, problems: &mut Vec<String>) -> Layer {
     match fs::read_to_string(path) {

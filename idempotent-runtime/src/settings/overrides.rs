@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::closest::closest;
 use super::{Origin, Setting};
+use crate::error::closest::closest;
 use crate::policy::{OnStoreError, Policy, Release, duration};
 
 /// The names of the settings.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Origin;
-use super::closest::closest;
 use super::env::in_capitals;
 use super::overrides::{Overrides, Resolved};
+use crate::error::closest::closest;
 
 /// What one source says.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 
 use url::{Url, form_urlencoded};
 
-use crate::settings::closest::closest;
+use crate::error::closest::closest;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A parameter that the client knows, and what may follow it.
