@@ -16,7 +16,7 @@ pub use inventory;
 
 pub use crate::__idempotence_register as register;
 pub use crate::call::Call;
-pub use crate::call::in_tx::{InTx, Row, RowClaim, Rows};
+pub use crate::call::in_tx::InTx;
 pub use crate::call::key_parts::Part;
 pub use crate::handle::endpoints::Registered;
 pub use crate::key::endpoint::Endpoint;
@@ -26,6 +26,7 @@ pub use crate::protocol::held::Held;
 pub use crate::protocol::redeem::TokenText;
 pub use crate::result::outcome::{Fallible, FromError, Outcome};
 pub use crate::result::replay::{Keep, Replay};
+pub use crate::store::rows::{Row, RowClaim, Rows};
 
 /// How a function of return type `R` says no, what it calls a success, and what of it is kept for duplicates.
 pub struct Returns<R, E, K = Nothing> {

@@ -128,6 +128,7 @@ mod finding;
 pub(crate) mod longest;
 pub mod memory;
 pub(crate) mod queue;
+pub(crate) mod rows;
 mod wrap;
 
 pub use self::answer::{Claim, Count, Entry, Hint, Swap};

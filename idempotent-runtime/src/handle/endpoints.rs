@@ -15,11 +15,11 @@ pub use list::Endpoints;
 pub use registered::Registered;
 pub(crate) use registered::{ONE_NAME_EACH, shared_names, tell_shared_names};
 
-use crate::call::in_tx::DEFAULT_PATIENCE;
 use crate::error::SetupError;
 use crate::handle::Idempotency;
 use crate::policy::{OnStoreError, Policy};
 use crate::settings::{Applied, LeftOut, Origin, Overrides, Resolved, Setting};
+use crate::store::rows::DEFAULT_PATIENCE;
 
 /// The guarded functions that are known, by name, with what is in force for them.
 ///

@@ -7,10 +7,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sqlx::Connection as _;
 
-use crate::call::in_tx::{Row, RowClaim, Rows};
 use crate::sql::connection::AsConnection;
 use crate::sql::failure;
 use crate::store::StoreError;
+use crate::store::rows::{Row, RowClaim, Rows};
 
 /// How a database keeps dedup rows. None of these begins or ends the transaction.
 pub trait Dedup: sqlx::Database {

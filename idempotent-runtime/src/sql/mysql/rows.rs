@@ -16,9 +16,9 @@ use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, Executor as _, MySql, MySqlConnection, Row as _};
 use tokio::time::Instant;
 
-use crate::call::in_tx::{DEFAULT_PATIENCE, Row, RowClaim};
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::micros;
+use crate::store::rows::{DEFAULT_PATIENCE, Row, RowClaim};
 
 /// MariaDB tells whether the transaction goes on; where it does not, no row is put.
 const PUT: &str = "\

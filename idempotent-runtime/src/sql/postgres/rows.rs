@@ -10,10 +10,10 @@ use bytes::Bytes;
 use sqlx::error::DatabaseError;
 use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
 
-use crate::call::in_tx::{DEFAULT_PATIENCE, Row, RowClaim};
 use crate::sql::database::Sealed as _;
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::micros;
+use crate::store::rows::{DEFAULT_PATIENCE, Row, RowClaim};
 
 /// $1 key, $2 value, $3 microseconds, $4 whether the advisory lock is held already.
 ///

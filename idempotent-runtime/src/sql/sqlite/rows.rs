@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, Sqlite, SqliteConnection};
 
-use crate::call::in_tx::{Row, RowClaim};
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::{TICK, micros, sqlite_now};
+use crate::store::rows::{Row, RowClaim};
 
 const CLAIM: &str = concat!(
     "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
