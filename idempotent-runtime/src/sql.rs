@@ -18,6 +18,7 @@ mod postgres;
 mod retry;
 mod retryable;
 mod row;
+mod rows;
 mod session;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -34,7 +35,8 @@ pub use self::connection::AsConnection;
 pub use self::database::Database;
 pub use self::duplicate::duplicate_of;
 pub use self::insert::{InsertOnce, Insertion, insert_once};
-pub use self::lock::{Held, Holder, Lock};
+pub use self::lock::waiting::Holder;
+pub use self::lock::{Held, Lock};
 pub use self::migrate::{migrate, schema};
 pub use self::retry::{Retry, retry};
 pub use self::retryable::{is_retryable, is_retryable_with_row};

@@ -3,8 +3,6 @@
 use sqlx::error::DatabaseError;
 use thiserror::Error;
 
-use super::database::Database;
-use super::migrate::schema;
 use crate::store::{StoreError, StoreErrorKind};
 
 #[cfg(test)]
@@ -24,13 +22,12 @@ pub(crate) fn of(error: sqlx::Error) -> StoreError {
     StoreError::new(kind, error)
 }
 
-/// What the statements that make the tables were answered with.
-pub(crate) fn of_migration<DB: Database>(source: sqlx::Error) -> StoreError {
+/// What the statements of `schema`, which make the tables, were answered with.
+pub(crate) fn of_migration(source: sqlx::Error, schema: &'static str) -> StoreError {
     let kind = kind_of(&source);
     if kind != Misconfigured {
         return StoreError::new(kind, source);
     }
-    let schema = schema::<DB>();
     StoreError::new(kind, NotMigrated { source, schema })
 }
 

@@ -4,17 +4,17 @@ use std::ops::{Deref, DerefMut};
 
 use sqlx::pool::PoolConnection;
 
-use super::database::Database;
+use super::database::records::Records;
 
 /// A connection that is closed when it is dropped, unless it may be lent again.
 #[derive(Debug)]
-pub(crate) struct Lent<DB: Database> {
+pub(crate) struct Lent<DB: Records> {
     connection: PoolConnection<DB>,
     /// Whether nothing is left of what it was lent for.
     ended: bool,
 }
 
-impl<DB: Database> Lent<DB> {
+impl<DB: Records> Lent<DB> {
     /// For statements that are transactions of their own.
     ///
     /// Where one is given up, its answer is still to come, and whoever borrowed the connection next would
@@ -49,7 +49,7 @@ impl<DB: Database> Lent<DB> {
     }
 }
 
-impl<DB: Database> Deref for Lent<DB> {
+impl<DB: Records> Deref for Lent<DB> {
     type Target = DB::Connection;
 
     fn deref(&self) -> &DB::Connection {
@@ -57,13 +57,13 @@ impl<DB: Database> Deref for Lent<DB> {
     }
 }
 
-impl<DB: Database> DerefMut for Lent<DB> {
+impl<DB: Records> DerefMut for Lent<DB> {
     fn deref_mut(&mut self) -> &mut DB::Connection {
         &mut self.connection
     }
 }
 
-impl<DB: Database> Drop for Lent<DB> {
+impl<DB: Records> Drop for Lent<DB> {
     fn drop(&mut self) {
         if !self.ended {
             self.connection.close_on_drop();

@@ -21,9 +21,7 @@ use crate::world;
     feature = "sqlite"
 ))]
 mod tests;
-mod waiting;
-
-pub use self::waiting::Holder;
+pub(super) mod waiting;
 
 /// Locks with names in the table `idempotence_lock`, for work that is to be done by one at a time.
 ///

@@ -1,6 +1,5 @@
 //! The tables, and how they come to be.
 
-use std::future::Future;
 use std::time::Duration;
 
 use sqlx::Pool;
@@ -66,7 +65,7 @@ pub(crate) async fn migrate_on<DB: Database>(
     }
     DB::execute_all(connection, DB::migration())
         .await
-        .map_err(failure::of_migration::<DB>)
+        .map_err(|error| failure::of_migration(error, DB::SCHEMA))
 }
 
 const LONGEST: Duration = Duration::from_mins(1);
@@ -74,63 +73,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The version of the tables that this crate works with: the number in each of the files.
 pub(crate) const VERSION: i64 = 1;
-
-/// What the tables are made by.
-pub trait Schema: sqlx::Database {
-    /// The statements that make the tables, and note their version.
-    const SCHEMA: &'static str;
-
-    /// The same, by one process after the other.
-    fn migration() -> String;
-
-    /// The version of the tables, if one is noted. One round trip.
-    fn version(
-        connection: &mut Self::Connection,
-    ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
-}
-
-macro_rules! schema {
-    ($feature:literal, $database:ty, $connection:ty, $file:literal, $migration:literal) => {
-        #[cfg(feature = $feature)]
-        impl Schema for $database {
-            const SCHEMA: &'static str = include_str!($file);
-
-            fn migration() -> String {
-                format!($migration, Self::SCHEMA)
-            }
-
-            async fn version(connection: &mut $connection) -> sqlx::Result<Option<i64>> {
-                sqlx::query_scalar("SELECT max(version) FROM idempotence_version")
-                    .fetch_one(connection)
-                    .await
-            }
-        }
-    };
-}
-
-schema!(
-    "postgres",
-    sqlx::Postgres,
-    sqlx::PgConnection,
-    "postgres/schema.sql",
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '1min'; \
-     SELECT pg_advisory_xact_lock(7596550128246183013); {} COMMIT"
-);
-schema!(
-    "mysql",
-    sqlx::MySql,
-    sqlx::MySqlConnection,
-    "mysql/schema.sql",
-    "DO GET_LOCK(LEFT(CONCAT('idempotence:', DATABASE()), 64), 60); {} \
-     DO RELEASE_LOCK(LEFT(CONCAT('idempotence:', DATABASE()), 64))"
-);
-schema!(
-    "sqlite",
-    sqlx::Sqlite,
-    sqlx::SqliteConnection,
-    "sqlite/schema.sql",
-    "BEGIN IMMEDIATE; {} COMMIT"
-);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,10 @@
 //! What is said to SQLite.
 
+mod connect;
+mod counting;
+mod doctor;
+mod lock;
 mod records;
 mod rows;
+mod schema;
+mod syntax;

@@ -1,7 +1,7 @@
 //! Records in a table of PostgreSQL, MySQL, MariaDB or SQLite.
 
 mod attempts;
-pub(super) mod connect;
+mod connect;
 mod doctor;
 mod purge;
 

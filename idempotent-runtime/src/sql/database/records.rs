@@ -1,23 +1,12 @@
-//! What the store has to say to a database, in the words of that database.
+//! The statements of the store, in the words of each database.
 
 use std::future::Future;
 
 use bytes::Bytes;
-use sqlx::pool::PoolOptions;
-use sqlx::{Connection, Database};
-
-use crate::sql::session::{Session, Way};
-use crate::sql::url::Parameter;
-use crate::store::Finding;
+use sqlx::Database;
 
 /// The statements of one database. Times to live are in microseconds, and its own clock counts them.
-pub trait Dialect: Database {
-    /// What a URL for `connect` may begin with, before the colon.
-    const SCHEMES: &'static [&'static str];
-
-    /// What may follow the `?` of a URL: what the client knows.
-    const PARAMETERS: &'static [Parameter];
-
+pub trait Records: Database {
     /// Whether the answer to a statement that was given up comes before those to later ones, when it comes.
     const ANSWERS_LATE: bool = true;
 
@@ -76,30 +65,4 @@ pub trait Dialect: Database {
         connection: &mut Self::Connection,
         most: u32,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
-
-    /// How to connect to `url`, whose scheme is one of [`SCHEMES`](Self::SCHEMES), and by what pool.
-    fn options(
-        url: &str,
-    ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
-
-    /// The way to the server; nothing, if there is none.
-    fn way(options: &<Self::Connection as Connection>::Options) -> Option<Way<'_>>;
-
-    /// What the server says of the session.
-    fn session(
-        connection: &mut Self::Connection,
-    ) -> impl Future<Output = sqlx::Result<Session>> + Send;
-
-    /// How many records wait for a purge, counted up to [`MANY`]; and the clock, in microseconds since 1970.
-    fn backlog_and_clock(
-        connection: &mut Self::Connection,
-    ) -> impl Future<Output = sqlx::Result<(i64, i64)>> + Send;
-
-    /// What is to be said of how the database is set up.
-    fn examine(
-        connection: &mut Self::Connection,
-    ) -> impl Future<Output = sqlx::Result<Vec<Finding>>> + Send;
 }
-
-/// More records than that need not be counted.
-pub(crate) const MANY: i64 = 100_000;

@@ -7,15 +7,9 @@
 //! `statement_timestamp()` is when the statement arrived: not before it was sent, and not after a lock was got.
 
 use bytes::Bytes;
-use sqlx::pool::PoolOptions;
-use sqlx::postgres::{PgConnectOptions, PgSslMode};
-use sqlx::{Executor, PgConnection, Postgres, Row, query, query_as};
+use sqlx::{Executor, PgConnection, Postgres, Row, query};
 
-use crate::sql::database::records::{Dialect, MANY};
-use crate::sql::session::{Session, Way, is_loopback};
-use crate::sql::store::connect::CONNECT_DEADLINE;
-use crate::sql::url::{Parameter, Takes};
-use crate::store::{Finding, Level};
+use crate::sql::database::records::Records;
 
 /// Who finds a living record writes nothing, and locks nothing: a duplicate leaves no trace. One statement that gave what stands
 /// there besides would cost every claim a fifth more of the server's time.
@@ -58,31 +52,7 @@ WHERE expires_at <= statement_timestamp() AND ctid = ANY (ARRAY (
     ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 ))";
 
-impl Dialect for Postgres {
-    const SCHEMES: &'static [&'static str] = &["postgres", "postgresql"];
-
-    const PARAMETERS: &'static [Parameter] = &[
-        ("sslmode", SSL_MODE),
-        ("ssl-mode", SSL_MODE),
-        ("sslrootcert", Takes::Text),
-        ("ssl-root-cert", Takes::Text),
-        ("ssl-ca", Takes::Text),
-        ("sslcert", Takes::Text),
-        ("ssl-cert", Takes::Text),
-        ("sslkey", Takes::Text),
-        ("ssl-key", Takes::Text),
-        ("statement-cache-capacity", Takes::Number(u32::MAX as u64)),
-        ("host", Takes::Text),
-        ("hostaddr", Takes::Address),
-        ("port", Takes::Number(u16::MAX as u64)),
-        ("dbname", Takes::Text),
-        ("user", Takes::Text),
-        ("password", Takes::Text),
-        ("application_name", Takes::Text),
-        ("options", Takes::Text),
-        ("options[]", Takes::Text),
-    ];
-
+impl Records for Postgres {
     async fn claim(
         connection: &mut PgConnection,
         key: &str,
@@ -149,132 +119,4 @@ impl Dialect for Postgres {
         let purge = query(PURGE).bind(i64::from(most));
         Ok(connection.execute(purge).await?.rows_affected())
     }
-
-    fn options(url: &str) -> sqlx::Result<(PgConnectOptions, PoolOptions<Self>)> {
-        let pool = PoolOptions::new()
-            .max_connections(10)
-            .acquire_timeout(CONNECT_DEADLINE)
-            .test_before_acquire(false)
-            .after_connect(|connection: &mut PgConnection, _| {
-                Box::pin(async move {
-                    // What was given up does not wait on in the server for long.
-                    connection.execute("SET lock_timeout = '1s'").await?;
-                    Ok(())
-                })
-            });
-        Ok((url.parse()?, pool))
-    }
-
-    fn way(options: &PgConnectOptions) -> Option<Way<'_>> {
-        let host = options.get_host();
-        let by_socket = options.get_socket().is_some() || host.starts_with('/');
-        let is_verified = matches!(
-            options.get_ssl_mode(),
-            PgSslMode::VerifyCa | PgSslMode::VerifyFull
-        );
-        Some(Way {
-            user: options.get_username(),
-            is_local: by_socket || is_loopback(host),
-            is_verified,
-            verified: "sslmode=verify-full",
-        })
-    }
-
-    async fn session(connection: &mut PgConnection) -> sqlx::Result<Session> {
-        let row = connection.fetch_one(query(SESSION)).await?;
-        let address: Option<String> = row.try_get("address")?;
-        Ok(Session {
-            is_encrypted: row.try_get("encrypted")?,
-            // A socket has none.
-            is_local: address.is_none_or(|address| is_loopback(&address)),
-        })
-    }
-
-    async fn backlog_and_clock(connection: &mut PgConnection) -> sqlx::Result<(i64, i64)> {
-        query_as(BACKLOG_AND_CLOCK)
-            .bind(MANY)
-            .fetch_one(connection)
-            .await
-    }
-
-    async fn examine(connection: &mut PgConnection) -> sqlx::Result<Vec<Finding>> {
-        let row = connection.fetch_one(EXAMINE).await?;
-        let mut findings = Vec::new();
-        let mut tell = |when: bool, level, found: &str, advice: &str| {
-            if when {
-                findings.push(Finding::new(level, found).advise(advice));
-            }
-        };
-        tell(
-            row.try_get("standby")?,
-            Level::Problem,
-            "this server is a standby, which may only be read",
-            "connect to the primary",
-        );
-        tell(
-            row.try_get("read_only")?,
-            Level::Problem,
-            "transactions are read-only unless they say otherwise",
-            "set `default_transaction_read_only` to off for the user of the store",
-        );
-        tell(
-            !row.try_get::<bool, _>("synchronous_commit")?,
-            Level::Warning,
-            "synchronous_commit is off, so a crash may forget the latest records",
-            "set it to on for the user of the store",
-        );
-        tell(
-            !row.try_get::<bool, _>("fsync")?,
-            Level::Warning,
-            "fsync is off, so a crash may forget or damage anything",
-            "set it to on",
-        );
-        tell(
-            !row.try_get::<bool, _>("logged")?,
-            Level::Warning,
-            "the table is not logged, so a crash empties it",
-            "`ALTER TABLE idempotence SET LOGGED`",
-        );
-        tell(
-            row.try_get("asynchronous")?,
-            Level::Note,
-            "a standby follows at a distance, so a fail-over to it may forget the latest records",
-            "name it in `synchronous_standby_names` if a record must survive that",
-        );
-        tell(
-            row.try_get("patient")?,
-            Level::Note,
-            "lock_timeout is not set: while a row is locked, operations that were given up wait on",
-            "set it to a second or so for the sessions of the pool",
-        );
-        Ok(findings)
-    }
 }
-
-const SSL_MODE: Takes = Takes::AnyCase(&[
-    "disable",
-    "allow",
-    "prefer",
-    "require",
-    "verify-ca",
-    "verify-full",
-]);
-
-const SESSION: &str = "
-SELECT (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS encrypted,
-    host(inet_server_addr()) AS address";
-
-const BACKLOG_AND_CLOCK: &str = "
-SELECT (SELECT count(*) FROM (
-    SELECT FROM idempotence WHERE expires_at <= statement_timestamp() LIMIT $1
-) AS expired), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-
-const EXAMINE: &str = "
-SELECT pg_is_in_recovery() AS standby,
-    current_setting('default_transaction_read_only')::boolean AS read_only,
-    current_setting('synchronous_commit') <> 'off' AS synchronous_commit,
-    current_setting('fsync')::boolean AS fsync,
-    (SELECT relpersistence = 'p' FROM pg_class WHERE oid = 'idempotence'::regclass) AS logged,
-    current_setting('synchronous_standby_names') = ''
-        AND EXISTS (SELECT FROM pg_stat_replication) AS asynchronous,
-    current_setting('lock_timeout') = '0' AS patient";

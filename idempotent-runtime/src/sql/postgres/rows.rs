@@ -10,8 +10,8 @@ use bytes::Bytes;
 use sqlx::error::DatabaseError;
 use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
 
-use crate::sql::database::Sealed as _;
 use crate::sql::database::rows::Dedup;
+use crate::sql::database::run::Run as _;
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_PATIENCE, Row, RowClaim};
 

@@ -4,19 +4,11 @@
 //! None returns rows that it wrote: the client passes such rows on before they are committed, and does not tell if
 //! that fails.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use sqlx::pool::PoolOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{Executor, Row, Sqlite, SqliteConnection, query, query_as, query_scalar};
+use sqlx::{Executor, Row, Sqlite, SqliteConnection, query};
 
-use crate::sql::database::records::{Dialect, MANY};
+use crate::sql::database::records::Records;
 use crate::sql::database::time::{TICK, sqlite_now};
-use crate::sql::session::{Session, Way};
-use crate::sql::store::connect::CONNECT_DEADLINE;
-use crate::sql::url::{Parameter, Takes};
-use crate::store::{Finding, Level};
 
 const CLAIM: &str = concat!(
     "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
@@ -57,14 +49,7 @@ const PURGE: &str = concat!(
     " ORDER BY expires_at LIMIT ?1)"
 );
 
-impl Dialect for Sqlite {
-    const SCHEMES: &'static [&'static str] = &["sqlite"];
-    const PARAMETERS: &'static [Parameter] = &[
-        ("mode", Takes::Word(&["ro", "rw", "rwc", "memory"])),
-        ("cache", Takes::Word(&["private", "shared"])),
-        ("immutable", Takes::Word(&["true", "1", "false", "0"])),
-        ("vfs", Takes::Text),
-    ];
+impl Records for Sqlite {
     const ANSWERS_LATE: bool = false;
     const MOST_SENDS: u32 = 20;
 
@@ -134,108 +119,4 @@ impl Dialect for Sqlite {
         let purge = query(PURGE).bind(most);
         Ok(connection.execute(purge).await?.rows_affected())
     }
-
-    fn options(url: &str) -> sqlx::Result<(SqliteConnectOptions, PoolOptions<Self>)> {
-        let mut options: SqliteConnectOptions = url.parse()?;
-        let (_, mode) = url.split_once('?').unwrap_or_default();
-        if !mode.contains("mode=") {
-            options = options.create_if_missing(true);
-        }
-        if !mode.contains("mode=ro") {
-            options = options.journal_mode(SqliteJournalMode::Wal);
-        }
-        let options = options
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY_TIMEOUT);
-        let pool = PoolOptions::new()
-            .max_connections(1)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .acquire_timeout(CONNECT_DEADLINE)
-            .test_before_acquire(false);
-        Ok((options, pool))
-    }
-
-    fn way(_: &SqliteConnectOptions) -> Option<Way<'_>> {
-        None
-    }
-
-    async fn session(_: &mut SqliteConnection) -> sqlx::Result<Session> {
-        Ok(Session::UNKNOWN)
-    }
-
-    async fn backlog_and_clock(connection: &mut SqliteConnection) -> sqlx::Result<(i64, i64)> {
-        query_as(BACKLOG_AND_CLOCK)
-            .bind(MANY)
-            .fetch_one(connection)
-            .await
-    }
-
-    async fn examine(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Finding>> {
-        let mut findings = Vec::new();
-        let mut tell = |when: bool, level, found: &str, advice: &str| {
-            if when {
-                findings.push(Finding::new(level, found).advise(advice));
-            }
-        };
-        let database = query("PRAGMA database_list");
-        let file: Option<String> = connection.fetch_one(database).await?.try_get("file")?;
-        if file.is_none_or(|file| file.is_empty()) {
-            tell(
-                true,
-                Level::Warning,
-                "the database is in memory, so records end with the process",
-                "name a file",
-            );
-            return Ok(findings);
-        }
-        let journal: String = query_scalar("PRAGMA journal_mode")
-            .fetch_one(&mut *connection)
-            .await?;
-        tell(
-            matches!(&*journal, "off" | "memory"),
-            Level::Warning,
-            "the journal is not on disk, so a crash may damage the file",
-            "`PRAGMA journal_mode = WAL`",
-        );
-        tell(
-            !matches!(&*journal, "off" | "memory" | "wal"),
-            Level::Note,
-            "the log is not written ahead, so those who read and those who write wait for each other",
-            "`PRAGMA journal_mode = WAL`",
-        );
-        let synchronous: i64 = query_scalar("PRAGMA synchronous")
-            .fetch_one(&mut *connection)
-            .await?;
-        tell(
-            synchronous < FULL,
-            Level::Warning,
-            "commits are not synced to the disk, so a loss of power may forget the latest records",
-            "`PRAGMA synchronous = FULL` on every connection",
-        );
-        let patience: i64 = query_scalar("PRAGMA busy_timeout")
-            .fetch_one(&mut *connection)
-            .await?;
-        tell(
-            patience > 1000,
-            Level::Note,
-            "busy_timeout is long, so an operation that was given up holds up those after it",
-            "set it to less than the deadline",
-        );
-        Ok(findings)
-    }
 }
-
-const BACKLOG_AND_CLOCK: &str = concat!(
-    "SELECT (SELECT count(*) FROM (SELECT 1 FROM idempotence WHERE expires_at <= ",
-    sqlite_now!(),
-    " LIMIT ?1)), ",
-    sqlite_now!()
-);
-
-/// `PRAGMA synchronous = FULL`, as a number.
-const FULL: i64 = 2;
-
-/// While another process writes, SQLite looks again after 1, 2, 5, 10, 15 ms, and then more and more rarely, so that those who have
-/// waited longest have the least chance. After this the statement is sent again, and it begins anew.
-const BUSY_TIMEOUT: Duration = Duration::from_millis(35);

@@ -7,14 +7,13 @@ use sqlx::{ConnectOptions, Connection, Pool};
 use tokio::time::{sleep, timeout};
 
 use crate::sql::database::Database;
+use crate::sql::database::connect::CONNECT_DEADLINE;
 use crate::sql::failure;
 use crate::sql::migrate::migrate_on;
 use crate::sql::retryable::is_retryable;
 use crate::sql::url::{self, refused};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// How long it takes at most until `connect` gives up, or the pool that it makes.
-pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreError> {

@@ -8,7 +8,7 @@ use sqlx::Pool;
 use tokio::time::timeout;
 
 use crate::sql::database::Database;
-use crate::sql::database::records::MANY;
+use crate::sql::database::doctor::MANY;
 use crate::sql::failure;
 use crate::sql::lent::Lent;
 use crate::sql::migrate::VERSION;
@@ -50,7 +50,9 @@ async fn ask<DB: Database>(
     let version = in_time(deadline, DB::version(&mut connection)).await;
     findings.push(tables(version.ok().flatten()));
     let setup = in_time(deadline, DB::examine(&mut connection)).await;
-    findings.extend(setup.map_err(failure::of)?);
+    let failed = setup.map_err(failure::of)?;
+    let failed = failed.iter().filter(|check| check.fails);
+    findings.extend(failed.map(|check| tell(check.level, check.found, check.advice)));
     let (expired, clock) = state.map_err(failure::of)?;
     findings.push(backlog(expired));
     findings.extend(clocks(clock));

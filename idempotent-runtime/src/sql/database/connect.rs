@@ -1,0 +1,35 @@
+//! How a database is reached.
+
+use std::future::Future;
+use std::time::Duration;
+
+use sqlx::pool::PoolOptions;
+use sqlx::{Connection, Database};
+
+use crate::sql::session::{Session, Way};
+use crate::sql::url::Parameter;
+
+/// From a URL to a connection, and who may read what it carries.
+pub trait Connect: Database {
+    /// What a URL for `connect` may begin with, before the colon.
+    const SCHEMES: &'static [&'static str];
+
+    /// What may follow the `?` of a URL: what the client knows.
+    const PARAMETERS: &'static [Parameter];
+
+    /// How to connect to `url`, whose scheme is one of [`SCHEMES`](Self::SCHEMES), and by what pool.
+    fn options(
+        url: &str,
+    ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
+
+    /// The way to the server; nothing, if there is none.
+    fn way(options: &<Self::Connection as Connection>::Options) -> Option<Way<'_>>;
+
+    /// What the server says of the session.
+    fn session(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<Session>> + Send;
+}
+
+/// How long it takes at most until `connect` gives up, or the pool that it makes.
+pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);

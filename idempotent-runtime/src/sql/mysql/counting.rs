@@ -1,0 +1,115 @@
+//! How MySQL and MariaDB count attempts.
+
+use bytes::Bytes;
+use sqlx::{MySql, MySqlConnection};
+
+use crate::sql::database::counting::Counting;
+
+/// The parts of a line, as MySQL cuts them out of what stands there.
+macro_rules! line {
+    () => {
+        "CONVERT(value USING latin1)"
+    };
+}
+macro_rules! digits {
+    () => {
+        concat!(
+            "SUBSTRING_INDEX(SUBSTRING_INDEX(",
+            line!(),
+            ", ' last=', 1), '=', -1)"
+        )
+    };
+}
+macro_rules! last {
+    () => {
+        concat!(
+            "SUBSTRING_INDEX(SUBSTRING_INDEX(",
+            line!(),
+            ", '\n', 1), '=', -1)"
+        )
+    };
+}
+
+/// Assignments are made from left to right, and each sees those before it, so the expiry is the last. What the pattern lets pass, a
+/// newline at the end or a number that is not that of the attempts, the length does not.
+const COUNT: &str = concat!(
+    "INSERT INTO idempotence (`key`, value, expires_at) VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
+     ON DUPLICATE KEY UPDATE value = IF(expires_at <= UTC_TIMESTAMP(6), ?, IF(",
+    line!(),
+    " COLLATE latin1_bin REGEXP '^idem1 C count=[1-9][0-9]{0,14} last=([0-9a-f]{16},){0,31}[0-9a-f]{16}\n$' \
+     AND LENGTH(value) = 20 + LENGTH(",
+    digits!(),
+    ") + 17 * LEAST(CAST(",
+    digits!(),
+    " AS UNSIGNED), 32) AND LOCATE(?, value) = 0, CONCAT('idem1 C count=', LEAST(CAST(",
+    digits!(),
+    " AS UNSIGNED) + 1, 999999999999999), ' last=', IF(LENGTH(",
+    last!(),
+    ") = 543, SUBSTRING(",
+    last!(),
+    ", 18), ",
+    last!(),
+    "), ',', ?, '\n'), value)), \
+     expires_at = IF(expires_at <= UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, expires_at)"
+);
+
+/// A window that has ended since then is the one that the attempt was counted in.
+const LINE: &str = "
+SELECT SUBSTRING(value, 1, 1024), GREATEST(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), 0)
+FROM idempotence WHERE `key` = ?";
+
+impl Counting for MySql {
+    async fn count(
+        connection: &mut MySqlConnection,
+        key: &str,
+        first: &[u8],
+        id: &str,
+        micros: i64,
+    ) -> sqlx::Result<Option<(Bytes, i64)>> {
+        let count = sqlx::query(COUNT)
+            .bind(key.as_bytes())
+            .bind(first)
+            .bind(micros)
+            .bind(first)
+            .bind(id.as_bytes())
+            .bind(id.as_bytes())
+            .bind(micros);
+        count.execute(&mut *connection).await?;
+        let line = sqlx::query_as(LINE).bind(key.as_bytes());
+        let line: Option<(Vec<u8>, i64)> = line.fetch_optional(connection).await?;
+        Ok(line.map(|(line, left)| (line.into(), left)))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use idempotence_test_servers::MariaDbServer;
+    use sqlx::{AssertSqlSafe, Row};
+
+    use super::*;
+    use crate::sql::store::MySqlStore;
+
+    const FIRST: &[u8] = b"idem1 C count=1 last=0000000000000001\n";
+    const ID: &str = "0000000000000002";
+
+    /// Where a key is taken, the insert has found it; only the question for the line has a plan.
+    #[tokio::test]
+    async fn mysql_finds_the_row_by_its_key() {
+        let url = MariaDbServer::shared().unwrap().database().unwrap();
+        let store = MySqlStore::connect(&url).await.unwrap();
+        MySql::count(
+            &mut *store.pool().acquire().await.unwrap(),
+            "key",
+            FIRST,
+            ID,
+            1_000_000,
+        )
+        .await
+        .unwrap();
+        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN {LINE}")));
+        let explain = explain.bind(&b"key"[..]);
+        let plan = explain.fetch_one(store.pool()).await.unwrap();
+        assert_eq!(plan.get::<String, _>("key"), "PRIMARY");
+        assert_eq!(plan.get::<String, _>("type"), "const");
+    }
+}

@@ -1,0 +1,87 @@
+//! The statements of a lock for MySQL and MariaDB.
+
+use sqlx::{MySql, MySqlConnection};
+
+use crate::sql::database::lock::Locks;
+
+impl Locks for MySql {
+    async fn take_lock(
+        connection: &mut MySqlConnection,
+        name: &str,
+        owner: &[u8],
+        micros: i64,
+    ) -> sqlx::Result<Option<i64>> {
+        // Assignments run from left to right and see those before them: the fence looks at the old owner, and
+        // both it and the owner look at the old expiry. The reply carries the fence as the last insert id,
+        // which is 0 if another owner has the lock: it cannot be told from the number of rows.
+        let done = sqlx::query(
+            "INSERT INTO idempotence_lock (name, owner, fence, expires_at) \
+             VALUES (?, ?, LAST_INSERT_ID(1), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
+             ON DUPLICATE KEY UPDATE \
+               fence = IF(owner = ? OR expires_at <= UTC_TIMESTAMP(6), \
+                 LAST_INSERT_ID(fence + (owner <> ?)), fence + LAST_INSERT_ID(0)), \
+               owner = IF(expires_at <= UTC_TIMESTAMP(6), ?, owner), \
+               expires_at = IF(owner = ?, \
+                 GREATEST(expires_at, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND), expires_at)",
+        )
+        .bind(name.as_bytes())
+        .bind(owner)
+        .bind(micros)
+        .bind(owner)
+        .bind(owner)
+        .bind(owner)
+        .bind(owner)
+        .bind(micros)
+        .execute(connection)
+        .await?;
+        let fence = i64::try_from(done.last_insert_id()).ok();
+        Ok(fence.filter(|fence| *fence > 0))
+    }
+
+    async fn lock_holder(
+        connection: &mut MySqlConnection,
+        name: &str,
+    ) -> sqlx::Result<Option<(i64, i64)>> {
+        sqlx::query_as(
+            "SELECT fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) \
+             FROM idempotence_lock WHERE name = ? AND expires_at > UTC_TIMESTAMP(6)",
+        )
+        .bind(name.as_bytes())
+        .fetch_optional(connection)
+        .await
+    }
+
+    async fn renew_lock(
+        connection: &mut MySqlConnection,
+        name: &str,
+        owner: &[u8],
+        micros: i64,
+    ) -> sqlx::Result<bool> {
+        let done = sqlx::query(
+            "UPDATE idempotence_lock \
+             SET expires_at = GREATEST(expires_at, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
+             WHERE name = ? AND owner = ? AND expires_at > UTC_TIMESTAMP(6)",
+        )
+        .bind(micros)
+        .bind(name.as_bytes())
+        .bind(owner)
+        .execute(connection)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    async fn release_lock(
+        connection: &mut MySqlConnection,
+        name: &str,
+        owner: &[u8],
+    ) -> sqlx::Result<bool> {
+        let done = sqlx::query(
+            "UPDATE idempotence_lock SET expires_at = '1970-01-01' WHERE name = ? AND owner = ?",
+        )
+        .bind(name.as_bytes())
+        .bind(owner)
+        .execute(connection)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+}

@@ -1,0 +1,36 @@
+//! The syntax of MySQL and MariaDB.
+
+use sqlx::mysql::{MySqlRow, MySqlTypeInfo};
+use sqlx::{Decode, Encode, MySql, Type};
+
+use crate::sql::database::syntax::{Syntax, column};
+
+impl Syntax for MySql {
+    const QUOTE: char = '`';
+    const SAME: &'static str = " <=> ";
+    const LOCKING: &'static str = " FOR UPDATE";
+    const SHARING: &'static str = " LOCK IN SHARE MODE";
+    const UNLESS_THERE: &'static str = "";
+    const RETURNS: bool = false;
+
+    // The bytes of an unsigned integer are read as a signed one by their sign bit.
+    fn widened<T: Type<Self>>() -> Option<&'static str> {
+        is_integer(&T::type_info()).then_some("SIGNED")
+    }
+
+    fn are_kin(stored: &MySqlTypeInfo, wanted: &MySqlTypeInfo) -> bool {
+        let text = <str as Type<Self>>::compatible;
+        (text(stored) && text(wanted)) || (is_integer(stored) && is_integer(wanted))
+    }
+
+    fn column<T>(row: &MySqlRow) -> sqlx::Result<T>
+    where
+        T: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>,
+    {
+        column::<Self, T>(row)
+    }
+}
+
+fn is_integer(ty: &MySqlTypeInfo) -> bool {
+    <i64 as Type<MySql>>::compatible(ty) || <u64 as Type<MySql>>::compatible(ty)
+}

@@ -1,0 +1,44 @@
+//! The dedup row, through whatever leads to a connection.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use sqlx::Connection as _;
+
+use super::connection::AsConnection;
+use super::database::rows::Dedup as _;
+use super::failure;
+use crate::store::StoreError;
+use crate::store::rows::{Row, RowClaim, Rows};
+
+#[diagnostic::do_not_recommend]
+impl<T: AsConnection> Rows for T {
+    fn claim<'a>(
+        &'a mut self,
+        row: Row<'a>,
+        patience: Option<Duration>,
+    ) -> BoxFuture<'a, Result<RowClaim, StoreError>> {
+        let connection = self.as_connection();
+        if !connection.is_in_transaction() {
+            return std::future::ready(Ok(RowClaim::NoTransaction)).boxed();
+        }
+        let claim = T::Database::claim_row(connection, row, patience);
+        async move { claim.await.map_err(failure::of) }.boxed()
+    }
+
+    fn replace<'a>(
+        &'a mut self,
+        row: Row<'a>,
+        value: &'a Bytes,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let replaced = T::Database::replace_row(self.as_connection(), row, value);
+        async move { replaced.await.map_err(failure::of) }.boxed()
+    }
+
+    fn remove<'a>(&'a mut self, row: Row<'a>) -> BoxFuture<'a, Result<(), StoreError>> {
+        let removed = T::Database::remove_row(self.as_connection(), row);
+        async move { removed.await.map_err(failure::of) }.boxed()
+    }
+}

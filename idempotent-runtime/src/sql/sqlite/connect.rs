@@ -1,0 +1,55 @@
+//! How a file of SQLite is opened.
+
+use std::time::Duration;
+
+use sqlx::pool::PoolOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{Sqlite, SqliteConnection};
+
+use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
+use crate::sql::session::{Session, Way};
+use crate::sql::url::{Parameter, Takes};
+
+impl Connect for Sqlite {
+    const SCHEMES: &'static [&'static str] = &["sqlite"];
+
+    const PARAMETERS: &'static [Parameter] = &[
+        ("mode", Takes::Word(&["ro", "rw", "rwc", "memory"])),
+        ("cache", Takes::Word(&["private", "shared"])),
+        ("immutable", Takes::Word(&["true", "1", "false", "0"])),
+        ("vfs", Takes::Text),
+    ];
+
+    fn options(url: &str) -> sqlx::Result<(SqliteConnectOptions, PoolOptions<Self>)> {
+        let mut options: SqliteConnectOptions = url.parse()?;
+        let (_, mode) = url.split_once('?').unwrap_or_default();
+        if !mode.contains("mode=") {
+            options = options.create_if_missing(true);
+        }
+        if !mode.contains("mode=ro") {
+            options = options.journal_mode(SqliteJournalMode::Wal);
+        }
+        let options = options
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT);
+        let pool = PoolOptions::new()
+            .max_connections(1)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .acquire_timeout(CONNECT_DEADLINE)
+            .test_before_acquire(false);
+        Ok((options, pool))
+    }
+
+    fn way(_: &SqliteConnectOptions) -> Option<Way<'_>> {
+        None
+    }
+
+    async fn session(_: &mut SqliteConnection) -> sqlx::Result<Session> {
+        Ok(Session::UNKNOWN)
+    }
+}
+
+/// While another process writes, SQLite looks again after 1, 2, 5, 10, 15 ms, and then more and more rarely, so that those who have
+/// waited longest have the least chance. After this the statement is sent again, and it begins anew.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(35);

@@ -1,0 +1,99 @@
+//! How SQLite counts attempts.
+
+use bytes::Bytes;
+use sqlx::{Sqlite, SqliteConnection};
+
+use crate::sql::database::counting::Counting;
+use crate::sql::database::time::{TICK, sqlite_now};
+
+/// Of so many attempts as a line has kept, in the words of `GLOB`.
+macro_rules! kept_ids {
+    () => {
+        "replace(hex(zeroblob(kept)), '00', \
+         replace('................', '.', '[0-9a-f]') || ',')"
+    };
+}
+
+const COUNT: &str = concat!(
+    "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
+    sqlite_now!(),
+    " + ?3) ON CONFLICT (key) DO UPDATE SET value = CASE WHEN idempotence.expires_at <= ",
+    sqlite_now!(),
+    " THEN excluded.value ELSE coalesce((
+        SELECT CAST('idem1 C count=' || min(count + 1, 999999999999999) || ' last='
+            || CASE kept WHEN 32 THEN substr(last, 18) ELSE last END || ',' || ?4 || char(10) AS BLOB)
+        FROM (
+            SELECT digits, last, CAST(digits AS INTEGER) AS count, min(CAST(digits AS INTEGER), 32) AS kept
+            FROM (
+                SELECT substr(line, 15, at - 15) AS digits, substr(line, at + 6, length(line) - at - 6) AS last
+                FROM (
+                    SELECT line, instr(line, ' last=') AS at
+                    FROM (SELECT CAST(idempotence.value AS TEXT) AS line)
+                )
+            )
+        )
+        WHERE digits GLOB '[1-9]*' AND digits NOT GLOB '*[^0-9]*' AND length(digits) <= 15
+            AND idempotence.value = CAST('idem1 C count=' || digits || ' last=' || last || char(10) AS BLOB)
+            AND last || ',' GLOB ",
+    kept_ids!(),
+    " AND instr(last, ?4) = 0
+    ), idempotence.value) END, expires_at = CASE WHEN idempotence.expires_at <= ",
+    sqlite_now!(),
+    " THEN excluded.expires_at ELSE idempotence.expires_at END"
+);
+
+/// A window that has ended since then is the one that the attempt was counted in.
+const LINE: &str = concat!(
+    "SELECT substr(value, 1, 1024), max(expires_at - ",
+    sqlite_now!(),
+    ", 0) FROM idempotence WHERE key = ?1"
+);
+
+impl Counting for Sqlite {
+    async fn count(
+        connection: &mut SqliteConnection,
+        key: &str,
+        first: &[u8],
+        id: &str,
+        micros: i64,
+    ) -> sqlx::Result<Option<(Bytes, i64)>> {
+        let count = sqlx::query(COUNT)
+            .bind(key)
+            .bind(first)
+            .bind(micros + TICK)
+            .bind(id);
+        count.execute(&mut *connection).await?;
+        let line = sqlx::query_as(LINE).bind(key);
+        let line: Option<(Vec<u8>, i64)> = line.fetch_optional(connection).await?;
+        Ok(line.map(|(line, left)| (line.into(), left)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Row};
+
+    use super::*;
+    use crate::sql::store::SqliteStore;
+
+    #[tokio::test]
+    async fn sqlite_finds_the_row_by_its_key() {
+        let store = SqliteStore::connect("sqlite::memory:").await.unwrap();
+        let plan = async |statement: &str| {
+            let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")));
+            let plan = explain.fetch_all(store.pool()).await.unwrap();
+            let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
+            plan.join("\n")
+        };
+        let line = plan(LINE).await;
+        assert!(
+            line.contains("SEARCH idempotence USING INDEX sqlite_autoindex_idempotence_1 (key=?)"),
+            "{line}"
+        );
+        let count = plan(COUNT).await;
+        assert!(
+            !count.contains("SCAN idempotence") && !count.contains("SEARCH"),
+            "{count}"
+        );
+    }
+}

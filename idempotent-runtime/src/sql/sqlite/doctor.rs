@@ -1,0 +1,74 @@
+//! What SQLite says of itself.
+
+use sqlx::{Executor, Row, Sqlite, SqliteConnection, query, query_as, query_scalar};
+
+use crate::sql::database::doctor::{Check, Examine, MANY};
+use crate::sql::database::time::sqlite_now;
+use crate::store::Level;
+
+impl Examine for Sqlite {
+    async fn backlog_and_clock(connection: &mut SqliteConnection) -> sqlx::Result<(i64, i64)> {
+        query_as(BACKLOG_AND_CLOCK)
+            .bind(MANY)
+            .fetch_one(connection)
+            .await
+    }
+
+    async fn examine(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Check>> {
+        let database = query("PRAGMA database_list");
+        let file: Option<String> = connection.fetch_one(database).await?.try_get("file")?;
+        if file.is_none_or(|file| file.is_empty()) {
+            return Ok(vec![Check {
+                fails: true,
+                level: Level::Warning,
+                found: "the database is in memory, so records end with the process",
+                advice: "name a file",
+            }]);
+        }
+        let journal: String = query_scalar("PRAGMA journal_mode")
+            .fetch_one(&mut *connection)
+            .await?;
+        let synchronous: i64 = query_scalar("PRAGMA synchronous")
+            .fetch_one(&mut *connection)
+            .await?;
+        let patience: i64 = query_scalar("PRAGMA busy_timeout")
+            .fetch_one(&mut *connection)
+            .await?;
+        Ok(vec![
+            Check {
+                fails: matches!(&*journal, "off" | "memory"),
+                level: Level::Warning,
+                found: "the journal is not on disk, so a crash may damage the file",
+                advice: "`PRAGMA journal_mode = WAL`",
+            },
+            Check {
+                fails: !matches!(&*journal, "off" | "memory" | "wal"),
+                level: Level::Note,
+                found: "the log is not written ahead, so those who read and those who write wait for each other",
+                advice: "`PRAGMA journal_mode = WAL`",
+            },
+            Check {
+                fails: synchronous < FULL,
+                level: Level::Warning,
+                found: "commits are not synced to the disk, so a loss of power may forget the latest records",
+                advice: "`PRAGMA synchronous = FULL` on every connection",
+            },
+            Check {
+                fails: patience > 1000,
+                level: Level::Note,
+                found: "busy_timeout is long, so an operation that was given up holds up those after it",
+                advice: "set it to less than the deadline",
+            },
+        ])
+    }
+}
+
+const BACKLOG_AND_CLOCK: &str = concat!(
+    "SELECT (SELECT count(*) FROM (SELECT 1 FROM idempotence WHERE expires_at <= ",
+    sqlite_now!(),
+    " LIMIT ?1)), ",
+    sqlite_now!()
+);
+
+/// `PRAGMA synchronous = FULL`, as a number.
+const FULL: i64 = 2;
