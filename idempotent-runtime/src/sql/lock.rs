@@ -117,14 +117,11 @@ impl<DB: Database> Lock<DB> {
         owner: Owner,
         lease: Duration,
     ) -> sqlx::Result<Option<Held<DB>>> {
-        let (pool, owned_by, micros) = (&self.pool, &owner, micros(lease)?);
-        let (sent, fence) = again(|| {
+        let (owned_by, micros) = (&owner, micros(lease)?);
+        let (sent, fence) = send(&self.pool, |mut connection| {
             Box::pin(async move {
-                let mut connection = Lent::for_statements(pool.acquire().await?);
-                let sent = Instant::now();
                 let fence = DB::take_lock(&mut connection, name, owned_by, micros).await?;
-                connection.give_back();
-                Ok((sent, fence))
+                Ok((connection, fence))
             })
         })
         .await?;
@@ -205,14 +202,11 @@ impl<DB: Database> Held<DB> {
     /// one.
     pub async fn renew(&mut self, lease: Duration) -> sqlx::Result<bool> {
         let (held, micros) = (&*self, micros(lease)?);
-        let (sent, renewed) = again(|| {
+        let (sent, renewed) = send(&self.pool, |mut connection| {
             Box::pin(async move {
-                let mut connection = Lent::for_statements(held.pool.acquire().await?);
-                let sent = Instant::now();
                 let renewed =
                     DB::renew_lock(&mut connection, &held.name, &held.owner, micros).await?;
-                connection.give_back();
-                Ok((sent, renewed))
+                Ok((connection, renewed))
             })
         })
         .await?;
@@ -236,15 +230,14 @@ impl<DB: Database> Held<DB> {
     /// If the future is dropped, the lock is free now, or when the lease ends.
     pub async fn release(self) -> sqlx::Result<bool> {
         let held = &self;
-        again(|| {
+        let (_, released) = send(&self.pool, |mut connection| {
             Box::pin(async move {
-                let mut connection = Lent::for_statements(held.pool.acquire().await?);
                 let released = DB::release_lock(&mut connection, &held.name, &held.owner).await?;
-                connection.give_back();
-                Ok(released)
+                Ok((connection, released))
             })
         })
-        .await
+        .await?;
+        Ok(released)
     }
 }
 
@@ -261,15 +254,30 @@ impl<DB: Database> fmt::Debug for Held<DB> {
 /// Who holds a lock: made anew each time one is taken.
 type Owner = [u8; 16];
 
-/// Sends a statement again that changes no more when it is sent twice.
-async fn again<'a, T>(send: impl Fn() -> BoxFuture<'a, sqlx::Result<T>>) -> sqlx::Result<T> {
+/// Sends a statement that changes no more when it is sent twice, and again if that may help. When it was sent last, and
+/// its answer. `statement` hands back the connection that it was lent.
+async fn send<'a, DB: Database, T>(
+    pool: &Pool<DB>,
+    statement: impl Fn(Lent<DB>) -> BoxFuture<'a, sqlx::Result<(Lent<DB>, T)>>,
+) -> sqlx::Result<(Instant, T)> {
     let mut tries = 1;
     loop {
-        match send().await {
+        match send_once(pool, &statement).await {
             Err(error) if tries < MOST_TRIES && is_worth_another(&error) => tries += 1,
             answer => return answer,
         }
     }
+}
+
+async fn send_once<'a, DB: Database, T>(
+    pool: &Pool<DB>,
+    statement: &impl Fn(Lent<DB>) -> BoxFuture<'a, sqlx::Result<(Lent<DB>, T)>>,
+) -> sqlx::Result<(Instant, T)> {
+    let connection = Lent::for_statements(pool.acquire().await?);
+    let sent = Instant::now();
+    let (connection, answer) = statement(connection).await?;
+    connection.give_back();
+    Ok((sent, answer))
 }
 
 const MOST_TRIES: u32 = 10;

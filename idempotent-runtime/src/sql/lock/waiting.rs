@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::super::database::Database;
-use super::super::lent::Lent;
-use super::{Held, Lock, again, new_owner};
+use super::{Held, Lock, new_owner, send};
 use crate::world;
 
 impl<DB: Database> Lock<DB> {
@@ -64,16 +63,14 @@ impl<DB: Database> Lock<DB> {
     }
 
     async fn holder(&self, name: &str) -> sqlx::Result<Option<Holder>> {
-        let pool = &self.pool;
-        let holder = again(|| {
+        let (_, holder) = send(&self.pool, |mut connection| {
             Box::pin(async move {
-                let mut connection = Lent::for_statements(pool.acquire().await?);
                 let holder = DB::lock_holder(&mut connection, name).await?;
-                connection.give_back();
-                Ok(holder)
+                Ok((connection, holder))
             })
-        });
-        Ok(holder.await?.map(|(fence, micros)| Holder {
+        })
+        .await?;
+        Ok(holder.map(|(fence, micros)| Holder {
             fence,
             remaining: Duration::from_micros(micros.try_into().unwrap_or_default()),
         }))
