@@ -8,17 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, Sqlite, SqliteConnection};
 
+use crate::sql::database::records::Records as _;
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::{TICK, micros, sqlite_now};
 use crate::store::rows::{Row, RowClaim};
-
-const CLAIM: &str = concat!(
-    "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
-    sqlite_now!(),
-    " + ?3) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
-     WHERE idempotence.expires_at <= ",
-    sqlite_now!(),
-);
 
 const READ: &str = "SELECT value FROM idempotence WHERE key = ?1";
 
@@ -67,11 +60,7 @@ impl Dedup for Sqlite {
 }
 
 async fn claim(connection: &mut SqliteConnection, row: Row<'_>) -> sqlx::Result<RowClaim> {
-    let put = sqlx::query(CLAIM)
-        .bind(row.key)
-        .bind(&row.value[..])
-        .bind(micros(row.ttl) + TICK);
-    if connection.execute(put).await?.rows_affected() == 1 {
+    if Sqlite::claim(connection, row.key, row.value, micros(row.ttl)).await? {
         return Ok(RowClaim::Claimed);
     }
     let found = connection
