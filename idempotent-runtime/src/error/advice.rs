@@ -4,7 +4,7 @@ use std::fmt;
 #[cfg(any(feature = "axum", feature = "tonic"))]
 use std::time::Duration;
 
-use crate::error::Error;
+use super::call::Error;
 
 /// What a client should do about a refused call: the answer of [`Error::client_action`].
 ///

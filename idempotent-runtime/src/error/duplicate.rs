@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Site;
+use super::failure::Site;
 use crate::observe::EventKind;
 use crate::protocol::lease::Lease;
 use crate::record::call::Stored;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Site;
+use super::failure::Site;
 
 /// An attempt beyond what a [`Counter`](crate::Counter) allows in its window.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! The page on responses says of every error what is so.
 
-use crate::error::Error;
+use super::call::Error;
 
 const PAGE: &str = include_str!("../../../docs/responses.md");
 const HEAD: &str =

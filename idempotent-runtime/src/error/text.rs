@@ -1,6 +1,6 @@
 //! What to tell the person who made a refused call.
 
-use crate::error::Error;
+use super::call::Error;
 
 /// A language of [`Error::text`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

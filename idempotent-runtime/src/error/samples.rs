@@ -1,0 +1,57 @@
+//! An error of each kind, for tests.
+
+use std::time::Duration;
+
+use super::call::Error;
+use super::duplicate::{Duplicate, DuplicateState, FirstResult, Known};
+use super::failure::{Failure, Site};
+use super::limited::Limited;
+use super::store::{StoreError, StoreErrorKind};
+use crate::key::endpoint::Endpoint;
+use crate::key::fingerprint::Fingerprint;
+
+impl Error {
+    /// One of each variant.
+    pub(crate) fn samples() -> [Self; 16] {
+        let site = || Site {
+            endpoint: Endpoint::named("orders.pay"),
+            fingerprint: Fingerprint::of(&("A-1",)).ok(),
+        };
+        let duplicate = |state| {
+            Duplicate(Box::new(Known {
+                site: site(),
+                state,
+                holder: "web-3:4242".to_owned(),
+                age: Duration::from_secs(5),
+                retry_after: match state {
+                    DuplicateState::Running => Duration::from_secs(5),
+                    _ => Duration::from_millis(28_500),
+                },
+                free_in: Some(Duration::from_millis(28_500)),
+                result: FirstResult::NotAsked,
+            }))
+        };
+        let failure = || {
+            let source = StoreError::new(StoreErrorKind::Unknown, "10.0.0.7:6379 said nothing");
+            Failure::new(site(), "it failed", Some(source.into()))
+        };
+        [
+            Self::InProgress(duplicate(DuplicateState::Running)),
+            Self::AlreadyDone(duplicate(DuplicateState::Done)),
+            Self::Taken(duplicate(DuplicateState::Unknown)),
+            Self::PayloadMismatch(duplicate(DuplicateState::Done)),
+            Self::ResultUnavailable(duplicate(DuplicateState::Done)),
+            Self::TokenUsed(failure()),
+            Self::TokenUnknown(failure()),
+            Self::TokenMalformed(failure()),
+            Self::LimitReached(Limited::new(site(), 4, 3, Duration::from_millis(28_500))),
+            Self::Unavailable(failure()),
+            Self::Misconfigured(failure()),
+            Self::ForeignRecord(failure()),
+            Self::LeaseLost(failure()),
+            Self::InvalidKey(failure()),
+            Self::InvalidPolicy(failure()),
+            Self::NotInstalled(failure()),
+        ]
+    }
+}
