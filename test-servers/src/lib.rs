@@ -4,7 +4,9 @@
 mod keeper;
 mod mariadb;
 mod postgres;
+mod program;
 mod redis;
+mod shared;
 mod sql_server;
 
 pub use self::mariadb::MariaDbServer;

@@ -1,11 +1,11 @@
 //! A MariaDB server of the test's own.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::{env, io};
 
-use crate::keeper::{Shared, shared};
-use crate::sql_server::{Programs, SqlServer, find, path};
+use crate::program::{find, path};
+use crate::shared::Shared;
+use crate::sql_server::{Programs, SqlServer};
 
 /// A private MariaDB on a free port, in a temporary folder, gone when dropped.
 ///
@@ -50,9 +50,9 @@ impl MariaDbServer {
     ///
     /// Those of [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
-        static SHARED: Shared<MariaDbServer> = Mutex::new(None);
+        static SHARED: Shared<MariaDbServer> = Shared::new();
 
-        shared(&SHARED, Self::start)
+        SHARED.get_or_start(Self::start)
     }
 
     /// Makes an empty database and tells where it is, such as

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::{env, fs, io};
 
-use crate::keeper::{Shared, shared};
-use crate::sql_server::{Programs, SqlServer, find, path};
+use crate::program::{find, path};
+use crate::shared::Shared;
+use crate::sql_server::{Programs, SqlServer};
 
 /// A private PostgreSQL on a free port, in a temporary folder, gone when dropped.
 ///
@@ -49,9 +49,9 @@ impl PostgresServer {
     ///
     /// Those of [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
-        static SHARED: Shared<PostgresServer> = Mutex::new(None);
+        static SHARED: Shared<PostgresServer> = Shared::new();
 
-        shared(&SHARED, Self::start)
+        SHARED.get_or_start(Self::start)
     }
 
     /// Makes an empty database and tells where it is, such as

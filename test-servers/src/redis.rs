@@ -6,6 +6,7 @@ mod resp;
 mod sentinel;
 mod server;
 mod tls;
+mod wait;
 
 pub use self::cluster::{RedisCluster, SlotMove};
 pub use self::proxy::{Direction, ProxyFault, RedisProxy, Seen};

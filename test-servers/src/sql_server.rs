@@ -1,24 +1,22 @@
 //! What the private database servers have in common.
 
+use std::io;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{env, fs, io};
 
-use crate::keeper::{Keeper, LOG, new_folder};
+use crate::keeper::{Keeper, new_folder};
 
 /// A database server on a free port, in a temporary folder, gone when dropped.
 #[derive(Debug)]
 pub(crate) struct SqlServer {
     port: u16,
-    folder: PathBuf,
     client: Vec<String>,
     databases: AtomicU32,
-    keeper: Mutex<Keeper>,
+    keeper: Keeper,
 }
 
 /// The programs for a server in one folder and on one port, word by word.
@@ -44,14 +42,13 @@ impl SqlServer {
             let programs = programs(&folder, port);
             // The shell comes first, because it is what removes the folder.
             let words = programs.serve.iter().map(String::as_str);
-            let mut keeper = Keeper::unprivileged(&folder, words.chain(args.iter().copied()))?;
+            let keeper = Keeper::unprivileged(folder, words.chain(args.iter().copied()))?;
             let prepared = keeper.run(&programs.prepare)?;
             let server = Self {
                 port,
-                folder,
                 client: programs.client,
                 databases: AtomicU32::new(0),
-                keeper: Mutex::new(keeper),
+                keeper,
             };
             if !prepared {
                 return Err(server.says("cannot prepare its folder"));
@@ -64,7 +61,7 @@ impl SqlServer {
     }
 
     pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+        self.keeper.folder()
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -80,7 +77,7 @@ impl SqlServer {
     }
 
     pub(crate) fn kill(&self) -> io::Result<()> {
-        self.tell("kill").map(|_| ())
+        self.keeper.kill()
     }
 
     pub(crate) fn restart(&self) -> io::Result<()> {
@@ -89,24 +86,19 @@ impl SqlServer {
     }
 
     pub(crate) fn pause(&self) -> io::Result<()> {
-        self.tell("pause").map(|_| ())
+        self.keeper.pause()
     }
 
     pub(crate) fn resume(&self) -> io::Result<()> {
-        self.tell("resume").map(|_| ())
-    }
-
-    fn tell(&self, order: &str) -> io::Result<bool> {
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        keeper.tell(order)
+        self.keeper.resume()
     }
 
     fn launch(&self) -> io::Result<()> {
-        self.tell("start")?;
+        self.keeper.start()?;
         let deadline = Instant::now() + Duration::from_secs(30);
         while self.execute("SELECT 1").is_err() {
-            if !self.tell("runs")? {
-                let log = self.log();
+            if !self.keeper.runs()? {
+                let log = self.keeper.log();
                 if log.contains("Address already in use") {
                     return Err(io::ErrorKind::AddrInUse.into());
                 }
@@ -115,7 +107,7 @@ impl SqlServer {
                 if !waits || Instant::now() > deadline {
                     return Err(self.says("does not start"));
                 }
-                self.tell("start")?;
+                self.keeper.start()?;
             }
             if Instant::now() > deadline {
                 return Err(self.says("does not answer"));
@@ -137,24 +129,8 @@ impl SqlServer {
         Err(io::Error::other(String::from_utf8_lossy(&output.stderr)))
     }
 
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.join(LOG)).unwrap_or_default()
-    }
-
     fn says(&self, what: &str) -> io::Error {
-        io::Error::other(format!("the server {what}; its log says: {}", self.log()))
+        let log = self.keeper.log();
+        io::Error::other(format!("the server {what}; its log says: {log}"))
     }
-}
-
-/// The first of these folders that has this program.
-pub(crate) fn find(program: impl AsRef<Path>, folders: &[PathBuf]) -> Option<PathBuf> {
-    let mut paths = folders.iter().map(|folder| folder.join(&program));
-    paths.find(|path| path.is_file())
-}
-
-/// The folders of `PATH`.
-pub(crate) fn path() -> Vec<PathBuf> {
-    env::var_os("PATH")
-        .map(|path| env::split_paths(&path).collect())
-        .unwrap_or_default()
 }

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::server::{RedisServer, Seat, wait_for};
+use super::server::{RedisServer, Seat};
+use super::wait::wait_for;
 
 /// A private Redis Cluster on free ports: [`RedisServer`]s that found each other.
 ///

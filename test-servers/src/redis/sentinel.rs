@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::server::{RedisServer, wait_for};
+use super::server::RedisServer;
+use super::wait::wait_for;
 
 /// A private Redis master with replicas, and three sentinels that replace it when it is gone.
 ///

@@ -4,14 +4,14 @@ use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use super::resp;
 use super::tls::Certificates;
-use crate::keeper::{Keeper, LOG, Shared, new_folder, shared};
+use crate::keeper::{Keeper, new_folder};
+use crate::shared::Shared;
 
 /// A private `redis-server` on a free port, in a temporary folder, gone when dropped.
 ///
@@ -23,9 +23,8 @@ use crate::keeper::{Keeper, LOG, Shared, new_folder, shared};
 #[derive(Debug)]
 pub struct RedisServer {
     port: u16,
-    folder: PathBuf,
     certificates: Option<Certificates>,
-    keeper: Mutex<Keeper>,
+    keeper: Keeper,
 }
 
 impl RedisServer {
@@ -67,7 +66,7 @@ impl RedisServer {
     pub fn start_tls_with<const N: usize>(args: [&str; N]) -> io::Result<Self> {
         let set_up = |seat: &Seat<'_>| Certificates::make(seat.folder, seat.port);
         let mut server = Self::start_set_up(set_up, &args)?;
-        server.certificates = Some(Certificates::read(&server.folder)?);
+        server.certificates = Some(Certificates::read(server.keeper.folder())?);
         Ok(server)
     }
 
@@ -85,7 +84,7 @@ impl RedisServer {
             // The shell comes first, because it is what removes the folder.
             let command = [program.as_ref(), config.as_os_str()];
             let args = args.iter().map(AsRef::as_ref);
-            let keeper = Keeper::new(&folder, command.into_iter().chain(args))?;
+            let keeper = Keeper::new(folder.clone(), command.into_iter().chain(args))?;
             let seat = Seat {
                 folder: &folder,
                 port,
@@ -102,9 +101,8 @@ impl RedisServer {
             )?;
             let server = Self {
                 port,
-                folder,
                 certificates: None,
-                keeper: Mutex::new(keeper),
+                keeper,
             };
             match server.launch() {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
@@ -119,9 +117,9 @@ impl RedisServer {
     ///
     /// Those of [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
-        static SHARED: Shared<RedisServer> = Mutex::new(None);
+        static SHARED: Shared<RedisServer> = Shared::new();
 
-        shared(&SHARED, Self::start)
+        SHARED.get_or_start(Self::start)
     }
 
     /// Where it is, such as `redis://127.0.0.1:41234`; `rediss://` of a server that speaks TLS.
@@ -154,7 +152,7 @@ impl RedisServer {
     ///
     /// If the watching shell is gone.
     pub fn kill(&self) -> io::Result<()> {
-        self.tell("kill")
+        self.keeper.kill()
     }
 
     /// Kills it and starts it again, on the same port and in the same folder.
@@ -163,7 +161,7 @@ impl RedisServer {
     ///
     /// If it does not answer within ten seconds, or another program took the port.
     pub fn restart(&self) -> io::Result<()> {
-        self.tell("kill")?;
+        self.kill()?;
         self.launch()
     }
 
@@ -173,7 +171,7 @@ impl RedisServer {
     ///
     /// If the watching shell is gone.
     pub fn pause(&self) -> io::Result<()> {
-        self.tell("pause")
+        self.keeper.pause()
     }
 
     /// Lets it go on after [`pause`](Self::pause).
@@ -182,7 +180,7 @@ impl RedisServer {
     ///
     /// If the watching shell is gone.
     pub fn resume(&self) -> io::Result<()> {
-        self.tell("resume")
+        self.keeper.resume()
     }
 
     /// What it answers to a command: see [`resp::ask`].
@@ -196,16 +194,11 @@ impl RedisServer {
     }
 
     fn socket(&self) -> PathBuf {
-        self.folder.join(SOCKET)
-    }
-
-    fn tell(&self, order: &str) -> io::Result<()> {
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        keeper.tell(order).map(|_| ())
+        self.keeper.folder().join(SOCKET)
     }
 
     fn launch(&self) -> io::Result<()> {
-        self.tell("start")?;
+        self.keeper.start()?;
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             match self.ask_text(&["PING"]) {
@@ -213,17 +206,17 @@ impl RedisServer {
                 Err(error) if error.to_string().starts_with("NOAUTH") => return Ok(()),
                 Err(_) => {}
             }
-            let log = || fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
-            if log().contains("Address already in use") {
+            if self.keeper.log().contains("Address already in use") {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            let refuses = log().contains("FATAL CONFIG");
+            let refuses = self.keeper.log().contains("FATAL CONFIG");
             if refuses {
                 // The reason comes after these words.
-                self.tell("end")?;
+                self.keeper.wait()?;
             }
             if refuses || Instant::now() > deadline {
-                let message = format!("the server does not answer; its log says: {}", log());
+                let log = self.keeper.log();
+                let message = format!("the server does not answer; its log says: {log}");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             sleep(Duration::from_millis(5));
@@ -239,26 +232,6 @@ pub(super) struct Seat<'a> {
     pub(super) port: u16,
     /// For what the nodes of a cluster tell each other.
     pub(super) bus_port: u16,
-}
-
-/// Asks until there is an answer that is not `None`.
-///
-/// The error of the last answer, or `what` did not happen, is told after half a minute.
-pub(super) fn wait_for<T>(
-    what: &str,
-    mut look: impl FnMut() -> io::Result<Option<T>>,
-) -> io::Result<T> {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        match look() {
-            Ok(Some(found)) => return Ok(found),
-            Err(error) if Instant::now() > deadline => return Err(error),
-            Ok(None) if Instant::now() > deadline => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
-            }
-            _ => sleep(Duration::from_millis(10)),
-        }
-    }
 }
 
 fn program() -> io::Result<String> {

@@ -1,0 +1,62 @@
+# Carries out the orders that come by its input, about one server, and answers each with yes or no. When the orders end,
+# it stops the server and removes the folder.
+#
+# Arguments: the folder, then the words that start the server.
+trap '' INT TERM HUP
+folder=$1
+shift
+server=
+family() {
+  if [ -e /proc/self/stat ]; then
+    cat "/proc/$server/task/$server/children"
+  else
+    pgrep -P "$server"
+  fi
+  echo "$server"
+}
+# A server that is stopped makes no more children; the others end by themselves without their parent.
+stop() {
+  [ "$server" ] || return
+  kill -STOP "$server"
+  kill -KILL $(family)
+  wait "$server"
+  # Its number may be another's from now on.
+  server=
+}
+pause() {
+  [ "$server" ] || return
+  kill -STOP "$server"
+  kill -STOP $(family)
+}
+run() {
+  set --
+  while IFS= read -r word && [ "$word" ]; do set -- "$@" "$word"; done
+  "$@" </dev/null >"$folder/log" 2>&1
+}
+runs() {
+  if [ -e /proc/self/stat ]; then
+    read -r _ _ state _ <"/proc/$server/stat"
+  else
+    state=$(ps -o state= -p "$server")
+  fi
+  case $state in '' | Z*) return 1 ;; esac
+}
+while read -r order; do
+  answer=yes
+  case $order in
+    start) stop; "$@" </dev/null >"$folder/log" 2>&1 & server=$! ;;
+    kill) stop ;;
+    wait) wait "$server"; server= ;;
+    pause) pause ;;
+    resume) [ "$server" ] && kill -CONT $(family) ;;
+    run) run || answer=no ;;
+    runs) state=; runs || answer=no ;;
+  esac
+  echo $answer
+done
+stop
+# PostgreSQL leaves this in the kernel when it is killed.
+segment=$(sed -n '7s/.* //p' "$folder/data/postmaster.pid")
+[ "$segment" ] && ipcrm -m "$segment"
+# Its last processes may be about to write.
+rm -rf "$folder" || { sleep 1; rm -rf "$folder"; }
