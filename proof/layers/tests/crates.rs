@@ -12,6 +12,26 @@ const MACRO: [&str; 12] = [
     "expand", "lib",
 ];
 
+/// The files of the test servers from the bottom up: each knows only those before it.
+const SERVERS: [&str; 16] = [
+    "keeper",
+    "program",
+    "shared",
+    "sql_server",
+    "postgres",
+    "mariadb",
+    "redis/wait",
+    "redis/resp",
+    "redis/tls",
+    "redis/server",
+    "redis/cluster",
+    "redis/sentinel",
+    "redis/proxy/message",
+    "redis/proxy",
+    "redis",
+    "lib",
+];
+
 /// The files of the Redis wing from the bottom up: each knows only those before it.
 const REDIS: [&str; 33] = [
     // What a server is told, what it says, and what an error of it means.
@@ -140,12 +160,22 @@ fn layers(package: &str) -> Layers {
     Layers::read(&sources(package)).expect("the sources of a crate")
 }
 
-#[test]
-fn no_file_of_the_macro_knows_one_above_it() {
-    let layers = layers("idempotent-macro");
+/// Asserts that there is no circle, and that each file is in its place.
+fn is_built_from_the_bottom_up(package: &str, files: &[&str]) {
+    let layers = layers(package);
     let circles: Vec<_> = layers.circles().iter().map(ToString::to_string).collect();
     assert_eq!(circles, [""; 0], "{}", circles.concat());
-    assert_eq!(layers.climbs(&MACRO), [""; 0]);
+    assert_eq!(layers.climbs(files), [""; 0]);
+}
+
+#[test]
+fn no_file_of_the_macro_knows_one_above_it() {
+    is_built_from_the_bottom_up("idempotent-macro", &MACRO);
+}
+
+#[test]
+fn no_file_of_the_test_servers_knows_one_above_it() {
+    is_built_from_the_bottom_up("test-servers", &SERVERS);
 }
 
 #[test]
