@@ -120,6 +120,18 @@ const SQL: [&str; 37] = [
     "sql",
 ];
 
+/// The files of the observers from the bottom up: each knows only those before it.
+const OBSERVERS: [&str; 8] = [
+    "observe/kind",
+    "observe/event",
+    "observe/panics",
+    "observe/log",
+    "observe/metrics",
+    "observe/observer",
+    "observe/operation",
+    "observe",
+];
+
 /// The rooms of the runtime from the bottom up: each knows only those before it.
 const RUNTIME: [&str; 21] = [
     "world",
@@ -189,6 +201,13 @@ fn no_file_of_redis_knows_one_above_it() {
 fn no_file_of_sql_knows_one_above_it() {
     let mut climbs = layers("idempotent-runtime").climbs(&SQL);
     climbs.retain(|climb| climb.starts_with("sql"));
+    assert_eq!(climbs, [""; 0]);
+}
+
+#[test]
+fn no_file_of_the_observers_knows_one_above_it() {
+    let mut climbs = layers("idempotent-runtime").climbs(&OBSERVERS);
+    climbs.retain(|climb| climb.starts_with("observe"));
     assert_eq!(climbs, [""; 0]);
 }
 
