@@ -137,4 +137,5 @@ pub use self::durability::Durability;
 pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};
 pub use self::filter::{Fill, Filter};
 pub use self::finding::{Finding, Level, Mechanism};
+pub use self::wrap::Wrap;
 pub use crate::error::store::{StoreError, StoreErrorKind};

@@ -33,19 +33,27 @@ use crate::world;
 ///
 /// A call that waits for a key asks for it again and again. A store that can tell it of a change
 /// implements [`replace_and_tell`](Self::replace_and_tell), [`remove_and_tell`](Self::remove_and_tell)
-/// and [`changed`](Self::changed); the others leave them out. A store that wraps another one passes
-/// all three on, or the other one's hints are lost; [`durability`](Self::durability),
-/// [`examine`](Self::examine) and [`longest_record`](Self::longest_record), too.
+/// and [`changed`](Self::changed); the others leave them out.
 ///
 /// # Beyond the four
 ///
 /// Tokens, counters, seen-sets and Bloom filters ask for more: [`exchange`](Self::exchange), [`count`](Self::count),
 /// [`add`](Self::add), [`take_out`](Self::take_out), [`mark`](Self::mark) and [`fill`](Self::fill). Each has a default that is made
-/// of the four; a store that can do better implements it, and one that wraps another passes all of them on.
+/// of the four; a store that can do better implements it.
+///
+/// # A store around a store
+///
+/// What is made of the four takes more steps than what the store inside does in one. So a store around another one implements
+/// [`Wrap`](super::Wrap): that forwards every operation, and a `Wrap` is a `Store`.
 ///
 /// # Cancellation
 ///
 /// A dropped future leaves the operation either applied or not, never half.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    label = "not a store",
+    note = "implement `Store` for a store of its own, or `Wrap` for a store around another one"
+)]
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Puts `value` under `key` for `ttl` if nothing lives there.

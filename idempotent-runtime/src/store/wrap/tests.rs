@@ -1,0 +1,333 @@
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::store::finding::Level;
+use crate::store::memory::MemoryStore;
+
+/// A store that does nothing but write down what it was sent, and answers each operation in a way of its own.
+#[derive(Debug, Default, Clone)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
+
+impl Recorder {
+    fn note(&self, sent: String) {
+        self.0.lock().unwrap().push(sent);
+    }
+
+    fn taken(&self, operation: &str, sent: String) -> Result<Claim, StoreError> {
+        self.note(format!("{operation} {sent}"));
+        Ok(Claim::Taken(Bytes::from(operation.to_owned())))
+    }
+
+    fn other(&self, operation: &str, sent: String) -> Result<Swap, StoreError> {
+        self.note(format!("{operation} {sent}"));
+        Ok(Swap::Other(Bytes::from(operation.to_owned())))
+    }
+}
+
+#[deny(clippy::missing_trait_methods, reason = "it writes down every one")]
+#[async_trait]
+impl Store for Recorder {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.taken("claim", format!("{key} {value:?} {ttl:?}"))
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.other("replace", format!("{key} {expected:?} {value:?} {ttl:?}"))
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.other("remove", format!("{key} {expected:?}"))
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.note(format!("get {key}"));
+        Ok(Some(Entry {
+            value: Bytes::from_static(b"get"),
+            ttl: None,
+        }))
+    }
+
+    async fn replace_and_tell(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let sent = format!("{key} {expected:?} {value:?} {ttl:?}");
+        self.other("replace_and_tell", sent)
+    }
+
+    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.other("remove_and_tell", format!("{key} {expected:?}"))
+    }
+
+    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.note(format!("changed {key}"));
+        Some(watch::Sender::new(()).subscribe())
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        self.other("exchange", format!("{key} {expected:?} {value:?}"))
+    }
+
+    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
+        self.note(format!("count {key} {attempt} {window:?}"));
+        Ok(Count {
+            attempt: 7,
+            left: window,
+        })
+    }
+
+    async fn add(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Claim, StoreError> {
+        self.taken("add", format!("{set} {member:?} {owner:?} {retention:?}"))
+    }
+
+    async fn take_out(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Swap, StoreError> {
+        let sent = format!("{set} {member:?} {owner:?} {retention:?}");
+        self.other("take_out", sent)
+    }
+
+    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+        self.note(format!("mark {filter:?} {member:?}"));
+        Ok(Hint::Unseen)
+    }
+
+    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+        self.note(format!("fill {filter:?}"));
+        Ok(Some(Fill::of(filter, [])))
+    }
+
+    fn durability(&self) -> Durability {
+        self.note("durability".to_owned());
+        Durability::Fsync
+    }
+
+    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
+        self.note(format!("examine {key} {deadline:?}"));
+        vec![Finding::new(Level::Note, "examined")]
+    }
+
+    fn longest_record(&self, bytes: usize) {
+        self.note(format!("longest_record {bytes}"));
+    }
+}
+
+/// What a store answers to every operation, and what the recorder inside it was sent by then.
+#[derive(Debug, PartialEq)]
+struct Said {
+    answers: Vec<String>,
+    sent: Vec<String>,
+}
+
+impl Said {
+    async fn by(store: &dyn Store, recorder: &Recorder) -> Self {
+        let (expected, value) = (&Bytes::from("expected"), &Bytes::from("value"));
+        let (member, filter) = (b"member", &filter());
+        let second = Duration::from_secs(1);
+        store.longest_record(400);
+        let answers = vec![
+            format!("{:?}", store.claim("k1", value, second).await),
+            format!("{:?}", store.replace("k2", expected, value, second).await),
+            format!("{:?}", store.remove("k3", expected).await),
+            format!("{:?}", store.get("k4").await),
+            format!(
+                "{:?}",
+                store.replace_and_tell("k5", expected, value, second).await
+            ),
+            format!("{:?}", store.remove_and_tell("k6", expected).await),
+            format!("{:?}", store.changed("k7").await.is_some()),
+            format!("{:?}", store.exchange("k8", expected, value).await),
+            format!("{:?}", store.count("k9", 3, second).await),
+            format!("{:?}", store.add("s1", member, value, second).await),
+            format!("{:?}", store.take_out("s2", member, value, second).await),
+            format!("{:?}", store.mark(filter, member).await),
+            format!("{:?}", store.fill(filter).await),
+            format!("{:?}", store.durability()),
+            format!("{:?}", store.examine("k10", second).await),
+        ];
+        let sent = recorder.0.lock().unwrap().drain(..).collect();
+        Self { answers, sent }
+    }
+
+    /// The operations that reached the store inside.
+    fn operations(&self) -> Vec<&str> {
+        let first_words = self.sent.iter().filter_map(|sent| sent.split(' ').next());
+        first_words.collect()
+    }
+}
+
+fn filter() -> Filter {
+    Filter {
+        key: "filter".to_owned(),
+        capacity: 10,
+        error_rate: 0.01,
+        retention: Duration::from_secs(1),
+    }
+}
+
+/// Overrides nothing.
+#[derive(Debug)]
+struct Plain<S: ?Sized>(Box<S>);
+
+impl<S: Store + ?Sized> Wrap for Plain<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.0
+    }
+}
+
+#[tokio::test]
+async fn a_wrapper_that_overrides_nothing_sends_every_operation_on_as_the_one_it_is() {
+    let recorder = Recorder::default();
+    let direct = Said::by(&recorder, &recorder).await;
+    let inside = || recorder.clone();
+    let stores: Vec<(&str, Box<dyn Store>)> = vec![
+        ("a wrapper", Box::new(Plain(Box::new(inside())))),
+        (
+            "of a trait object",
+            Box::new(Plain::<dyn Store>(Box::new(inside()))),
+        ),
+        (
+            "in a wrapper",
+            Box::new(Plain(Box::new(Plain(Box::new(inside()))))),
+        ),
+        ("shared", Box::new(Arc::new(inside()))),
+        (
+            "a shared trait object",
+            Box::new(Arc::new(inside()) as Arc<dyn Store>),
+        ),
+        #[cfg(feature = "testkit")]
+        (
+            "counting",
+            Box::new(crate::testkit::CountingStore::new(inside())),
+        ),
+        #[cfg(feature = "testkit")]
+        (
+            "faulty",
+            Box::new(crate::testkit::FaultyStore::new(inside())),
+        ),
+    ];
+    for (what, store) in stores {
+        assert_eq!(Said::by(&*store, &recorder).await, direct, "{what}");
+    }
+}
+
+/// Forwards the four operations that a store has to have, and forgets the others.
+#[derive(Debug)]
+struct Forgetful(Recorder);
+
+#[async_trait]
+impl Store for Forgetful {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_forgets_to_forward_is_found() {
+    let recorder = Recorder::default();
+    let direct = Said::by(&recorder, &recorder).await;
+    let said = Said::by(&Forgetful(recorder.clone()), &recorder).await;
+    let (reached, all) = (said.operations(), direct.operations());
+    let forgotten = all.iter().filter(|operation| !reached.contains(operation));
+    assert_eq!(forgotten.count(), all.len() - 4, "{reached:?}");
+}
+
+/// The names of the operations as the source of the contract declares them.
+fn declared() -> Vec<&'static str> {
+    let source = include_str!("../contract.rs");
+    let (_, body) = source.split_once("pub trait Store").expect("the trait");
+    let (body, _) = body.split_once("\n}\n").expect("its end");
+    let declarations = body.lines().filter_map(|line| {
+        let line = line.strip_prefix("    ")?;
+        line.strip_prefix("async fn ").or(line.strip_prefix("fn "))
+    });
+    declarations
+        .filter_map(|declaration| declaration.split(['(', '<']).next())
+        .collect()
+}
+
+#[tokio::test]
+async fn no_operation_of_the_contract_is_missing_here() {
+    let recorder = Recorder::default();
+    let said = Said::by(&recorder, &recorder).await;
+    let (mut sent, mut declared) = (said.operations(), declared());
+    sent.sort_unstable();
+    declared.sort_unstable();
+    assert_eq!(sent, declared);
+}
+
+/// Overrides one operation.
+#[derive(Debug)]
+struct Refusing<S>(S);
+
+#[async_trait]
+impl<S: Store> Wrap for Refusing<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.0
+    }
+
+    async fn claim(&self, key: &str, _: &Bytes, _: Duration) -> Result<Claim, StoreError> {
+        Ok(Claim::Taken(Bytes::from(key.to_owned())))
+    }
+}
+
+#[tokio::test]
+async fn what_is_overridden_is_not_forwarded_and_the_rest_is() {
+    let (value, minute) = (Bytes::from("value"), Duration::from_mins(1));
+    let store = Refusing(MemoryStore::new());
+    let claim = Store::claim(&store, "key", &value, minute).await;
+    assert_eq!(claim.unwrap(), Claim::Taken(Bytes::from("key")));
+    assert!(Store::get(&store, "key").await.unwrap().is_none());
+    store.0.claim("key", &value, minute).await.unwrap();
+    let shared: Arc<dyn Store> = Arc::new(store);
+    let swap = shared.remove_and_tell("key", &value).await;
+    assert_eq!(swap.unwrap(), Swap::Done);
+}
