@@ -9,9 +9,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::op::Op;
-use crate::store::{
-    Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError, Swap,
-};
+use crate::store::{Claim, Count, Entry, Fill, Filter, Hint, Store, StoreError, Swap, Wrap};
 
 /// Counts the operations that are sent to the store inside; a clone shares the counts.
 ///
@@ -124,7 +122,13 @@ impl<S> CountingStore<S> {
 }
 
 #[async_trait]
-impl<S: Store> Store for CountingStore<S> {
+impl<S: Store> Wrap for CountingStore<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.store
+    }
+
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         self.sending(Op::Claim).claim(key, value, ttl).await
     }
@@ -211,17 +215,5 @@ impl<S: Store> Store for CountingStore<S> {
 
     async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
         self.sending(Op::Fill).fill(filter).await
-    }
-
-    fn durability(&self) -> Durability {
-        self.store.durability()
-    }
-
-    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
-        self.store.examine(key, deadline).await
-    }
-
-    fn longest_record(&self, bytes: usize) {
-        self.store.longest_record(bytes);
     }
 }

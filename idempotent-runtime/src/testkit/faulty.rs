@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::op::Op;
 use crate::store::{
-    Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError,
-    StoreErrorKind, Swap,
+    Claim, Count, Entry, Fill, Filter, Hint, Store, StoreError, StoreErrorKind, Swap, Wrap,
 };
 
 /// What goes wrong with one operation.
@@ -173,7 +171,13 @@ fn lost() -> StoreError {
 }
 
 #[async_trait]
-impl<S: Store> Store for FaultyStore<S> {
+impl<S: Store> Wrap for FaultyStore<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.shared.store
+    }
+
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         let (key, value) = (key.to_owned(), value.clone());
         self.send(Op::Claim, move |shared: Arc<Shared<S>>| async move {
@@ -299,21 +303,5 @@ impl<S: Store> Store for FaultyStore<S> {
             shared.store.fill(&filter).await
         })
         .await
-    }
-
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.shared.store.changed(key).await
-    }
-
-    fn durability(&self) -> Durability {
-        self.shared.store.durability()
-    }
-
-    async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
-        self.shared.store.examine(key, deadline).await
-    }
-
-    fn longest_record(&self, bytes: usize) {
-        self.shared.store.longest_record(bytes);
     }
 }
