@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Count, Entry, Swap, async_trait};
+use idempotent_runtime::store::{Count, Entry, Wrap, async_trait};
 use idempotent_runtime::{Store, StoreError};
 use tokio::task::yield_now;
 
@@ -12,7 +12,13 @@ use tokio::task::yield_now;
 pub(crate) struct ReadsThenWrites<S>(pub(crate) S);
 
 #[async_trait]
-impl<S: Store> Store for ReadsThenWrites<S> {
+impl<S: Store> Wrap for ReadsThenWrites<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.0
+    }
+
     async fn count(&self, key: &str, _: u128, window: Duration) -> Result<Count, StoreError> {
         let before = self.0.get(key).await?;
         yield_now().await;
@@ -26,27 +32,5 @@ impl<S: Store> Store for ReadsThenWrites<S> {
         }
         let left = window;
         Ok(Count { attempt, left })
-    }
-
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.0.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
     }
 }

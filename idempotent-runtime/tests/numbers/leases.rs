@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use idempotent_runtime::store::{Bytes, Claim, Entry, Swap, async_trait};
+use idempotent_runtime::store::{self, Bytes, Swap, async_trait};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Event, EventKind, Idempotency, MemoryStore, OrderNumbers, Store, StoreError, StoreErrorKind,
@@ -229,9 +229,11 @@ struct Panicking {
 }
 
 #[async_trait]
-impl Store for Panicking {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.store.claim(key, value, ttl).await
+impl store::Wrap for Panicking {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.store
     }
 
     async fn replace(
@@ -243,13 +245,5 @@ impl Store for Panicking {
     ) -> Result<Swap, StoreError> {
         assert!(!self.panics.load(Ordering::SeqCst), "as the test wants it");
         self.store.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.store.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.store.get(key).await
     }
 }

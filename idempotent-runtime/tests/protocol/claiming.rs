@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use idempotent_runtime::private::{Call, Endpoint};
-use idempotent_runtime::store::{Claim, Entry, Swap, async_trait};
+use idempotent_runtime::store::{Claim, Wrap, async_trait};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, Idempotency, MemoryStore, OnStoreError, Policy, Store, StoreError, StoreErrorKind,
@@ -290,27 +290,15 @@ async fn a_claim_that_the_client_sent_twice_is_ours_although_the_store_is_full_b
 struct FullAfterIt(MemoryStore);
 
 #[async_trait]
-impl Store for FullAfterIt {
+impl Wrap for FullAfterIt {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.0
+    }
+
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         self.0.claim(key, value, ttl).await?;
         Err(StoreError::new(StoreErrorKind::Full, "no room"))
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.0.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotent_runtime::store::{
-    Bytes, Claim, Entry, Finding, Level, Store, StoreError, Swap, async_trait,
+    Bytes, Claim, Entry, Finding, Level, Store, StoreError, Swap, Wrap, async_trait,
 };
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Builder, Diagnosis, Digest, Idempotency, MemoryStore, StoreErrorKind};
@@ -111,23 +111,11 @@ async fn the_digest_of_keys_is_told_and_no_problem() {
 struct Clock(MemoryStore, fn(Duration) -> Option<Duration>);
 
 #[async_trait]
-impl Store for Clock {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
-    }
+impl Wrap for Clock {
+    type Inner = MemoryStore;
 
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.0.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.remove(key, expected).await
+    fn inner(&self) -> &MemoryStore {
+        &self.0
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Entry, Swap};
+use idempotent_runtime::store::{Claim, Swap, Wrap};
 use idempotent_runtime::testkit::CountingStore;
-use idempotent_runtime::{MemoryStore, Store, StoreError};
+use idempotent_runtime::{MemoryStore, StoreError};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -67,7 +67,13 @@ impl Hinting {
 }
 
 #[async_trait]
-impl Store for Hinting {
+impl Wrap for Hinting {
+    type Inner = CountingStore<MemoryStore>;
+
+    fn inner(&self) -> &CountingStore<MemoryStore> {
+        &self.sent
+    }
+
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         self.claims.lock().unwrap().push(value.clone());
         let answer = self.sent.claim(key, value, ttl).await;
@@ -75,24 +81,6 @@ impl Store for Hinting {
             sleep(millis(100)).await;
         }
         answer
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.sent.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.sent.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.sent.get(key).await
     }
 
     async fn replace_and_tell(

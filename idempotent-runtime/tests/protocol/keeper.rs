@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Entry, Swap};
-use idempotent_runtime::{MemoryStore, Policy, Renew, Store, StoreError};
+use idempotent_runtime::store::{Swap, Wrap};
+use idempotent_runtime::{MemoryStore, Policy, Renew, StoreError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -131,19 +131,11 @@ async fn a_claim_whose_keeper_died_is_kept_by_the_next_one() {
 struct PanicsInRemove(MemoryStore, AtomicUsize);
 
 #[async_trait]
-impl Store for PanicsInRemove {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
-    }
+impl Wrap for PanicsInRemove {
+    type Inner = MemoryStore;
 
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.0.replace(key, expected, value, ttl).await
+    fn inner(&self) -> &MemoryStore {
+        &self.0
     }
 
     async fn remove(&self, _: &str, _: &Bytes) -> Result<Swap, StoreError> {
@@ -151,10 +143,6 @@ impl Store for PanicsInRemove {
             std::future::pending::<()>().await;
         }
         panic!("a bug in the store");
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
     }
 }
 

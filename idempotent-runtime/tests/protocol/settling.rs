@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Entry, Swap};
+use idempotent_runtime::store::{Claim, Swap, Wrap};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Policy, Release, Store, StoreError, StoreErrorKind};
 use tokio::time::{Instant, sleep, timeout};
@@ -273,9 +273,11 @@ async fn a_failed_body_returns_its_own_error_while_the_store_hangs() {
 struct Renewing(MemoryStore, Arc<AtomicBool>);
 
 #[async_trait]
-impl Store for Renewing {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
+impl Wrap for Renewing {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.0
     }
 
     async fn replace(
@@ -289,14 +291,6 @@ impl Store for Renewing {
             return Err(StoreError::new(StoreErrorKind::NotApplied, "not now"));
         }
         self.0.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
     }
 }
 

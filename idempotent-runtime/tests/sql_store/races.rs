@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Entry, Swap};
+use idempotent_runtime::store::{Claim, Wrap};
 use idempotent_runtime::{SqlStore, Store, StoreError, StoreErrorKind};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -84,30 +84,18 @@ pub(crate) async fn claimed(store: &impl Store, key: &str, value: &Bytes, ttl: D
 struct LooksThenPuts<DB: Fresh>(Arc<SqlStore<DB>>);
 
 #[async_trait]
-impl<DB: Fresh> Store for LooksThenPuts<DB> {
+impl<DB: Fresh> Wrap for LooksThenPuts<DB> {
+    type Inner = SqlStore<DB>;
+
+    fn inner(&self) -> &SqlStore<DB> {
+        &self.0
+    }
+
     async fn claim(&self, key: &str, _: &Bytes, _: Duration) -> Result<Claim, StoreError> {
         if let Some(entry) = self.0.get(key).await? {
             return Ok(Claim::Taken(entry.value));
         }
         let put = DB::run(self.0.pool(), DB::PUT).await;
         Ok(put.map_or(Claim::Taken(VALUE), |()| Claim::Claimed))
-    }
-
-    async fn replace(
-        &self,
-        _: &str,
-        _: &Bytes,
-        _: &Bytes,
-        _: Duration,
-    ) -> Result<Swap, StoreError> {
-        Ok(Swap::Absent)
-    }
-
-    async fn remove(&self, _: &str, _: &Bytes) -> Result<Swap, StoreError> {
-        Ok(Swap::Absent)
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
     }
 }

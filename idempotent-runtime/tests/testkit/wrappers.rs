@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotent_runtime::store::{
-    Claim, Durability, Entry, Finding, Level, StoreError, Swap, async_trait,
-};
+use idempotent_runtime::store::{self, Durability, Finding, Level, Swap, async_trait};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use tokio::time::{advance, timeout};
@@ -181,27 +179,11 @@ async fn wrappers_pass_hints_on() {
 struct Telling(MemoryStore);
 
 #[async_trait]
-impl Store for Telling {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
-    }
+impl store::Wrap for Telling {
+    type Inner = MemoryStore;
 
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.0.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
+    fn inner(&self) -> &MemoryStore {
+        &self.0
     }
 
     fn durability(&self) -> Durability {
