@@ -203,7 +203,7 @@ impl<DB: Database> Store for SqlStore<DB> {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
-            let mut connection = attempts.connection().await?;
+            let mut connection = attempts.acquire().await?;
             let claim = claim::<DB>(&mut connection, key, value, micros(ttl), self.most()).await;
             match attempts.ended(connection, claim)? {
                 // Its own, from a try whose reply was lost.
@@ -224,7 +224,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         let micros = micros(ttl);
         let mut attempts = Attempts::new(&self.pool);
         loop {
-            let mut connection = attempts.connection().await?;
+            let mut connection = attempts.acquire().await?;
             let replaced = if value == expected {
                 DB::renew(&mut connection, key, expected, micros).await
             } else {
@@ -242,7 +242,7 @@ impl<DB: Database> Store for SqlStore<DB> {
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
-            let mut connection = attempts.connection().await?;
+            let mut connection = attempts.acquire().await?;
             let removed = DB::remove(&mut connection, key, expected).await;
             let swap = swap::<DB>(&mut connection, key, expected, removed, self.most()).await;
             if let Some(swap) = attempts.ended(connection, swap)? {
@@ -254,7 +254,7 @@ impl<DB: Database> Store for SqlStore<DB> {
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
-            let mut connection = attempts.connection().await?;
+            let mut connection = attempts.acquire().await?;
             let standing = DB::get(&mut connection, key, self.most()).await;
             if let Some(standing) = attempts.ended(connection, standing.map(Some))? {
                 return Ok(standing.map(|(value, left)| Entry {
@@ -273,7 +273,7 @@ impl<DB: Database> Store for SqlStore<DB> {
     ) -> Result<Swap, StoreError> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
-            let mut connection = attempts.connection().await?;
+            let mut connection = attempts.acquire().await?;
             let exchanged = DB::exchange(&mut connection, key, expected, value).await;
             let swap = swap::<DB>(&mut connection, key, expected, exchanged, self.most()).await;
             match attempts.ended(connection, swap)? {
@@ -289,7 +289,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         let mut turn = self.counting.turn(key.to_owned()).await;
         let mut attempts = Attempts::after(&self.pool, turn.take());
         loop {
-            let mut connection = attempts.connection().await?;
+            let mut connection = attempts.acquire().await?;
             let counted = DB::count(&mut connection, key, &first, &id, micros(window)).await;
             let counted = counted.map(|standing| {
                 let (standing, left) = standing?;

@@ -45,7 +45,8 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         self.kept.filter(|_| !exhausted || self.pool.num_idle() > 0)
     }
 
-    pub(super) async fn connection(&mut self) -> Result<Lent<DB>, StoreError> {
+    /// A connection for the next attempt: the kept one, or one of the pool.
+    pub(super) async fn acquire(&mut self) -> Result<Lent<DB>, StoreError> {
         loop {
             let mut connection = match self.kept.take() {
                 Some(kept) => kept.for_further_statements(),

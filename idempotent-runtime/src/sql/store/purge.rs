@@ -61,7 +61,7 @@ pub(super) async fn purge_expired<DB: Database>(pool: &Pool<DB>) -> Result<u64, 
 async fn batch<DB: Database>(pool: &Pool<DB>) -> Result<u64, StoreError> {
     let mut attempts = Attempts::new(pool);
     loop {
-        let mut connection = attempts.connection().await?;
+        let mut connection = attempts.acquire().await?;
         let removed = DB::purge(&mut connection, BATCH).await;
         if let Some(removed) = attempts.ended(connection, removed.map(Some))? {
             return Ok(removed);
