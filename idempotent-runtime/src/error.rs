@@ -2,17 +2,16 @@
 
 pub(crate) mod advice;
 mod call;
+pub(crate) mod catalog;
 pub(crate) mod closest;
 mod duplicate;
 mod failure;
+pub(crate) mod lang;
 mod limited;
-#[cfg(test)]
-mod responses;
 #[cfg(test)]
 mod samples;
 mod setup;
 pub(crate) mod store;
-pub(crate) mod text;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -102,28 +102,6 @@ impl Error {
         }
     }
 
-    /// A stable name for programs, metrics and clients, such as `in_progress`.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::InProgress(_) => "in_progress",
-            Self::AlreadyDone(_) => "already_done",
-            Self::Taken(_) => "taken",
-            Self::PayloadMismatch(_) => "payload_mismatch",
-            Self::ResultUnavailable(_) => "result_unavailable",
-            Self::TokenUsed(_) => "token_used",
-            Self::TokenUnknown(_) => "token_unknown",
-            Self::TokenMalformed(_) => "token_malformed",
-            Self::LimitReached(_) => "limit_reached",
-            Self::Unavailable(_) => "store_unavailable",
-            Self::Misconfigured(_) => "store_misconfigured",
-            Self::ForeignRecord(_) => "foreign_record",
-            Self::LeaseLost(_) => "lease_lost",
-            Self::InvalidKey(_) => "invalid_key",
-            Self::InvalidPolicy(_) => "invalid_policy",
-            Self::NotInstalled(_) => "not_installed",
-        }
-    }
-
     /// The name of the endpoint that was called.
     pub fn endpoint(&self) -> &str {
         self.site().endpoint.as_str()

@@ -43,8 +43,9 @@ use ::axum::http::{HeaderName, HeaderValue, StatusCode};
 use ::axum::response::{IntoResponse, Response};
 
 use self::problem::Problem;
+use super::wait;
 use crate::error::Error;
-use crate::error::text::Lang;
+use crate::error::lang::Lang;
 use crate::result::once::Once;
 
 pub use self::key::IdempotencyKey;
@@ -79,15 +80,16 @@ mod request_id;
 /// }
 /// ```
 pub fn refusal(error: Error, lang: Lang) -> Response {
+    let facts = error.facts();
     let problem = Problem {
-        status: status(&error),
-        code: error.code(),
-        title: title(&error).into(),
+        status: StatusCode::from_u16(facts.http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        code: facts.code,
+        title: facts.title.into(),
         detail: error.text(lang).into(),
         lang,
-        client_action: error.client_action(),
-        silent: error.is_silent(),
-        retry_after: error.advised_wait(),
+        client_action: facts.action,
+        silent: facts.silent,
+        retry_after: wait::advised(&error),
     };
     let mut response = problem.into_response();
     response.extensions_mut().insert(Arc::new(error));
@@ -116,61 +118,29 @@ impl<T: IntoResponse> IntoResponse for Once<T> {
     }
 }
 
-fn status(error: &Error) -> StatusCode {
-    match error {
-        Error::InProgress(_)
-        | Error::AlreadyDone(_)
-        | Error::Taken(_)
-        | Error::ResultUnavailable(_)
-        | Error::TokenUsed(_) => StatusCode::CONFLICT,
-        Error::TokenUnknown(_) => StatusCode::GONE,
-        Error::TokenMalformed(_) => StatusCode::BAD_REQUEST,
-        Error::LimitReached(_) => StatusCode::TOO_MANY_REQUESTS,
-        Error::PayloadMismatch(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
-        Error::Misconfigured(_)
-        | Error::ForeignRecord(_)
-        | Error::LeaseLost(_)
-        | Error::InvalidKey(_)
-        | Error::InvalidPolicy(_)
-        | Error::NotInstalled(_) => StatusCode::INTERNAL_SERVER_ERROR,
-    }
-}
-
-fn title(error: &Error) -> &'static str {
-    match error {
-        Error::InProgress(_) => "An equal request is being processed",
-        Error::AlreadyDone(_) => "An equal request has succeeded",
-        Error::Taken(_) => "An equal request was made before",
-        Error::PayloadMismatch(_) => "The key belongs to another request",
-        Error::ResultUnavailable(_) => "The result of an equal request is not available",
-        Error::TokenUsed(_) => "The one-time token was used before",
-        Error::TokenUnknown(_) => "There is no such one-time token",
-        Error::TokenMalformed(_) => "The one-time token cannot be read",
-        Error::LimitReached(_) => "There were too many attempts",
-        Error::Unavailable(_) => "The request cannot be processed now",
-        Error::LeaseLost(_) => "The request was interrupted, and its outcome is unknown",
-        Error::Misconfigured(_)
-        | Error::ForeignRecord(_)
-        | Error::InvalidKey(_)
-        | Error::InvalidPolicy(_)
-        | Error::NotInstalled(_) => "The server cannot process the request",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ::axum::body::to_bytes;
     use ::axum::http::header;
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
+    use crate::error::advice::ClientAction;
 
     fn sample(code: &str) -> Error {
         let found = Error::samples()
             .into_iter()
             .find(|error| error.code() == code);
         found.expect("a sample")
+    }
+
+    /// The problem that the docs of this file show.
+    fn example() -> Value {
+        let lines = include_str!("axum.rs").lines();
+        let lines = lines.skip_while(|line| *line != "//! ```json").skip(1);
+        let lines = lines.take_while(|line| *line != "//! ```");
+        let json: String = lines.map(|line| &line["//!".len()..]).collect();
+        serde_json::from_str(&json).expect("JSON")
     }
 
     async fn body(response: Response) -> String {
@@ -187,17 +157,7 @@ mod tests {
         assert_eq!(headers[header::CONTENT_LANGUAGE], "en");
         assert_eq!(headers[header::RETRY_AFTER], "5");
         let problem: Value = serde_json::from_str(&body(response).await).unwrap();
-        let expected = json!({
-            "type": "urn:idempotence:in_progress",
-            "title": "An equal request is being processed",
-            "status": 409,
-            "detail": "Your request is being processed. Please do not send it again.",
-            "code": "in_progress",
-            "client_action": "wait",
-            "silent": true,
-            "retry_after_ms": 5000,
-        });
-        assert_eq!(problem, expected);
+        assert_eq!(problem, example());
     }
 
     #[tokio::test]
@@ -209,21 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn the_status_tells_conflict_from_mistake_from_outage() {
+    fn every_status_is_that_of_the_catalog() {
         for error in Error::samples() {
-            let code = error.code();
-            let status = match code {
-                "in_progress" | "already_done" | "taken" | "result_unavailable" | "token_used" => {
-                    409
-                }
-                "token_unknown" => 410,
-                "token_malformed" => 400,
-                "limit_reached" => 429,
-                "payload_mismatch" => 422,
-                "store_unavailable" => 503,
-                _ => 500,
-            };
-            assert_eq!(error.into_response().status(), status, "{code}");
+            let (code, http) = (error.code(), error.facts().http);
+            assert_eq!(error.into_response().status(), http, "{code}");
         }
     }
 
@@ -231,7 +180,7 @@ mod tests {
     async fn only_a_call_that_is_to_be_repeated_has_a_retry_after() {
         for error in Error::samples() {
             let code = error.code();
-            let waits = matches!(code, "in_progress" | "limit_reached" | "store_unavailable");
+            let waits = error.client_action() == ClientAction::Wait;
             let response = error.into_response();
             let header = response.headers().contains_key(header::RETRY_AFTER);
             let member = body(response).await.contains("retry_after_ms");

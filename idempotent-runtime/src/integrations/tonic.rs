@@ -27,9 +27,9 @@ use std::time::Duration;
 use ::tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use ::tonic::{Code, Status};
 
+use super::wait::{self, in_whole};
 use crate::error::Error;
-use crate::error::advice::in_whole;
-use crate::error::text::Lang;
+use crate::error::lang::Lang;
 
 /// The metadata key of [`Error::code`].
 pub const CODE: &str = "idempotence-code";
@@ -54,39 +54,21 @@ pub const RETRY_AFTER_MS: &str = "retry-after-ms";
 /// ```
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
+        let facts = error.facts();
         let mut metadata = MetadataMap::new();
-        metadata.insert(CODE, AsciiMetadataValue::from_static(error.code()));
-        let action = error.client_action().as_str();
+        metadata.insert(CODE, AsciiMetadataValue::from_static(facts.code));
+        let action = facts.action.as_str();
         metadata.insert(ACTION, AsciiMetadataValue::from_static(action));
-        let silent = if error.is_silent() { "true" } else { "false" };
+        let silent = if facts.silent { "true" } else { "false" };
         metadata.insert(SILENT, AsciiMetadataValue::from_static(silent));
-        if let Some(wait) = error.advised_wait() {
+        if let Some(wait) = wait::advised(&error) {
             let millis = in_whole(Duration::from_millis(1), wait);
             metadata.insert(RETRY_AFTER_MS, AsciiMetadataValue::from(millis));
         }
-        let mut status = Self::with_metadata(code(&error), error.text(Lang::En), metadata);
+        let code = Code::from_i32(facts.grpc as i32);
+        let mut status = Self::with_metadata(code, error.text(Lang::En), metadata);
         status.set_source(Arc::new(error));
         status
-    }
-}
-
-fn code(error: &Error) -> Code {
-    match error {
-        Error::InProgress(_) => Code::Aborted,
-        Error::AlreadyDone(_)
-        | Error::Taken(_)
-        | Error::ResultUnavailable(_)
-        | Error::TokenUsed(_) => Code::AlreadyExists,
-        Error::PayloadMismatch(_) | Error::TokenUnknown(_) => Code::FailedPrecondition,
-        Error::TokenMalformed(_) => Code::InvalidArgument,
-        Error::LimitReached(_) => Code::ResourceExhausted,
-        Error::Unavailable(_) => Code::Unavailable,
-        Error::LeaseLost(_) => Code::Unknown,
-        Error::Misconfigured(_)
-        | Error::ForeignRecord(_)
-        | Error::InvalidKey(_)
-        | Error::InvalidPolicy(_)
-        | Error::NotInstalled(_) => Code::Internal,
     }
 }
 
@@ -100,22 +82,11 @@ mod tests {
     use crate::{Idempotency, MemoryStore};
 
     #[test]
-    fn the_code_tells_what_a_client_may_repeat() {
+    fn every_code_is_that_of_the_catalog() {
         for error in Error::samples() {
-            let expected = match error.code() {
-                "in_progress" => Code::Aborted,
-                "already_done" | "taken" | "result_unavailable" | "token_used" => {
-                    Code::AlreadyExists
-                }
-                "payload_mismatch" | "token_unknown" => Code::FailedPrecondition,
-                "token_malformed" => Code::InvalidArgument,
-                "limit_reached" => Code::ResourceExhausted,
-                "store_unavailable" => Code::Unavailable,
-                "lease_lost" => Code::Unknown,
-                _ => Code::Internal,
-            };
-            let name = error.code();
-            assert_eq!(Status::from(error).code(), expected, "{name}");
+            let expected = format!("{:?}", error.facts().grpc);
+            let code = Status::from(error).code();
+            assert_eq!(format!("{code:?}"), expected);
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::kind::EventKind;
+use crate::error::catalog::Group;
 use crate::error::{Error, Site};
 
 /// One thing that happened to a call, or that an operation of a token, a counter, a set, a filter or order numbers came to.
@@ -136,24 +137,18 @@ impl fmt::Display for Sentence<'_> {
 impl EventKind {
     /// How a call that is refused with this error ends.
     const fn of(error: &Error) -> Self {
-        match error {
-            Error::InProgress(_) => Self::InProgress,
-            Error::AlreadyDone(_) => Self::Done,
-            Error::Taken(_) => Self::Taken,
-            Error::PayloadMismatch(_) => Self::Mismatch,
-            Error::ResultUnavailable(_) => Self::ResultUnavailable,
-            Error::TokenUsed(_) | Error::TokenUnknown(_) | Error::TokenMalformed(_) => {
-                Self::TokenRefused
-            }
-            Error::Unavailable(_) | Error::Misconfigured(_) | Error::ForeignRecord(_) => {
-                Self::StoreError
-            }
-            Error::LeaseLost(_) => Self::LeaseLost,
-            Error::InvalidKey(_) | Error::InvalidPolicy(_) | Error::NotInstalled(_) => {
-                Self::Invalid
-            }
+        match error.facts().group {
+            Group::Running => Self::InProgress,
+            Group::Done => Self::Done,
+            Group::Taken => Self::Taken,
+            Group::Mismatch => Self::Mismatch,
+            Group::NoResult => Self::ResultUnavailable,
+            Group::Token => Self::TokenRefused,
+            Group::Store => Self::StoreError,
+            Group::LeaseLost => Self::LeaseLost,
+            Group::Invalid => Self::Invalid,
             // A counter's: no call is refused by it.
-            Error::LimitReached(_) => Self::LimitReached,
+            Group::Limit => Self::LimitReached,
         }
     }
 

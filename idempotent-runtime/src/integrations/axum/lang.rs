@@ -6,7 +6,7 @@ use ::axum::extract::FromRequestParts;
 use ::axum::http::request::Parts;
 use ::axum::http::{HeaderMap, header};
 
-use crate::error::text::Lang;
+use crate::error::lang::Lang;
 
 /// The language that the header `Accept-Language` asks for, as [`Lang::from_accept_language`] reads it; English without one.
 ///

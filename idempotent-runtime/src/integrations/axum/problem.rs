@@ -8,8 +8,9 @@ use ::axum::http::{HeaderValue, StatusCode, header};
 use ::axum::response::{IntoResponse, Response};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::error::advice::{ClientAction, in_whole};
-use crate::error::text::Lang;
+use crate::error::advice::ClientAction;
+use crate::error::lang::Lang;
+use crate::integrations::wait::in_whole;
 
 pub(super) struct Problem {
     pub(super) status: StatusCode,

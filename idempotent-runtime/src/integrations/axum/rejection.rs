@@ -9,7 +9,7 @@ use ::axum::response::{IntoResponse, Response};
 use super::lang;
 use super::problem::Problem;
 use crate::error::advice::ClientAction;
-use crate::error::text::Lang;
+use crate::error::lang::Lang;
 
 /// Why a request has no [`IdempotencyKey`](super::IdempotencyKey), or no [`RequestId`](crate::RequestId).
 ///

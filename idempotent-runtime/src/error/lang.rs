@@ -1,8 +1,6 @@
-//! What to tell the person who made a refused call.
+//! The languages in which errors speak to people.
 
-use super::call::Error;
-
-/// A language of [`Error::text`].
+/// A language of [`Error::text`](crate::Error::text).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Lang {
@@ -96,108 +94,9 @@ fn weight(parameters: &str) -> f32 {
     }
 }
 
-impl Error {
-    /// What to tell the person who made the call, without technical words.
-    ///
-    /// It names neither the key nor the endpoint. For the log there is `Display`.
-    ///
-    /// ```
-    /// # use idempotent_runtime as idempotence;
-    /// use idempotence::{Error, Lang};
-    ///
-    /// fn toast(error: &Error, accept_language: &str) -> &'static str {
-    ///     error.text(Lang::from_accept_language(accept_language))
-    /// }
-    /// ```
-    pub fn text(&self, lang: Lang) -> &'static str {
-        let (en, zh_hans) = self.texts();
-        match lang {
-            Lang::En => en,
-            Lang::ZhHans => zh_hans,
-        }
-    }
-
-    fn texts(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::InProgress(_) => (
-                "Your request is being processed. Please do not send it again.",
-                "系统正在处理中,请勿重复操作",
-            ),
-            Self::AlreadyDone(_) | Self::Taken(_) => (
-                "Your request was already received. There is no need to send it again.",
-                "请勿重复提交",
-            ),
-            Self::TokenUsed(_) => (
-                "This page was already submitted. Please reload it before you submit it again.",
-                "页面已提交,请勿重复提交",
-            ),
-            Self::TokenUnknown(_) => (
-                "This page has expired. Please reload it and try again.",
-                "页面已过期,请刷新后重试",
-            ),
-            Self::LimitReached(_) => (
-                "There were too many attempts. Please try again later.",
-                "操作过于频繁,请稍后再试",
-            ),
-            Self::PayloadMismatch(_) => (
-                "Your request was changed after it was first sent. Please start again with a new one.",
-                "内容与首次提交的不一致,请重新发起",
-            ),
-            Self::ResultUnavailable(_) => (
-                "Your request was completed, but its result cannot be shown here. Please reload.",
-                "请求已处理完成,请刷新后查看结果",
-            ),
-            Self::Unavailable(_) => (
-                "The service is busy. Please try again in a moment.",
-                "系统繁忙,请稍后再试",
-            ),
-            Self::LeaseLost(_) => (
-                "Your request was interrupted, and may or may not have gone through. \
-                 Please reload and check before you try again.",
-                "处理被中断,结果尚不确定,请刷新确认后再操作",
-            ),
-            Self::TokenMalformed(_)
-            | Self::Misconfigured(_)
-            | Self::ForeignRecord(_)
-            | Self::InvalidKey(_)
-            | Self::InvalidPolicy(_)
-            | Self::NotInstalled(_) => (
-                "Your request cannot be processed. Please contact support.",
-                "请求无法处理,请联系客服",
-            ),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_error_has_a_text_in_both_languages() {
-        for error in Error::samples() {
-            let (en, zh_hans) = (error.text(Lang::En), error.text(Lang::ZhHans));
-            assert!(en.is_ascii() && en.ends_with('.'), "{en}");
-            assert!(
-                zh_hans.chars().all(|char| char == ',' || !char.is_ascii()),
-                "{zh_hans}"
-            );
-        }
-    }
-
-    #[test]
-    fn texts_that_ask_for_different_actions_differ() {
-        let errors = Error::samples();
-        for (a, b) in errors
-            .iter()
-            .flat_map(|a| errors.iter().map(move |b| (a, b)))
-        {
-            if a.client_action() != b.client_action() {
-                assert_ne!(a.text(Lang::En), b.text(Lang::En));
-                assert_ne!(a.text(Lang::ZhHans), b.text(Lang::ZhHans));
-            }
-        }
-    }
 
     #[test]
     fn the_language_with_the_highest_weight_is_taken() {

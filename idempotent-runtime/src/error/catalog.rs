@@ -1,0 +1,315 @@
+//! The facts of an error that depend on its kind alone: one row per kind. Everything else looks them up.
+
+use super::advice::ClientAction;
+use super::call::Error;
+use super::lang::Lang;
+
+#[cfg(test)]
+mod docs;
+#[cfg(test)]
+mod tests;
+
+impl Error {
+    /// A stable name for programs, metrics and clients, such as `in_progress`.
+    pub fn code(&self) -> &'static str {
+        self.facts().code
+    }
+
+    /// What the client should do about it.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::{ClientAction, Error};
+    ///
+    /// fn may_be_repeated(error: &Error) -> bool {
+    ///     error.client_action() == ClientAction::Wait
+    /// }
+    /// ```
+    pub fn client_action(&self) -> ClientAction {
+        self.facts().action
+    }
+
+    /// Whether a front end should tell nobody: the person's own earlier request takes the place of this one, as after a
+    /// double click.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::{Error, Lang};
+    ///
+    /// fn toast(error: &Error) -> Option<&'static str> {
+    ///     (!error.is_silent()).then(|| error.text(Lang::En))
+    /// }
+    /// ```
+    pub fn is_silent(&self) -> bool {
+        self.facts().silent
+    }
+
+    /// What to tell the person who made the call, without technical words.
+    ///
+    /// It names neither the key nor the endpoint. For the log there is `Display`.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::{Error, Lang};
+    ///
+    /// fn toast(error: &Error, accept_language: &str) -> &'static str {
+    ///     error.text(Lang::from_accept_language(accept_language))
+    /// }
+    /// ```
+    pub fn text(&self, lang: Lang) -> &'static str {
+        match lang {
+            Lang::En => self.facts().en,
+            Lang::ZhHans => self.facts().zh_hans,
+        }
+    }
+
+    /// The row of this kind of error.
+    pub(crate) const fn facts(&self) -> &'static Facts {
+        match self {
+            Self::InProgress(_) => &IN_PROGRESS,
+            Self::AlreadyDone(_) => &ALREADY_DONE,
+            Self::Taken(_) => &TAKEN,
+            Self::PayloadMismatch(_) => &PAYLOAD_MISMATCH,
+            Self::ResultUnavailable(_) => &RESULT_UNAVAILABLE,
+            Self::TokenUsed(_) => &TOKEN_USED,
+            Self::TokenUnknown(_) => &TOKEN_UNKNOWN,
+            Self::TokenMalformed(_) => &TOKEN_MALFORMED,
+            Self::LimitReached(_) => &LIMIT_REACHED,
+            Self::Unavailable(_) => &UNAVAILABLE,
+            Self::Misconfigured(_) => &MISCONFIGURED,
+            Self::ForeignRecord(_) => &FOREIGN_RECORD,
+            Self::LeaseLost(_) => &LEASE_LOST,
+            Self::InvalidKey(_) => &INVALID_KEY,
+            Self::InvalidPolicy(_) => &INVALID_POLICY,
+            Self::NotInstalled(_) => &NOT_INSTALLED,
+        }
+    }
+}
+
+/// One row.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// The name for programs.
+    pub(crate) code: &'static str,
+    /// What events call it.
+    pub(crate) group: Group,
+    pub(crate) action: ClientAction,
+    /// Whether a front end tells nobody.
+    pub(crate) silent: bool,
+    /// The status of HTTP.
+    #[cfg_attr(not(feature = "axum"), allow(dead_code, reason = "axum reads it"))]
+    pub(crate) http: u16,
+    #[cfg_attr(not(feature = "tonic"), allow(dead_code, reason = "tonic reads it"))]
+    pub(crate) grpc: Grpc,
+    /// What is wrong, as a client's programmer reads it.
+    #[cfg_attr(not(feature = "axum"), allow(dead_code, reason = "axum reads it"))]
+    pub(crate) title: &'static str,
+    /// What to tell the person, in English.
+    en: &'static str,
+    /// The same in Chinese, in simplified characters.
+    zh_hans: &'static str,
+}
+
+/// The errors that events do not tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// An equal call is running.
+    Running,
+    /// An equal call ended with a success.
+    Done,
+    /// An equal call was made, with `release = false`.
+    Taken,
+    /// The key belongs to a call with another payload.
+    Mismatch,
+    /// The result of an equal call cannot be given.
+    NoResult,
+    /// A one-time token or an order number is not good.
+    Token,
+    /// A counter's limit is reached.
+    Limit,
+    /// The store cannot serve it.
+    Store,
+    /// The lease was lost while the body ran.
+    LeaseLost,
+    /// The program asks for something that cannot be.
+    Invalid,
+}
+
+/// The codes of gRPC that errors have, with their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grpc {
+    Unknown = 2,
+    InvalidArgument = 3,
+    AlreadyExists = 6,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    Aborted = 10,
+    Internal = 13,
+    Unavailable = 14,
+}
+
+const IN_PROGRESS: Facts = Facts {
+    code: "in_progress",
+    group: Group::Running,
+    action: ClientAction::Wait,
+    silent: true,
+    http: 409,
+    grpc: Grpc::Aborted,
+    title: "An equal request is being processed",
+    en: "Your request is being processed. Please do not send it again.",
+    zh_hans: "系统正在处理中,请勿重复操作",
+};
+
+const ALREADY_DONE: Facts = Facts {
+    code: "already_done",
+    group: Group::Done,
+    action: ClientAction::Ignore,
+    silent: true,
+    http: 409,
+    grpc: Grpc::AlreadyExists,
+    title: "An equal request has succeeded",
+    en: "Your request was already received. There is no need to send it again.",
+    zh_hans: "请勿重复提交",
+};
+
+const TAKEN: Facts = Facts {
+    code: "taken",
+    group: Group::Taken,
+    title: "An equal request was made before",
+    ..ALREADY_DONE
+};
+
+const PAYLOAD_MISMATCH: Facts = Facts {
+    code: "payload_mismatch",
+    group: Group::Mismatch,
+    action: ClientAction::Fix,
+    silent: false,
+    http: 422,
+    // No `InvalidArgument`, which gRPC keeps for arguments that are wrong whatever the state of the server.
+    grpc: Grpc::FailedPrecondition,
+    title: "The key belongs to another request",
+    en: "Your request was changed after it was first sent. Please start again with a new one.",
+    zh_hans: "内容与首次提交的不一致,请重新发起",
+};
+
+const RESULT_UNAVAILABLE: Facts = Facts {
+    code: "result_unavailable",
+    group: Group::NoResult,
+    action: ClientAction::Refresh,
+    silent: false,
+    http: 409,
+    grpc: Grpc::AlreadyExists,
+    title: "The result of an equal request is not available",
+    en: "Your request was completed, but its result cannot be shown here. Please reload.",
+    zh_hans: "请求已处理完成,请刷新后查看结果",
+};
+
+const TOKEN_USED: Facts = Facts {
+    code: "token_used",
+    group: Group::Token,
+    action: ClientAction::NewToken,
+    silent: false,
+    http: 409,
+    grpc: Grpc::AlreadyExists,
+    title: "The one-time token was used before",
+    en: "This page was already submitted. Please reload it before you submit it again.",
+    zh_hans: "页面已提交,请勿重复提交",
+};
+
+const TOKEN_UNKNOWN: Facts = Facts {
+    code: "token_unknown",
+    group: Group::Token,
+    action: ClientAction::NewToken,
+    silent: false,
+    http: 410,
+    grpc: Grpc::FailedPrecondition,
+    title: "There is no such one-time token",
+    en: "This page has expired. Please reload it and try again.",
+    zh_hans: "页面已过期,请刷新后重试",
+};
+
+const TOKEN_MALFORMED: Facts = Facts {
+    code: "token_malformed",
+    group: Group::Token,
+    action: ClientAction::Fix,
+    silent: false,
+    http: 400,
+    grpc: Grpc::InvalidArgument,
+    title: "The one-time token cannot be read",
+    en: CONTACT_SUPPORT_EN,
+    zh_hans: CONTACT_SUPPORT_ZH_HANS,
+};
+
+const LIMIT_REACHED: Facts = Facts {
+    code: "limit_reached",
+    group: Group::Limit,
+    action: ClientAction::Wait,
+    silent: false,
+    http: 429,
+    grpc: Grpc::ResourceExhausted,
+    title: "There were too many attempts",
+    en: "There were too many attempts. Please try again later.",
+    zh_hans: "操作过于频繁,请稍后再试",
+};
+
+const UNAVAILABLE: Facts = Facts {
+    code: "store_unavailable",
+    group: Group::Store,
+    action: ClientAction::Wait,
+    silent: false,
+    http: 503,
+    grpc: Grpc::Unavailable,
+    title: "The request cannot be processed now",
+    en: "The service is busy. Please try again in a moment.",
+    zh_hans: "系统繁忙,请稍后再试",
+};
+
+const MISCONFIGURED: Facts = Facts {
+    code: "store_misconfigured",
+    group: Group::Store,
+    action: ClientAction::Fix,
+    silent: false,
+    http: 500,
+    grpc: Grpc::Internal,
+    title: "The server cannot process the request",
+    en: CONTACT_SUPPORT_EN,
+    zh_hans: CONTACT_SUPPORT_ZH_HANS,
+};
+
+const FOREIGN_RECORD: Facts = Facts {
+    code: "foreign_record",
+    ..MISCONFIGURED
+};
+
+const LEASE_LOST: Facts = Facts {
+    code: "lease_lost",
+    group: Group::LeaseLost,
+    action: ClientAction::Refresh,
+    silent: false,
+    // A 503 would invite proxies and clients to send again what may be done already.
+    http: 500,
+    grpc: Grpc::Unknown,
+    title: "The request was interrupted, and its outcome is unknown",
+    en: "Your request was interrupted, and may or may not have gone through. \
+         Please reload and check before you try again.",
+    zh_hans: "处理被中断,结果尚不确定,请刷新确认后再操作",
+};
+
+const INVALID_KEY: Facts = Facts {
+    code: "invalid_key",
+    group: Group::Invalid,
+    ..MISCONFIGURED
+};
+
+const INVALID_POLICY: Facts = Facts {
+    code: "invalid_policy",
+    ..INVALID_KEY
+};
+
+const NOT_INSTALLED: Facts = Facts {
+    code: "not_installed",
+    ..INVALID_KEY
+};
+
+const CONTACT_SUPPORT_EN: &str = "Your request cannot be processed. Please contact support.";
+const CONTACT_SUPPORT_ZH_HANS: &str = "请求无法处理,请联系客服";

@@ -1,0 +1,163 @@
+//! The docs say of every error what the catalog says.
+
+use super::{Error, Facts};
+
+const README: &str = include_str!("../../../../README.md");
+const RESPONSES: &str = include_str!("../../../../docs/responses.md");
+const ATTRIBUTE: &str = include_str!("../../../../docs/attribute.md");
+
+/// Every table of errors: where it is, and its head.
+const TABLES: [(&str, &str); 5] = [
+    (
+        RESPONSES,
+        "| error | `code()` | `client_action()` | `is_silent()` | HTTP | gRPC | the front end |",
+    ),
+    (
+        README,
+        "| error | `code()` | what it means | HTTP, gRPC | `client_action()` |",
+    ),
+    (include_str!("../advice.rs"), "| error | action | because |"),
+    (
+        include_str!("../../integrations/axum.rs"),
+        "| error | status |",
+    ),
+    (
+        include_str!("../../integrations/tonic.rs"),
+        "| error | code |",
+    ),
+];
+
+#[test]
+fn every_table_of_errors_says_what_the_catalog_says() {
+    for (page, head) in TABLES {
+        let columns = cells(head);
+        let mut missing = named_samples();
+        for row in rows(page, head) {
+            for (name, error) in taken(&mut missing, &row[0]) {
+                for (column, cell) in columns.iter().zip(&row).skip(1) {
+                    let said = says(column, cell, error.facts());
+                    assert!(said, "{head}: {name}: {column}: {cell}");
+                }
+            }
+        }
+        assert!(missing.is_empty(), "{head}: {missing:?}");
+    }
+}
+
+#[test]
+fn the_list_of_the_attribute_names_every_error_of_a_call_once() {
+    let (_, section) = ATTRIBUTE.split_once("# Errors\n").expect("the section");
+    let (section, _) = section.split_once("\n# ").expect("the next one");
+    let mut missing = named_samples();
+    for item in section.lines().filter_map(|line| line.strip_prefix("* ")) {
+        let (names, _) = item.split_once(": ").expect(item);
+        taken(&mut missing, names);
+    }
+    // A counter's: no call is refused by it.
+    let left_out: Vec<_> = missing.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(left_out, ["LimitReached"]);
+}
+
+#[test]
+fn a_front_end_tells_nobody_of_silent_errors_only() {
+    let (page, head) = TABLES[0];
+    let rows = rows(page, head);
+    for (row, error) in rows.iter().zip(Error::samples()) {
+        let advice = row.last().expect("a cell");
+        assert_eq!(
+            advice.starts_with("tells nobody"),
+            error.is_silent(),
+            "{row:?}"
+        );
+    }
+}
+
+#[test]
+fn the_readme_says_which_errors_are_duplicates() {
+    assert!(README.contains("true for the first five, except `PayloadMismatch`"));
+    let (page, head) = TABLES[1];
+    let mut missing = named_samples();
+    for (at, row) in rows(page, head).iter().enumerate() {
+        for (name, error) in taken(&mut missing, &row[0]) {
+            let expected = at < 5 && name != "PayloadMismatch";
+            assert_eq!(error.is_duplicate(), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_shows_texts_as_they_are() {
+    let (_, shown) = README.split_once("简体中文 (").expect("the examples");
+    let (shown, _) = shown.split_once(", …)").expect("their end");
+    let errors = Error::samples();
+    for text in shown.split("`, `").map(|text| text.trim_matches('`')) {
+        let known = errors.iter().any(|error| error.facts().zh_hans == text);
+        assert!(known, "{text}");
+    }
+}
+
+/// Whether this cell is right about these facts.
+fn says(column: &str, cell: &str, facts: &Facts) -> bool {
+    match column {
+        "code()" => cell == facts.code || cell == "…",
+        "client_action()" | "action" => bare(cell) == bare(facts.action.as_str()),
+        "is_silent()" => cell == if facts.silent { "yes" } else { "no" },
+        "HTTP" | "status" => cell == facts.http.to_string(),
+        "gRPC" | "code" => bare(cell) == bare(&format!("{:?}", facts.grpc)),
+        "HTTP, gRPC" => {
+            let (http, grpc) = cell.split_once(", ").expect(cell);
+            says("HTTP", http, facts) && says("gRPC", grpc, facts)
+        }
+        "what it means" | "because" | "the front end" => true,
+        _ => panic!("what is a column `{column}`?"),
+    }
+}
+
+/// A name whose words are joined in whichever way: `new_token` and `NewToken` are one.
+fn bare(name: &str) -> String {
+    name.replace(['_', '`'], "").to_lowercase()
+}
+
+/// The samples that a first cell names, which are missing no more.
+fn taken(missing: &mut Vec<(String, Error)>, names: &str) -> Vec<(String, Error)> {
+    if names == "the others" {
+        return std::mem::take(missing);
+    }
+    let take = |name: &str| {
+        let name = name.trim_matches('`');
+        let at = missing.iter().position(|(missing, _)| missing == name);
+        missing.remove(at.unwrap_or_else(|| panic!("`{name}` is no error, or said twice")))
+    };
+    names.split(", ").map(take).collect()
+}
+
+/// One error of each kind, with the name of its variant.
+fn named_samples() -> Vec<(String, Error)> {
+    let named = |error: Error| {
+        let debug = format!("{error:?}");
+        let (name, _) = debug.split_once('(').expect("a variant");
+        (name.to_owned(), error)
+    };
+    Error::samples().into_iter().map(named).collect()
+}
+
+/// The rows of the table with this head, in Markdown or in the docs of a source.
+fn rows(page: &str, head: &str) -> Vec<Vec<String>> {
+    let lines = page.lines().map(|line| {
+        let line = line.trim_start_matches(['/', '!']);
+        line.trim_start()
+    });
+    let lines = lines.skip_while(|line| *line != head).skip(2);
+    lines
+        .take_while(|line| line.starts_with('|'))
+        .map(cells)
+        .collect()
+}
+
+/// The cells of a row, without the backticks at their ends.
+fn cells(row: &str) -> Vec<String> {
+    let cells = row.trim_matches('|').split(" | ");
+    cells
+        .map(|cell| cell.trim().trim_matches('`').to_owned())
+        .collect()
+}
