@@ -59,9 +59,9 @@ impl Idempotency {
     pub fn call(&self, endpoint: impl Into<Cow<'static, str>>) -> GuardedCall {
         let policy = Policy::new(Duration::ZERO);
         GuardedCall {
-            call: match Endpoint::named_at_run_time(endpoint.into()) {
+            call: match Endpoint::try_new(endpoint) {
                 Ok(endpoint) => Call::new(endpoint, policy, Some(self)),
-                Err(error) => Call::refused(self.observers(), error),
+                Err(name) => Call::refused(self.observers(), Error::invalid_name(name)),
             },
             has_key: false,
             policy,
@@ -157,7 +157,7 @@ impl<A, K> GuardedCall<A, K> {
         T: AsRef<str> + ?Sized,
         S: KeyPart + ?Sized,
     {
-        let operation = Endpoint::named_at_run_time(operation.into());
+        let operation = Endpoint::try_new(operation).map_err(Error::invalid_name);
         self.call = self.call.redeeming(operation, token.as_ref(), subject);
         self
     }

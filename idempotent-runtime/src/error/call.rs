@@ -8,6 +8,7 @@ use super::duplicate::{Duplicate, DuplicateState};
 use super::failure::{Failure, Site};
 use super::limited::Limited;
 use super::store::{StoreError, StoreErrorKind};
+use crate::key::endpoint::{Endpoint, InvalidName};
 
 /// Why a guarded call did not run its body, or was stopped in it.
 ///
@@ -105,6 +106,12 @@ impl Error {
     /// The name of the endpoint that was called.
     pub fn endpoint(&self) -> &str {
         self.site().endpoint.as_str()
+    }
+
+    /// What has no endpoint, because none can have its name.
+    pub(crate) fn invalid_name(name: InvalidName) -> Self {
+        let site = Site::without_key(Endpoint::named("?"));
+        Self::InvalidKey(Failure::new(site, name.to_string(), None))
     }
 
     pub(crate) fn foreign(site: Site) -> Self {

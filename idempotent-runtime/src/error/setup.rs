@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::key::endpoint::InvalidName;
+
 /// An [`Idempotency`](crate::Idempotency) or a store that could not be set up.
 pub struct SetupError {
     what: String,
@@ -32,6 +34,12 @@ impl SetupError {
             what: what.into(),
             source: Some(source.into()),
         }
+    }
+}
+
+impl From<InvalidName> for SetupError {
+    fn from(name: InvalidName) -> Self {
+        Self::new(name.to_string())
     }
 }
 

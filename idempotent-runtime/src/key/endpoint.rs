@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::error::Error as StdError;
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use crate::error::{Error, Failure, SetupError, Site};
 use crate::key::fingerprint::{Digest, Keying};
 
 /// One guarded function. Equal names join on purpose.
@@ -24,34 +24,26 @@ impl Endpoint {
     }
 
     /// The endpoint of a name that is data; it must be one that the option `name` could have.
-    pub(crate) fn named_at_run_time(name: Cow<'static, str>) -> Result<Self, Error> {
-        Self::fitting(name).map_err(unfit)
-    }
-
-    /// The same for what is set up once, such as a counter.
-    pub(crate) fn set_up(name: Cow<'static, str>) -> Result<Self, SetupError> {
-        Self::fitting(name).map_err(SetupError::new)
-    }
-
-    fn fitting(name: Cow<'static, str>) -> Result<Self, String> {
+    pub(crate) fn try_new(name: impl Into<Cow<'static, str>>) -> Result<Self, InvalidName> {
+        let name = name.into();
         let fits = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
             return Ok(Self(name));
         }
         let shown: String = name.chars().take(LONGEST_NAME).collect();
-        Err(format!(
+        Err(InvalidName(format!(
             "`{}` cannot name an endpoint: use 1 to {LONGEST_NAME} of `A-Z a-z 0-9 . _ -`",
             shown.escape_debug()
-        ))
+        )))
     }
 
     /// The endpoint that calls have gone by, with the option `name` or without.
-    pub(crate) fn called(name: &str) -> Result<Self, Error> {
+    pub(crate) fn called(name: &str) -> Result<Self, InvalidName> {
         let foreign = |char: char| char.is_control() || "#:".contains(char);
         if (1..=LONGEST).contains(&name.len()) && !name.contains(foreign) {
             return Ok(Self(Cow::Owned(name.to_owned())));
         }
-        Err(unfit("no endpoint has such a name".to_owned()))
+        Err(InvalidName("no endpoint has such a name".to_owned()))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -79,10 +71,17 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-fn unfit(why: String) -> Error {
-    let site = Site::without_key(Endpoint::named("?"));
-    Error::InvalidKey(Failure::new(site, why, None))
+/// A name that no endpoint can have.
+#[derive(Debug)]
+pub(crate) struct InvalidName(String);
+
+impl fmt::Display for InvalidName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
+
+impl StdError for InvalidName {}
 
 /// The name for a path, made once and kept for the life of the process: there are as many as there
 /// are functions.

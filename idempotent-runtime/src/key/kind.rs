@@ -110,7 +110,7 @@ mod tests {
         };
         let fingerprint = Fingerprint::of(&(1,)).unwrap();
         let path: &'static str = name.to_owned().leak();
-        let named = Endpoint::set_up(name.to_owned().into()).ok();
+        let named = Endpoint::try_new(name.to_owned()).ok();
         let mut keys = Vec::new();
         for endpoint in named.into_iter().chain([Endpoint::at(path)]) {
             let owner = |kind| (prefix.to_owned(), kind, endpoint.as_str().to_owned());

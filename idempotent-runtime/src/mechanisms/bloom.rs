@@ -105,7 +105,7 @@ impl Idempotency {
         error_rate: f64,
         retention: Duration,
     ) -> Result<Bloom, SetupError> {
-        let endpoint = Endpoint::set_up(name.into())?;
+        let endpoint = Endpoint::try_new(name)?;
         let refused = |why: String| {
             let what = format!("the Bloom filter `{endpoint}` cannot be: {why}");
             Err(SetupError::new(what))

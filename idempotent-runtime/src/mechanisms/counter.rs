@@ -75,7 +75,7 @@ impl Idempotency {
         limit: u64,
         window: Duration,
     ) -> Result<Counter, SetupError> {
-        let endpoint = Endpoint::set_up(name.into())?;
+        let endpoint = Endpoint::try_new(name)?;
         if limit == 0 {
             let what = format!("the counter `{endpoint}` has the limit 0: it would allow nothing");
             return Err(SetupError::new(what));

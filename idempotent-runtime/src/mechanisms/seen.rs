@@ -130,7 +130,7 @@ impl Idempotency {
         name: impl Into<Cow<'static, str>>,
         retention: Duration,
     ) -> Result<SeenSet, SetupError> {
-        let endpoint = Endpoint::set_up(name.into())?;
+        let endpoint = Endpoint::try_new(name)?;
         if retention < Duration::from_millis(1) {
             return Err(SetupError::new(format!(
                 "seen-set `{endpoint}`: a retention of {retention:?} remembers nothing"

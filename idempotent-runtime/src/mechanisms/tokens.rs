@@ -122,7 +122,7 @@ impl Tokens {
         subject: &(impl KeyPart + ?Sized),
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Redeemed, Error> {
-        let operation = Endpoint::named_at_run_time(operation.into());
+        let operation = Endpoint::try_new(operation).map_err(Error::invalid_name);
         let operation =
             operation.inspect_err(|error| self.idempotency.observers().refuse(error))?;
         let redemption = Redemption::new(&self.idempotency, operation, token, |hasher| {
@@ -138,7 +138,7 @@ impl Tokens {
         operation: Cow<'static, str>,
         ttl: Duration,
     ) -> Result<(Token, Site, String), Error> {
-        let operation = Endpoint::named_at_run_time(operation)?;
+        let operation = Endpoint::try_new(operation).map_err(Error::invalid_name)?;
         if ttl < Duration::from_millis(1) {
             let what = "a token cannot be good for less than a millisecond";
             let site = Site::without_key(operation);

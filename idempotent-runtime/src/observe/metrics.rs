@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_flood_of_names_that_are_data_is_a_thousand_labels_and_one() {
         let sites = (0..MOST_NAMES + 500).map(|number| Site {
-            endpoint: Endpoint::set_up(format!("data.{number}").into()).unwrap(),
+            endpoint: Endpoint::try_new(format!("data.{number}")).unwrap(),
             ..Site::example()
         });
         let mut sites: Vec<_> = sites.collect();

@@ -53,7 +53,7 @@ impl Idempotency {
     ///
     /// If the store gives no answer, something foreign stands there, or a part cannot be encoded.
     pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint)?;
+        let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
         self.look(endpoint, fingerprint, Self::key).await
     }
@@ -97,7 +97,7 @@ impl Idempotency {
     /// As [`peek`](Self::peek).
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub async fn peek_tx(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint)?;
+        let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
         self.look(endpoint, fingerprint, Self::key_in_tx).await
     }
@@ -132,8 +132,9 @@ impl Idempotency {
         subject: &(impl KeyPart + ?Sized),
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint)?;
-        let redemption = Endpoint::named_at_run_time(operation.into())
+        let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
+        let redemption = Endpoint::try_new(operation)
+            .map_err(Error::invalid_name)
             .and_then(|operation| {
                 Redemption::of(self, operation, token, |hasher| hasher.part(subject))
             })
@@ -157,9 +158,10 @@ impl Idempotency {
         subject: &(impl KeyPart + ?Sized),
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint)?;
+        let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
         let parts = self.parts(&endpoint, parts)?;
-        let bound = Endpoint::named_at_run_time(operation.into())
+        let bound = Endpoint::try_new(operation)
+            .map_err(Error::invalid_name)
             .and_then(|operation| {
                 tokens::bound(self, &operation, None, |hasher| hasher.part(subject))
             })

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn enter(endpoints: &mut CalledEndpoints, name: String) {
-        let endpoint = Endpoint::set_up(name.into()).unwrap();
+        let endpoint = Endpoint::try_new(name).unwrap();
         let policy = Policy::new(Duration::from_secs(1));
         endpoints.enter(&endpoint, || Called {
             attribute: policy,

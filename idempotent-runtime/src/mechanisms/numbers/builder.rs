@@ -83,7 +83,7 @@ impl OrderNumbersBuilder {
     ///
     /// A machine id that a dropped call has leased is free again when its lease and its rest are over.
     pub async fn build(self) -> Result<OrderNumbers, SetupError> {
-        let endpoint = Endpoint::set_up(self.name.clone())?;
+        let endpoint = Endpoint::try_new(self.name.clone())?;
         if self
             .secrets
             .iter()
