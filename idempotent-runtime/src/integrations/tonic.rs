@@ -31,6 +31,8 @@ use super::wait::{self, in_whole};
 use crate::error::Error;
 use crate::error::lang::Lang;
 
+mod request_id;
+
 /// The metadata key of [`Error::code`].
 pub const CODE: &str = "idempotence-code";
 

@@ -67,40 +67,6 @@ impl RequestId {
             Err(InvalidRequestId)
         }
     }
-
-    /// Reads the metadata of this name, such as `x-request-id`; `None` if there is none.
-    ///
-    /// ```
-    /// # use idempotent_runtime as idempotence;
-    /// use idempotence::RequestId;
-    /// use tonic::{Request, Status};
-    ///
-    /// fn id_of<T>(request: &Request<T>) -> Result<RequestId, Status> {
-    ///     RequestId::from_metadata(request.metadata(), "x-request-id")
-    ///         .map_err(|error| Status::invalid_argument(error.to_string()))?
-    ///         .ok_or_else(|| Status::invalid_argument("x-request-id is missing"))
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be one, or was sent more than once.
-    #[cfg(feature = "tonic")]
-    pub fn from_metadata(
-        metadata: &::tonic::metadata::MetadataMap,
-        name: &str,
-    ) -> Result<Option<Self>, InvalidRequestId> {
-        let mut values = metadata.get_all(name).iter();
-        match (values.next(), values.next()) {
-            (None, _) => Ok(None),
-            (Some(value), None) => value
-                .to_str()
-                .map_err(|_| InvalidRequestId)?
-                .parse()
-                .map(Some),
-            (Some(_), Some(_)) => Err(InvalidRequestId),
-        }
-    }
 }
 
 /// Whether this could be an id: 1 to 255 printable ASCII characters.
@@ -232,21 +198,5 @@ mod tests {
             Ok(())
         });
         assert!(ids > 1000 && others > 1000, "{ids} {others}");
-    }
-
-    #[cfg(feature = "tonic")]
-    #[test]
-    fn metadata_has_one_or_none_or_is_refused() {
-        let read = |values: &[&'static str]| {
-            let mut metadata = ::tonic::metadata::MetadataMap::new();
-            for value in values {
-                metadata.append("x-request-id", value.parse().unwrap());
-            }
-            RequestId::from_metadata(&metadata, "x-request-id")
-        };
-        assert_eq!(read(&[]), Ok(None));
-        assert_eq!(read(&["a"]), Ok(Some(RequestId("a".to_owned()))));
-        assert_eq!(read(&["a", "a"]), Err(InvalidRequestId));
-        assert_eq!(read(&[""]), Err(InvalidRequestId));
     }
 }
