@@ -4,8 +4,6 @@
 
 use std::ops::Deref;
 
-#[cfg(feature = "axum")]
-use crate::integrations::axum::IdempotencyKey;
 use crate::key::request_id::RequestId;
 
 /// A part of the key of a call whose attribute has no option `when`.
@@ -61,8 +59,6 @@ impl<T: MayBeMissing + ?Sized> MayBeMissing for &mut T {}
 /// What a client makes for each of its requests.
 pub trait FromClient {}
 
-#[cfg(feature = "axum")]
-impl FromClient for IdempotencyKey {}
 impl FromClient for RequestId {}
 impl<T: FromClient + ?Sized> FromClient for &T {}
 impl<T: FromClient + ?Sized> FromClient for &mut T {}

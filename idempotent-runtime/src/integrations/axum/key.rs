@@ -6,6 +6,7 @@ use ::axum::http::request::Parts;
 use serde::{Serialize, Serializer};
 
 use super::rejection::{HeaderFault, HeaderRejection, Id, one};
+use crate::call::key_parts::FromClient;
 use crate::key::request_id::is_id;
 
 /// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
@@ -44,6 +45,8 @@ impl Serialize for IdempotencyKey {
         serializer.serialize_str(&self.0)
     }
 }
+
+impl FromClient for IdempotencyKey {}
 
 impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = HeaderRejection;
