@@ -94,6 +94,8 @@ impl Error {
     ///
     /// Of a running call it is a guess at its end, from 1 s to 10 s unless the handle's
     /// [`retry_hint`](crate::Builder::retry_hint) says otherwise; when its key would be free is [`Duplicate::free_in`].
+    /// Of a call that is over it is when its key is free. Whether the client should wait for that, says
+    /// [`client_action`](Self::client_action).
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable(_) => Some(IN_A_MOMENT),

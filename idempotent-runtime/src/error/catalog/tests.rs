@@ -1,3 +1,4 @@
+use super::super::duplicate::DuplicateState;
 use super::*;
 
 #[test]
@@ -19,6 +20,28 @@ fn only_calls_whose_body_did_not_run_are_to_be_repeated() {
             _ => "fix",
         };
         assert_eq!(action.as_str(), expected, "{error}");
+    }
+}
+
+#[test]
+fn whoever_should_wait_is_told_for_how_long() {
+    for error in Error::samples() {
+        let told = error.retry_after().is_some();
+        match error.client_action() {
+            ClientAction::Wait => assert!(told, "{error}"),
+            _ => assert_eq!(told, error.is_duplicate(), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn the_key_of_a_call_that_is_over_is_not_worth_a_wait() {
+    for error in Error::samples().iter().filter(|error| error.is_duplicate()) {
+        let duplicate = error.duplicate().expect("a duplicate");
+        if duplicate.state() != DuplicateState::Running {
+            assert_eq!(error.retry_after(), duplicate.free_in(), "{error}");
+            assert_ne!(error.client_action(), ClientAction::Wait, "{error}");
+        }
     }
 }
 

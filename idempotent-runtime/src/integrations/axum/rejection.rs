@@ -197,9 +197,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_rejection_has_a_code_of_its_own() {
-        let mut codes: Vec<&str> = [Id::IdempotencyKey, Id::RequestId("X-Request-Id")]
+    /// A rejection for each fault of each header.
+    fn every_rejection() -> impl Iterator<Item = HeaderRejection> {
+        [Id::IdempotencyKey, Id::RequestId("X-Request-Id")]
             .into_iter()
             .flat_map(|id| {
                 [
@@ -207,9 +207,27 @@ mod tests {
                     HeaderFault::Repeated,
                     HeaderFault::Malformed,
                 ]
-                .map(|fault| HeaderRejection::new(id, fault, &HeaderMap::new()).code())
+                .map(|fault| HeaderRejection::new(id, fault, &HeaderMap::new()))
             })
-            .collect();
+    }
+
+    #[test]
+    fn the_page_on_responses_names_every_rejection() {
+        let page = include_str!("../../../../docs/responses.md");
+        let (_, said) = page.split_once("The extractors of axum refuse").unwrap();
+        let (said, _) = said.split_once("\n\n").unwrap();
+        for rejection in every_rejection() {
+            let (id, fault) = rejection.code().rsplit_once('_').unwrap();
+            let status = rejection.into_response().status();
+            for fact in [id, &format!("_{fault}`"), status.as_str(), "`fix`"] {
+                assert!(said.contains(fact), "{fact} in {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_rejection_has_a_code_of_its_own() {
+        let mut codes: Vec<&str> = every_rejection().map(HeaderRejection::code).collect();
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), 6, "{codes:?}");
