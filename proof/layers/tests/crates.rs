@@ -132,6 +132,35 @@ const OBSERVERS: [&str; 8] = [
     "observe",
 ];
 
+/// The files of errors from the bottom up: each knows only those before it.
+const ERRORS: [&str; 11] = [
+    "error/advice",
+    "error/closest",
+    "error/failure",
+    "error/lang",
+    "error/limited",
+    "error/setup",
+    "error/store",
+    "error/duplicate",
+    "error/call",
+    "error/catalog",
+    "error",
+];
+
+/// The files of integrations from the bottom up: each knows only those before it.
+const INTEGRATIONS: [&str; 10] = [
+    "integrations/wait",
+    "integrations/axum/lang",
+    "integrations/axum/problem",
+    "integrations/axum/rejection",
+    "integrations/axum/key",
+    "integrations/axum/request_id",
+    "integrations/axum",
+    "integrations/tonic/request_id",
+    "integrations/tonic",
+    "integrations",
+];
+
 /// The rooms of the runtime from the bottom up: each knows only those before it.
 const RUNTIME: [&str; 21] = [
     "world",
@@ -158,10 +187,10 @@ const RUNTIME: [&str; 21] = [
 ];
 
 /// How many imports of the runtime climb to a room above. The number may only fall: lower it when it has.
-const RUNTIME_CLIMBS: usize = 19;
+const RUNTIME_CLIMBS: usize = 15;
 
 /// How many files of the runtime know each other in circles. The number may only fall: lower it when it has.
-const RUNTIME_IN_CIRCLES: usize = 43;
+const RUNTIME_IN_CIRCLES: usize = 40;
 
 fn sources(package: &str) -> PathBuf {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -208,6 +237,20 @@ fn no_file_of_sql_knows_one_above_it() {
 fn no_file_of_the_observers_knows_one_above_it() {
     let mut climbs = layers("idempotent-runtime").climbs(&OBSERVERS);
     climbs.retain(|climb| climb.starts_with("observe"));
+    assert_eq!(climbs, [""; 0]);
+}
+
+#[test]
+fn no_file_of_errors_knows_one_above_it() {
+    let mut climbs = layers("idempotent-runtime").climbs(&ERRORS);
+    climbs.retain(|climb| climb.starts_with("error"));
+    assert_eq!(climbs, [""; 0]);
+}
+
+#[test]
+fn no_file_of_integrations_knows_one_above_it() {
+    let mut climbs = layers("idempotent-runtime").climbs(&INTEGRATIONS);
+    climbs.retain(|climb| climb.starts_with("integrations"));
     assert_eq!(climbs, [""; 0]);
 }
 
