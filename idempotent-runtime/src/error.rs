@@ -20,7 +20,8 @@ use self::duplicate::{Asking, FirstResult, Known, NO_READER, Reading};
 use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::protocol::lease::Lease;
-use crate::record::call::{Kept, Record, State};
+use crate::record::call::{Record, State};
+use crate::record::kept::Kept;
 use crate::world;
 
 pub use self::call::Error;

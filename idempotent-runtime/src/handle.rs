@@ -16,7 +16,7 @@ use crate::observe::{Observer, Observers};
 use crate::protocol::in_flight::Flights;
 use crate::protocol::tracker::Unattended;
 use crate::result::codec::Codec;
-use crate::result::replay::Keeping;
+use crate::result::keeping::Keeping;
 use crate::settings::Settings;
 use crate::store::Store;
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use crate::call::finish::Finish;
 use crate::error::{Duplicate, Error};
 use crate::handle::Idempotency;
-use crate::result::replay::{Nothing, Storable, Values, ValuesAnd};
+use crate::result::keep::{Nothing, Values, ValuesAnd};
+use crate::result::replay::Storable;
 
 pub use inventory;
 
@@ -24,8 +25,9 @@ pub use crate::key::fingerprint::KeyPart;
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 pub use crate::protocol::held::Held;
 pub use crate::protocol::redeem::TokenText;
+pub use crate::result::keep::Keep;
 pub use crate::result::outcome::{Fallible, FromError, Outcome};
-pub use crate::result::replay::{Keep, Replay};
+pub use crate::result::replay::Replay;
 pub use crate::store::rows::{Row, RowClaim, Rows};
 
 /// How a function of return type `R` says no, what it calls a success, and what of it is kept for duplicates.
@@ -111,7 +113,7 @@ impl<R, E, K: Keep<R>> Returns<R, E, K> {
     }
 
     fn replayed(&self, error: Error) -> Result<R, Error> {
-        error.replayed(|duplicate| self.keep.answer(duplicate))
+        error.replayed(|duplicate| self.keep.answer(duplicate.stored()?))
     }
 
     fn failed(&self, error: Error) -> R {

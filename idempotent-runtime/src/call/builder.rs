@@ -13,8 +13,9 @@ use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+use crate::result::keep::{Keep, Nothing, Values, ValuesAnd};
 use crate::result::outcome::{Fallible, Outcome};
-use crate::result::replay::{Keep, Nothing, Replay, Storable, Values, ValuesAnd};
+use crate::result::replay::{Replay, Storable};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use crate::sql::AsConnection;
 
@@ -461,7 +462,7 @@ impl<A, K> GuardedCall<A, K> {
 }
 
 fn refused<R, A: Answers<R>, K: Keep<R>>(answers: A, keep: K, error: Error) -> R {
-    match error.replayed(|duplicate| keep.answer(duplicate)) {
+    match error.replayed(|duplicate| keep.answer(duplicate.stored()?)) {
         Ok(outcome) => outcome,
         Err(error) => answers.refused(error),
     }

@@ -15,11 +15,11 @@ use crate::call::Call;
 use crate::error::{Error, Failure};
 use crate::observe::EventKind;
 use crate::policy::Release;
-use crate::protocol::held::End;
 use crate::protocol::lease::Lease;
 use crate::protocol::wait;
-use crate::record::call::Kept;
-use crate::result::replay::Keep;
+use crate::record::kept::Kept;
+use crate::result::end::End;
+use crate::result::keep::Keep;
 use crate::store::rows::{Row, RowClaim, Rows};
 use crate::store::{StoreError, StoreErrorKind};
 

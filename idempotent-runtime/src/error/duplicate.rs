@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::failure::Site;
 use crate::observe::EventKind;
 use crate::protocol::lease::Lease;
-use crate::record::call::Stored;
+use crate::record::kept::Stored;
 
 /// The equal call that has the key, as far as its record tells.
 #[derive(Debug, Clone)]

@@ -13,8 +13,9 @@ use crate::policy::{OnCancel, OnLeaseLost};
 use crate::protocol::lease::Lease;
 use crate::protocol::settle;
 use crate::protocol::settle::Ending;
-use crate::record::call::Kept;
-use crate::result::replay::Keep;
+use crate::record::kept::Kept;
+use crate::result::end::End;
+use crate::result::keep::Keep;
 
 /// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`, or `when`).
 ///
@@ -28,26 +29,6 @@ pub struct Held {
     /// The claim was won a moment ago, so its lease needs no look at the clock.
     fresh: bool,
     polling: bool,
-}
-
-/// How a body ended.
-#[derive(Debug)]
-pub struct End {
-    pub(crate) success: bool,
-    pub(crate) kept: Kept,
-}
-
-impl End {
-    pub(crate) fn new(success: bool, kept: Kept) -> Self {
-        Self { success, kept }
-    }
-}
-
-impl From<bool> for End {
-    /// With a success or not, and nothing kept of it.
-    fn from(success: bool) -> Self {
-        Self::new(success, Kept::Nothing)
-    }
 }
 
 /// What protects a body.

@@ -16,7 +16,7 @@ use crate::mechanisms::tokens::{Token, bound, place};
 use crate::observe::{Event, EventKind};
 use crate::protocol::retry;
 use crate::protocol::token::sent::Sent;
-use crate::record::call::Owner;
+use crate::record::owner::Owner;
 use crate::record::token as record;
 use crate::record::token::State;
 use crate::store::{StoreError, Swap};

@@ -13,7 +13,7 @@
 
 use bytes::Bytes;
 
-use crate::record::call::Owner;
+use crate::record::owner::Owner;
 
 /// A token that nobody has redeemed yet.
 pub(crate) const FRESH: Bytes = Bytes::from_static(b"idem1 T fresh");

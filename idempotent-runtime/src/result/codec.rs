@@ -15,9 +15,11 @@ use serde::Serialize;
 use serde::de::value::{self, F32Deserializer, F64Deserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer};
 
+use self::encoded::{Encoded, LEVELS, MOST_WITHIN};
 use self::json::LevelledFormatter;
 use self::levels::Levels;
 use self::peel::{Peel, Unpeel};
+use crate::record::form::Form;
 
 /// Hands the methods of a [`Deserializer`](serde::Deserializer) to a macro that writes them, all but that of options.
 macro_rules! every_method_but_option {
@@ -57,6 +59,7 @@ macro_rules! every_method_but_option {
     };
 }
 
+mod encoded;
 mod json;
 mod levels;
 #[cfg(feature = "msgpack")]
@@ -103,43 +106,6 @@ pub enum Codec {
     /// Smaller, and keeps every float and every kind of map key. The fields of structs are written with their names.
     #[cfg(feature = "msgpack")]
     MessagePack,
-}
-
-/// A result as its record has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Encoded {
-    pub(crate) form: Form,
-    /// How many `Some` stood around it.
-    pub(crate) somes: u32,
-    pub(crate) bytes: Vec<u8>,
-}
-
-/// What the bytes of an [`Encoded`] are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Json,
-    MessagePack,
-    /// The bits of a float that JSON has no word for, in hexadecimal digits: 8 of an `f32`, 16 of an `f64`.
-    Bits,
-    /// Nothing: there was a `None`.
-    None,
-}
-
-impl Form {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::MessagePack => "msgpack",
-            Self::Bits => "bits",
-            Self::None => "none",
-        }
-    }
-
-    pub(crate) fn of(name: &str) -> Option<Self> {
-        [Self::Json, Self::MessagePack, Self::Bits, Self::None]
-            .into_iter()
-            .find(|form| form.name() == name)
-    }
 }
 
 /// Why a result is not kept.
@@ -244,12 +210,6 @@ pub(crate) fn decode<T: DeserializeOwned>(
         Form::MessagePack => Err(Undecodable::MessagePack),
     }
 }
-
-/// How deep a value may be nested. It is what `serde_json` reads, and takes no thread's stack.
-const LEVELS: u32 = 127;
-/// How many options and newtypes may stand within each other, whatever lies between them. The codecs do not count these:
-/// two for each of their own levels, and two at the top.
-const MOST_WITHIN: u32 = 2 * (LEVELS + 1);
 
 fn decode_json<T: DeserializeOwned>(somes: u32, bytes: &[u8]) -> Result<T, Undecodable> {
     let mut json = serde_json::Deserializer::from_slice(bytes);

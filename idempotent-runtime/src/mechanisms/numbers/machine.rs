@@ -17,7 +17,7 @@ use crate::observe::{Event, EventKind};
 use crate::protocol::retry::asked;
 use crate::protocol::tracker::Piece;
 use crate::record::call as record;
-use crate::record::call::Owner;
+use crate::record::owner::Owner;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::sync::{Mutex, MutexGuard};
 use crate::world;

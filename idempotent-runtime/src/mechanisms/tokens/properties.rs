@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::cases::cases;
-use crate::record::call::Owner;
+use crate::record::owner::Owner;
 use crate::record::token as record;
 use crate::record::token::State;
 use crate::store::Store as _;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::ser::Formatter;
 
-use super::LEVELS;
+use super::encoded::LEVELS;
 
 /// Writes compact JSON, and fails where it is nested too deep to be read again.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use rmp_serde::{Deserializer, Serializer};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::LEVELS;
+use super::encoded::LEVELS;
 
 // As for people, because `serde` reads flattened fields and the like so with every codec: an `IpAddr` among them, written
 // for machines, could not be read again.

@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde::de::{Deserializer, Visitor};
 use serde::ser::{Error as _, Serializer};
 
-use super::{Encoded, Form, LEVELS};
+use super::encoded::{Encoded, LEVELS};
+use crate::record::form::Form;
 
 /// Notes what stands at the top of a value, and has `codec` write the rest.
 pub(super) struct Peel<'a, S> {

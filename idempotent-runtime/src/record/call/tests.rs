@@ -1,0 +1,260 @@
+//! The line of a record, as it is written and as it is read.
+
+use super::*;
+
+fn at(millis: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+fn holder() -> String {
+    format!("{}:{}", *HOST, std::process::id())
+}
+
+/// A line that an earlier build has written.
+const OLD: &str = "idem1 D owner=0f1e2d3c4b5a69780f1e2d3c4b5a6978 payload=9e107d9d372bb6826bd81d3542a419d6 \
+                   since=2026-11-21T09:30:00.250Z for=60000ms by=web-3.eu_west:4242 codec=json:ok:0:9f86d081\n7";
+
+#[test]
+fn a_line_of_an_earlier_build_is_read() {
+    for holder in [
+        "web-3.eu_west:4242",
+        ":1",
+        &format!("{}:4294967295", "h".repeat(64)),
+    ] {
+        let line = OLD.replace("web-3.eu_west:4242", holder);
+        let line = Bytes::from(line);
+        let record = Record::read(&line).expect("a record");
+        assert_eq!(record.holder, holder);
+        assert!(matches!(record.kept(), Kept::Result(stored) if stored.bytes == "7"));
+    }
+}
+
+#[test]
+fn a_field_that_is_not_as_it_is_written_is_foreign() {
+    let long = "h".repeat(65) + ":1";
+    let longest = "h".repeat(8_000_000) + ":1";
+    let times = [
+        "2026-11-21T09:30:00Z",
+        "2026-11-21 09:30:00.250Z",
+        "2026-13-21T09:30:00.250Z",
+    ];
+    let fields: [(&str, &[&str]); 5] = [
+        (
+            "web-3.eu_west:4242",
+            &[
+                "web\x1b[2J:1",
+                "web\r:1",
+                "web\u{2028}:1",
+                "web\u{202e}:1",
+                "wéb:1",
+                "web\0:1",
+                "web\t:1",
+                "web",
+                "web:",
+                "web:x",
+                "web:01",
+                "web:+1",
+                "web:4294967296",
+                "web:1:1",
+                "",
+                &long,
+                &longest,
+            ],
+        ),
+        (
+            "0f1e2d3c4b5a69780f1e2d3c4b5a6978",
+            &[
+                "0F1e2d3c4b5a69780f1e2d3c4b5a6978",
+                "0f1e",
+                "\x1bf1e2d3c4b5a69780f1e2d3c4b5a6978",
+            ],
+        ),
+        (
+            "9e107d9d372bb6826bd81d3542a419d6",
+            &["9E107d9d372bb6826bd81d3542a419d6", "9e10", "--", ""],
+        ),
+        ("2026-11-21T09:30:00.250Z", &times),
+        (
+            "60000ms",
+            &["060000ms", "+60000ms", "60000", "99999999999999999999ms"],
+        ),
+    ];
+    for (good, forged) in fields {
+        for forged in forged {
+            let line = Bytes::from(OLD.replacen(good, forged, 1));
+            assert_eq!(
+                Record::read(&line),
+                None,
+                "{good:?}: {:.80}",
+                forged.escape_debug()
+            );
+        }
+    }
+    for (good, forged) in [
+        ("codec=json:ok:0:9f86d081\n7", "codec=-\n7"),
+        ("codec=json:ok:0:9f86d081\n7", "codec=too-large\n7"),
+        (
+            "codec=json:ok:0:9f86d081",
+            "codec=js\x1b[2Jon:ok:0:9f86d081",
+        ),
+        ("codec=json:ok:0:9f86d081", "codec=json:ok:+1:9f86d081"),
+        ("codec=json:ok:0:9f86d081", "codec=json:ok:0:9F86D081"),
+        ("codec=json:ok:0:9f86d081", "codec="),
+        (" D ", " R "),
+    ] {
+        let line = Bytes::from(OLD.replacen(good, forged, 1));
+        assert_eq!(Record::read(&line), None, "{forged:?}");
+    }
+}
+
+#[test]
+fn the_line_is_frozen() {
+    let line = running(
+        Owner(0x0f1e_2d3c),
+        None,
+        at(1_795_253_400_250),
+        Duration::from_secs(33),
+    );
+    assert_eq!(
+        line,
+        format!(
+            "idem1 R owner=0000000000000000000000000f1e2d3c payload=- \
+             since=2026-11-21T09:30:00.250Z for=33000ms by={} codec=-\n",
+            holder()
+        )
+    );
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let minute = Duration::from_mins(1);
+    let line = done(Owner::random(), None, at(5000), minute, &Kept::Nothing);
+    let record = Record::read(&line).unwrap();
+    assert_eq!(record.state, State::Done);
+    assert_eq!(record.kept(), Kept::Nothing);
+    assert_eq!(record.holder, holder());
+    assert_eq!(record.age(at(7000)), Duration::from_secs(2));
+    assert_eq!(record.left(at(7000)), Duration::from_secs(58));
+    assert_eq!(record.left(at(99_000)), Duration::from_mins(1));
+    assert_eq!(record.age(at(1000)), Duration::ZERO);
+}
+
+#[test]
+fn a_clock_that_is_far_off_is_written_and_read() {
+    for since in [
+        at(0),
+        SystemTime::UNIX_EPOCH - Duration::from_secs(5),
+        at(253_402_300_799_999),
+        at(999_999_999_999_999),
+    ] {
+        let line = running(Owner::random(), None, since, Duration::MAX);
+        assert!(Record::read(&line).is_some(), "{line:?}");
+    }
+}
+
+#[test]
+fn foreign_bytes_are_not_a_record() {
+    let good = running(Owner::random(), None, at(5000), Duration::from_mins(1));
+    let good = str::from_utf8(&good).unwrap();
+    for foreign in [
+        "",
+        "1",
+        "\n",
+        &good.replace("idem1", "idem2"),
+        &good.replace(" R ", " X "),
+        &good.replace("codec", "code"),
+        &good.replace("codec=-", "codec=- more=1"),
+        good.trim_end(),
+    ] {
+        let foreign = Bytes::copy_from_slice(foreign.as_bytes());
+        assert_eq!(Record::read(&foreign), None, "{foreign:?}");
+    }
+    assert_eq!(Record::read(&Bytes::from_static(&[0xff, b'\n'])), None);
+}
+
+fn result(bytes: &'static [u8]) -> Kept {
+    Kept::Result(Stored {
+        failure: true,
+        schema: 0x9f_86d0,
+        form: Form::Json,
+        somes: 2,
+        bytes: Bytes::from_static(bytes),
+    })
+}
+
+#[test]
+fn the_line_before_a_result_is_frozen() {
+    let payload = Fingerprint::of(&(42,)).unwrap();
+    let minute = Duration::from_mins(1);
+    let kept = result(b"[1,\n2]");
+    let record = done(Owner(1), Some(&payload), at(250), minute, &kept);
+    let expected = format!(
+        "idem1 D owner=00000000000000000000000000000001 payload={payload} \
+         since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=json:err:2:009f86d0\n[1,\n2]",
+        holder()
+    );
+    assert_eq!(record, expected);
+}
+
+#[test]
+fn what_is_kept_of_a_result_is_read() {
+    for kept in [
+        Kept::Nothing,
+        Kept::TooLarge,
+        Kept::Unencodable,
+        result(b""),
+        result(b"{\"text\":\"a b\\n\"}"),
+        result(&[0xff, b'\n', b' ']),
+    ] {
+        let minute = Duration::from_mins(1);
+        let record = done(Owner::random(), None, at(5000), minute, &kept);
+        assert_eq!(Record::read(&record).unwrap().kept(), kept);
+    }
+}
+
+#[test]
+fn a_result_in_a_form_of_a_later_version_is_there_and_unreadable() {
+    let record = done(
+        Owner::random(),
+        None,
+        at(5000),
+        Duration::from_mins(1),
+        &result(b"1"),
+    );
+    let record = str::from_utf8(&record).unwrap();
+    for codec in [
+        "cbor:err:2:009f86d0",
+        "json:err:2",
+        "json:err:2:x",
+        "json:ok:0:1:1",
+        "json:ok:00:009f86d0",
+        "json:ok:0:9f86d0",
+        "gone",
+    ] {
+        let later = Bytes::from(record.replace("json:err:2:009f86d0", codec));
+        assert_eq!(
+            Record::read(&later).unwrap().kept(),
+            Kept::Unreadable,
+            "{codec}"
+        );
+    }
+}
+
+#[test]
+fn only_two_payloads_can_differ() {
+    let (one, other) = (
+        Fingerprint::of(&(1,)).unwrap(),
+        Fingerprint::of(&(2,)).unwrap(),
+    );
+    for (written, asked, differ) in [
+        (Some(&one), Some(&other), true),
+        (Some(&one), Some(&one), false),
+        (None, Some(&one), false),
+        (Some(&one), None, false),
+        (None, None, false),
+    ] {
+        let line = running(Owner::random(), written, at(5000), Duration::from_mins(1));
+        let record = Record::read(&line).unwrap();
+        assert_eq!(record.differs_from(asked), differ, "{written:?} {asked:?}");
+    }
+}
