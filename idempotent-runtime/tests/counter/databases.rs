@@ -1,16 +1,15 @@
 //! Counters in databases.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use std::{fs, process};
 
-use idempotence_test_servers::{MariaDbServer, PostgresServer};
+use idempotence_test_servers::MariaDbServer;
 use idempotent_runtime::sql::Database;
 use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
 use idempotent_runtime::sql::sqlx::postgres::PgPoolOptions;
+use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
 use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store};
 
+use crate::fresh::Kind as _;
 use crate::line;
 use crate::naive::ReadsThenWrites;
 use crate::together::{Tally, counter, hurried, stampede};
@@ -19,17 +18,18 @@ use crate::turns::Turns;
 /// Makes a test of each case for each database.
 macro_rules! on_every_database {
     ($($case:ident)*) => {
-        on_every_database! { @each on_postgres Postgres postgres [$($case)*] }
-        on_every_database! { @each on_mysql MySql mysql [$($case)*] }
-        on_every_database! { @each on_sqlite Sqlite sqlite [$($case)*] }
+        on_every_database! { @each on_postgres Postgres [$($case)*] }
+        on_every_database! { @each on_mysql MySql [$($case)*] }
+        on_every_database! { @each on_sqlite Sqlite [$($case)*] }
     };
-    (@each $module:ident $database:ident $url:ident [$($case:ident)*]) => {
+    (@each $module:ident $database:ident [$($case:ident)*]) => {
         mod $module {
+            use super::*;
+
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let fresh = super::$url();
-                    super::$case::<idempotent_runtime::sql::sqlx::$database>(&fresh.url).await;
+                    super::$case::<$database>(&$database::url()).await;
                 }
             )*
         }
@@ -72,7 +72,7 @@ async fn the_line_is_the_one_of_every_store<DB: Database>(url: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_500_attempts_on_ten_connections_of_postgres_none_is_in_vain() {
-    let store = PostgresStore::connect(&postgres().url).await.unwrap();
+    let store = PostgresStore::connect(&Postgres::url()).await.unwrap();
     assert_eq!(store.pool().options().get_max_connections(), 10);
     // Where they take a third of a second, a busy machine may need more than one.
     assert_eq!(stampede(&[counter(store)], 500).await, Tally::right(500));
@@ -80,7 +80,7 @@ async fn of_500_attempts_on_ten_connections_of_postgres_none_is_in_vain() {
 
 #[tokio::test]
 async fn an_attempt_is_one_round_trip_on_postgres_and_two_on_mysql() {
-    let plain = PostgresStore::connect(&postgres().url).await.unwrap();
+    let plain = PostgresStore::connect(&Postgres::url()).await.unwrap();
     let options = plain.pool().connect_options();
     let turns = Turns::before(options.get_port()).await;
     let options = (*options).clone().port(turns.port());
@@ -88,7 +88,7 @@ async fn an_attempt_is_one_round_trip_on_postgres_and_two_on_mysql() {
     let pool = pool.test_before_acquire(false).connect_lazy_with(options);
     assert_eq!(round_trips(PostgresStore::new(pool), &turns).await, 1);
 
-    let plain = MySqlStore::connect(&mysql().url).await.unwrap();
+    let plain = MySqlStore::connect(&MySql::url()).await.unwrap();
     let turns = Turns::before(MariaDbServer::shared().unwrap().port()).await;
     let options = (*plain.pool().connect_options()).clone();
     let options = options.port(turns.port());
@@ -118,45 +118,4 @@ async fn round_trips(store: impl Store, turns: &Turns) -> usize {
 
 async fn store<DB: Database>(url: &str) -> SqlStore<DB> {
     SqlStore::connect(url).await.unwrap()
-}
-
-/// A database without tables, and its file if it is one.
-struct Fresh {
-    url: String,
-    file: Option<PathBuf>,
-}
-
-fn postgres() -> Fresh {
-    let url = PostgresServer::shared().unwrap().database().unwrap();
-    Fresh { url, file: None }
-}
-
-fn mysql() -> Fresh {
-    let url = MariaDbServer::shared().unwrap().database().unwrap();
-    Fresh { url, file: None }
-}
-
-fn sqlite() -> Fresh {
-    static FILES: AtomicUsize = AtomicUsize::new(0);
-
-    let number = FILES.fetch_add(1, Ordering::SeqCst);
-    let name = format!("counter-{}-{number}.db", process::id());
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    Fresh {
-        url: format!("sqlite:{}", file.display()),
-        file: Some(file),
-    }
-}
-
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        let Some(file) = self.file.take() else {
-            return;
-        };
-        for end in ["", "-wal", "-shm"] {
-            let mut file = file.clone().into_os_string();
-            file.push(end);
-            let _ = fs::remove_file(file);
-        }
-    }
 }

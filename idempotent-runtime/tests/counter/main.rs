@@ -7,6 +7,9 @@
 mod databases;
 #[path = "../four/mod.rs"]
 mod four;
+#[cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[path = "../fresh/mod.rs"]
+mod fresh;
 #[cfg(unix)]
 mod line;
 mod naive;

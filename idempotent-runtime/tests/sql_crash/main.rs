@@ -5,6 +5,8 @@
 
 mod crash;
 mod flow;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod messages;
 mod process;
 mod steps;

@@ -1,12 +1,11 @@
 //! SQLite, which has no wire: a process is killed before every step, and at moments all over a call.
 
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Instant;
-use std::{env, fs};
 
 use crate::crash::{Crash, FIRST, both_sides_of_the_commit, lost, nothing_is_lost, twice};
 use crate::flow::{self, Flow};
+use crate::fresh::file;
 use crate::process::Process;
 
 #[test]
@@ -40,10 +39,10 @@ fn a_row_that_is_committed_after_the_work_lets_it_happen_twice() {
 fn a_process_killed_at_any_moment_loses_nothing() {
     const MOMENTS: u32 = 60;
 
-    let file = File::new();
+    let url = set_up();
     let flow = Flow::InTheTransaction;
     let begun = |number| {
-        let mut process = Process::start_in_steps(flow, &file.url, &Crash::first(number));
+        let mut process = Process::start_in_steps(flow, &url, &Crash::first(number));
         process.next_step();
         process.go_on();
         (process, Instant::now())
@@ -64,16 +63,16 @@ fn a_process_killed_at_any_moment_loses_nothing() {
         process.kill();
         let said = process.answer().ok();
         let place = format!("after {after:?} of {whole:?}");
-        crashes.push(Crash::after_a_retry(place, said, flow, &file.url, number));
+        crashes.push(Crash::after_a_retry(place, said, flow, &url, number));
     }
     nothing_is_lost(&crashes);
 }
 
 fn before_every_step(flow: Flow) -> Vec<Crash> {
-    let file = File::new();
+    let url = set_up();
     let mut crashes = Vec::new();
     for number in 1.. {
-        let mut process = Process::start_in_steps(flow, &file.url, &Crash::first(number));
+        let mut process = Process::start_in_steps(flow, &url, &Crash::first(number));
         let mut step = process.next_step();
         for _ in 1..number {
             process.take_step();
@@ -84,29 +83,14 @@ fn before_every_step(flow: Flow) -> Vec<Crash> {
         };
         process.kill();
         let said = process.answer().ok();
-        crashes.push(Crash::after_a_retry(step, said, flow, &file.url, number));
+        crashes.push(Crash::after_a_retry(step, said, flow, &url, number));
     }
     crashes
 }
 
-/// A database in a folder of its own.
-struct File {
-    folder: PathBuf,
-    url: String,
-}
-
-impl File {
-    fn new() -> Self {
-        let folder = env::temp_dir().join(format!("sqlite-{:016x}", rand::random::<u64>()));
-        fs::create_dir(&folder).unwrap();
-        let url = format!("sqlite://{}?mode=rwc", folder.join("orders.db").display());
-        flow::set_up(&url);
-        Self { folder, url }
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
+/// The URL of a database of SQLite with the tables.
+fn set_up() -> String {
+    let url = format!("sqlite:{}?mode=rwc", file().display());
+    flow::set_up(&url);
+    url
 }

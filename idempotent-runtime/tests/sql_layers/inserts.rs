@@ -7,7 +7,7 @@ use sqlx::Error;
 use tokio::sync::Barrier;
 
 use super::tables::{coupons, run, take, taken, taking};
-use super::{AUTO, PRIMARY, UNIQUE, fresh};
+use super::{AUTO, Fresh, PRIMARY, UNIQUE};
 
 const RACERS: i64 = 50;
 
@@ -87,7 +87,7 @@ async fn a_primary_key_is_a_key_too() {
 
 #[tokio::test]
 async fn the_number_that_the_database_made_is_read_also_of_a_row_that_was_there() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     let table = format!("CREATE TABLE bills ({AUTO}, order_no VARCHAR(20) UNIQUE, note TEXT)");
     run(&fresh.pool, &table).await;
     let bill = |order| sql::insert_once("bills").key("order_no", order);

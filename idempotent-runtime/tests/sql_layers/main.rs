@@ -5,6 +5,8 @@
 
 //! Transitions, versions and unique indexes, on real databases.
 
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod mariadb;
 mod postgres;
 mod sqlite;

@@ -15,17 +15,16 @@ mod versions;
 
 use std::time::Duration;
 
-use idempotence_test_servers::MariaDbServer;
 use idempotent_runtime::sql::{self, Transition};
-use sqlx::mysql::{MySqlDatabaseError, MySqlPoolOptions};
-use sqlx::{AssertSqlSafe, Connection, MySqlPool};
+use sqlx::mysql::MySqlDatabaseError;
+use sqlx::{AssertSqlSafe, Connection};
 use tokio::sync::Mutex;
 
 use self::tables::{coupons, orders, pay, put, run, status, take, taken};
-use crate::PATIENCE;
 use crate::status::Status;
 
 type Db = sqlx::MySql;
+type Fresh = crate::fresh::Fresh<Db>;
 
 /// How the constraints of `user_coupon` are called.
 const PRIMARY: &str = "PRIMARY";
@@ -55,19 +54,6 @@ const INTEGERS: &[&str] = &[
 ];
 /// What a test quotes names with.
 const QUOTE: &str = "`";
-
-struct Fresh {
-    pool: MySqlPool,
-}
-
-async fn fresh() -> Fresh {
-    let url = MariaDbServer::shared().unwrap().database().unwrap();
-    let options = MySqlPoolOptions::new()
-        .max_connections(60)
-        .acquire_timeout(PATIENCE);
-    let pool = options.connect(&url).await.unwrap();
-    Fresh { pool }
-}
 
 /// Where tables are.
 async fn schema(fresh: &Fresh) -> String {
@@ -225,7 +211,7 @@ async fn a_duplicate_is_a_duplicate_in_every_language() {
 /// Its bytes, read as signed ones, would be -56.
 #[tokio::test]
 async fn a_large_unsigned_state_is_told_as_it_is() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     states::every_answer(&fresh, "TINYINT UNSIGNED NOT NULL", [1_i32, 2, 200]).await;
     states::every_answer(&fresh, "INT UNSIGNED NOT NULL", [1_i64, 2, 4_000_000_000]).await;
     states::every_answer(&fresh, "BIGINT UNSIGNED NOT NULL", [1, 2, u64::MAX]).await;

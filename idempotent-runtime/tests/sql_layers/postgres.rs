@@ -13,16 +13,14 @@ mod transitions;
 #[path = "versions.rs"]
 mod versions;
 
-use idempotence_test_servers::PostgresServer;
 use idempotent_runtime::sql::{self, Transition};
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{AssertSqlSafe, Connection, Error, PgPool};
+use sqlx::{AssertSqlSafe, Connection, Error};
 
 use self::tables::{coupons, orders, pay, put, run, status, take};
-use crate::PATIENCE;
 use crate::status::Status;
 
 type Db = sqlx::Postgres;
+type Fresh = crate::fresh::Fresh<Db>;
 
 /// How the constraints of `user_coupon` are called.
 const PRIMARY: &str = "user_coupon_pkey";
@@ -35,19 +33,6 @@ const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)"];
 const INTEGERS: &[&str] = &["SMALLINT", "INT", "BIGINT"];
 /// What a test quotes names with.
 const QUOTE: &str = "\"";
-
-struct Fresh {
-    pool: PgPool,
-}
-
-async fn fresh() -> Fresh {
-    let url = PostgresServer::shared().unwrap().database().unwrap();
-    let options = PgPoolOptions::new()
-        .max_connections(60)
-        .acquire_timeout(PATIENCE);
-    let pool = options.connect(&url).await.unwrap();
-    Fresh { pool }
-}
 
 /// Where tables are.
 async fn schema(_: &Fresh) -> String {
@@ -82,7 +67,7 @@ fn code(error: &Error) -> String {
 /// PostgreSQL passes over a violation only where each index is checked at once, whichever is the key.
 #[tokio::test]
 async fn a_table_with_a_deferrable_index_is_refused_before_anything_is_inserted() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     let table = "CREATE TABLE bills (order_no TEXT PRIMARY KEY, place INT UNIQUE DEFERRABLE)";
     run(&fresh.pool, table).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
@@ -212,7 +197,7 @@ enum Varchar {
 
 #[tokio::test]
 async fn a_type_that_create_type_made_and_a_domain_are_types_of_states() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     let create = "CREATE TYPE order_status AS ENUM ('paying', 'paid', 'refunded')";
     run(&fresh.pool, create).await;
     run(&fresh.pool, "CREATE DOMAIN word AS text").await;

@@ -13,19 +13,14 @@ mod transitions;
 #[path = "versions.rs"]
 mod versions;
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, process};
-
 use idempotent_runtime::sql::{self, Transition};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
-use sqlx::{AssertSqlSafe, SqlitePool};
+use sqlx::AssertSqlSafe;
 
 use self::tables::{coupons, orders, pay, put, run, status, take};
-use crate::PATIENCE;
 use crate::status::Status;
 
 type Db = sqlx::Sqlite;
+type Fresh = crate::fresh::Fresh<Db>;
 
 /// How the constraints of `user_coupon` are called.
 const PRIMARY: &str = "user_coupon.id";
@@ -38,36 +33,6 @@ const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)", "\"order status\""];
 const INTEGERS: &[&str] = &["INTEGER", "INT", "BIGINT", "SMALLINT"];
 /// What a test quotes names with.
 const QUOTE: &str = "\"";
-
-struct Fresh {
-    pool: SqlitePool,
-    folder: PathBuf,
-}
-
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-async fn fresh() -> Fresh {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let folder = format!("idempotence-layers-{}-{count}", process::id());
-    let folder = env::temp_dir().join(folder);
-    fs::create_dir(&folder).unwrap();
-    let file = SqliteConnectOptions::new()
-        .filename(folder.join("it.db"))
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .busy_timeout(PATIENCE);
-    let options = SqlitePoolOptions::new()
-        .max_connections(60)
-        .acquire_timeout(PATIENCE);
-    let pool = options.connect_with(file).await.unwrap();
-    Fresh { pool, folder }
-}
 
 /// Where tables are.
 async fn schema(_: &Fresh) -> String {

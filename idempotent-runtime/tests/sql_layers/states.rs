@@ -7,7 +7,7 @@ use idempotent_runtime::sql::{self, Transition, TransitionUpdate, Versioned};
 use sqlx::{Decode, Encode, Error, Type};
 
 use super::tables::run;
-use super::{Db, Fresh, INTEGERS, TEXTS, fresh, text};
+use super::{Db, Fresh, INTEGERS, TEXTS, text};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "UPPERCASE")]
@@ -91,7 +91,7 @@ pub(super) async fn every_answer<S: State>(fresh: &Fresh, column: &str, states: 
 
 #[tokio::test]
 async fn derived_enums_and_strings_are_states_in_every_text_column() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     for column in TEXTS {
         for column in [format!("{column} NOT NULL"), format!("{column} NULL")] {
             let words = [Word::Paying, Word::Paid, Word::Refunded];
@@ -106,7 +106,7 @@ async fn derived_enums_and_strings_are_states_in_every_text_column() {
 
 #[tokio::test]
 async fn derived_enums_and_numbers_are_states_in_every_integer_column() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     for column in INTEGERS {
         for column in [format!("{column} NOT NULL"), format!("{column} NULL")] {
             let numbers = [Number::Paying, Number::Paid, Number::Refunded];
@@ -121,7 +121,7 @@ async fn derived_enums_and_numbers_are_states_in_every_integer_column() {
 
 #[tokio::test]
 async fn a_row_without_a_state_may_get_one() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     for column in TEXTS {
         every_answer(&fresh, column, [None, Some(Word::Paid), Some(Word::Paying)]).await;
         every_answer(&fresh, column, [Some(Word::Paid), None, Some(Word::Paying)]).await;
@@ -131,7 +131,7 @@ async fn a_row_without_a_state_may_get_one() {
 
 #[tokio::test]
 async fn a_state_that_cannot_be_read_is_an_error_that_names_table_and_column() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for (state, why) in [(None, "null"), (Some("LOST"), "invalid value \"LOST\"")] {
         let parcels = parcels(&fresh, "VARCHAR(20)", &[state.map(str::to_owned)]).await;
@@ -149,7 +149,7 @@ async fn a_state_that_cannot_be_read_is_an_error_that_names_table_and_column() {
 
 #[tokio::test]
 async fn a_state_of_another_kind_than_the_column_is_never_made_up() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     let parcels = parcels(&fresh, "VARCHAR(20)", &["PAID".to_owned()]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let look = sql::transition(&parcels).id("id", 1_i64).column("state");
@@ -162,7 +162,7 @@ async fn a_state_of_another_kind_than_the_column_is_never_made_up() {
 
 #[tokio::test]
 async fn a_version_is_read_from_every_integer_column() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     for column in INTEGERS {
         let parcels = parcels(&fresh, column, &[Some(120_i64), None]).await;
         let mut connection = fresh.pool.acquire().await.unwrap();
@@ -182,7 +182,7 @@ async fn a_version_is_read_from_every_integer_column() {
 /// An empty text or a 0 would be a state that nobody put there.
 #[tokio::test]
 async fn no_state_is_neither_an_empty_text_nor_zero() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let texts = parcels(&fresh, TEXTS[0], &[None::<String>]).await;
     let text = go(&texts, 1, &"PAYING".to_owned(), &String::new());

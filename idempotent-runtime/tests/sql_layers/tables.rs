@@ -3,7 +3,7 @@
 use idempotent_runtime::sql::{self, AsConnection, InsertOnce, TransitionUpdate};
 use sqlx::Executor;
 
-use super::{Db, Fresh, fresh, text};
+use super::{Db, Fresh, text};
 use crate::status::Status;
 
 pub(super) async fn run<'e>(on: impl Executor<'e, Database = Db>, statement: &str) {
@@ -12,7 +12,7 @@ pub(super) async fn run<'e>(on: impl Executor<'e, Database = Db>, statement: &st
 
 /// Orders 1, 2… in these states.
 pub(super) async fn orders<const N: usize>(states: [Status; N]) -> Fresh {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     run(
         &fresh.pool,
         "CREATE TABLE orders (order_id BIGINT PRIMARY KEY, status VARCHAR(20), pay_time VARCHAR(40))",
@@ -48,7 +48,7 @@ pub(super) async fn put<'e>(on: impl Executor<'e, Database = Db>, state: Status)
 }
 
 pub(super) async fn goods() -> Fresh {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     run(
         &fresh.pool,
         "CREATE TABLE goods (good_id INT PRIMARY KEY, count INT NOT NULL CHECK (count >= 0), \
@@ -69,7 +69,7 @@ pub(super) async fn stock(fresh: &Fresh) -> (i32, i32) {
 
 /// A user has a coupon once, and a telephone number is one user's.
 pub(super) async fn coupons() -> Fresh {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     run(
         &fresh.pool,
         "CREATE TABLE user_coupon (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL, \

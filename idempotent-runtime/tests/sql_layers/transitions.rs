@@ -7,7 +7,7 @@ use sqlx::Error;
 use tokio::sync::Barrier;
 
 use super::tables::{orders, pay, put, run, status};
-use super::{Db, fresh, schema, text};
+use super::{Db, Fresh, schema, text};
 use crate::status::Status;
 
 const RACERS: usize = 50;
@@ -109,7 +109,7 @@ async fn from_no_state_a_row_goes_nowhere() {
 
 #[tokio::test]
 async fn an_id_may_be_of_several_columns_and_a_state_of_any_type() {
-    let fresh = fresh().await;
+    let fresh = Fresh::new().await;
     run(
         &fresh.pool,
         "CREATE TABLE parcels (shop VARCHAR(20), number INT, state INT, note VARCHAR(20), \

@@ -8,14 +8,14 @@ use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use tokio::sync::Mutex;
 
-use crate::databases::{Fresh, Subject};
+use crate::databases::{Subject, fresh};
 
 const LONG: Duration = Duration::from_mins(10);
 const CONNECTIONS: u32 = 4;
 
 #[tokio::test]
 async fn a_lock_survives_connections_that_postgres_has_closed() {
-    let fresh = Fresh::<sqlx::Postgres>::new().await;
+    let fresh = fresh::<sqlx::Postgres>().await;
     let options = PgPoolOptions::new().max_connections(CONNECTIONS);
     let pool = options.test_before_acquire(false).connect(&fresh.url).await;
     let killer = Mutex::new(fresh.pool.acquire().await.unwrap());
@@ -30,7 +30,7 @@ async fn a_lock_survives_connections_that_postgres_has_closed() {
 
 #[tokio::test]
 async fn a_lock_survives_connections_that_mariadb_has_closed() {
-    let fresh = Fresh::<sqlx::MySql>::new().await;
+    let fresh = fresh::<sqlx::MySql>().await;
     let options = MySqlPoolOptions::new().max_connections(CONNECTIONS);
     let pool = options.test_before_acquire(false).connect(&fresh.url).await;
     let killer = Mutex::new(fresh.pool.acquire().await.unwrap());

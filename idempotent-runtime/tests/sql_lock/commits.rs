@@ -5,14 +5,14 @@ use std::time::Duration;
 use idempotent_runtime::sql::{Lock, sqlx};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
-use crate::databases::Fresh;
+use crate::databases::fresh;
 
 const LONG: Duration = Duration::from_mins(10);
 
 /// With a rollback journal, a reader keeps a writer from committing, after the row was returned.
 #[tokio::test]
 async fn a_lock_that_sqlite_cannot_commit_is_not_taken() {
-    let fresh = Fresh::<sqlx::Sqlite>::new().await;
+    let fresh = fresh::<sqlx::Sqlite>().await;
     let options: SqliteConnectOptions = fresh.url.parse().unwrap();
     let options = options
         .journal_mode(SqliteJournalMode::Delete)

@@ -5,7 +5,8 @@ use std::time::Duration;
 use idempotent_runtime::sql::{Held, Lock};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::databases::{Fresh, Subject};
+use crate::databases::Subject;
+use crate::fresh::Fresh;
 
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_mins(10);

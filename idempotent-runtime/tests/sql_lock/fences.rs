@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::databases::{Fresh, Subject};
+use crate::databases::Subject;
+use crate::fresh::Fresh;
 
 const LONG: Duration = Duration::from_mins(10);
 const MINUTE: Duration = Duration::from_mins(1);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use idempotent_runtime::sql::{Lock, sqlx};
 use tokio::time::{Instant, timeout};
 
-use crate::databases::{Fresh, Subject};
+use crate::databases::Subject;
+use crate::fresh::Fresh;
 
 const LEASE: Duration = Duration::from_secs(1);
 
@@ -49,7 +50,7 @@ const URL: &str = "IDEMPOTENCE_TEST_LOCK";
 #[allow(clippy::print_stdout)]
 async fn holds_until_it_is_killed() {
     async fn hold<DB: Subject>(url: &str) {
-        let lock = Lock::new(DB::connect(url, &[]).await);
+        let lock = Lock::new(DB::pool(url, &[]).await);
         let held = lock.take("trade:42", LEASE).await.unwrap().unwrap();
         println!("\nfence: {}", held.fence());
         std::future::pending::<()>().await;

@@ -8,6 +8,8 @@ mod commits;
 mod databases;
 mod expiry;
 mod fences;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod killed;
 mod names;
 mod races;
@@ -28,7 +30,7 @@ macro_rules! on_all_databases {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $test() {
-                    super::$test(crate::databases::Fresh::<$database>::new().await).await;
+                    super::$test(crate::databases::fresh::<$database>().await).await;
                 }
             )+
         }

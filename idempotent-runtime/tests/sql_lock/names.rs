@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use idempotent_runtime::sql::sqlx;
 
-use crate::databases::{Fresh, Subject};
+use crate::databases::Subject;
+use crate::fresh::Fresh;
 
 const LONG: Duration = Duration::from_mins(10);
 

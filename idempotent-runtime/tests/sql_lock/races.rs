@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::databases::{Fresh, Subject};
+use crate::databases::Subject;
+use crate::fresh::Fresh;
 
 const TAKERS: usize = 50;
 const LONG: Duration = Duration::from_mins(10);

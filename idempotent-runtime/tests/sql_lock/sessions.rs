@@ -6,7 +6,8 @@ use idempotent_runtime::sql::Lock;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::databases::{Fresh, Subject};
+use crate::databases::Subject;
+use crate::fresh::Fresh;
 
 const LONG: Duration = Duration::from_mins(10);
 
@@ -17,7 +18,7 @@ crate::on_all_databases!(
 
 async fn the_time_zone_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB>) {
     let here = fresh.lock();
-    let there = Lock::new(DB::connect(&fresh.url, DB::STRANGE).await);
+    let there = Lock::new(DB::pool(&fresh.url, DB::STRANGE).await);
     for (first, second) in [(&here, &there), (&there, &here)] {
         let held = first.take("trade:42", LONG).await.unwrap().unwrap();
         assert!(second.take("trade:42", LONG).await.unwrap().is_none());
@@ -40,7 +41,7 @@ async fn the_time_zone_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB
 
 /// Where statements of several sessions cannot be put in an order, the database gives one of them up.
 async fn the_isolation_level_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB>) {
-    let lock = Lock::new(DB::connect(&fresh.url, DB::STRANGE).await);
+    let lock = Lock::new(DB::pool(&fresh.url, DB::STRANGE).await);
     let mut takers = JoinSet::new();
     for _ in 0..8 {
         let lock = lock.clone();

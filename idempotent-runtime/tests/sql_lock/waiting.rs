@@ -9,7 +9,8 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::databases::{Fresh, Subject};
+use crate::databases::Subject;
+use crate::fresh::Fresh;
 
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_mins(10);

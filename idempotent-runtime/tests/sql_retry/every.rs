@@ -1,4 +1,4 @@
-//! What holds on every database. Each names its own `Db`, `Connection`, `fresh`, and `conflict`: an error after which it asks for
+//! What holds on every database. Each names its own `Db`, `Connection`, and `conflict`: an error after which it asks for
 //! the transaction to be run again.
 
 macro_rules! every_database {
@@ -10,20 +10,23 @@ macro_rules! every_database {
         use tokio::sync::Notify;
         use tokio::time::timeout;
 
+        use crate::fresh::Fresh;
         use crate::*;
 
         type Tx<'c> = Transaction<'c, Db>;
 
-        async fn set_up(pool: &Pool<Db>) {
-            sql::migrate(pool).await.unwrap();
+        async fn fresh() -> Fresh<Db> {
+            let fresh = Fresh::<Db>::new().await;
+            sql::migrate(&fresh.pool).await.unwrap();
             // Nothing in the database minds a second payment.
             for statement in [
                 "CREATE TABLE payment (order_no BIGINT NOT NULL)",
                 "CREATE TABLE account (id INT PRIMARY KEY, cents INT NOT NULL)",
                 "INSERT INTO account VALUES (1, 1000), (2, 1000)",
             ] {
-                pool.execute(statement).await.unwrap();
+                fresh.pool.execute(statement).await.unwrap();
             }
+            fresh
         }
 
         async fn insert(tx: &mut Connection, order: u32) -> sqlx::Result<()> {

@@ -5,6 +5,8 @@
 
 #[macro_use]
 mod every;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 #[macro_use]
 mod servers;
 mod mariadb;

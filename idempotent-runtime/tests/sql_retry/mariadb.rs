@@ -8,19 +8,8 @@ use sqlx::mysql::MySqlPoolOptions as Options;
 type Db = sqlx::MySql;
 type Connection = sqlx::MySqlConnection;
 
-struct Fresh {
-    pool: Pool<Db>,
-    url: String,
-    port: u16,
-}
-
-async fn fresh() -> Fresh {
-    let server = MariaDbServer::shared().unwrap();
-    let url = server.database().unwrap();
-    let pool = Options::new().connect(&url).await.unwrap();
-    set_up(&pool).await;
-    let port = server.port();
-    Fresh { pool, url, port }
+fn port() -> u16 {
+    MariaDbServer::shared().unwrap().port()
 }
 
 async fn conflict(_: &Pool<Db>, tx: &mut Tx<'_>) -> sqlx::Error {

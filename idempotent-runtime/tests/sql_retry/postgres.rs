@@ -6,19 +6,8 @@ use sqlx::postgres::PgPoolOptions as Options;
 type Db = sqlx::Postgres;
 type Connection = sqlx::PgConnection;
 
-struct Fresh {
-    pool: Pool<Db>,
-    url: String,
-    port: u16,
-}
-
-async fn fresh() -> Fresh {
-    let server = PostgresServer::shared().unwrap();
-    let url = server.database().unwrap();
-    let pool = Options::new().connect(&url).await.unwrap();
-    set_up(&pool).await;
-    let port = server.port();
-    Fresh { pool, url, port }
+fn port() -> u16 {
+    PostgresServer::shared().unwrap().port()
 }
 
 async fn conflict(_: &Pool<Db>, tx: &mut Tx<'_>) -> sqlx::Error {

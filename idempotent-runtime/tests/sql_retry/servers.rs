@@ -1,4 +1,4 @@
-//! What only databases have that are reached by a wire. Each names its own `kill`, which ends the session of a connection.
+//! What only databases have that are reached by a wire. Each names its own `Options`, `port`, and `kill`, which ends the session of a connection.
 
 macro_rules! every_server {
     () => {
@@ -125,7 +125,7 @@ macro_rules! every_server {
             let fresh = fresh().await;
             let mut cuts = Vec::new();
             for (order, point) in (1..).zip(Point::all()) {
-                let wire = Wire::cut(fresh.port, point);
+                let wire = Wire::cut(port(), point);
                 let pool = Options::new().max_connections(1);
                 let pool = pool.connect_lazy(&wire.url(&fresh.url)).unwrap();
                 let runs = Runs::default();

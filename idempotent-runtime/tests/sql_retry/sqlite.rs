@@ -1,41 +1,10 @@
 //! SQLite, which has no wire and one writer at a time.
 
-use std::path::PathBuf;
-use std::{env, fs, process};
-
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{ConnectOptions as _, SqlitePool};
 
 type Db = sqlx::Sqlite;
 type Connection = sqlx::SqliteConnection;
-
-struct Fresh {
-    pool: SqlitePool,
-    folder: PathBuf,
-}
-
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-async fn fresh() -> Fresh {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let folder = format!("idempotence-retry-{}-{count}", process::id());
-    let folder = env::temp_dir().join(folder);
-    fs::create_dir(&folder).unwrap();
-    let file = SqliteConnectOptions::new()
-        .filename(folder.join("it.db"))
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .busy_timeout(PATIENCE);
-    let pool = SqlitePool::connect_with(file).await.unwrap();
-    set_up(&pool).await;
-    Fresh { pool, folder }
-}
 
 /// The error that another writer gets while the transaction is open.
 async fn conflict(pool: &SqlitePool, _: &mut Tx<'_>) -> sqlx::Error {

@@ -10,6 +10,7 @@ use idempotent_runtime::{Error, Idempotency, Release, SetupError};
 use tokio::task::JoinSet;
 
 use crate::databases::{Fresh, on_every_database, store};
+use crate::fresh::Kind;
 
 on_every_database! {
     a_call_is_replayed_to_its_duplicates

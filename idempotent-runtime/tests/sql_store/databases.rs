@@ -1,15 +1,9 @@
 //! Fresh databases, stores in them, and what the tests say to them.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use std::{fs, process};
 
 use bytes::Bytes;
-use idempotence_test_servers::{MariaDbServer, PostgresServer};
-use idempotent_runtime::sql::Database;
 use idempotent_runtime::sql::sqlx::pool::PoolOptions;
 use idempotent_runtime::sql::sqlx::{
     self, AssertSqlSafe, Connection, MySql, Pool, Postgres, Sqlite, Transaction, query_scalar,
@@ -18,6 +12,8 @@ use idempotent_runtime::sql::sqlx::{
 use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, SqliteStore};
 use idempotent_runtime::{Store, StoreError, StoreErrorKind};
 
+use crate::fresh::Kind;
+
 pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const OTHER: Bytes = Bytes::from_static(b"other");
 pub(crate) const TTL: Duration = Duration::from_mins(1);
@@ -25,16 +21,13 @@ pub(crate) const SHORT: Duration = Duration::from_millis(1);
 /// Far longer than anything takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A database of which the tests can have a fresh one.
-pub(crate) trait Fresh: Database {
+/// What the tests say to a database.
+pub(crate) trait Fresh: Kind {
     /// Puts a record whatever stands there.
     const PUT: &'static str;
 
     /// A time that is over, in the words of the database.
     const PAST: &'static str;
-
-    /// Where one is that has no tables.
-    fn url() -> String;
 
     /// Runs statements without values.
     fn run(pool: &Pool<Self>, statements: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
@@ -50,14 +43,10 @@ pub(crate) trait Fresh: Database {
 }
 
 macro_rules! fresh {
-    ($database:ty, $url:expr, $put:literal, $past:literal, $future:literal, $key:literal) => {
+    ($database:ty, $put:literal, $past:literal, $future:literal, $key:literal) => {
         impl Fresh for $database {
             const PUT: &'static str = $put;
             const PAST: &'static str = $past;
-
-            fn url() -> String {
-                $url
-            }
 
             async fn run(pool: &Pool<Self>, statements: &str) -> sqlx::Result<()> {
                 let statements = raw_sql(AssertSqlSafe(statements.to_owned()));
@@ -88,7 +77,6 @@ macro_rules! fresh {
 
 fresh!(
     Postgres,
-    PostgresServer::shared().unwrap().database().unwrap(),
     "INSERT INTO idempotence (key, value, expires_at) \
      VALUES ('key', 'racer', now() + interval '1 min') \
      ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value",
@@ -98,7 +86,6 @@ fresh!(
 );
 fresh!(
     MySql,
-    MariaDbServer::shared().unwrap().database().unwrap(),
     "INSERT INTO idempotence (`key`, value, expires_at) \
      VALUES ('key', 'racer', UTC_TIMESTAMP(6) + INTERVAL 1 MINUTE) \
      ON DUPLICATE KEY UPDATE value = 'racer'",
@@ -108,7 +95,6 @@ fresh!(
 );
 fresh!(
     Sqlite,
-    format!("sqlite:{}", file().display()),
     "INSERT INTO idempotence (key, value, expires_at) VALUES ('key', x'00', 9000000000000000) \
      ON CONFLICT (key) DO UPDATE SET value = excluded.value",
     "1000000",
@@ -186,32 +172,4 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         next = error.source();
     }
     text
-}
-
-/// A path where no file is, in a folder of this process.
-pub(crate) fn file() -> PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    static FILES: AtomicUsize = AtomicUsize::new(0);
-
-    let folder = FOLDER.get_or_init(|| {
-        let folders = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sql_store");
-        remove_those_of_earlier_runs(&folders);
-        let folder = folders.join(process::id().to_string());
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    });
-    folder.join(FILES.fetch_add(1, Ordering::SeqCst).to_string())
-}
-
-fn remove_those_of_earlier_runs(folders: &Path) {
-    let Ok(found) = fs::read_dir(folders) else {
-        return;
-    };
-    for folder in found.flatten() {
-        let made = folder.metadata().and_then(|metadata| metadata.modified());
-        let age = made.ok().and_then(|made| made.elapsed().ok());
-        if age > Some(Duration::from_hours(1)) {
-            let _ = fs::remove_dir_all(folder.path());
-        }
-    }
 }

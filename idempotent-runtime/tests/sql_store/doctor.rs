@@ -9,8 +9,9 @@ use idempotent_runtime::store::Level;
 use idempotent_runtime::{MySqlStore, PostgresStore, SqliteStore, Store};
 
 use crate::databases::{
-    Fresh, chain, file, leave_expired, mysql, narrow, on_every_database, postgres, store,
+    Fresh, chain, leave_expired, mysql, narrow, on_every_database, postgres, store,
 };
+use crate::fresh::{Kind, file};
 
 async fn findings(store: impl Store) -> String {
     Idempotency::new(store).doctor().await.to_string()

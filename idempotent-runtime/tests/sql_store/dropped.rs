@@ -9,6 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::databases::{Fresh, TTL, VALUE, leave_expired, narrow};
+use crate::fresh::Kind;
 
 /// Another session holds the row of an expired record. The claim of it is given up, and the one connection of the pool
 /// is needed again.

@@ -14,6 +14,7 @@ use idempotent_runtime::store::Level;
 use idempotent_runtime::{Idempotency, MySqlStore, PostgresStore, Store};
 
 use crate::databases::Fresh;
+use crate::fresh::Kind;
 use crate::heard::Heard;
 
 const LEAVES: &str = "leaves this machine";

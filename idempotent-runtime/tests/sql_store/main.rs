@@ -14,6 +14,8 @@ mod databases;
 mod doctor;
 mod dropped;
 mod encryption;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 #[path = "../heard/mod.rs"]
 mod heard;
 mod outage;

@@ -9,7 +9,8 @@ use idempotent_runtime::sql::sqlx::Sqlite;
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::{SqliteStore, Store};
 
-use crate::databases::{Fresh, TTL, VALUE};
+use crate::databases::{TTL, VALUE};
+use crate::fresh::Kind;
 use crate::races::claimed;
 
 const KEYS: usize = 100;

@@ -15,9 +15,8 @@ use idempotent_runtime::{
     Idempotency, MySqlStore, PostgresStore, SqliteStore, Store, StoreErrorKind,
 };
 
-use crate::databases::{
-    Fresh, OTHER, TTL, VALUE, chain, file, kind, mysql, narrow, postgres, sqlite,
-};
+use crate::databases::{Fresh, OTHER, TTL, VALUE, chain, kind, mysql, narrow, postgres, sqlite};
+use crate::fresh::{Kind, file};
 
 #[tokio::test]
 async fn a_standby_or_a_read_only_session_applies_nothing() {

@@ -6,6 +6,7 @@ use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store, StoreErrorK
 use tokio::task::JoinSet;
 
 use crate::databases::{Fresh, TTL, VALUE, chain, kind, narrow, on_every_database, store};
+use crate::fresh::Kind;
 
 on_every_database! {
     ten_processes_migrate_at_once

@@ -13,6 +13,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::databases::{Fresh, OTHER, TTL, VALUE, leave_expired, mysql};
+use crate::fresh::Kind;
 use crate::races::claimed;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@ use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::{MySqlStore, Store};
 
 use crate::databases::{Fresh, OTHER, TTL, VALUE, narrow, postgres};
+use crate::fresh::Kind;
 
 /// Who has locked or changed a row stands in its `xmax`.
 #[tokio::test]

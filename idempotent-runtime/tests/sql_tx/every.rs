@@ -1,4 +1,4 @@
-//! What holds on every database. Each names its own `Db`, `Connection`, `Tx`, `pool`, `begin`, `somebody_waits` and `STILL_OPEN`.
+//! What holds on every database. Each names its own `Db`, `Connection`, `somebody_waits` and `STILL_OPEN`.
 
 macro_rules! every_database {
     () => {
@@ -7,11 +7,32 @@ macro_rules! every_database {
 
         use futures_util::future::join_all;
         use idempotent_runtime::{DuplicateState, Release, SqlStore};
-        use sqlx::{AssertSqlSafe, Executor as _, Pool};
+        use sqlx::{AssertSqlSafe, Executor as _, Pool, Transaction};
         use tokio::sync::{Barrier, oneshot};
         use tokio::time::timeout;
 
+        use crate::fresh::Kind as _;
         use crate::*;
+
+        type Tx = Transaction<'static, Db>;
+
+        async fn begin(pool: &Pool<Db>) -> sqlx::Result<Tx> {
+            pool.begin().await
+        }
+
+        async fn pool() -> Pool<Db> {
+            pool_at(&Db::url()).await
+        }
+
+        /// Connections to a new database at `url`, which gets its tables.
+        async fn pool_at(url: &str) -> Pool<Db> {
+            let pool = Db::pool(url, &[]).await;
+            sql::migrate(&pool).await.unwrap();
+            pool.execute("CREATE TABLE payment (order_no BIGINT NOT NULL)")
+                .await
+                .unwrap();
+            pool
+        }
 
         /// The work: a row for each payment, and nothing in the database minds a second one.
         async fn insert(tx: &mut Connection, order: u32) -> sqlx::Result<()> {

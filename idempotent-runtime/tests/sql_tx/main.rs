@@ -11,6 +11,8 @@
 
 #[macro_use]
 mod every;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod mariadb;
 mod postgres;
 mod sqlite;

@@ -2,36 +2,14 @@
 
 use idempotence_test_servers::MariaDbServer;
 use sqlx::Connection as _;
-use sqlx::mysql::MySqlPoolOptions;
 
 use crate::turns::Turns;
 
 type Db = sqlx::MySql;
 type Connection = sqlx::MySqlConnection;
-type Tx = sqlx::Transaction<'static, Db>;
 
 /// What a duplicate of a call is told whose transaction is open for too long.
 const STILL_OPEN: &str = "in_progress";
-
-async fn pool() -> sqlx::MySqlPool {
-    pool_at(&MariaDbServer::shared().unwrap().database().unwrap()).await
-}
-
-async fn pool_at(url: &str) -> sqlx::MySqlPool {
-    let pool = MySqlPoolOptions::new()
-        .max_connections(50)
-        .connect(url)
-        .await
-        .unwrap();
-    idempotent_runtime::sql::migrate(&pool).await.unwrap();
-    let table = "CREATE TABLE payment (order_no BIGINT NOT NULL)";
-    sqlx::raw_sql(table).execute(&pool).await.unwrap();
-    pool
-}
-
-async fn begin(pool: &sqlx::MySqlPool) -> sqlx::Result<Tx> {
-    pool.begin().await
-}
 
 /// Returns once so many statements in the database wait for a lock.
 async fn wait_for(pool: &sqlx::MySqlPool, most: i64) {

@@ -1,34 +1,14 @@
 //! What only PostgreSQL does.
 
-use idempotence_test_servers::PostgresServer;
 use sqlx::Connection as _;
-use sqlx::postgres::PgPoolOptions;
 
 use crate::turns::Turns;
 
 type Db = sqlx::Postgres;
 type Connection = sqlx::PgConnection;
-type Tx = sqlx::Transaction<'static, Db>;
 
 /// What a duplicate of a call is told whose transaction is open for too long.
 const STILL_OPEN: &str = "in_progress";
-
-async fn pool() -> sqlx::PgPool {
-    let url = PostgresServer::shared().unwrap().database().unwrap();
-    let pool = PgPoolOptions::new()
-        .max_connections(50)
-        .connect(&url)
-        .await
-        .unwrap();
-    idempotent_runtime::sql::migrate(&pool).await.unwrap();
-    let table = "CREATE TABLE payment (order_no BIGINT NOT NULL)";
-    sqlx::raw_sql(table).execute(&pool).await.unwrap();
-    pool
-}
-
-async fn begin(pool: &sqlx::PgPool) -> sqlx::Result<Tx> {
-    pool.begin().await
-}
 
 /// Returns once a statement in the database waits for a lock.
 async fn somebody_waits(pool: &sqlx::PgPool) {

@@ -1,54 +1,11 @@
 //! What only SQLite does.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{fs, process};
-
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-
 type Db = sqlx::Sqlite;
 type Connection = sqlx::SqliteConnection;
-type Tx = sqlx::Transaction<'static, Db>;
 
 /// What a duplicate of a call is told whose transaction is open for too long: who has the file open for writing is not
 /// to be seen.
 const STILL_OPEN: &str = "store_unavailable";
-
-async fn pool() -> sqlx::SqlitePool {
-    let options = SqliteConnectOptions::new()
-        .filename(file())
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Off);
-    let pool = SqlitePoolOptions::new()
-        .max_connections(50)
-        .connect_with(options)
-        .await
-        .unwrap();
-    idempotent_runtime::sql::migrate(&pool).await.unwrap();
-    let table = "CREATE TABLE payment (order_no BIGINT NOT NULL)";
-    sqlx::raw_sql(table).execute(&pool).await.unwrap();
-    pool
-}
-
-/// A path where no file is, in a folder of the build that goes with it.
-fn file() -> PathBuf {
-    static FILES: AtomicUsize = AtomicUsize::new(0);
-
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sql_tx");
-    fs::create_dir_all(&folder).unwrap();
-    let name = format!("{}-{}", process::id(), FILES.fetch_add(1, Ordering::SeqCst));
-    let path = folder.join(name);
-    // That of an earlier process with the same id.
-    for end in ["", "-wal", "-shm"] {
-        let _ = fs::remove_file(format!("{}{end}", path.display()));
-    }
-    path
-}
-
-async fn begin(pool: &sqlx::SqlitePool) -> sqlx::Result<Tx> {
-    pool.begin().await
-}
 
 /// Nobody can see who waits for the file.
 async fn somebody_waits(_: &sqlx::SqlitePool) {

@@ -1,0 +1,122 @@
+//! A fresh database of each kind, for several test programs, each of which needs a part of it.
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
+use idempotent_runtime::sql::Database;
+use idempotent_runtime::sql::sqlx::mysql::MySqlConnectOptions;
+use idempotent_runtime::sql::sqlx::pool::PoolOptions;
+use idempotent_runtime::sql::sqlx::postgres::PgConnectOptions;
+use idempotent_runtime::sql::sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous,
+};
+use idempotent_runtime::sql::sqlx::{self, MySql, Pool, Postgres, Sqlite, raw_sql};
+
+/// A database without tables, and connections to it.
+pub(crate) struct Fresh<DB: Kind> {
+    pub(crate) pool: Pool<DB>,
+    pub(crate) url: String,
+}
+
+impl<DB: Kind> Fresh<DB> {
+    pub(crate) async fn new() -> Self {
+        let url = DB::url();
+        let pool = DB::pool(&url, &[]).await;
+        Self { pool, url }
+    }
+}
+
+/// A kind of database.
+pub(crate) trait Kind: Database {
+    /// Makes a database without tables, and gives its URL.
+    fn url() -> String;
+
+    /// Up to 60 connections to the database at `url`, each of which begins with these statements.
+    fn pool(
+        url: &str,
+        statements: &'static [&'static str],
+    ) -> impl Future<Output = Pool<Self>> + Send;
+}
+
+/// How long a test waits for a connection, and for the file of SQLite.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+macro_rules! kind {
+    ($database:ty, $url:expr, $options:expr) => {
+        impl Kind for $database {
+            fn url() -> String {
+                $url
+            }
+
+            async fn pool(url: &str, statements: &'static [&'static str]) -> Pool<Self> {
+                let pool = PoolOptions::<Self>::new()
+                    .max_connections(60)
+                    .acquire_timeout(PATIENCE)
+                    .after_connect(move |connection, _| {
+                        Box::pin(async move {
+                            for statement in statements {
+                                raw_sql(*statement).execute(&mut *connection).await?;
+                            }
+                            Ok(())
+                        })
+                    });
+                pool.connect_with($options(url).unwrap()).await.unwrap()
+            }
+        }
+    };
+}
+
+kind!(
+    Postgres,
+    PostgresServer::shared().unwrap().database().unwrap(),
+    PgConnectOptions::from_str
+);
+kind!(
+    MySql,
+    MariaDbServer::shared().unwrap().database().unwrap(),
+    MySqlConnectOptions::from_str
+);
+kind!(Sqlite, format!("sqlite:{}", file().display()), sqlite);
+
+/// As on the servers, a commit does not wait for the disk.
+fn sqlite(url: &str) -> sqlx::Result<SqliteConnectOptions> {
+    Ok(SqliteConnectOptions::from_str(url)?
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Off)
+        .busy_timeout(PATIENCE))
+}
+
+/// A path where no file is, in a folder of this process.
+pub(crate) fn file() -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    static FILES: AtomicUsize = AtomicUsize::new(0);
+
+    let folder = FOLDER.get_or_init(|| {
+        let folders = Path::new(env!("CARGO_TARGET_TMPDIR")).join("databases");
+        remove_those_of_earlier_runs(&folders);
+        let folder = folders.join(format!("{:016x}", rand::random::<u64>()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    });
+    folder.join(FILES.fetch_add(1, Ordering::SeqCst).to_string())
+}
+
+fn remove_those_of_earlier_runs(folders: &Path) {
+    let Ok(found) = fs::read_dir(folders) else {
+        return;
+    };
+    for folder in found.flatten() {
+        let made = folder.metadata().and_then(|metadata| metadata.modified());
+        let age = made.ok().and_then(|made| made.elapsed().ok());
+        if age > Some(Duration::from_hours(1)) {
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
+}
