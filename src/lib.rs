@@ -68,7 +68,7 @@ pub mod sql {
     pub use idempotent_runtime::sql::*;
 }
 
-/// The contract between the protocol and whatever keeps the records, and the stores that are not databases.
+#[doc = include_str!("../docs/store.md")]
 pub mod store {
     #[cfg(feature = "redis")]
     pub use idempotent_runtime::redis;
