@@ -13,6 +13,7 @@ use crate::error::SetupError;
 use crate::handle::endpoints::{KnownEndpoints, tell_shared_names};
 use crate::key::fingerprint::{Digest, Keying};
 use crate::observe::{Observer, Observers};
+use crate::policy::deadline;
 use crate::protocol::in_flight::Flights;
 use crate::protocol::tracker::Unattended;
 use crate::result::codec::Codec;
@@ -266,7 +267,7 @@ impl Builder {
             prefix: "idem".to_owned(),
             digest: Digest::default(),
             secret: None,
-            deadline: Duration::from_secs(1),
+            deadline: deadline::DEFAULT,
             retry_hint: Duration::from_secs(1)..=Duration::from_secs(10),
             cleanup_limit: 10_000,
             keeping: Keeping::default(),

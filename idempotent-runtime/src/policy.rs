@@ -1,5 +1,6 @@
 //! What an attribute compiles to: how long a key is held, and when it becomes free.
 
+pub(crate) mod deadline;
 pub(crate) mod duration;
 
 use std::time::Duration;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::policy::deadline::first_try;
 use crate::protocol::scheduler::{Keeper, Slot};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -35,10 +36,9 @@ impl<'a, T> Try<'a, T> {
         }
     }
 
-    /// The first try of a call. A reply may just be lost, so it does not get all the time; a store may
-    /// just be slow, so the next one does.
+    /// The first try of a call.
     pub(crate) fn first(sending: Sending<'a, T>, deadline: Duration) -> Self {
-        Self::new(sending, deadline / 4)
+        Self::new(sending, first_try(deadline))
     }
 
     pub(crate) fn limit(&self) -> Duration {

@@ -12,6 +12,7 @@ use self::examination::Examination;
 use super::listener::Listener;
 use super::removal::Removal;
 use super::replicas::Replicas;
+use crate::policy::deadline::first_try;
 use crate::store::Finding;
 use crate::store::Level::Note;
 
@@ -42,12 +43,12 @@ impl<C: ConnectionLike> Doctor<'_, C> {
             permissions.await;
         }
         if let Some(replicas) = self.replicas
-            && replicas.timeout > deadline / 4
+            && replicas.timeout > first_try(deadline)
         {
             let found = format!(
                 "replicas are waited for up to {:?}, and the first try of a call is over after {:?}",
                 replicas.timeout,
-                deadline / 4
+                first_try(deadline)
             );
             let advice = "set `replica_timeout` below a quarter of the deadline";
             examination.tell(Note, found, advice);

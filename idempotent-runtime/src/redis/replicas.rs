@@ -21,8 +21,8 @@ impl Default for Replicas {
     fn default() -> Self {
         Self {
             wanted: 0,
-            // The first try of a call gets a quarter of the handle's deadline, which is a second
-            // unless told otherwise: so the answer of `WAIT` comes before the try is given up.
+            // Shorter than the first try on a handle that sets no deadline: so the answer of `WAIT` comes before the try is
+            // given up.
             timeout: Duration::from_millis(200),
         }
     }
@@ -153,6 +153,7 @@ mod tests {
     use super::super::record_scripts::CLAIM_REPLICATED;
     use super::super::scripted::Scripted;
     use super::*;
+    use crate::policy::deadline;
 
     const TWO: Replicas = Replicas {
         wanted: 2,
@@ -165,6 +166,12 @@ mod tests {
         let reply = reply.await;
         server.has_been_asked_all();
         reply
+    }
+
+    #[test]
+    fn the_default_wait_ends_before_the_first_try_is_given_up() {
+        let wait = Replicas::default().timeout;
+        assert!(wait < deadline::first_try(deadline::DEFAULT), "{wait:?}");
     }
 
     const BY_HASH: [&str; 6] = ["EVALSHA", "key", "own", "WAIT", "2", "70"];

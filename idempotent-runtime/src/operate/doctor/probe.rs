@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::policy::deadline::first_try;
 use crate::store::{Claim, Entry, Finding, Level, Store, StoreError, StoreErrorKind, Swap};
 
 static CLAIM: Bytes = Bytes::from_static(b"claim of the doctor");
@@ -124,8 +125,7 @@ impl<'a> Probe<'a> {
         let median = took[took.len() / 2];
         let Self { deadline, .. } = self;
         let found = format!("a claim takes {median:.1?}, of a deadline of {deadline:?}");
-        // The first try of a call gets a quarter of it.
-        if median < *deadline / 4 {
+        if median < first_try(*deadline) {
             Finding::new(Level::Fine, found)
         } else {
             Finding::new(Level::Warning, found)
