@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::error::SetupError;
-use crate::handle::endpoints::{KnownEndpoints, tell_shared_names};
 use crate::key::fingerprint::{Digest, Keying};
 use crate::observe::{Observer, Observers};
 use crate::policy::deadline;
@@ -19,6 +18,8 @@ use crate::protocol::tracker::Unattended;
 use crate::result::codec::Codec;
 use crate::result::keeping::Keeping;
 use crate::settings::Settings;
+use crate::settings::known::KnownEndpoints;
+use crate::settings::registered::tell_shared_names;
 use crate::store::Store;
 
 /// A store with its settings: what guarded calls run on. Cheap to clone; clones are the same handle.
@@ -427,10 +428,12 @@ impl Builder {
             Some(secret) => Keying::with_secret(digest, &secret.0),
             None => Keying::new(digest),
         };
+        let known = Arc::new(known.of(self.prefix.clone()));
+        endpoints::add(&known);
         Idempotency(Arc::new(Inner {
             keying: keying(self.digest),
             token_keying: keying(Digest::Sha256),
-            known: known.listed(self.prefix.clone()),
+            known,
             store: self.store,
             prefix: self.prefix,
             deadline: self.deadline,

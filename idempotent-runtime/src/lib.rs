@@ -35,7 +35,7 @@ pub use call::builder::GuardedCall;
 pub use error::advice::ClientAction;
 pub use error::lang::Lang;
 pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};
-pub use handle::endpoints::{EndpointInfo, Endpoints, endpoints};
+pub use handle::endpoints::endpoints;
 pub use handle::{Builder, Idempotency};
 #[cfg(feature = "axum")]
 pub use integrations::axum;
@@ -60,7 +60,10 @@ pub use result::codec::Codec;
 pub use result::once::Once;
 pub use result::outcome::Outcome;
 pub use result::replay::Replay;
-pub use settings::{Origin, Setting, Settings};
+pub use settings::Settings;
+pub use settings::endpoint_info::EndpointInfo;
+pub use settings::list::Endpoints;
+pub use settings::setting::{Origin, Setting};
 #[cfg(feature = "mysql")]
 pub use sql::store::MySqlStore;
 #[cfg(feature = "postgres")]

@@ -2,6 +2,7 @@
 
 pub(crate) mod deadline;
 pub(crate) mod duration;
+pub(crate) mod times;
 
 use std::time::Duration;
 
@@ -177,85 +178,6 @@ impl Policy {
     }
 }
 
-/// A policy's durations, checked and worked out for one call.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Times {
-    /// How long a key stays taken after the call that ended it.
-    pub(crate) ttl: Duration,
-    /// How long the claim is good for after the holder's last word.
-    pub(crate) lease: Duration,
-    /// What the store is told: the lease and a grace, so that the holder stops before the key is free.
-    pub(crate) expiry: Duration,
-    /// For how long after the claim it is renewed.
-    pub(crate) renew_for: Duration,
-}
-
-impl Policy {
-    pub(crate) fn times(&self) -> Result<Times, &'static str> {
-        if self.tx {
-            return self.times_in_tx();
-        }
-        let lease = match (self.lease, self.release) {
-            (Some(lease), Release::OnError) => lease,
-            (None, Release::OnError) => self.ttl.min(DEFAULT_LEASE),
-            (None, _) => self.ttl,
-            (Some(_), _) => return Err("its lease is its ttl unless `release` is \"on_error\""),
-        };
-        if self.replay && self.release == Release::Always {
-            return Err("`replay` does not go with `release = true`, which frees the key at once");
-        }
-        self.check(lease)?;
-        let renew_for = match self.renew {
-            Renew::Yes => lease.max(DEFAULT_CAP),
-            Renew::No => Duration::ZERO,
-            Renew::Cap(cap) if cap < lease => return Err("`renew` is shorter than the lease"),
-            Renew::Cap(cap) => cap.min(LONGEST),
-        };
-        let grace = (lease / 10).clamp(SHORTEST_GRACE, LONGEST_GRACE);
-        Ok(Times {
-            ttl: self.ttl,
-            lease,
-            expiry: lease + grace,
-            renew_for,
-        })
-    }
-
-    /// The row of a call in a transaction stands for `ttl`, and nothing renews it.
-    fn times_in_tx(&self) -> Result<Times, &'static str> {
-        let leased = self.lease.is_some()
-            || self.renew != Renew::Yes
-            || self.on_cancel != OnCancel::Keep
-            || self.on_lease_lost == Some(OnLeaseLost::Continue)
-            || self.on_store_error == Some(OnStoreError::Run);
-        if leased {
-            return Err("the transaction holds its key, so there is no lease to be set");
-        }
-        if self.release == Release::Always {
-            return Err("`release = true` frees the key at once, and its row is to be committed");
-        }
-        self.check(self.ttl)?;
-        Ok(Times {
-            ttl: self.ttl,
-            lease: self.ttl,
-            expiry: self.ttl,
-            renew_for: Duration::ZERO,
-        })
-    }
-
-    fn check(&self, lease: Duration) -> Result<(), &'static str> {
-        if self.ttl.is_zero() {
-            return Err("its ttl is zero, and there is no default");
-        }
-        if self.ttl < SHORTEST || lease < SHORTEST {
-            return Err("a ttl or lease is shorter than a millisecond");
-        }
-        if self.ttl > LONGEST || lease > LONGEST {
-            return Err("a ttl or lease is longer than a hundred years");
-        }
-        Ok(())
-    }
-}
-
 impl Policy {
     /// What a lost lease does to the body. Where bodies begin while the store is away, those that have begun go on, too.
     pub(crate) fn when_lost(&self) -> OnLeaseLost {
@@ -263,13 +185,6 @@ impl Policy {
             Some(OnStoreError::Run) => OnLeaseLost::Continue,
             Some(OnStoreError::Refuse) | None => OnLeaseLost::Stop,
         })
-    }
-
-    /// How long a duplicate waits for the end of a running call.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        self.wait
-            .filter(|wait| !wait.is_zero())
-            .map(|wait| wait.min(LONGEST))
     }
 
     /// Whether nothing is written after the body: the record of the claim says that the call is done, which it is
@@ -284,123 +199,17 @@ impl Policy {
     }
 }
 
-impl Times {
-    /// From the claim to its first renewal.
-    pub(crate) fn first_renewal(&self, release: Release) -> Duration {
-        match release {
-            Release::Never => self.lease / 3 * 2,
-            _ => self.renewal(),
-        }
-    }
-
-    /// From one renewal to the next.
-    pub(crate) fn renewal(&self) -> Duration {
-        self.lease / 3
-    }
-}
-
-const DEFAULT_LEASE: Duration = Duration::from_secs(30);
-const DEFAULT_CAP: Duration = Duration::from_hours(1);
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
-const SHORTEST_GRACE: Duration = Duration::from_millis(250);
-const LONGEST_GRACE: Duration = Duration::from_secs(5);
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const fn secs(secs: u64) -> Duration {
-        Duration::from_secs(secs)
-    }
-
-    #[test]
-    fn the_lease_is_the_shorter_of_ttl_and_half_a_minute_or_the_ttl_itself() {
-        let lease = |policy: Policy| policy.times().unwrap().lease;
-        assert_eq!(lease(Policy::new(secs(10))), secs(10));
-        assert_eq!(lease(Policy::new(secs(600))), secs(30));
-        assert_eq!(lease(Policy::new(secs(600)).lease(secs(60))), secs(60));
-        assert_eq!(
-            lease(Policy::new(secs(600)).release(Release::Always)),
-            secs(600)
-        );
-        assert_eq!(
-            lease(Policy::new(secs(600)).release(Release::Never)),
-            secs(600)
-        );
-    }
-
-    #[test]
-    fn the_grace_is_a_tenth_of_the_lease_within_bounds() {
-        let expiry = |ttl| {
-            Policy::new(ttl)
-                .release(Release::Always)
-                .times()
-                .unwrap()
-                .expiry
-        };
-        assert_eq!(expiry(secs(1)), Duration::from_millis(1250));
-        assert_eq!(expiry(secs(20)), secs(22));
-        assert_eq!(expiry(secs(600)), secs(605));
-    }
-
-    #[test]
-    fn renewal_is_capped_at_the_longer_of_an_hour_and_the_lease() {
-        let renewed = |policy: Policy| policy.times().unwrap().renew_for;
-        assert_eq!(renewed(Policy::new(secs(10))), secs(3600));
-        assert_eq!(
-            renewed(Policy::new(secs(7200)).release(Release::Always)),
-            secs(7200)
-        );
-        assert_eq!(
-            renewed(Policy::new(secs(10)).renew(Renew::No)),
-            Duration::ZERO
-        );
-        assert_eq!(
-            renewed(Policy::new(secs(10)).renew(Renew::Cap(secs(60)))),
-            secs(60)
-        );
-    }
-
     #[test]
     fn a_body_runs_on_without_its_lease_where_bodies_run_without_a_store() {
         let (run, stop) = (OnStoreError::Run, OnLeaseLost::Stop);
-        let policy = Policy::new(secs(10));
+        let policy = Policy::new(Duration::from_secs(10));
         assert_eq!(policy.when_lost(), stop);
         let running = policy.on_store_error(run);
         assert_eq!(running.when_lost(), OnLeaseLost::Continue);
         assert_eq!(running.on_lease_lost(stop).when_lost(), stop);
-    }
-
-    #[test]
-    fn a_policy_that_makes_no_sense_is_refused() {
-        for policy in [
-            Policy::new(Duration::ZERO),
-            Policy::new(Duration::from_micros(999)),
-            Policy::new(Duration::MAX),
-            Policy::new(secs(10)).lease(Duration::ZERO),
-            Policy::new(secs(10)).lease(secs(5)).release(Release::Never),
-            Policy::new(secs(10)).renew(Renew::Cap(secs(9))),
-            Policy::new(secs(10)).replay().release(Release::Always),
-        ] {
-            assert!(policy.times().is_err(), "{policy:?}");
-        }
-    }
-
-    #[test]
-    fn a_transaction_holds_its_key_without_a_lease() {
-        let times = Policy::new(secs(600)).tx().times().unwrap();
-        assert_eq!((times.ttl, times.expiry), (secs(600), secs(600)));
-        for policy in [
-            Policy::new(Duration::ZERO),
-            Policy::new(secs(10)).release(Release::Always),
-            Policy::new(secs(10)).lease(secs(5)),
-            Policy::new(secs(10)).renew(Renew::No),
-            Policy::new(secs(10)).on_cancel(OnCancel::Release),
-            Policy::new(secs(10)).on_lease_lost(OnLeaseLost::Continue),
-            Policy::new(secs(10)).on_store_error(OnStoreError::Run),
-        ] {
-            assert!(policy.tx().times().is_err(), "{policy:?}");
-        }
     }
 }

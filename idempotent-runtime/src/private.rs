@@ -19,7 +19,6 @@ pub use crate::__idempotence_register as register;
 pub use crate::call::Call;
 pub use crate::call::in_tx::InTx;
 pub use crate::call::key_parts::Part;
-pub use crate::handle::endpoints::Registered;
 pub use crate::key::endpoint::Endpoint;
 pub use crate::key::fingerprint::KeyPart;
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
@@ -28,6 +27,7 @@ pub use crate::protocol::redeem::TokenText;
 pub use crate::result::keep::Keep;
 pub use crate::result::outcome::{Fallible, FromError, Outcome};
 pub use crate::result::replay::Replay;
+pub use crate::settings::registered::Registered;
 pub use crate::store::rows::{Row, RowClaim, Rows};
 
 /// How a function of return type `R` says no, what it calls a success, and what of it is kept for duplicates.
@@ -217,4 +217,23 @@ pub fn rows<T: Rows>(_here: &mut T) -> fn(&mut T) -> &mut dyn Rows {
 /// The type name of the closure that the expansion nests in the body.
 pub fn path_of<F>(_here: F) -> &'static str {
     any::type_name::<F>()
+}
+
+/// Makes an endpoint known to [`endpoints`](crate::endpoints()) before its first call: its name, its policy if no
+/// part of it is an expression, and whether it has the option `tx`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __idempotence_register {
+    ($name:expr, $policy:expr) => {
+        $crate::private::register! { $name, $policy, tx = false }
+    };
+    ($name:expr, $policy:expr, at = $place:expr) => {
+        $crate::private::register! { $name, $policy, tx = false, at = $place }
+    };
+    ($name:expr, $policy:expr, tx = $tx:expr) => {
+        $crate::private::register! { $name, $policy, tx = $tx, at = (file!(), line!() as usize, column!() as usize) }
+    };
+    ($name:expr, $policy:expr, tx = $tx:expr, at = $place:expr) => {
+        $crate::private::inventory::submit! { $crate::private::Registered::new($name, $policy, $tx, $place) }
+    };
 }

@@ -1,24 +1,23 @@
 //! What operators set for endpoints without compiling: where it stands, and how it is read.
 
+mod called;
+pub(crate) mod endpoint_info;
 mod env;
 #[cfg(feature = "toml")]
 mod file;
+pub(crate) mod known;
+pub(crate) mod list;
 mod overrides;
 #[cfg(all(test, feature = "toml"))]
 mod properties;
+pub(crate) mod registered;
+pub(crate) mod setting;
 mod table;
 
-use std::fmt;
-use std::path::Path;
 #[cfg(feature = "toml")]
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-pub(crate) use overrides::{Applied, LeftOut, Overrides, Resolved};
-pub(crate) use table::Table;
-
-use crate::policy::{OnStoreError, duration};
+use crate::settings::table::{Layer, Table};
 
 /// Where the settings of endpoints are read from: the environment, or a file and the environment.
 ///
@@ -114,88 +113,15 @@ impl Settings {
         #[cfg(feature = "toml")]
         let file = match &self.file {
             Some(path) => file::read(path, &mut problems),
-            None => table::Layer::default(),
+            None => Layer::default(),
         };
         #[cfg(not(feature = "toml"))]
-        let (Self {}, file) = (self, table::Layer::default());
+        let (Self {}, file) = (self, Layer::default());
         let env = env::read(env::of_the_process(), &mut problems);
         if problems.is_empty() {
             Ok(Table::new(file, env))
         } else {
             Err(problems)
-        }
-    }
-}
-
-/// The value of one setting of an endpoint, and where it is from. Prints as `10m (idempotence.toml:5)`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting<T> {
-    pub(crate) value: T,
-    pub(crate) origin: Origin,
-}
-
-impl<T> Setting<T> {
-    /// The value.
-    pub fn value(&self) -> T
-    where
-        T: Copy,
-    {
-        self.value
-    }
-
-    /// Where it is from.
-    pub fn origin(&self) -> &Origin {
-        &self.origin
-    }
-}
-
-impl fmt::Display for Setting<Duration> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", duration::Written(self.value), self.origin)
-    }
-}
-
-impl fmt::Display for Setting<OnStoreError> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = match self.value {
-            OnStoreError::Refuse => "refuse",
-            OnStoreError::Run => "run",
-        };
-        write!(f, "{value} ({})", self.origin)
-    }
-}
-
-/// Where the value of a setting is from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Origin {
-    /// Nobody said anything.
-    Default,
-    /// The attribute.
-    Attribute,
-    /// The file. Prints as `idempotence.toml:5`.
-    #[non_exhaustive]
-    File {
-        /// The file, as [`Settings`] names it.
-        path: Arc<Path>,
-        /// The line, counted from 1.
-        line: usize,
-    },
-    /// A variable of the environment. Prints as its name.
-    #[non_exhaustive]
-    Env {
-        /// The name of the variable.
-        name: Arc<str>,
-    },
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::Attribute => f.write_str("attribute"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Self::Env { name } => f.write_str(name),
         }
     }
 }

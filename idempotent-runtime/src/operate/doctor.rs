@@ -4,9 +4,9 @@ use std::fmt;
 
 use self::probe::Probe;
 use crate::handle::Idempotency;
-use crate::handle::endpoints::{ONE_NAME_EACH, shared_names};
 use crate::key::fingerprint::Keying;
 use crate::key::kind::Kind;
+use crate::settings::registered::{ONE_NAME_EACH, shared_names};
 use crate::store::{Durability, Finding, Level, Mechanism};
 use crate::world;
 

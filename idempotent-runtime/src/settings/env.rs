@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::env;
 
-use super::Origin;
-use super::overrides::{LIST, NAMES, Overrides, is_for_the_attribute};
+use super::overrides::{LIST, NAMES, Overrides, in_capitals, is_for_the_attribute};
+use super::setting::Origin;
 use super::table::{Layer, Named};
 use crate::error::closest::closest;
 
@@ -25,15 +25,6 @@ pub(super) fn of_the_process() -> impl Iterator<Item = (String, String)> {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         (text(name), text(value))
     })
-}
-
-/// An endpoint's name as variables have it.
-pub(super) fn in_capitals(endpoint: &str) -> String {
-    let capital = |c: char| match c.to_ascii_uppercase() {
-        c @ ('A'..='Z' | '0'..='9') => c,
-        _ => '_',
-    };
-    endpoint.chars().map(capital).collect()
 }
 
 pub(super) fn read(

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Origin;
 use super::overrides::{LIST, NAMES, Overrides, is_for_the_attribute};
+use super::setting::Origin;
 use super::table::{Layer, Named};
 use crate::error::closest::closest;
 

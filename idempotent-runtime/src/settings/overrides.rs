@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Origin, Setting};
+use super::setting::{Origin, Setting};
 use crate::error::closest::closest;
+
 use crate::policy::{OnStoreError, Policy, Release, duration};
 
 /// The names of the settings.
@@ -33,6 +34,15 @@ pub(super) fn is_for_the_attribute(name: &str) -> bool {
         "using",
     ];
     OPTIONS.contains(&name)
+}
+
+/// An endpoint's name as variables have it.
+pub(super) fn in_capitals(endpoint: &str) -> String {
+    let capital = |c: char| match c.to_ascii_uppercase() {
+        c @ ('A'..='Z' | '0'..='9') => c,
+        _ => '_',
+    };
+    endpoint.chars().map(capital).collect()
 }
 
 /// Settings with a value each; one that is not set is `None`.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use arbtest::arbitrary::{Result, Unstructured};
 
-use super::{Table, env, file};
+use super::table::Table;
+use super::{env, file};
 use crate::cases::cases;
 use crate::policy::{Policy, duration};
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Origin;
-use super::env::in_capitals;
-use super::overrides::{Overrides, Resolved};
+use super::overrides::{Overrides, Resolved, in_capitals};
+use super::setting::Origin;
 use crate::error::closest::closest;
 
 /// What one source says.

@@ -1,15 +1,17 @@
 //! The endpoints that a handle knows, and what is set for them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
+use super::Settings;
 use super::called::{Called, CalledEndpoints, MOST_NAMES};
+use super::endpoint_info::EndpointInfo;
+use super::list::Endpoints;
 use super::registered::Registered;
-use super::{EndpointInfo, Endpoints, handles};
+use super::table::Table;
 use crate::error::SetupError;
 use crate::key::endpoint::Endpoint;
 use crate::policy::Policy;
-use crate::settings::{Settings, Table};
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The endpoints of a handle.
@@ -42,11 +44,9 @@ impl KnownEndpoints {
         Ok(known)
     }
 
-    /// Has them listed, too, where all handles are.
-    pub(crate) fn listed(self, prefix: String) -> Arc<Self> {
-        let known = Arc::new(Self { prefix, ..self });
-        handles::add(&known);
-        known
+    /// Says which prefix the handle has.
+    pub(crate) fn of(self, prefix: String) -> Self {
+        Self { prefix, ..self }
     }
 
     /// Reads the settings again; if anything is wrong with them, nothing changes.
@@ -141,7 +141,7 @@ impl KnownEndpoints {
     }
 
     /// Those called, for the list of another handle.
-    pub(super) fn list_called(&self) -> Endpoints {
+    pub(crate) fn list_called(&self) -> Endpoints {
         let state = self.read();
         let called = state.called().map(|(_, info)| info.called_on(&self.prefix));
         Endpoints::new(called.collect(), state.called.forgotten())

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::{slice, vec};
 
-use super::EndpointInfo;
+use super::endpoint_info::EndpointInfo;
 
 /// The guarded functions that are known, sorted by name: a slice of [`EndpointInfo`]. Prints one a line.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +26,7 @@ impl Endpoints {
     }
 
     /// The same list with what other handles run. What a handle would run, and never has, is left out if another handle runs it.
-    pub(super) fn beside(mut self, others: Vec<Self>) -> Self {
+    pub(crate) fn beside(mut self, others: Vec<Self>) -> Self {
         let mut elsewhere = Vec::new();
         for other in others {
             self.forgotten += other.forgotten;

@@ -26,7 +26,7 @@ struct Place {
 }
 
 impl Registered {
-    /// What [`register`](crate::private::register) submits.
+    /// What generated code submits.
     pub const fn new(
         name: &'static str,
         policy: Option<fn() -> Policy>,
@@ -89,22 +89,3 @@ impl fmt::Display for Place {
 }
 
 inventory::collect!(Registered);
-
-/// Makes an endpoint known to [`endpoints`](crate::handle::endpoints()) before its first call: its name, its policy if no
-/// part of it is an expression, and whether it has the option `tx`.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __idempotence_register {
-    ($name:expr, $policy:expr) => {
-        $crate::private::register! { $name, $policy, tx = false }
-    };
-    ($name:expr, $policy:expr, at = $place:expr) => {
-        $crate::private::register! { $name, $policy, tx = false, at = $place }
-    };
-    ($name:expr, $policy:expr, tx = $tx:expr) => {
-        $crate::private::register! { $name, $policy, tx = $tx, at = (file!(), line!() as usize, column!() as usize) }
-    };
-    ($name:expr, $policy:expr, tx = $tx:expr, at = $place:expr) => {
-        $crate::private::inventory::submit! { $crate::private::Registered::new($name, $policy, $tx, $place) }
-    };
-}

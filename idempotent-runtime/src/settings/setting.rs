@@ -1,0 +1,82 @@
+//! The value of a setting, and where it is from.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::OnStoreError;
+use crate::policy::duration::Written;
+
+/// The value of one setting of an endpoint, and where it is from. Prints as `10m (idempotence.toml:5)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+impl<T> Setting<T> {
+    /// The value.
+    pub fn value(&self) -> T
+    where
+        T: Copy,
+    {
+        self.value
+    }
+
+    /// Where it is from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+impl fmt::Display for Setting<Duration> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", Written(self.value), self.origin)
+    }
+}
+
+impl fmt::Display for Setting<OnStoreError> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = match self.value {
+            OnStoreError::Refuse => "refuse",
+            OnStoreError::Run => "run",
+        };
+        write!(f, "{value} ({})", self.origin)
+    }
+}
+
+/// Where the value of a setting is from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The attribute.
+    Attribute,
+    /// The file. Prints as `idempotence.toml:5`.
+    #[non_exhaustive]
+    File {
+        /// The file, as [`Settings`](crate::Settings) names it.
+        path: Arc<Path>,
+        /// The line, counted from 1.
+        line: usize,
+    },
+    /// A variable of the environment. Prints as its name.
+    #[non_exhaustive]
+    Env {
+        /// The name of the variable.
+        name: Arc<str>,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Attribute => f.write_str("attribute"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Env { name } => f.write_str(name),
+        }
+    }
+}
