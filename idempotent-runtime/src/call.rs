@@ -23,6 +23,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::redeem::{CallToken, TokenText};
 use crate::protocol::retry::Try;
+use crate::protocol::shared::Shared;
 use crate::protocol::wait;
 use crate::store::Claim;
 
@@ -31,7 +32,7 @@ use crate::store::Claim;
 pub struct Call(Result<Open, Error>);
 
 struct Open {
-    idempotency: Idempotency,
+    shared: Arc<Shared>,
     endpoint: Endpoint,
     policy: Policy,
     key: Hasher,
@@ -51,9 +52,10 @@ struct Open {
 impl Call {
     /// Begins a call of `endpoint` on the handle given, else on the [current](Idempotency::current) one.
     pub fn new(endpoint: Endpoint, policy: Policy, using: Option<&Idempotency>) -> Self {
-        Self(match using.cloned().or_else(Idempotency::current) {
-            Some(idempotency) => Ok(Open {
-                key: idempotency.keying().hasher(),
+        let handle = using.cloned().or_else(Idempotency::current);
+        Self(match handle.map(Idempotency::into_shared) {
+            Some(shared) => Ok(Open {
+                key: shared.keying().hasher(),
                 payload: None,
                 has_token: false,
                 token: None,
@@ -61,7 +63,7 @@ impl Call {
                 when: None,
                 broken: None,
                 rejected: None,
-                idempotency,
+                shared,
                 endpoint,
                 policy,
             }),
@@ -166,9 +168,8 @@ impl Call {
                 return self;
             }
             let subject = |hasher: &mut Hasher| hasher.part(subject);
-            let token = operation.and_then(|operation| {
-                CallToken::new(&open.idempotency, &operation, token, subject)
-            });
+            let token = operation
+                .and_then(|operation| CallToken::new(&open.shared, &operation, token, subject));
             match token {
                 Ok(token) => open.token = Some(Arc::new(token)),
                 Err(error) if open.broken.is_none() => open.rejected = Some(error),
@@ -202,7 +203,7 @@ impl Call {
             }
             let guard = {
                 let mut claiming = Claiming::new(&lease);
-                let deadline = lease.idempotency.deadline();
+                let deadline = lease.shared.deadline();
                 let mut first = Try::first(claiming.send(), deadline);
                 let answer = (&mut first).await;
                 let now = first.waited().then(Instant::now);
@@ -252,7 +253,7 @@ impl fmt::Debug for Call {
 
 impl Open {
     fn payload_hasher(&mut self) -> &mut Hasher {
-        let keying = self.idempotency.keying();
+        let keying = self.shared.keying();
         self.payload.get_or_insert_with(|| keying.hasher())
     }
 
@@ -270,26 +271,22 @@ impl Open {
                 Error::InvalidPolicy(Failure::new(site, why, None))
             }
             Some(false) => {
-                return Ok(Lease::bypassed(
-                    self.idempotency,
-                    self.endpoint,
-                    self.policy,
-                ));
+                return Ok(Lease::bypassed(self.shared, self.endpoint, self.policy));
             }
             _ => match (self.rejected.take(), self.broken.take()) {
                 (Some(rejected), _) => {
-                    self.idempotency.observers().refuse(&rejected);
+                    self.shared.observers().refuse(&rejected);
                     rejected.at(&Site::without_key(self.endpoint))
                 }
                 (None, Some(error)) => error,
                 (None, None) => return self.claimable(),
             },
         };
-        Err(refused(self.idempotency.observers(), error))
+        Err(refused(self.shared.observers(), error))
     }
 
     fn claimable(self) -> Result<Arc<Lease>, Error> {
-        let known = self.idempotency.known();
+        let known = self.shared.known();
         let mut policy = known.effective(&self.endpoint, self.policy);
         if self.token.is_some() {
             // A token cannot be checked while the store is away; a body that has begun has been.
@@ -302,17 +299,17 @@ impl Open {
         };
         let payload = self.payload.map(|payload| {
             // With the key before it, equal payloads of two keys cannot be told to be equal. Strings can be encoded.
-            let mut hasher = self.idempotency.keying().hasher();
+            let mut hasher = self.shared.keying().hasher();
             let _ = hasher.part(&fingerprint.to_string());
             let _ = hasher.part(&payload.finish().to_string());
             hasher.finish()
         });
         let key = if policy.tx {
-            self.idempotency.key_in_tx(&self.endpoint, &fingerprint)
+            self.shared.key_in_tx(&self.endpoint, &fingerprint)
         } else {
-            self.idempotency.key(&self.endpoint, &fingerprint)
+            self.shared.key(&self.endpoint, &fingerprint)
         };
-        let flight = self.idempotency.flights().flight(key, payload);
+        let flight = self.shared.flights().flight(key, payload);
         let site = Site {
             endpoint: self.endpoint,
             fingerprint: Some(fingerprint),
@@ -329,7 +326,7 @@ impl Open {
         };
         match times {
             Ok(times) => Ok(Lease::new(
-                self.idempotency,
+                self.shared,
                 site,
                 flight,
                 policy,
@@ -338,7 +335,7 @@ impl Open {
             )),
             Err(why) => {
                 let error = Error::InvalidPolicy(Failure::new(site, why, None));
-                Err(refused(self.idempotency.observers(), error))
+                Err(refused(self.shared.observers(), error))
             }
         }
     }

@@ -50,7 +50,7 @@ impl Error {
             holder: record.holder.to_owned(),
             age,
             retry_after: match state {
-                DuplicateState::Running => lease.idempotency.retry_hint(age).min(left),
+                DuplicateState::Running => lease.shared.retry_hint(age).min(left),
                 _ => left,
             },
             free_in: Some(left),
@@ -93,7 +93,7 @@ impl Error {
             state: DuplicateState::Running,
             holder: String::new(),
             age: waited,
-            retry_after: lease.idempotency.retry_hint(waited),
+            retry_after: lease.shared.retry_hint(waited),
             free_in: None,
             result: FirstResult::NotAsked,
         })))

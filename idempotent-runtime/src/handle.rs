@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use crate::error::SetupError;
 use crate::key::fingerprint::{Digest, Keying};
+use crate::key::kind::is_prefix;
 use crate::observe::{Observer, Observers};
 use crate::policy::deadline;
 use crate::protocol::in_flight::Flights;
-use crate::protocol::tracker::Unattended;
+use crate::protocol::shared::Shared;
 use crate::result::codec::Codec;
 use crate::result::keeping::Keeping;
 use crate::settings::Settings;
@@ -36,23 +37,8 @@ use crate::store::Store;
 /// idempotency.install()?;
 /// # Ok::<(), idempotence::SetupError>(())
 /// ```
-#[derive(Clone)]
-pub struct Idempotency(Arc<Inner>);
-
-struct Inner {
-    store: Arc<dyn Store>,
-    prefix: String,
-    keying: Keying,
-    token_keying: Keying,
-    deadline: Duration,
-    retry_hint: RangeInclusive<Duration>,
-    keeping: Keeping,
-    flights: Flights,
-    observers: Observers,
-    unattended: Arc<Unattended>,
-    cleanup_limit: usize,
-    known: Arc<KnownEndpoints>,
-}
+#[derive(Debug, Clone)]
+pub struct Idempotency(Arc<Shared>);
 
 impl Idempotency {
     /// A handle on `store` with every setting at its default.
@@ -146,7 +132,7 @@ impl Idempotency {
     ///
     /// How many pieces of work were left after `timeout`. They go on as long as the runtime does.
     pub async fn drain(&self, timeout: Duration) -> Result<(), usize> {
-        let unattended = &self.0.unattended;
+        let unattended = self.0.unattended();
         tokio::time::timeout(timeout, unattended.ended())
             .await
             .map_err(|_| unattended.count())
@@ -165,69 +151,14 @@ impl Idempotency {
         SCOPE.try_with(Self::clone).ok()
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.0.store
+    /// What all calls of this handle share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
     }
 
-    pub(crate) fn prefix(&self) -> &str {
-        &self.0.prefix
-    }
-
-    pub(crate) fn keying(&self) -> &Keying {
-        &self.0.keying
-    }
-
-    /// That of one-time tokens: SHA-256, whatever the digest of the handle.
-    pub(crate) fn token_keying(&self) -> &Keying {
-        &self.0.token_keying
-    }
-
-    pub(crate) fn deadline(&self) -> Duration {
-        self.0.deadline
-    }
-
-    /// When to look again for the end of a call that has run for this long.
-    pub(crate) fn retry_hint(&self, age: Duration) -> Duration {
-        let hints = &self.0.retry_hint;
-        age.clamp(*hints.start(), *hints.end())
-    }
-
-    pub(crate) fn keeping(&self) -> Keeping {
-        self.0.keeping
-    }
-
-    pub(crate) fn flights(&self) -> &Flights {
-        &self.0.flights
-    }
-
-    pub(crate) fn observers(&self) -> &Observers {
-        &self.0.observers
-    }
-
-    pub(crate) fn unattended(&self) -> &Arc<Unattended> {
-        &self.0.unattended
-    }
-
-    /// Whether so much waits for the store that nothing more is to be taken back.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.0.unattended.count() >= self.0.cleanup_limit
-    }
-
-    pub(crate) fn known(&self) -> &Arc<KnownEndpoints> {
-        &self.0.known
-    }
-}
-
-impl fmt::Debug for Idempotency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Idempotency")
-            .field("store", &self.0.store)
-            .field("prefix", &self.0.prefix)
-            .field("keying", &self.0.keying)
-            .field("deadline", &self.0.deadline)
-            .field("retry_hint", &self.0.retry_hint)
-            .field("keeping", &self.0.keeping)
-            .finish_non_exhaustive()
+    /// The same, of a handle that is not needed beside it.
+    pub(crate) fn into_shared(self) -> Arc<Shared> {
+        self.0
     }
 }
 
@@ -390,8 +321,7 @@ impl Builder {
     /// deadline or an end of the retry hint is not between 1 ms and 1 h, the retry hint ends before it begins, or anything is
     /// wrong with the [`Settings`].
     pub fn build(mut self) -> Result<Idempotency, SetupError> {
-        let plain = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
-        if !(1..=64).contains(&self.prefix.len()) || !self.prefix.chars().all(plain) {
+        if !is_prefix(&self.prefix) {
             return Err(SetupError::new(format!(
                 "`{}` cannot be a prefix: use 1 to 64 of `A-Z a-z 0-9 . _ : -`",
                 self.prefix.escape_debug()
@@ -430,7 +360,7 @@ impl Builder {
         };
         let known = Arc::new(known.of(self.prefix.clone()));
         endpoints::add(&known);
-        Idempotency(Arc::new(Inner {
+        Idempotency(Arc::new(Shared {
             keying: keying(self.digest),
             token_keying: keying(Digest::Sha256),
             known,

@@ -146,8 +146,8 @@ impl<R, E, K: Keep<R>> Returns<R, E, K> {
         E: 'static,
         K: Send + Sync + 'static,
     {
-        let idempotency = held.idempotency().clone();
-        Finish::new(idempotency, async move {
+        let shared = Arc::clone(held.shared());
+        Finish::new(shared, async move {
             let (held, outcome) = held.run(body).await?;
             self.settle(held, &outcome).await;
             Ok(outcome)

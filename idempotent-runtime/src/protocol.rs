@@ -9,6 +9,7 @@ pub(crate) mod redeem;
 pub(crate) mod retry;
 pub(crate) mod scheduler;
 pub(crate) mod settle;
+pub(crate) mod shared;
 pub(crate) mod token;
 pub(crate) mod tracker;
 pub(crate) mod wait;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::Call;
@@ -62,7 +63,7 @@ impl Idempotency {
         GuardedCall {
             call: match Endpoint::try_new(endpoint) {
                 Ok(endpoint) => Call::new(endpoint, policy, Some(self)),
-                Err(name) => Call::refused(self.observers(), Error::invalid_name(name)),
+                Err(name) => Call::refused(self.shared().observers(), Error::invalid_name(name)),
             },
             has_key: false,
             policy,
@@ -359,9 +360,9 @@ impl<A, K> GuardedCall<A, K> {
             Ok(held) => held,
             Err(error) => return refused(answers, keep, error),
         };
-        let idempotency = held.idempotency().clone();
+        let shared = Arc::clone(held.shared());
         let judge = answers.clone();
-        let finish = Finish::new(idempotency, async move {
+        let finish = Finish::new(shared, async move {
             let (held, outcome) = held.run(Box::pin(body)).await?;
             let success = judge.is_success(&outcome);
             held.settle_with(keep, &outcome, success).await;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
@@ -10,6 +11,7 @@ use tracing::Instrument as _;
 
 use crate::error::Error;
 use crate::handle::Idempotency;
+use crate::protocol::shared::Shared;
 
 /// The body and the settling of a call with `on_cancel = "finish"`.
 ///
@@ -18,7 +20,7 @@ use crate::handle::Idempotency;
 /// Dropped after its first poll, it goes on in a task of its own, inside the scope and the span of
 /// the caller. After a panic, or when the runtime is gone, it does not: the key is held until the lease ends.
 pub struct Finish<R: Send + 'static> {
-    idempotency: Idempotency,
+    shared: Arc<Shared>,
     run: Option<Run<R>>,
     caller: Option<Caller>,
     polling: bool,
@@ -34,11 +36,11 @@ struct Caller {
 
 impl<R: Send + 'static> Finish<R> {
     pub(crate) fn new(
-        idempotency: Idempotency,
+        shared: Arc<Shared>,
         run: impl Future<Output = Result<R, Error>> + Send + 'static,
     ) -> Self {
         Self {
-            idempotency,
+            shared,
             run: Some(Box::pin(run)),
             caller: None,
             polling: false,
@@ -77,7 +79,7 @@ impl<R: Send + 'static> Drop for Finish<R> {
         else {
             return;
         };
-        let piece = self.idempotency.unattended().begin();
+        let piece = self.shared.unattended().begin();
         let run = async move {
             drop(run.await);
             drop(piece);

@@ -21,7 +21,7 @@ use crate::settings::list::Endpoints;
 /// }
 /// ```
 pub fn endpoints() -> Endpoints {
-    let current = Idempotency::current().map(|current| Arc::clone(current.known()));
+    let current = Idempotency::current().map(|current| Arc::clone(current.shared().known()));
     let current = current.unwrap_or_default();
     let others = all().into_iter();
     let others = others.filter(|other| !Arc::ptr_eq(other, &current));
@@ -33,7 +33,7 @@ impl Idempotency {
     /// The guarded functions that are known, by name, as this handle runs them, or would, whatever handle they name with
     /// `using`. For those of all handles see [`endpoints`].
     pub fn endpoints(&self) -> Endpoints {
-        self.known().list()
+        self.shared().known().list()
     }
 
     /// Reads the [`Settings`](crate::Settings) again. Calls that begin from now on follow them; the file is read in
@@ -43,13 +43,13 @@ impl Idempotency {
     ///
     /// What is wrong with them, a line for each mistake, or that the handle has none. Nothing changes then.
     pub fn reload(&self) -> Result<(), SetupError> {
-        self.known().reload()
+        self.shared().known().reload()
     }
 
     /// What the [`Settings`](crate::Settings) set in vain, a line each: endpoints that are not known by now, and
     /// values that do not fit an endpoint. The log has said it before.
     pub fn settings_problems(&self) -> Vec<String> {
-        self.known().problems()
+        self.shared().known().problems()
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::fmt;
 
-use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
 
@@ -42,31 +41,35 @@ impl Kind {
             Self::Tx => "#tx",
         }
     }
+
+    /// The key of something of this kind, with what names it: `idem:#token:orders.submit:9e10…`.
+    pub(crate) fn key(self, prefix: &str, name: impl fmt::Display) -> String {
+        format!("{prefix}:{}:{name}", self.mark())
+    }
 }
 
-impl Idempotency {
-    /// The key of a call: `idem:orders.pay:9e10…`.
-    pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-        let (prefix, endpoint) = (self.prefix(), endpoint.as_str());
-        let mut key = String::with_capacity(prefix.len() + endpoint.len() + 66);
-        key.push_str(prefix);
-        key.push(':');
-        key.push_str(endpoint);
-        key.push(':');
-        fingerprint.push_hex(&mut key);
-        key
-    }
+/// The key of a call: `idem:orders.pay:9e10…`.
+pub(crate) fn key_of_call(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
+    let endpoint = endpoint.as_str();
+    let mut key = String::with_capacity(prefix.len() + endpoint.len() + 66);
+    key.push_str(prefix);
+    key.push(':');
+    key.push_str(endpoint);
+    key.push(':');
+    fingerprint.push_hex(&mut key);
+    key
+}
 
-    /// The key of a call that its caller's transaction holds. It is not that of the same call in the store: a guarded call
-    /// around it may have the same name and key, and the store may be the same table.
-    pub(crate) fn key_in_tx(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-        self.key_of(Kind::Tx, format_args!("{endpoint}:{fingerprint}"))
-    }
+/// The key of a call that its caller's transaction holds. It is not that of the same call in the store: a guarded call
+/// around it may have the same name and key, and the store may be the same table.
+pub(crate) fn key_in_tx(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
+    Kind::Tx.key(prefix, format_args!("{endpoint}:{fingerprint}"))
+}
 
-    /// The key of something else, with what names it among its kind: `idem:#token:orders.submit:9e10…`.
-    pub(crate) fn key_of(&self, kind: Kind, name: impl fmt::Display) -> String {
-        format!("{}:{}:{name}", self.prefix(), kind.mark())
-    }
+/// Whether keys may begin with `text`: 1 to 64 of `A-Z a-z 0-9 . _ : -`.
+pub(crate) fn is_prefix(text: &str) -> bool {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
+    (1..=64).contains(&text.len()) && text.chars().all(plain)
 }
 
 #[cfg(test)]
@@ -77,14 +80,8 @@ mod tests {
 
     use super::*;
     use crate::cases::cases;
-    use crate::store::memory::MemoryStore;
 
     const KINDS: [Kind; 5] = [Kind::Bloom, Kind::Count, Kind::Seen, Kind::Token, Kind::Tx];
-
-    fn prefixed(prefix: &str) -> Option<Idempotency> {
-        let builder = Idempotency::builder(MemoryStore::new());
-        builder.prefix(prefix).build().ok()
-    }
 
     /// What makes keys that look alike: names of kinds, and everything that a key or its readers know.
     const PIECES: [&str; 14] = [
@@ -105,22 +102,23 @@ mod tests {
 
     /// All keys that two words can make as a prefix and the name of an endpoint, and what each belongs to.
     fn keys(prefix: &str, name: &str) -> Vec<(String, Owner)> {
-        let Some(idempotency) = prefixed(prefix) else {
+        if !is_prefix(prefix) {
             return Vec::new();
-        };
+        }
         let fingerprint = Fingerprint::of(&(1,)).unwrap();
         let path: &'static str = name.to_owned().leak();
         let named = Endpoint::try_new(name.to_owned()).ok();
         let mut keys = Vec::new();
         for endpoint in named.into_iter().chain([Endpoint::at(path)]) {
             let owner = |kind| (prefix.to_owned(), kind, endpoint.as_str().to_owned());
-            keys.push((idempotency.key(&endpoint, &fingerprint), owner(None)));
+            let key = key_of_call(prefix, &endpoint, &fingerprint);
+            keys.push((key, owner(None)));
             for kind in KINDS {
                 let name = match kind {
                     Kind::Bloom | Kind::Seen => format!("{{{endpoint}}}"),
                     _ => format!("{endpoint}:{fingerprint}"),
                 };
-                keys.push((idempotency.key_of(kind, name), owner(Some(kind))));
+                keys.push((kind.key(prefix, name), owner(Some(kind))));
             }
         }
         keys
@@ -154,22 +152,21 @@ mod tests {
     #[test]
     fn a_prefix_has_no_mark() {
         for prefix in ["idem:#count", "#", "idem:#tx:orders.pay"] {
-            assert!(prefixed(prefix).is_none(), "{prefix}");
+            assert!(!is_prefix(prefix), "{prefix}");
         }
     }
 
     #[test]
     fn keys_say_what_they_are_of() {
-        let idempotency = prefixed("shop").unwrap();
         let endpoint = Endpoint::named("orders.pay");
         let fingerprint = Fingerprint::of(&(1,)).unwrap();
         assert_eq!(
-            idempotency.key(&endpoint, &fingerprint),
+            key_of_call("shop", &endpoint, &fingerprint),
             format!("shop:orders.pay:{fingerprint}")
         );
         let name = format_args!("{endpoint}:{fingerprint}");
         assert_eq!(
-            idempotency.key_of(Kind::Tx, name),
+            Kind::Tx.key("shop", name),
             format!("shop:#tx:orders.pay:{fingerprint}")
         );
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Failure, SetupError, Site};
@@ -12,6 +13,7 @@ use crate::key::fingerprint::KeyPart;
 use crate::key::kind::Kind;
 use crate::observe::{Event, EventKind};
 use crate::protocol::retry::{Try, asked};
+use crate::protocol::shared::Shared;
 use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape};
 
 /// A prefilter: for what was never seen, it saves the look-up whether it was.
@@ -83,7 +85,7 @@ use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape};
 /// begins empty.
 #[derive(Clone)]
 pub struct Bloom {
-    idempotency: Idempotency,
+    shared: Arc<Shared>,
     endpoint: Endpoint,
     filter: Filter,
 }
@@ -126,9 +128,11 @@ impl Idempotency {
             ));
         }
         // The braces keep all buckets on one node of a cluster.
-        let key = self.key_of(Kind::Bloom, format_args!("{{{endpoint}}}"));
+        let key = self
+            .shared()
+            .key_of(Kind::Bloom, format_args!("{{{endpoint}}}"));
         Ok(Bloom {
-            idempotency: self.clone(),
+            shared: Arc::clone(self.shared()),
             endpoint,
             filter: Filter {
                 key,
@@ -174,7 +178,7 @@ impl Bloom {
     /// A dropped call may have marked the member. That does no harm.
     pub async fn hint<M: KeyPart + ?Sized>(&self, member: &M) -> Result<Hint, Error> {
         let site = self.site(member);
-        let operation = self.idempotency.observers().begin(&site);
+        let operation = self.shared.observers().begin(&site);
         let hint = self.ask(&site).await;
         match &hint {
             Ok(Hint::PerhapsSeen) => operation.ends(EventKind::PerhapsSeen),
@@ -211,7 +215,7 @@ impl Bloom {
         insert: impl Future<Output = Result<Option<T>, E>>,
     ) -> Result<Option<T>, E> {
         let site = self.site(member);
-        let observers = self.idempotency.observers();
+        let observers = self.shared.observers();
         let began = observers.clock();
         let hint = self.ask(&site).await.unwrap_or_else(|error| {
             observers.tell_since(began, Event::of_operation(&error));
@@ -254,9 +258,9 @@ impl Bloom {
     ///
     /// If the store gives no answer.
     pub async fn fill(&self) -> Result<Option<Fill>, Error> {
-        let (store, observers) = (self.idempotency.store(), self.idempotency.observers());
+        let (store, observers) = (self.shared.store(), self.shared.observers());
         let began = observers.clock();
-        let fill = asked(self.idempotency.deadline(), || store.fill(&self.filter)).await;
+        let fill = asked(self.shared.deadline(), || store.fill(&self.filter)).await;
         fill.map_err(|error| {
             let error = Error::store(Site::without_key(self.endpoint.clone()), error);
             observers.tell_since(began, Event::of_operation(&error));
@@ -269,15 +273,15 @@ impl Bloom {
             let what = "the member could not be serialized";
             return Err(Error::InvalidKey(Failure::new(site.clone(), what, None)));
         };
-        let store = self.idempotency.store();
+        let store = self.shared.store();
         let mark = store.mark(&self.filter, fingerprint.as_bytes());
-        let hint = Try::first(mark, self.idempotency.deadline()).await;
+        let hint = Try::first(mark, self.shared.deadline()).await;
         hint.map_err(|error| Error::store(site.clone(), error))
     }
 
     /// Without a fingerprint if the member cannot be encoded.
     fn site<M: KeyPart + ?Sized>(&self, member: &M) -> Site {
-        let mut hasher = self.idempotency.keying().hasher();
+        let mut hasher = self.shared.keying().hasher();
         let encoded = hasher.part(member);
         Site {
             endpoint: self.endpoint.clone(),

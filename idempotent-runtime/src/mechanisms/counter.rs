@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Failure, Limited, SetupError, Site};
@@ -11,6 +12,7 @@ use crate::key::fingerprint::KeyPart;
 use crate::key::kind::Kind;
 use crate::observe::EventKind;
 use crate::protocol::retry::asked;
+use crate::protocol::shared::Shared;
 use crate::world;
 
 /// Counts attempts at a thing, and allows so many in a window: submits of a page, a user's codes by mail.
@@ -49,7 +51,7 @@ use crate::world;
 /// A clone is the same counter.
 #[derive(Debug, Clone)]
 pub struct Counter {
-    idempotency: Idempotency,
+    shared: Arc<Shared>,
     endpoint: Endpoint,
     limit: u64,
     window: Duration,
@@ -86,7 +88,7 @@ impl Idempotency {
             return Err(SetupError::new(what));
         }
         Ok(Counter {
-            idempotency: self.clone(),
+            shared: Arc::clone(self.shared()),
             endpoint,
             limit,
             window,
@@ -113,7 +115,7 @@ impl Counter {
     ///
     /// Dropped, the attempt is counted or not. Nothing else is left behind.
     pub async fn attempt<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<Attempt, Error> {
-        let observers = self.idempotency.observers();
+        let observers = self.shared.observers();
         let (site, key) = self
             .place(thing)
             .inspect_err(|error| observers.refuse(error))?;
@@ -125,23 +127,23 @@ impl Counter {
 
     fn place<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<(Site, String), Error> {
         let mut site = Site::without_key(self.endpoint.clone());
-        let mut hasher = self.idempotency.keying().hasher();
+        let mut hasher = self.shared.keying().hasher();
         if hasher.part(thing).is_err() {
             let what = "what is counted could not be serialized";
             return Err(Error::InvalidKey(Failure::new(site, what, None)));
         }
         let fingerprint = hasher.finish();
-        let (idempotency, endpoint) = (&self.idempotency, &self.endpoint);
-        let key = idempotency.key_of(Kind::Count, format_args!("{endpoint}:{fingerprint}"));
+        let (shared, endpoint) = (&self.shared, &self.endpoint);
+        let key = shared.key_of(Kind::Count, format_args!("{endpoint}:{fingerprint}"));
         site.fingerprint = Some(fingerprint);
         Ok((site, key))
     }
 
     async fn count(&self, site: &Site, key: &str) -> Result<Attempt, Error> {
         let own = world::random_bits();
-        let store = self.idempotency.store();
+        let store = self.shared.store();
         let count = || store.count(key, own, self.window);
-        let count = match asked(self.idempotency.deadline(), count).await {
+        let count = match asked(self.shared.deadline(), count).await {
             Ok(count) => count,
             Err(error) => return Err(Error::store(site.clone(), error)),
         };

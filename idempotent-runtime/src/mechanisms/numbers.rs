@@ -186,10 +186,8 @@ impl OrderNumbers {
     /// leased as soon as it can be, for as long as the runtime lasts on which the handle was built. After a `fork()` the lease is the parent's alone: build
     /// the handle in the child. [`Error::InvalidKey`] if the subject cannot be serialized.
     pub fn issue<S: KeyPart + ?Sized>(&self, subject: &S) -> Result<OrderNumber, Error> {
-        let Machine {
-            idempotency, site, ..
-        } = &*self.0.machine;
-        let operation = idempotency.observers().begin(site);
+        let Machine { shared, site, .. } = &*self.0.machine;
+        let operation = shared.observers().begin(site);
         let issued = self.fresh(subject);
         operation.ended(&issued, EventKind::NumberIssued);
         issued
@@ -218,7 +216,7 @@ impl OrderNumbers {
         text: &str,
         subject: &S,
     ) -> Result<OrderNumber, Error> {
-        let observers = self.0.machine.idempotency.observers();
+        let observers = self.0.machine.shared.observers();
         let began = observers.clock();
         self.checked(text, subject)
             .inspect_err(|error| observers.tell_since(began, Event::of_operation(error)))
@@ -316,7 +314,7 @@ impl Drop for Issuer {
     fn drop(&mut self) {
         if let Some(needed) = self.needed.take() {
             // A shutdown waits for the machine id to be given back. A task that is gone does not mind.
-            let _ = needed.send(self.machine.idempotency.unattended().begin());
+            let _ = needed.send(self.machine.shared.unattended().begin());
         }
     }
 }

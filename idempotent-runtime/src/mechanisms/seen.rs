@@ -20,6 +20,7 @@ use crate::protocol::retry;
 use crate::protocol::retry::Sending;
 #[cfg(feature = "order-numbers")]
 use crate::protocol::retry::Try;
+use crate::protocol::shared::Shared;
 #[cfg(feature = "order-numbers")]
 use crate::store::Hint;
 use crate::store::{Claim, StoreErrorKind, Swap};
@@ -80,7 +81,7 @@ pub struct SeenSet(Arc<Set>);
 
 #[derive(Clone)]
 struct Set {
-    idempotency: Idempotency,
+    shared: Arc<Shared>,
     endpoint: Endpoint,
     retention: Duration,
     shards: u16,
@@ -137,7 +138,7 @@ impl Idempotency {
             )));
         }
         Ok(SeenSet(Arc::new(Set {
-            idempotency: self.clone(),
+            shared: Arc::clone(self.shared()),
             endpoint,
             retention,
             shards: SHARDS,
@@ -188,11 +189,11 @@ impl SeenSet {
     pub async fn first_time<M: KeyPart + ?Sized>(&self, member: &M) -> Result<FirstTime, Error> {
         let member = self.member(member)?;
         let key = self.key(&member.fingerprint);
-        let (store, mut sends) = (self.0.idempotency.store(), 0_u32);
+        let (store, mut sends) = (self.0.shared.store(), 0_u32);
         let site = member.site();
-        let operation = self.0.idempotency.observers().begin(&site);
+        let operation = self.0.shared.observers().begin(&site);
         let leaving = Leaving::unless_answered(member.clone());
-        let answer = retry::asked(self.0.idempotency.deadline(), || {
+        let answer = retry::asked(self.0.shared.deadline(), || {
             sends += 1;
             let bytes = member.fingerprint.as_bytes();
             store.add(&key, bytes, &member.owner, self.0.retention)
@@ -230,12 +231,12 @@ impl SeenSet {
             return Hint::Unseen;
         };
         let key = self.key(&member.fingerprint);
-        let store = self.0.idempotency.store();
+        let store = self.0.shared.store();
         let bytes = member.fingerprint.as_bytes();
         let adding = store.add(&key, bytes, &member.owner, self.0.retention);
         let site = member.site();
-        let operation = self.0.idempotency.observers().begin(&site);
-        match Try::first(adding, self.0.idempotency.deadline()).await {
+        let operation = self.0.shared.observers().begin(&site);
+        match Try::first(adding, self.0.shared.deadline()).await {
             Ok(Claim::Taken(_)) => {
                 operation.ends(EventKind::SeenBefore);
                 Hint::PerhapsSeen
@@ -259,12 +260,12 @@ impl SeenSet {
     }
 
     fn member<M: KeyPart + ?Sized>(&self, member: &M) -> Result<Member, Error> {
-        let mut hasher = self.0.idempotency.keying().hasher();
+        let mut hasher = self.0.shared.keying().hasher();
         if let Err(unencodable) = hasher.part(member) {
             let site = Site::without_key(self.0.endpoint.clone());
             let what = "the member of the set could not be serialized";
             let error = Error::InvalidKey(Failure::new(site, what, Some(unencodable.into())));
-            self.0.idempotency.observers().refuse(&error);
+            self.0.shared.observers().refuse(&error);
             return Err(error);
         }
         Ok(Member {
@@ -277,13 +278,13 @@ impl SeenSet {
     /// What the keys of the member's part of the set begin with. The braces keep those on one node of a cluster.
     fn key(&self, member: &Fingerprint) -> String {
         let Set { endpoint, kind, .. } = &*self.0;
-        let idempotency = &self.0.idempotency;
+        let shared = &self.0.shared;
         match self.0.shards {
-            1 => idempotency.key_of(*kind, format_args!("{{{endpoint}}}")),
+            1 => shared.key_of(*kind, format_args!("{{{endpoint}}}")),
             shards => {
                 let [.., high, low] = member.short();
                 let shard = u16::from_be_bytes([high, low]) % shards;
-                idempotency.key_of(*kind, format_args!("{{{endpoint}/{shard}}}"))
+                shared.key_of(*kind, format_args!("{{{endpoint}/{shard}}}"))
             }
         }
     }
@@ -306,10 +307,10 @@ impl Added {
     pub async fn take_back(&self) -> Result<bool, Error> {
         let member = &self.member;
         let (key, mut sends) = (member.key(), 0_u32);
-        let (site, idempotency) = (member.site(), &member.set.0.idempotency);
-        let operation = idempotency.observers().begin(&site);
+        let (site, shared) = (member.site(), &member.set.0.shared);
+        let operation = shared.observers().begin(&site);
         let leaving = Leaving::unless_answered(member.clone());
-        let answer = retry::asked(idempotency.deadline(), || {
+        let answer = retry::asked(shared.deadline(), || {
             sends += 1;
             member.take_out(&key)
         });
@@ -343,7 +344,7 @@ impl Member {
 
     fn take_out<'a>(&'a self, key: &'a str) -> Sending<'a, Swap> {
         let (set, bytes) = (&*self.set.0, self.fingerprint.as_bytes());
-        let store = set.idempotency.store();
+        let store = set.shared.store();
         store.take_out(key, bytes, &self.owner, set.retention)
     }
 

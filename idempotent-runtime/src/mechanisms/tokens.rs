@@ -5,6 +5,7 @@ mod properties;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -16,6 +17,7 @@ use crate::key::fingerprint::{Fingerprint, Hasher, KeyPart, UnencodablePart};
 use crate::key::kind::Kind;
 use crate::observe::EventKind;
 use crate::protocol::retry;
+use crate::protocol::shared::Shared;
 use crate::record::token as record;
 use crate::store::Claim;
 use crate::world;
@@ -53,14 +55,14 @@ pub(crate) use crate::protocol::token::Redemption;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Tokens {
-    idempotency: Idempotency,
+    shared: Arc<Shared>,
 }
 
 impl Idempotency {
     /// One-time tokens on this handle's store.
     pub fn tokens(&self) -> Tokens {
         Tokens {
-            idempotency: self.clone(),
+            shared: Arc::clone(self.shared()),
         }
     }
 }
@@ -88,7 +90,7 @@ impl Tokens {
         operation: impl Into<Cow<'static, str>>,
         ttl: Duration,
     ) -> Result<Token, Error> {
-        let observers = self.idempotency.observers();
+        let observers = self.shared.observers();
         let fresh = self.fresh(subject, operation.into(), ttl);
         let (token, site, key) = fresh.inspect_err(|error| observers.refuse(error))?;
         let issue = observers.begin(&site);
@@ -123,9 +125,8 @@ impl Tokens {
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Redeemed, Error> {
         let operation = Endpoint::try_new(operation).map_err(Error::invalid_name);
-        let operation =
-            operation.inspect_err(|error| self.idempotency.observers().refuse(error))?;
-        let redemption = Redemption::new(&self.idempotency, operation, token, |hasher| {
+        let operation = operation.inspect_err(|error| self.shared.observers().refuse(error))?;
+        let redemption = Redemption::new(&self.shared, operation, token, |hasher| {
             hasher.part(subject)
         })?;
         redemption.redeem().await
@@ -145,16 +146,16 @@ impl Tokens {
             return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
         }
         let token = Token::random();
-        let bound = bound(&self.idempotency, &operation, Some(&token.0), |hasher| {
+        let bound = bound(&self.shared, &operation, Some(&token.0), |hasher| {
             hasher.part(subject)
         })?;
-        let (site, key) = place(&self.idempotency, operation, bound);
+        let (site, key) = place(&self.shared, operation, bound);
         Ok((token, site, key))
     }
 
     async fn put(&self, site: &Site, key: &str, ttl: Duration) -> Result<(), Error> {
-        let (store, fresh) = (self.idempotency.store(), record::FRESH);
-        let deadline = self.idempotency.deadline();
+        let (store, fresh) = (self.shared.store(), record::FRESH);
+        let deadline = self.shared.deadline();
         match retry::asked(deadline, || store.claim(key, &fresh, ttl)).await {
             Ok(Claim::Claimed) => Ok(()),
             // Nobody knows the token yet, so this is none.
@@ -235,12 +236,12 @@ impl Serialize for Token {
 ///
 /// If the subject could not be encoded. The caller has to tell of it.
 pub(crate) fn bound(
-    idempotency: &Idempotency,
+    shared: &Shared,
     operation: &Endpoint,
     token: Option<&str>,
     subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
 ) -> Result<Fingerprint, Error> {
-    let mut hasher = idempotency.token_keying().hasher();
+    let mut hasher = shared.token_keying().hasher();
     let encoded = token
         .map_or(Ok(()), |token| hasher.part(token))
         .and_then(|()| hasher.part(operation.as_str()))
@@ -262,12 +263,12 @@ pub(crate) fn keyed(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
 
 /// Where a token stands: its key has nothing of the token but the digest of it and of all that it is bound to.
 pub(crate) fn place(
-    idempotency: &Idempotency,
+    shared: &Shared,
     operation: Endpoint,
     fingerprint: Fingerprint,
 ) -> (Site, String) {
     let name = format_args!("{operation}:{fingerprint}");
-    let key = idempotency.key_of(Kind::Token, name);
+    let key = shared.key_of(Kind::Token, name);
     let site = Site {
         endpoint: operation,
         fingerprint: Some(fingerprint),

@@ -74,11 +74,12 @@ impl Idempotency {
     /// # }
     /// ```
     pub async fn doctor(&self) -> Diagnosis {
-        let key = self.key_of(Kind::Doctor, format_args!("{:032x}", world::random_bits()));
-        let probe = Probe::new(self.store(), key, self.deadline());
+        let shared = self.shared();
+        let key = shared.key_of(Kind::Doctor, format_args!("{:032x}", world::random_bits()));
+        let probe = Probe::new(shared.store(), key, shared.deadline());
         let mut findings = probe.try_out().await;
-        findings.extend(durability(self.store().durability()));
-        findings.push(digest(self.keying()));
+        findings.extend(durability(shared.store().durability()));
+        findings.push(digest(shared.keying()));
         findings.extend(probe.examine().await);
         findings.extend(shared_names().into_iter().map(|shared| {
             let shared = Finding::new(Level::Problem, shared);

@@ -13,6 +13,7 @@ use crate::key::fingerprint::{Fingerprint, Hasher, KeyPart, Parts};
 use crate::mechanisms::tokens;
 use crate::mechanisms::tokens::Redemption;
 use crate::protocol::retry::Try;
+use crate::protocol::shared::Shared;
 use crate::record::call::State;
 use crate::store::Swap;
 
@@ -55,7 +56,7 @@ impl Idempotency {
     pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
         let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
-        self.look(endpoint, fingerprint, Self::key).await
+        self.look(endpoint, fingerprint, Shared::key).await
     }
 
     /// Looks at the row of a call with the option `tx`, or of `run_in`: what a committed transaction has left under the key
@@ -99,7 +100,7 @@ impl Idempotency {
     pub async fn peek_tx(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
         let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
-        self.look(endpoint, fingerprint, Self::key_in_tx).await
+        self.look(endpoint, fingerprint, Shared::key_in_tx).await
     }
 
     /// Looks at what stands under the key of a call of `endpoint` whose token is its key: one with the option `token`, and
@@ -136,11 +137,13 @@ impl Idempotency {
         let redemption = Endpoint::try_new(operation)
             .map_err(Error::invalid_name)
             .and_then(|operation| {
-                Redemption::of(self, operation, token, |hasher| hasher.part(subject))
+                Redemption::of(self.shared(), operation, token, |hasher| {
+                    hasher.part(subject)
+                })
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
-        let fingerprint = tokens::keyed(self.keying().hasher(), redemption.bound());
-        self.look(endpoint, fingerprint, Self::key).await
+        let fingerprint = tokens::keyed(self.shared().keying().hasher(), redemption.bound());
+        self.look(endpoint, fingerprint, Shared::key).await
     }
 
     /// Looks at what stands under the key of a call of `endpoint` with the options `key` and `token`; `None` if it is free.
@@ -163,15 +166,17 @@ impl Idempotency {
         let bound = Endpoint::try_new(operation)
             .map_err(Error::invalid_name)
             .and_then(|operation| {
-                tokens::bound(self, &operation, None, |hasher| hasher.part(subject))
+                tokens::bound(self.shared(), &operation, None, |hasher| {
+                    hasher.part(subject)
+                })
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
         let fingerprint = tokens::keyed(parts, &bound);
-        self.look(endpoint, fingerprint, Self::key).await
+        self.look(endpoint, fingerprint, Shared::key).await
     }
 
     fn parts(&self, endpoint: &Endpoint, parts: &impl Parts) -> Result<Hasher, Error> {
-        let mut hasher = self.keying().hasher();
+        let mut hasher = self.shared().keying().hasher();
         if parts.add_to(&mut hasher).is_err() {
             let site = Site::without_key(endpoint.clone());
             let what = "a part of the key could not be serialized";
@@ -184,19 +189,20 @@ impl Idempotency {
         &self,
         endpoint: Endpoint,
         fingerprint: Fingerprint,
-        key: fn(&Self, &Endpoint, &Fingerprint) -> String,
+        key: fn(&Shared, &Endpoint, &Fingerprint) -> String,
     ) -> Result<Option<Peek>, Error> {
-        let key = key(self, &endpoint, &fingerprint);
+        let key = key(self.shared(), &endpoint, &fingerprint);
         let site = Site {
             endpoint,
             fingerprint: Some(fingerprint),
         };
-        let entry = match Try::new(self.store().get(&key), self.deadline()).await {
+        let entry = match Try::new(self.shared().store().get(&key), self.shared().deadline()).await
+        {
             Ok(Some(entry)) => entry,
             Ok(None) => return Ok(None),
             Err(error) => return Err(Error::store(site, error)),
         };
-        let Some(record) = self.keeping().record(&entry.value) else {
+        let Some(record) = self.shared().keeping().record(&entry.value) else {
             return Err(Error::foreign(site));
         };
         Ok(Some(Peek {
@@ -223,11 +229,11 @@ impl Idempotency {
     ///
     /// If the store gives no answer.
     pub async fn forget(&self, peek: &Peek) -> Result<bool, Error> {
-        let removal = self.store().remove(&peek.key, &peek.record);
-        let removal = Try::new(removal, self.deadline()).await;
+        let removal = self.shared().store().remove(&peek.key, &peek.record);
+        let removal = Try::new(removal, self.shared().deadline()).await;
         if !matches!(removal, Ok(Swap::Other(_))) {
             // It is gone, or may be: a call of this process that has it is for the store to tell of.
-            self.flights().ground(&peek.key);
+            self.shared().flights().ground(&peek.key);
         }
         match removal {
             Ok(swap) => Ok(swap == Swap::Done),

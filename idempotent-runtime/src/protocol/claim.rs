@@ -69,7 +69,7 @@ impl<'a> Claiming<'a> {
         self.again = self.since.is_some();
         self.since.get_or_insert_with(Instant::now);
         let lease = self.lease;
-        let store = lease.idempotency.store();
+        let store = lease.shared.store();
         store.claim(lease.key(), &lease.record, lease.times.expiry)
     }
 
@@ -135,7 +135,7 @@ impl<'a> Claiming<'a> {
                 }
                 StoreErrorKind::Full => {
                     // A full store still reads: a duplicate gets its own answer.
-                    let standing = lease.idempotency.store().get(lease.key());
+                    let standing = lease.shared.store().get(lease.key());
                     match tries.once(standing).await {
                         // An earlier send has put it: one that got no answer, or one of the client's own.
                         Ok(Some(entry)) if entry.value == lease.record => {
@@ -183,7 +183,7 @@ impl<'a> Claiming<'a> {
         lease.flight.reach(match lease.token {
             None => Stage::Held(Arc::downgrade(lease)),
             // It may still be refused, so those who follow are not told yet that it runs.
-            Some(_) => Stage::Asking(Some(Instant::now() + lease.idempotency.deadline() / 4)),
+            Some(_) => Stage::Asking(Some(Instant::now() + lease.shared.deadline() / 4)),
         });
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::error::{Error, Failure};
-use crate::handle::Idempotency;
 use crate::observe::EventKind;
 use crate::policy::{OnCancel, OnLeaseLost};
 use crate::protocol::lease::Lease;
 use crate::protocol::settle;
 use crate::protocol::settle::Ending;
+use crate::protocol::shared::Shared;
 use crate::record::kept::Kept;
 use crate::result::end::End;
 use crate::result::keep::Keep;
@@ -119,8 +119,8 @@ impl Held {
         Ok((self, outcome))
     }
 
-    pub(crate) fn idempotency(&self) -> &Idempotency {
-        &self.lease.idempotency
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.lease.shared
     }
 
     /// Why the body must not be polled any more, if so.

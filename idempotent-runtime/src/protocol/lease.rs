@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use crate::error::{Error, Site};
-use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::observe::{self, Event, EventKind};
 use crate::policy::times::Times;
@@ -23,6 +22,7 @@ use crate::protocol::retry::Try;
 use crate::protocol::scheduler::{Keeper, Slot};
 use crate::protocol::settle;
 use crate::protocol::settle::Ending;
+use crate::protocol::shared::Shared;
 use crate::record::call as record;
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
@@ -33,7 +33,7 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::world::{self, naive};
 
 pub(crate) struct Lease {
-    pub(crate) idempotency: Idempotency,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) site: Site,
     pub(crate) flight: Arc<Flight>,
     pub(crate) record: Bytes,
@@ -73,7 +73,7 @@ enum Phase {
 
 impl Lease {
     pub(crate) fn new(
-        idempotency: Idempotency,
+        shared: Arc<Shared>,
         site: Site,
         flight: Arc<Flight>,
         policy: Policy,
@@ -81,28 +81,24 @@ impl Lease {
         token: Option<Arc<CallToken>>,
     ) -> Arc<Self> {
         let span = observe::span(&site);
-        let made = idempotency.observers().timed().then(Instant::now);
-        Self::with(idempotency, site, flight, policy, times, token, span, made)
+        let made = shared.observers().timed().then(Instant::now);
+        Self::with(shared, site, flight, policy, times, token, span, made)
     }
 
     /// Of a call that is not guarded: it claims nothing, and no call follows it.
-    pub(crate) fn bypassed(
-        idempotency: Idempotency,
-        endpoint: Endpoint,
-        policy: Policy,
-    ) -> Arc<Self> {
-        let flight = idempotency.flights().flight(String::new(), None);
+    pub(crate) fn bypassed(shared: Arc<Shared>, endpoint: Endpoint, policy: Policy) -> Arc<Self> {
+        let flight = shared.flights().flight(String::new(), None);
         let policy = Policy {
             bypassed: true,
             ..policy
         };
         let site = Site::without_key(endpoint);
-        Self::new(idempotency, site, flight, policy, Times::default(), None)
+        Self::new(shared, site, flight, policy, Times::default(), None)
     }
 
     #[expect(clippy::too_many_arguments, reason = "each is a field")]
     fn with(
-        idempotency: Idempotency,
+        shared: Arc<Shared>,
         site: Site,
         flight: Arc<Flight>,
         policy: Policy,
@@ -119,7 +115,7 @@ impl Lease {
             record::running(owner, payload, now, times.expiry)
         };
         Arc::new(Self {
-            idempotency,
+            shared,
             site,
             span,
             made,
@@ -146,7 +142,7 @@ impl Lease {
     /// The same call with an owner made anew: what a call claims with that was told that its key is taken.
     pub(crate) fn again(&self) -> Arc<Self> {
         Self::with(
-            self.idempotency.clone(),
+            Arc::clone(&self.shared),
             self.site.clone(),
             Arc::clone(&self.flight),
             self.policy,
@@ -160,7 +156,7 @@ impl Lease {
     /// Tells what happened beside the end of the call.
     pub(crate) fn tell<'a>(&'a self, kind: EventKind, more: impl FnOnce(Event<'a>) -> Event<'a>) {
         let event = Event::new(&self.site, kind);
-        self.idempotency.observers().tell(&more(event));
+        self.shared.observers().tell(&more(event));
     }
 
     /// Tells how the call ended.
@@ -187,13 +183,13 @@ impl Lease {
         if self.policy.bypassed {
             return success.into();
         }
-        keep.end(outcome, success, self.idempotency.keeping())
+        keep.end(outcome, success, self.shared.keeping())
     }
 
     fn ended_by(&self, event: Event<'_>) {
         self.span.record("outcome", event.kind().as_str());
         let took = self.made.map(|made| made.elapsed());
-        self.idempotency.observers().tell(&event.lasted(took));
+        self.shared.observers().tell(&event.lasted(took));
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -202,23 +198,23 @@ impl Lease {
 
     /// Enters the calls that are under way in this process; if an equal one is, answers with that.
     pub(crate) fn enter(&self) -> Option<Arc<Flight>> {
-        self.idempotency.flights().enter(&self.flight)
+        self.shared.flights().enter(&self.flight)
     }
 
     /// The call of this process that has the key by now, if another does.
     pub(crate) fn beside(&self) -> Option<Arc<Flight>> {
-        self.idempotency.flights().beside(&self.flight)
+        self.shared.flights().beside(&self.flight)
     }
 
     /// Tells those who follow this call that it is over, and what stands in the store, if that is known.
     pub(crate) fn leave(&self, found: Option<Bytes>) {
         let found = found.map_or(Found::Nothing, Found::Record);
-        self.idempotency.flights().leave(&self.flight, found);
+        self.shared.flights().leave(&self.flight, found);
     }
 
     /// The same, of a call that got no answer of the store.
     pub(crate) fn leave_in_trouble(&self) {
-        let flights = self.idempotency.flights();
+        let flights = self.shared.flights();
         flights.leave(&self.flight, Found::Trouble);
     }
 
@@ -313,8 +309,8 @@ impl Lease {
         let sent = Instant::now();
         // A reply may just be lost: a short lease is to outlive that.
         let left = good_until.duration_since(sent);
-        let limit = self.idempotency.deadline().min(left / 2);
-        let store = self.idempotency.store();
+        let limit = self.shared.deadline().min(left / 2);
+        let store = self.shared.store();
         let renewal = store.replace(self.key(), &self.record, &self.record, self.times.expiry);
         // A store is somebody else's code: its panic must not end the keeper of all other claims.
         let answer = AssertUnwindSafe(Try::new(renewal, limit));

@@ -30,8 +30,8 @@ impl Pauses {
     /// Waits until what stands under the key may have changed, and not beyond `until`.
     pub(crate) async fn pause(&mut self, lease: &Lease, until: Instant) {
         if !std::mem::replace(&mut self.listens, true) {
-            let listening = lease.idempotency.store().changed(lease.key());
-            let limit = until.min(Instant::now() + lease.idempotency.deadline() / 4);
+            let listening = lease.shared.store().changed(lease.key());
+            let limit = until.min(Instant::now() + lease.shared.deadline() / 4);
             self.changes = timeout_at(limit, listening).await.ok().flatten();
             if self.changes.is_some() {
                 // What changed before is not heard of, so the store is asked once more.

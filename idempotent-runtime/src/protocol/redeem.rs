@@ -20,7 +20,6 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::error::Error;
-use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
 use crate::mechanisms::tokens;
@@ -29,6 +28,7 @@ use crate::protocol::held::{Guard, Held};
 use crate::protocol::in_flight::Stage;
 use crate::protocol::settle;
 use crate::protocol::settle::Ending;
+use crate::protocol::shared::Shared;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The text of a token, as the option `token` takes it: whatever is `AsRef<str>`.
@@ -62,15 +62,15 @@ pub(crate) struct CallToken {
 impl CallToken {
     /// As [`Redemption::of`].
     pub(crate) fn new(
-        idempotency: &Idempotency,
+        shared: &Arc<Shared>,
         operation: &Endpoint,
         token: &str,
         subject: impl Fn(&mut Hasher) -> Result<(), UnencodablePart>,
     ) -> Result<Self, Error> {
-        let redemption = Redemption::of(idempotency, operation.clone(), token, &subject)?;
+        let redemption = Redemption::of(shared, operation.clone(), token, &subject)?;
         Ok(Self {
             redemption,
-            subject: tokens::bound(idempotency, operation, None, subject)?,
+            subject: tokens::bound(shared, operation, None, subject)?,
             owed: AtomicBool::new(false),
         })
     }
@@ -167,6 +167,7 @@ mod tests {
 
     use super::*;
     use crate::call::Call;
+    use crate::handle::Idempotency;
     use crate::{MemoryStore, Policy};
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -188,7 +189,9 @@ mod tests {
     fn the_key_is_made_of_the_digest_and_of_nothing_else_of_the_token() {
         let idempotency = Idempotency::new(MemoryStore::new());
         let operation = Endpoint::named("orders.submit");
-        let redemption = Redemption::new(&idempotency, operation, TOKEN, |hasher| hasher.part(&7));
+        let redemption = Redemption::new(idempotency.shared(), operation, TOKEN, |hasher| {
+            hasher.part(&7)
+        });
         let digest = redemption.map(|redemption| redemption.bound().to_string());
         let digest = digest.expect("it could be a token");
         assert!(digest.len() == 64 && digest != TOKEN);

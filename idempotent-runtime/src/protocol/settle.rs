@@ -33,7 +33,7 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
         left.sent = true;
         let settled = match &left.end {
             Some((lease, ending)) => {
-                let deadline = lease.idempotency.deadline();
+                let deadline = lease.shared.deadline();
                 match Try::first(ending.send(lease), deadline).await {
                     Ok(Swap::Done) => Settled::Stands,
                     // Seldom needed, so its state is not part of every caller's.
@@ -99,12 +99,12 @@ impl Drop for HandOver {
         let Some((lease, ending)) = self.end.take() else {
             return;
         };
-        if matches!(ending, Ending::Withdraw) && lease.idempotency.is_crowded() {
+        if matches!(ending, Ending::Withdraw) && lease.shared.is_crowded() {
             lease.leave(None);
             return unsettled(&lease, &ending, CROWDED);
         }
         let left = Left {
-            piece: Some(lease.idempotency.unattended().begin()),
+            piece: Some(lease.shared.unattended().begin()),
             lease,
             ending,
             sent: self.sent,
@@ -127,7 +127,7 @@ struct Left {
 
 impl Left {
     async fn settle(mut self) {
-        let limit = self.lease.idempotency.deadline();
+        let limit = self.lease.shared.deadline();
         let mut until = self.until(limit);
         loop {
             let tries = Tries::until(until, limit);
@@ -201,7 +201,7 @@ impl Ending {
 
     /// Sends it without a token.
     fn send_alone<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
-        let store = lease.idempotency.store();
+        let store = lease.shared.store();
         let (key, claim) = (lease.key(), &lease.record);
         // Only where calls wait is there anybody to be told.
         let tell = lease.policy.patience().is_some();
@@ -295,7 +295,7 @@ async fn complete_otherwise(
     tries: &Tries,
     answer: Result<Swap, StoreError>,
 ) -> Otherwise {
-    let store = lease.idempotency.store();
+    let store = lease.shared.store();
     let (key, claim, lasts) = (lease.key(), &lease.record, lease.done_for());
     Otherwise::Answer(match answer {
         Ok(Swap::Absent) => match tries.once(store.claim(key, done, lasts)).await {

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::error::{Error, Failure, Site};
-use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
 use crate::mechanisms::tokens::{Token, bound, place};
 use crate::observe::{Event, EventKind};
 use crate::protocol::retry;
+use crate::protocol::shared::Shared;
 use crate::protocol::token::sent::Sent;
 use crate::record::owner::Owner;
 use crate::record::token as record;
@@ -28,7 +28,7 @@ pub(crate) struct Redemption(Arc<Owned>);
 
 /// What one redeemer does with one token: the records are those of an owner made for that.
 pub(super) struct Owned {
-    pub(super) idempotency: Idempotency,
+    pub(super) shared: Arc<Shared>,
     pub(super) site: Site,
     bound: Fingerprint,
     key: String,
@@ -46,18 +46,18 @@ impl Redemption {
     ///
     /// If the token is malformed, or the subject could not be encoded. An event tells of it, as the end of the redemption.
     pub(crate) fn new(
-        idempotency: &Idempotency,
+        shared: &Arc<Shared>,
         operation: Endpoint,
         token: &str,
         subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
     ) -> Result<Self, Error> {
-        let redemption = Self::of(idempotency, operation, token, subject);
-        redemption.inspect_err(|error| idempotency.observers().refuse(error))
+        let redemption = Self::of(shared, operation, token, subject);
+        redemption.inspect_err(|error| shared.observers().refuse(error))
     }
 
     /// As [`new`](Self::new), and told by the caller, if at all.
     pub(crate) fn of(
-        idempotency: &Idempotency,
+        shared: &Arc<Shared>,
         operation: Endpoint,
         token: &str,
         subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
@@ -67,11 +67,11 @@ impl Redemption {
             let site = Site::without_key(operation);
             return Err(Error::TokenMalformed(Failure::new(site, what, None)));
         }
-        let bound = bound(idempotency, &operation, Some(token), subject)?;
-        let (site, key) = place(idempotency, operation, bound);
+        let bound = bound(shared, &operation, Some(token), subject)?;
+        let (site, key) = place(shared, operation, bound);
         let owner = Owner::random();
         Ok(Self(Arc::new(Owned {
-            idempotency: idempotency.clone(),
+            shared: Arc::clone(shared),
             site,
             bound,
             key,
@@ -103,7 +103,7 @@ impl Redemption {
     }
 
     async fn redeem_by(self, sent: Sent) -> Result<Redeemed, Error> {
-        let operation = self.0.idempotency.observers().begin(&self.0.site);
+        let operation = self.0.shared.observers().begin(&self.0.site);
         let redeemed = self.sent(sent).await;
         operation.ended(&redeemed, EventKind::TokenRedeemed);
         redeemed
@@ -111,7 +111,7 @@ impl Redemption {
 
     async fn sent(&self, mut sent: Sent) -> Result<Redeemed, Error> {
         let owned = &*self.0;
-        let until = Instant::now() + owned.idempotency.deadline();
+        let until = Instant::now() + owned.shared.deadline();
         let standing = loop {
             let left = until.duration_since(Instant::now());
             match retry::asked(left, || Box::pin(sent.take())).await {
@@ -148,7 +148,7 @@ impl Redemption {
     /// Gives the token back that was redeemed under this owner, or may have been. It may be sent twice.
     pub(crate) async fn send_back(&self) -> Result<(), StoreError> {
         let owned = &*self.0;
-        let began = owned.idempotency.observers().clock();
+        let began = owned.shared.observers().clock();
         let doubt = owned.doubt().clone();
         if let Some(expected) = doubt {
             owned.take_back(&expected).await?;
@@ -167,7 +167,7 @@ impl Redemption {
     pub(crate) fn give_up(&self, why: &'static str) {
         *self.0.doubt() = None;
         let event = Event::new(&self.0.site, EventKind::NotWithdrawn).because(why);
-        self.0.idempotency.observers().tell(&event);
+        self.0.shared.observers().tell(&event);
     }
 }
 
@@ -179,7 +179,7 @@ impl Owned {
     /// Tells that it is given back without a caller, of which the sending began then.
     pub(super) fn is_given_back(&self, began: Option<Instant>) {
         let event = Event::new(&self.site, EventKind::TokenGivenBack);
-        self.idempotency.observers().tell_since(began, event);
+        self.shared.observers().tell_since(began, event);
     }
 
     /// Makes the token good again, whether the redemption was applied, will be, or never was.
@@ -206,9 +206,7 @@ impl Owned {
         expected: &'a Bytes,
         value: &'a Bytes,
     ) -> retry::Sending<'a, Swap> {
-        self.idempotency
-            .store()
-            .exchange(&self.key, expected, value)
+        self.shared.store().exchange(&self.key, expected, value)
     }
 }
 
@@ -257,8 +255,8 @@ impl Redeemed {
         let mut sent = Sent::returning(&self.0);
         let owned = &*self.0;
         let Owned { used, returned, .. } = owned;
-        let deadline = owned.idempotency.deadline();
-        let operation = owned.idempotency.observers().begin(&owned.site);
+        let deadline = owned.shared.deadline();
+        let operation = owned.shared.observers().begin(&owned.site);
         let answer = retry::asked(deadline, || owned.exchange(used, returned)).await;
         if answer.is_ok() {
             sent.is_answered();
@@ -291,6 +289,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::handle::Idempotency;
     use crate::store::memory::MemoryStore;
 
     const TTL: Duration = Duration::from_secs(30);
@@ -301,7 +300,8 @@ mod tests {
             [one] => hasher.part(one),
             several => hasher.part(several),
         };
-        Redemption::new(idempotency, operation, token.as_str(), subject).expect("a redemption")
+        Redemption::new(idempotency.shared(), operation, token.as_str(), subject)
+            .expect("a redemption")
     }
 
     #[tokio::test]

@@ -105,7 +105,7 @@ struct Turn {
 impl Turn {
     fn new(lease: Arc<Lease>, began: Instant) -> Self {
         Self {
-            deadline: began + lease.idempotency.deadline(),
+            deadline: began + lease.shared.deadline(),
             patience: lease.policy.patience().map(|wait| began + wait),
             pauses: Pauses::new(),
             waits_since: None,
@@ -157,7 +157,7 @@ impl Turn {
 
     /// Waits until `other` is over, or has nothing to say any more.
     async fn landed(&mut self, other: &Arc<Flight>, heard: &mut Heard) -> Result<Landed, Error> {
-        let deadline = self.lease.idempotency.deadline();
+        let deadline = self.lease.shared.deadline();
         let followed_since = Instant::now();
         loop {
             // Made before the look, so that a move in between is heard of.
@@ -201,7 +201,7 @@ impl Turn {
                 Stage::Held(holder) => {
                     let Some(holder) = holder.upgrade() else {
                         // Nobody is left to say that it is over, and whoever enters would meet it again.
-                        let flights = self.lease.idempotency.flights();
+                        let flights = self.lease.shared.flights();
                         flights.leave(other, Found::Nothing);
                         return Ok(Landed::Over(Found::Nothing));
                     };
@@ -325,7 +325,7 @@ impl Turn {
 
     /// Removes a claim of this very call that arrived late: no body runs under it.
     async fn remove(&self, ghost: &Bytes) -> Result<Swap, StoreError> {
-        let store = self.lease.idempotency.store();
+        let store = self.lease.shared.store();
         let removal = store.remove(self.lease.key(), ghost);
         self.tries().once(removal).await
     }
@@ -338,7 +338,7 @@ impl Turn {
         match std::mem::replace(known, Known::Nothing) {
             Known::Record(record) => Err(NotWon::Taken(record)),
             Known::Answer(answer) => {
-                let limit = self.lease.idempotency.deadline();
+                let limit = self.lease.shared.deadline();
                 let tries = Tries::until(self.deadline, limit);
                 claiming.conclude(answer, tries).await
             }
@@ -379,7 +379,7 @@ impl Turn {
     }
 
     fn tries(&self) -> Tries {
-        let (now, limit) = (Instant::now(), self.lease.idempotency.deadline());
+        let (now, limit) = (Instant::now(), self.lease.shared.deadline());
         let last = self.patience.map_or(self.deadline, |until| until + limit);
         Tries::until(last.clamp(now + limit / 4, now + limit), limit)
     }
@@ -402,7 +402,7 @@ pub(crate) fn tell(lease: &Lease, error: &Error) {
 
 /// What a call is told whose key has this record; `running` says that the call which put it runs for certain.
 pub(crate) fn told(lease: &Arc<Lease>, record: &Bytes, running: bool) -> Error {
-    match lease.idempotency.keeping().record(record) {
+    match lease.shared.keeping().record(record) {
         Some(record) => Error::taken(lease, &record, running),
         None => Error::foreign(lease.site.clone()),
     }

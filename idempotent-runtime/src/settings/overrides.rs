@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::setting::{Origin, Setting};
 use crate::error::closest::closest;
-
 use crate::policy::{OnStoreError, Policy, Release, duration};
 
 /// The names of the settings.

@@ -112,7 +112,13 @@ impl OrderNumbersBuilder {
             .seen_set(endpoint.as_str().to_owned(), self.max_age)?
             .of_kind(Kind::Number);
         let site = Site::without_key(endpoint);
-        let machine = Machine::leased(self.idempotency, site, self.lease, self.skew).await;
+        let machine = Machine::leased(
+            Arc::clone(self.idempotency.shared()),
+            site,
+            self.lease,
+            self.skew,
+        )
+        .await;
         let (machine, held) = machine.map_err(|error| {
             SetupError::caused(format!("no machine id for `{}`", self.name), error)
         })?;

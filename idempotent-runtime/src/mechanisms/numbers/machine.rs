@@ -11,10 +11,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::sequence::{Clock, MACHINES, Sequence};
 use crate::error::Site;
-use crate::handle::Idempotency;
 use crate::key::kind::Kind;
 use crate::observe::{Event, EventKind};
 use crate::protocol::retry::asked;
+use crate::protocol::shared::Shared;
 use crate::protocol::tracker::Piece;
 use crate::record::call as record;
 use crate::record::owner::Owner;
@@ -24,7 +24,7 @@ use crate::world;
 
 /// The machine id of a handle, whichever it is, and the numbers that it makes.
 pub(super) struct Machine {
-    pub(super) idempotency: Idempotency,
+    pub(super) shared: Arc<Shared>,
     pub(super) site: Site,
     lease: Duration,
     rest: Duration,
@@ -42,14 +42,14 @@ pub(super) struct Held {
 impl Machine {
     /// Leases a machine id; `rest` is how long nobody has it after its lease.
     pub(super) async fn leased(
-        idempotency: Idempotency,
+        shared: Arc<Shared>,
         site: Site,
         lease: Duration,
         rest: Duration,
     ) -> Result<(Self, Held), NotLeased> {
         let clock = Clock::set(world::time_of_day()).ok_or(NotLeased::Clock)?;
         let machine = Self {
-            idempotency,
+            shared,
             site,
             lease,
             rest,
@@ -124,14 +124,13 @@ impl Machine {
         let clock = Clock::set(world::time_of_day()).ok_or(NotLeased::Clock)?;
         let lasts = self.lease + self.rest;
         let record = record::running(Owner::random(), None, world::time_of_day(), lasts);
-        let store = self.idempotency.store();
+        let store = self.shared.store();
         // Where the others are is not known, and does not have to be: most ids are free.
         let [first, second, ..] = world::random_bits().to_le_bytes();
         let anywhere = u64::from(u16::from_le_bytes([first, second]));
         for machine in (anywhere..anywhere + MACHINES).map(|id| id % MACHINES) {
             let endpoint = &self.site.endpoint;
-            let key =
-                (self.idempotency).key_of(Kind::Machine, format_args!("{endpoint}:{machine}"));
+            let key = (self.shared).key_of(Kind::Machine, format_args!("{endpoint}:{machine}"));
             let since = Instant::now();
             // Who got no answer leaves an id taken that nobody has; it is free again when its record expires.
             match asked(self.deadline(), || store.claim(&key, &record, lasts)).await? {
@@ -157,7 +156,7 @@ impl Machine {
     }
 
     async fn renew(&self, held: &Held, lasts: Duration) -> Result<Swap, StoreError> {
-        let (store, Held { key, record, .. }) = (self.idempotency.store(), held);
+        let (store, Held { key, record, .. }) = (self.shared.store(), held);
         asked(self.deadline(), || {
             store.replace(key, record, record, lasts)
         })
@@ -166,12 +165,12 @@ impl Machine {
 
     /// How long the store is asked: short enough to ask again before the lease ends.
     fn deadline(&self) -> Duration {
-        self.idempotency.deadline().min(self.lease / 4)
+        self.shared.deadline().min(self.lease / 4)
     }
 
     fn tell_of_failure<'a>(&'a self, more: impl FnOnce(Event<'a>) -> Event<'a>) {
         let event = Event::new(&self.site, EventKind::RenewalFailed);
-        self.idempotency.observers().tell(&more(event));
+        self.shared.observers().tell(&more(event));
     }
 
     fn sequence(&self) -> MutexGuard<'_, Sequence> {

@@ -52,12 +52,12 @@ impl Drop for Leaving {
 }
 
 fn take_out(member: Member) {
-    let idempotency = &member.set.0.idempotency;
-    if idempotency.is_crowded() {
+    let shared = &member.set.0.shared;
+    if shared.is_crowded() {
         return stuck(&member, CROWDED);
     }
     let left = Left {
-        piece: Some(idempotency.unattended().begin()),
+        piece: Some(shared.unattended().begin()),
         member,
     };
     if let Some(keeper) = Keeper::current() {
@@ -74,7 +74,7 @@ struct Left {
 impl Left {
     async fn take_out(mut self) {
         let set = &*self.member.set.0;
-        let (key, limit) = (self.member.key(), set.idempotency.deadline());
+        let (key, limit) = (self.member.key(), set.shared.deadline());
         let worth = set.retention.min(LONGEST).max(limit);
         let mut tries = Tries::until(Instant::now() + worth, limit);
         let mut looked = false;
@@ -105,7 +105,7 @@ impl Drop for Left {
 fn stuck(member: &Member, why: &'static str) {
     let site = member.site();
     let event = Event::new(&site, EventKind::NotWithdrawn).because(why);
-    member.set.0.idempotency.observers().tell(&event);
+    member.set.0.shared.observers().tell(&event);
 }
 
 const LONGEST: Duration = Duration::from_mins(1);

@@ -94,7 +94,7 @@ impl Drop for Sent {
             *self.owned.doubt() = Some(expected);
             return;
         }
-        let crowded = self.owned.idempotency.is_crowded();
+        let crowded = self.owned.shared.is_crowded();
         let left = Left {
             owned: Arc::clone(&self.owned),
             expected,
@@ -104,7 +104,7 @@ impl Drop for Sent {
             } else {
                 "it was dropped before it was sent"
             }),
-            _piece: self.owned.idempotency.unattended().begin(),
+            _piece: self.owned.shared.unattended().begin(),
         };
         match &self.keeper {
             Some(keeper) if !crowded => keeper.run(left.give_back()),
@@ -126,8 +126,8 @@ struct Left {
 
 impl Left {
     async fn give_back(mut self) {
-        let limit = self.owned.idempotency.deadline();
-        let began = self.owned.idempotency.observers().clock();
+        let limit = self.owned.shared.deadline();
+        let began = self.owned.shared.observers().clock();
         let mut tries = Tries::until(Instant::now() + LONGEST, limit);
         loop {
             let sending = self.owned.take_back(&self.expected);
@@ -153,7 +153,7 @@ impl Drop for Left {
     fn drop(&mut self) {
         if let Some(why) = self.why {
             let event = Event::new(&self.owned.site, EventKind::NotWithdrawn);
-            self.owned.idempotency.observers().tell(&event.because(why));
+            self.owned.shared.observers().tell(&event.because(why));
         }
     }
 }
