@@ -4,6 +4,7 @@ pub(crate) mod builder;
 pub(crate) mod finish;
 pub(crate) mod in_tx;
 pub(crate) mod key_parts;
+pub(crate) mod token_text;
 
 use std::fmt;
 use std::future::Future;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use crate::call::token_text::TokenText;
 use crate::error::{Error, Failure, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
@@ -21,9 +23,9 @@ use crate::protocol::claim::Claiming;
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
-use crate::protocol::redeem::{CallToken, TokenText};
 use crate::protocol::retry::Try;
 use crate::protocol::shared::Shared;
+use crate::protocol::token::of_call::CallToken;
 use crate::protocol::wait;
 use crate::store::Claim;
 

@@ -49,11 +49,13 @@ pub use mechanisms::counter::{Attempt, Counter};
 #[cfg(feature = "order-numbers")]
 pub use mechanisms::numbers::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};
 pub use mechanisms::seen::{Added, FirstTime, SeenSet};
-pub use mechanisms::tokens::{Redeemed, Token, Tokens};
+pub use mechanisms::tokens::Tokens;
 pub use observe::{Event, EventKind, Observer};
 pub use operate::doctor::Diagnosis;
 pub use operate::peek::Peek;
 pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+pub use protocol::token::Token;
+pub use protocol::token::redemption::Redeemed;
 #[cfg(feature = "redis")]
 pub use redis::{RedisConnection, RedisOptions, RedisStore};
 pub use result::codec::Codec;

@@ -4,26 +4,20 @@
 mod properties;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Failure, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
-use crate::key::fingerprint::{Fingerprint, Hasher, KeyPart, UnencodablePart};
-use crate::key::kind::Kind;
+use crate::key::fingerprint::KeyPart;
 use crate::observe::EventKind;
 use crate::protocol::retry;
 use crate::protocol::shared::Shared;
+use crate::protocol::token::redemption::{Redeemed, Redemption};
+use crate::protocol::token::{Token, bound, place};
 use crate::record::token as record;
 use crate::store::Claim;
-use crate::world;
-
-pub use crate::protocol::token::Redeemed;
-pub(crate) use crate::protocol::token::Redemption;
 
 /// One-time tokens on the store of a handle. Cheap to clone.
 ///
@@ -146,7 +140,7 @@ impl Tokens {
             return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
         }
         let token = Token::random();
-        let bound = bound(&self.shared, &operation, Some(&token.0), |hasher| {
+        let bound = bound(&self.shared, &operation, Some(token.as_str()), |hasher| {
             hasher.part(subject)
         })?;
         let (site, key) = place(&self.shared, operation, bound);
@@ -163,115 +157,4 @@ impl Tokens {
             Err(error) => Err(Error::store(site.clone(), error)),
         }
     }
-}
-
-/// A one-time token: 256 random bits as 64 lower-case hexadecimal digits. It is for its subject alone; `Debug` does not
-/// show it.
-///
-/// ```
-/// # use idempotent_runtime as idempotence;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), idempotence::Error> {
-/// # use std::time::Duration;
-/// # use idempotence::{Idempotency, MemoryStore};
-/// # let tokens = Idempotency::new(MemoryStore::new()).tokens();
-/// let token = tokens.issue(&42, "orders.submit", Duration::from_mins(30)).await?;
-/// let form = format!(r#"<input type="hidden" name="token" value="{token}">"#);
-/// assert!(form.contains(token.as_str()));
-/// assert_eq!(format!("{token:?}"), "Token(…)");
-/// # Ok(()) }
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// The token as it is sent to the client.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    fn random() -> Self {
-        let (high, low) = (world::random_bits(), world::random_bits());
-        Self(format!("{high:032x}{low:032x}"))
-    }
-
-    /// Whether this could be one. What cannot is never sent anywhere.
-    pub(crate) fn is_one(text: &str) -> bool {
-        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        text.len() == 64 && text.bytes().all(digit)
-    }
-}
-
-impl AsRef<str> for Token {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
-
-impl Serialize for Token {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-/// A digest of what a token is bound to, and of the token itself if it is given.
-///
-/// One of the two [ends the key](keyed) of a call with a token. If the call has a key of its own, it is the digest without
-/// the token: only calls of one subject for one operation are equal, whichever tokens they come with. If the token is the
-/// key, it is the digest with the token.
-///
-/// # Errors
-///
-/// If the subject could not be encoded. The caller has to tell of it.
-pub(crate) fn bound(
-    shared: &Shared,
-    operation: &Endpoint,
-    token: Option<&str>,
-    subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
-) -> Result<Fingerprint, Error> {
-    let mut hasher = shared.token_keying().hasher();
-    let encoded = token
-        .map_or(Ok(()), |token| hasher.part(token))
-        .and_then(|()| hasher.part(operation.as_str()))
-        .and_then(|()| subject(&mut hasher));
-    if encoded.is_err() {
-        let what = "the subject of a token could not be serialized";
-        let site = Site::without_key(operation.clone());
-        return Err(Error::InvalidKey(Failure::new(site, what, None)));
-    }
-    Ok(hasher.finish())
-}
-
-/// The key of a call with a token: the parts that it has of its own, and the digest of what its token is [bound] to.
-pub(crate) fn keyed(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
-    // A string can be encoded.
-    let _ = parts.part(&bound.to_string());
-    parts.finish()
-}
-
-/// Where a token stands: its key has nothing of the token but the digest of it and of all that it is bound to.
-pub(crate) fn place(
-    shared: &Shared,
-    operation: Endpoint,
-    fingerprint: Fingerprint,
-) -> (Site, String) {
-    let name = format_args!("{operation}:{fingerprint}");
-    let key = shared.key_of(Kind::Token, name);
-    let site = Site {
-        endpoint: operation,
-        fingerprint: Some(fingerprint),
-    };
-    (site, key)
 }

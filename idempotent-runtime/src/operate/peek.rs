@@ -10,10 +10,10 @@ use crate::error::{DuplicateState, Error, Failure, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, KeyPart, Parts};
-use crate::mechanisms::tokens;
-use crate::mechanisms::tokens::Redemption;
 use crate::protocol::retry::Try;
 use crate::protocol::shared::Shared;
+use crate::protocol::token;
+use crate::protocol::token::redemption::Redemption;
 use crate::record::call::State;
 use crate::store::Swap;
 
@@ -142,7 +142,7 @@ impl Idempotency {
                 })
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
-        let fingerprint = tokens::keyed(self.shared().keying().hasher(), redemption.bound());
+        let fingerprint = token::keyed(self.shared().keying().hasher(), redemption.bound());
         self.look(endpoint, fingerprint, Shared::key).await
     }
 
@@ -166,12 +166,12 @@ impl Idempotency {
         let bound = Endpoint::try_new(operation)
             .map_err(Error::invalid_name)
             .and_then(|operation| {
-                tokens::bound(self.shared(), &operation, None, |hasher| {
+                token::bound(self.shared(), &operation, None, |hasher| {
                     hasher.part(subject)
                 })
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
-        let fingerprint = tokens::keyed(parts, &bound);
+        let fingerprint = token::keyed(parts, &bound);
         self.look(endpoint, fingerprint, Shared::key).await
     }
 

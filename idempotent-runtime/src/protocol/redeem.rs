@@ -14,107 +14,16 @@
 //! | ends otherwise, or in a way that is not known | by `release` | used |
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::error::Error;
-use crate::key::endpoint::Endpoint;
-use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
-use crate::mechanisms::tokens;
-use crate::mechanisms::tokens::Redemption;
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::in_flight::Stage;
 use crate::protocol::settle;
 use crate::protocol::settle::Ending;
-use crate::protocol::shared::Shared;
 use crate::store::{StoreError, StoreErrorKind};
-
-/// The text of a token, as the option `token` takes it: whatever is `AsRef<str>`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not the text of a one-time token",
-    label = "not the text of a token",
-    note = "the first part of `token` is a `String`, a `&str`, a `Token` or anything else that is `AsRef<str>`, as in `token = \"form.token, user_id\"`"
-)]
-pub trait TokenText {
-    /// The text.
-    fn text(&self) -> &str;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: AsRef<str> + ?Sized> TokenText for T {
-    fn text(&self) -> &str {
-        self.as_ref()
-    }
-}
-
-/// The token that a call was made with.
-#[derive(Debug)]
-pub(crate) struct CallToken {
-    redemption: Redemption,
-    /// The digest of what the token is bound to, without the token.
-    subject: Fingerprint,
-    /// The end of the call gives it back.
-    owed: AtomicBool,
-}
-
-impl CallToken {
-    /// As [`Redemption::of`].
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        operation: &Endpoint,
-        token: &str,
-        subject: impl Fn(&mut Hasher) -> Result<(), UnencodablePart>,
-    ) -> Result<Self, Error> {
-        let redemption = Redemption::of(shared, operation.clone(), token, &subject)?;
-        Ok(Self {
-            redemption,
-            subject: tokens::bound(shared, operation, None, subject)?,
-            owed: AtomicBool::new(false),
-        })
-    }
-
-    /// The key of the call, of which these are its own parts, if it names any.
-    pub(crate) fn key(&self, parts: Hasher, named: bool) -> Fingerprint {
-        let bound = if named {
-            &self.subject
-        } else {
-            self.redemption.bound()
-        };
-        tokens::keyed(parts, bound)
-    }
-
-    /// From now on, what the end of the call sends begins with giving the token back.
-    pub(crate) fn owe(&self) {
-        self.owed.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_owed(&self) -> bool {
-        self.owed.load(Ordering::Relaxed) || self.redemption.is_in_doubt()
-    }
-
-    /// Gives it back, in 1 round trip. May be sent twice.
-    pub(crate) async fn give_back(&self) -> Result<(), StoreError> {
-        let sent = self.redemption.send_back().await;
-        match &sent {
-            // It will not be otherwise the next time, and the key is to be free.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    StoreErrorKind::Full | StoreErrorKind::Misconfigured
-                ) =>
-            {
-                self.redemption
-                    .give_up("the store does not take the token back");
-            }
-            Err(_) => return sent,
-            Ok(()) => {}
-        }
-        self.owed.store(false, Ordering::Relaxed);
-        Ok(())
-    }
-}
 
 /// Redeems the token of a call that has the key, if it has one: 1 round trip.
 ///
@@ -165,9 +74,11 @@ mod tests {
 
     use futures_util::FutureExt as _;
 
-    use super::*;
     use crate::call::Call;
     use crate::handle::Idempotency;
+    use crate::key::endpoint::Endpoint;
+    use crate::key::fingerprint::Fingerprint;
+    use crate::protocol::token::redemption::Redemption;
     use crate::{MemoryStore, Policy};
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";

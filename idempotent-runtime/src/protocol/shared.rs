@@ -12,7 +12,7 @@ use crate::key::kind::Kind;
 use crate::observe::Observers;
 use crate::protocol::in_flight::Flights;
 use crate::protocol::tracker::Unattended;
-use crate::result::replay::Keeping;
+use crate::result::keeping::Keeping;
 use crate::settings::known::KnownEndpoints;
 use crate::store::Store;
 

@@ -1,222 +1,23 @@
-//! Redeeming a token, and giving it back.
+//! One-time tokens: what one is, what it is bound to, and where it stands.
 
-pub(crate) mod sent;
+pub(crate) mod of_call;
+mod owned;
+pub(crate) mod redemption;
+mod sent;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
 
-use bytes::Bytes;
-use tokio::time::Instant;
+use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Failure, Site};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
-use crate::mechanisms::tokens::{Token, bound, place};
-use crate::observe::{Event, EventKind};
-use crate::protocol::retry;
+use crate::key::kind::Kind;
 use crate::protocol::shared::Shared;
-use crate::protocol::token::sent::Sent;
-use crate::record::owner::Owner;
-use crate::record::token as record;
-use crate::record::token::State;
-use crate::store::{StoreError, Swap};
-use crate::sync::{Mutex, MutexGuard};
+use crate::world;
 
-/// A token that is to be redeemed.
-#[derive(Clone)]
-pub(crate) struct Redemption(Arc<Owned>);
-
-/// What one redeemer does with one token: the records are those of an owner made for that.
-pub(super) struct Owned {
-    pub(super) shared: Arc<Shared>,
-    pub(super) site: Site,
-    bound: Fingerprint,
-    key: String,
-    pub(super) used: Bytes,
-    pub(super) returned: Bytes,
-    /// What a redemption may yet find in the place of the token, of a call that gives it back by itself.
-    doubt: Mutex<Option<Bytes>>,
-}
-
-impl Redemption {
-    /// Nothing is sent yet. `subject` has to add exactly one part, equal to what [`issue`](crate::mechanisms::tokens::Tokens::issue) was given:
-    /// a subject of one value as it is, one of several as the tuple of them.
-    ///
-    /// # Errors
-    ///
-    /// If the token is malformed, or the subject could not be encoded. An event tells of it, as the end of the redemption.
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        operation: Endpoint,
-        token: &str,
-        subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
-    ) -> Result<Self, Error> {
-        let redemption = Self::of(shared, operation, token, subject);
-        redemption.inspect_err(|error| shared.observers().refuse(error))
-    }
-
-    /// As [`new`](Self::new), and told by the caller, if at all.
-    pub(crate) fn of(
-        shared: &Arc<Shared>,
-        operation: Endpoint,
-        token: &str,
-        subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
-    ) -> Result<Self, Error> {
-        if !Token::is_one(token) {
-            let what = "a one-time token is 64 lower-case hexadecimal digits, and this is not";
-            let site = Site::without_key(operation);
-            return Err(Error::TokenMalformed(Failure::new(site, what, None)));
-        }
-        let bound = bound(shared, &operation, Some(token), subject)?;
-        let (site, key) = place(shared, operation, bound);
-        let owner = Owner::random();
-        Ok(Self(Arc::new(Owned {
-            shared: Arc::clone(shared),
-            site,
-            bound,
-            key,
-            used: record::used(owner),
-            returned: record::returned(owner),
-            doubt: Mutex::new(None),
-        })))
-    }
-
-    /// Redeems it, in 1 round trip; 2 if it was given back before.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not redeemed.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropped before the store has answered, it is given back in the background, best effort.
-    pub(crate) async fn redeem(self) -> Result<Redeemed, Error> {
-        let sent = Sent::taking(&self.0);
-        self.redeem_by(sent).await
-    }
-
-    /// The same for a call. Without an answer, or dropped, it [is in doubt](Self::is_in_doubt), and nothing is sent in the
-    /// background: the end of the call [sends it back](Self::send_back).
-    pub(crate) async fn redeem_for_call(self) -> Result<Redeemed, Error> {
-        let sent = Sent::of_a_call(&self.0);
-        self.redeem_by(sent).await
-    }
-
-    async fn redeem_by(self, sent: Sent) -> Result<Redeemed, Error> {
-        let operation = self.0.shared.observers().begin(&self.0.site);
-        let redeemed = self.sent(sent).await;
-        operation.ended(&redeemed, EventKind::TokenRedeemed);
-        redeemed
-    }
-
-    async fn sent(&self, mut sent: Sent) -> Result<Redeemed, Error> {
-        let owned = &*self.0;
-        let until = Instant::now() + owned.shared.deadline();
-        let standing = loop {
-            let left = until.duration_since(Instant::now());
-            match retry::asked(left, || Box::pin(sent.take())).await {
-                Ok(Swap::Done) => return Ok(Redeemed(Arc::clone(&self.0))),
-                Ok(Swap::Absent) => {
-                    let what = "there is no such one-time token: it has expired, was never issued, \
-                                or was issued to somebody else or for something else";
-                    return Err(Error::TokenUnknown(owned.failure(what)));
-                }
-                Ok(Swap::Other(standing)) if sent.may_expect(&standing) => sent.expect(standing),
-                Ok(Swap::Other(standing)) => break standing,
-                Err(error) => return Err(Error::store(owned.site.clone(), error)),
-            }
-        };
-        Err(match record::read(&standing) {
-            Some(State::Used) => {
-                Error::TokenUsed(owned.failure("the one-time token was redeemed before"))
-            }
-            // It never expires, so it is not ours.
-            Some(State::Free) | None => Error::foreign(owned.site.clone()),
-        })
-    }
-
-    /// The digest of the token and of what it is bound to.
-    pub(crate) fn bound(&self) -> &Fingerprint {
-        &self.0.bound
-    }
-
-    /// Whether the token may have been redeemed without anybody knowing.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.0.doubt().is_some()
-    }
-
-    /// Gives the token back that was redeemed under this owner, or may have been. It may be sent twice.
-    pub(crate) async fn send_back(&self) -> Result<(), StoreError> {
-        let owned = &*self.0;
-        let began = owned.shared.observers().clock();
-        let doubt = owned.doubt().clone();
-        if let Some(expected) = doubt {
-            owned.take_back(&expected).await?;
-            *owned.doubt() = None;
-            return Ok(());
-        }
-        match owned.exchange(&owned.used, &owned.returned).await? {
-            Swap::Done => owned.is_given_back(began),
-            // It has expired; or it was given back by an earlier send, and another has it by now.
-            Swap::Absent | Swap::Other(_) => {}
-        }
-        Ok(())
-    }
-
-    /// Nothing more is sent for it: it stays as it is.
-    pub(crate) fn give_up(&self, why: &'static str) {
-        *self.0.doubt() = None;
-        let event = Event::new(&self.0.site, EventKind::NotWithdrawn).because(why);
-        self.0.shared.observers().tell(&event);
-    }
-}
-
-impl Owned {
-    fn failure(&self, what: &'static str) -> Failure {
-        Failure::new(self.site.clone(), what, None)
-    }
-
-    /// Tells that it is given back without a caller, of which the sending began then.
-    pub(super) fn is_given_back(&self, began: Option<Instant>) {
-        let event = Event::new(&self.site, EventKind::TokenGivenBack);
-        self.shared.observers().tell_since(began, event);
-    }
-
-    /// Makes the token good again, whether the redemption was applied, will be, or never was.
-    pub(super) async fn take_back(&self, expected: &Bytes) -> Result<Swap, StoreError> {
-        loop {
-            let swap = self.exchange(&self.used, &self.returned).await?;
-            if !matches!(&swap, Swap::Other(standing) if standing == expected) {
-                return Ok(swap);
-            }
-            // The redemption was not applied, and may be on its way: after this it finds something else than it expects.
-            let swap = self.exchange(expected, &self.returned).await?;
-            if !matches!(&swap, Swap::Other(standing) if *standing == self.used) {
-                return Ok(swap);
-            }
-        }
-    }
-
-    pub(super) fn doubt(&self) -> MutexGuard<'_, Option<Bytes>> {
-        self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn exchange<'a>(
-        &'a self,
-        expected: &'a Bytes,
-        value: &'a Bytes,
-    ) -> retry::Sending<'a, Swap> {
-        self.shared.store().exchange(&self.key, expected, value)
-    }
-}
-
-impl fmt::Debug for Redemption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Redemption").field(&self.0.site).finish()
-    }
-}
-
-/// A one-time token that this caller has redeemed, and nobody else. Dropped, it stays used.
+/// A one-time token: 256 random bits as 64 lower-case hexadecimal digits. It is for its subject alone; `Debug` does not
+/// show it.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -225,100 +26,103 @@ impl fmt::Debug for Redemption {
 /// # use std::time::Duration;
 /// # use idempotence::{Idempotency, MemoryStore};
 /// # let tokens = Idempotency::new(MemoryStore::new()).tokens();
-/// # let token = tokens.issue(&42, "orders.submit", Duration::from_mins(30)).await?;
-/// # fn check() -> Result<(), ()> { Err(()) }
-/// let redeemed = tokens.redeem(token.as_str(), &42, "orders.submit").await?;
-/// if check().is_err() {
-///     // Nothing was ordered, so the person may correct the form and submit it again.
-///     redeemed.give_back().await?;
-/// }
-/// # tokens.redeem(token.as_str(), &42, "orders.submit").await?;
+/// let token = tokens.issue(&42, "orders.submit", Duration::from_mins(30)).await?;
+/// let form = format!(r#"<input type="hidden" name="token" value="{token}">"#);
+/// assert!(form.contains(token.as_str()));
+/// assert_eq!(format!("{token:?}"), "Token(…)");
 /// # Ok(()) }
 /// ```
-pub struct Redeemed(Arc<Owned>);
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
 
-impl Redeemed {
-    /// Gives the token back: it may be redeemed again, for as long as it would have been good.
-    ///
-    /// Only for work that was not done and never will be: of a commit whose answer was lost that is not known. Answers
-    /// whether it was given back; it was not if it has expired. Costs one round trip, and may be repeated after an error.
-    ///
-    /// # Errors
-    ///
-    /// If the store does not serve it, or something stands in its place that this version did not write. Without an answer it
-    /// goes on in the background.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropped before the store has answered, it goes on in the background, best effort, for a minute.
-    pub async fn give_back(&self) -> Result<bool, Error> {
-        let mut sent = Sent::returning(&self.0);
-        let owned = &*self.0;
-        let Owned { used, returned, .. } = owned;
-        let deadline = owned.shared.deadline();
-        let operation = owned.shared.observers().begin(&owned.site);
-        let answer = retry::asked(deadline, || owned.exchange(used, returned)).await;
-        if answer.is_ok() {
-            sent.is_answered();
-        }
-        let given_back = match answer {
-            Ok(Swap::Absent) => Ok(false),
-            Ok(Swap::Other(standing)) if record::read(&standing).is_none() => {
-                Err(Error::foreign(owned.site.clone()))
-            }
-            // Nobody but this one takes its own record away: it did, and another has the token by now.
-            Ok(Swap::Done | Swap::Other(_)) => Ok(true),
-            Err(error) => Err(Error::store(owned.site.clone(), error)),
-        };
-        match &given_back {
-            Ok(false) => operation.ends(EventKind::NotThere),
-            _ => operation.ended(&given_back, EventKind::TokenGivenBack),
-        }
-        given_back
+impl Token {
+    /// The token as it is sent to the client.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn random() -> Self {
+        let (high, low) = (world::random_bits(), world::random_bits());
+        Self(format!("{high:032x}{low:032x}"))
+    }
+
+    /// Whether this could be one. What cannot is never sent anywhere.
+    pub(crate) fn is_one(text: &str) -> bool {
+        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        text.len() == 64 && text.bytes().all(digit)
     }
 }
 
-impl fmt::Debug for Redeemed {
+impl AsRef<str> for Token {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Redeemed").field(&self.0.site).finish()
+        f.write_str(&self.0)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::handle::Idempotency;
-    use crate::store::memory::MemoryStore;
-
-    const TTL: Duration = Duration::from_secs(30);
-
-    fn redemption(idempotency: &Idempotency, token: &Token, parts: &[u64]) -> Redemption {
-        let operation = Endpoint::named("orders.submit");
-        let subject = |hasher: &mut Hasher| match parts {
-            [one] => hasher.part(one),
-            several => hasher.part(several),
-        };
-        Redemption::new(idempotency.shared(), operation, token.as_str(), subject)
-            .expect("a redemption")
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
     }
+}
 
-    #[tokio::test]
-    async fn a_subject_of_several_parts_is_their_tuple_and_one_of_one_part_is_it() {
-        let idempotency = Idempotency::new(MemoryStore::new());
-        let tokens = idempotency.tokens();
-        let one = tokens.issue(&42, "orders.submit", TTL).await.unwrap();
-        let pair = tokens.issue(&(42, 7), "orders.submit", TTL).await.unwrap();
-        for (token, others, own) in [
-            (&one, [&[42, 7][..], &[7]], &[42][..]),
-            (&pair, [&[42], &[7, 42]], &[42, 7]),
-        ] {
-            for other in others {
-                let refused = redemption(&idempotency, token, other).redeem().await;
-                assert!(matches!(refused, Err(Error::TokenUnknown(_))), "{other:?}");
-            }
-            redemption(&idempotency, token, own).redeem().await.unwrap();
-        }
+impl Serialize for Token {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
+}
+
+/// A digest of what a token is bound to, and of the token itself if it is given.
+///
+/// One of the two [ends the key](keyed) of a call with a token. If the call has a key of its own, it is the digest without
+/// the token: only calls of one subject for one operation are equal, whichever tokens they come with. If the token is the
+/// key, it is the digest with the token.
+///
+/// # Errors
+///
+/// If the subject could not be encoded. The caller has to tell of it.
+pub(crate) fn bound(
+    shared: &Shared,
+    operation: &Endpoint,
+    token: Option<&str>,
+    subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
+) -> Result<Fingerprint, Error> {
+    let mut hasher = shared.token_keying().hasher();
+    let encoded = token
+        .map_or(Ok(()), |token| hasher.part(token))
+        .and_then(|()| hasher.part(operation.as_str()))
+        .and_then(|()| subject(&mut hasher));
+    if encoded.is_err() {
+        let what = "the subject of a token could not be serialized";
+        let site = Site::without_key(operation.clone());
+        return Err(Error::InvalidKey(Failure::new(site, what, None)));
+    }
+    Ok(hasher.finish())
+}
+
+/// The key of a call with a token: the parts that it has of its own, and the digest of what its token is [bound] to.
+pub(crate) fn keyed(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
+    // A string can be encoded.
+    let _ = parts.part(&bound.to_string());
+    parts.finish()
+}
+
+/// Where a token stands: its key has nothing of the token but the digest of it and of all that it is bound to.
+pub(crate) fn place(
+    shared: &Shared,
+    operation: Endpoint,
+    fingerprint: Fingerprint,
+) -> (Site, String) {
+    let name = format_args!("{operation}:{fingerprint}");
+    let key = shared.key_of(Kind::Token, name);
+    let site = Site {
+        endpoint: operation,
+        fingerprint: Some(fingerprint),
+    };
+    (site, key)
 }

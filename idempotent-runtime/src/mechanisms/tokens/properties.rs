@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::cases::cases;
+use crate::key::fingerprint::Hasher;
 use crate::record::owner::Owner;
 use crate::record::token as record;
 use crate::record::token::State;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::owned::Owned;
 use crate::observe::{Event, EventKind};
 use crate::protocol::retry::Tries;
 use crate::protocol::scheduler::Keeper;
-use crate::protocol::token::Owned;
 use crate::protocol::tracker::{CROWDED, Piece};
 use crate::record::token as record;
 use crate::record::token::State;

@@ -1,0 +1,79 @@
+//! The token of a call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::redemption::Redemption;
+use super::{bound, keyed};
+use crate::error::Error;
+use crate::key::endpoint::Endpoint;
+use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
+use crate::protocol::shared::Shared;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The token that a call was made with.
+#[derive(Debug)]
+pub(crate) struct CallToken {
+    pub(crate) redemption: Redemption,
+    /// The digest of what the token is bound to, without the token.
+    subject: Fingerprint,
+    /// The end of the call gives it back.
+    owed: AtomicBool,
+}
+
+impl CallToken {
+    /// As [`Redemption::of`].
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        operation: &Endpoint,
+        token: &str,
+        subject: impl Fn(&mut Hasher) -> Result<(), UnencodablePart>,
+    ) -> Result<Self, Error> {
+        let redemption = Redemption::of(shared, operation.clone(), token, &subject)?;
+        Ok(Self {
+            redemption,
+            subject: bound(shared, operation, None, subject)?,
+            owed: AtomicBool::new(false),
+        })
+    }
+
+    /// The key of the call, of which these are its own parts, if it names any.
+    pub(crate) fn key(&self, parts: Hasher, named: bool) -> Fingerprint {
+        let bound = if named {
+            &self.subject
+        } else {
+            self.redemption.bound()
+        };
+        keyed(parts, bound)
+    }
+
+    /// From now on, what the end of the call sends begins with giving the token back.
+    pub(crate) fn owe(&self) {
+        self.owed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed.load(Ordering::Relaxed) || self.redemption.is_in_doubt()
+    }
+
+    /// Gives it back, in 1 round trip. May be sent twice.
+    pub(crate) async fn give_back(&self) -> Result<(), StoreError> {
+        let sent = self.redemption.send_back().await;
+        match &sent {
+            // It will not be otherwise the next time, and the key is to be free.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    StoreErrorKind::Full | StoreErrorKind::Misconfigured
+                ) =>
+            {
+                self.redemption
+                    .give_up("the store does not take the token back");
+            }
+            Err(_) => return sent,
+            Ok(()) => {}
+        }
+        self.owed.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
