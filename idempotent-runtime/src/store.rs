@@ -11,7 +11,6 @@ pub use bytes::Bytes;
 
 mod answer;
 mod contract;
-pub(crate) mod counting;
 mod durability;
 pub(crate) mod filter;
 mod finding;

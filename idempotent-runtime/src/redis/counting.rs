@@ -7,11 +7,12 @@ use ::redis::aio::ConnectionLike;
 
 use super::executor::Executor;
 use super::script::{Script, hash, millis};
-use crate::store::{Count, StoreError, counting};
+use crate::record::count;
+use crate::store::{Count, StoreError};
 
 /// The number of the attempt, and for how many milliseconds the window lasts. Nil: what stands there is foreign.
 ///
-/// The record is that of [`counting`], read as strictly. The first one is put together with its expiry. Later ones keep it,
+/// The record is that of [`record::count`](crate::record::count), read as strictly. The first one is put together with its expiry. Later ones keep it,
 /// by the word of the server itself: to ask how long the record lives and then to set so much would move the end, because
 /// the clock of most servers goes on in a script. Servers before Redis 6 do not know the word (a mistake of syntax,
 /// which has changed nothing) and are told the time that was asked. A record that lives for less than a millisecond is as
@@ -62,11 +63,11 @@ pub(super) async fn count<C>(
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    let (id, window) = (counting::id(attempt), millis(window).to_string());
+    let (id, window) = (count::id(attempt), millis(window).to_string());
     let args = [id.as_bytes(), window.as_bytes()];
     let reply = executor.write(&COUNT, &COUNT, &[key], &args).await?;
     if reply == Value::Nil {
-        return Err(counting::foreign());
+        return Err(count::foreign());
     }
     let (attempt, left) = executor.read(reply)?;
     Ok(Count {
@@ -100,7 +101,7 @@ mod tests {
             let key = "idem:#count:old";
             let mut eval = cmd("EVAL");
             eval.arg(&old).arg(1).arg(key);
-            eval.arg(counting::id(attempt)).arg(60_000);
+            eval.arg(count::id(attempt)).arg(60_000);
             let (count, left): (u64, i64) = eval.query_async(&mut connection).await.unwrap();
             assert_eq!(count, number);
             let lives: i64 = cmd("PTTL")

@@ -20,11 +20,10 @@ use super::database::Database;
 use super::database::time::micros;
 use super::lent::Lent;
 use super::migrate;
+use crate::record::count;
 use crate::store::longest::Longest;
 use crate::store::queue::Queues;
-use crate::store::{
-    Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap, counting as line,
-};
+use crate::store::{Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap};
 
 /// Keeps records in PostgreSQL, in the table `idempotence`.
 ///
@@ -285,7 +284,7 @@ impl<DB: Database> Store for SqlStore<DB> {
     }
 
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
-        let (first, id) = (line::first(attempt), line::id(attempt));
+        let (first, id) = (count::first(attempt), count::id(attempt));
         let mut turn = self.counting.turn(key.to_owned()).await;
         let mut attempts = Attempts::after(&self.pool, turn.take());
         loop {
@@ -293,7 +292,7 @@ impl<DB: Database> Store for SqlStore<DB> {
             let counted = DB::count(&mut connection, key, &first, &id, micros(window)).await;
             let counted = counted.map(|standing| {
                 let (standing, left) = standing?;
-                Some((line::number(&standing, attempt).transpose()?, left))
+                Some((count::number(&standing, attempt).transpose()?, left))
             });
             if let Some((number, left)) = attempts.ended(connection, counted)? {
                 turn.leave(attempts.for_the_next());

@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::answer::{Claim, Count, Entry, Hint, Swap};
-use super::counting::{self, Next};
 use super::durability::Durability;
 use super::filter::{Fill, Filter};
 use super::finding::Finding;
 use super::queue::Queues;
 use crate::error::store::StoreError;
+use crate::record::count::{self, Next};
 use crate::world;
 
 /// Keeps records under keys, changing them by compare-and-set only.
@@ -313,7 +313,7 @@ async fn count_by_comparing<S: Store + ?Sized>(
     let mut pause = FIRST_PAUSE;
     loop {
         let Some(entry) = store.get(key).await? else {
-            let claim = store.claim(key, &counting::first(attempt), window).await?;
+            let claim = store.claim(key, &count::first(attempt), window).await?;
             if claim == Claim::Claimed {
                 return Ok(Count {
                     attempt: 1,
@@ -323,7 +323,7 @@ async fn count_by_comparing<S: Store + ?Sized>(
             again(&mut pause).await;
             continue;
         };
-        let Next { attempt, record } = counting::next(&entry.value, attempt)?;
+        let Next { attempt, record } = count::next(&entry.value, attempt)?;
         let count = Count {
             attempt,
             left: entry.ttl.unwrap_or(window),

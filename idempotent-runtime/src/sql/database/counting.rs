@@ -1,6 +1,6 @@
 //! How attempts are counted, in the words of each database.
 //!
-//! One statement counts: it begins a window, or puts the [line](crate::store::counting) with one more attempt in the place of the one
+//! One statement counts: it begins a window, or puts the [line](crate::record::count) with one more attempt in the place of the one
 //! that stands, as long as that is good. It finds the row by its key, and keeps what it must not count: a line that has the attempt
 //! already, and whatever is no such line. What stands there then has the attempt in it, and so its number.
 

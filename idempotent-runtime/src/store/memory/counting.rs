@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::shard::Shard;
 use crate::error::store::StoreError;
+use crate::record::count;
 use crate::store::answer::Count;
-use crate::store::counting;
 
 impl Shard {
     /// `None` if a window could begin but there is no `room` for one more record.
@@ -20,14 +20,14 @@ impl Shard {
         room: impl FnOnce() -> bool,
     ) -> Option<Result<Count, StoreError>> {
         let Some(entry) = self.get(key, now) else {
-            self.claim(key, &counting::first(attempt), window, now, room)?;
+            self.claim(key, &count::first(attempt), window, now, room)?;
             return Some(Ok(Count {
                 attempt: 1,
                 left: window,
             }));
         };
         let left = entry.ttl.unwrap_or(window);
-        let counted = counting::next(&entry.value, attempt).map(|next| {
+        let counted = count::next(&entry.value, attempt).map(|next| {
             if let Some(record) = next.record {
                 // Not for what is left: less than a millisecond would become one, each time.
                 self.exchange(key, &entry.value, &record, now);

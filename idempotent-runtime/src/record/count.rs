@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::error::store::{StoreError, StoreErrorKind};
 
 /// An attempt that is sent again is known as long as fewer than so many others were counted in between.
-pub(super) const REMEMBERED: usize = 32;
+const REMEMBERED: usize = 32;
 
 /// The record of the first attempt of a window.
 pub(crate) fn first(attempt: u128) -> Bytes {
@@ -21,10 +21,10 @@ pub(crate) fn first(attempt: u128) -> Bytes {
 
 /// What an attempt becomes that finds a record.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Next {
-    pub(super) attempt: u64,
+pub(crate) struct Next {
+    pub(crate) attempt: u64,
     /// What is to take the place of what was found; `None` if the attempt was counted before.
-    pub(super) record: Option<Bytes>,
+    pub(crate) record: Option<Bytes>,
 }
 
 /// Counts one more attempt after those in `standing`.
@@ -32,7 +32,7 @@ pub(super) struct Next {
 /// # Errors
 ///
 /// If that is no record of a counted key.
-pub(super) fn next(standing: &[u8], attempt: u128) -> Result<Next, StoreError> {
+pub(crate) fn next(standing: &[u8], attempt: u128) -> Result<Next, StoreError> {
     let (count, last) = read(standing).ok_or_else(foreign)?;
     let id = id(attempt);
     if let Some(later) = last.split(',').rev().position(|known| known == id) {
