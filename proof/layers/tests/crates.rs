@@ -33,7 +33,7 @@ const SERVERS: [&str; 16] = [
 ];
 
 /// The files of the Redis wing from the bottom up: each knows only those before it.
-const REDIS: [&str; 33] = [
+const REDIS: [&str; 34] = [
     // What a server is told, what it says, and what an error of it means.
     "redis/script",
     "redis/info",
@@ -71,6 +71,7 @@ const REDIS: [&str; 33] = [
     "redis/store",
     "redis/checks",
     "redis/options",
+    "redis",
 ];
 
 /// The files of the SQL wing from the bottom up: each knows only those before it.
@@ -161,6 +162,48 @@ const INTEGRATIONS: [&str; 10] = [
     "integrations",
 ];
 
+/// The files of the stores from the bottom up: each knows only those before it.
+const STORE: [&str; 15] = [
+    // What is asked and answered.
+    "store/answer",
+    "store/durability",
+    "store/filter/shape",
+    "store/filter",
+    "store/finding",
+    // What stores share.
+    "store/longest",
+    "store/queue",
+    // The contracts.
+    "store/rows",
+    "store/contract",
+    "store/wrap",
+    // The store in memory.
+    "store/memory/shard",
+    "store/memory/counting",
+    "store/memory/filters",
+    "store/memory",
+    "store",
+];
+
+/// The files of the tools for tests from the bottom up: each knows only those before it.
+const TESTKIT: [&str; 15] = [
+    "testkit/op",
+    "testkit/counting",
+    "testkit/faulty",
+    "testkit/conformance/subject",
+    "testkit/conformance/answers",
+    "testkit/conformance/bytes",
+    "testkit/conformance/counts",
+    "testkit/conformance/expiry",
+    "testkit/conformance/filters",
+    "testkit/conformance/hints",
+    "testkit/conformance/races",
+    "testkit/conformance/sets",
+    "testkit/conformance/tokens",
+    "testkit/conformance",
+    "testkit",
+];
+
 /// The rooms of the runtime from the bottom up: each knows only those before it.
 const RUNTIME: [&str; 21] = [
     "world",
@@ -209,6 +252,13 @@ fn is_built_from_the_bottom_up(package: &str, files: &[&str]) {
     assert_eq!(layers.climbs(files), [""; 0]);
 }
 
+/// Asserts that each file of a wing of the runtime is in its place.
+fn is_in_order(wing: &str, files: &[&str]) {
+    let mut climbs = layers("idempotent-runtime").climbs(files);
+    climbs.retain(|climb| climb.starts_with(wing));
+    assert_eq!(climbs, [""; 0]);
+}
+
 #[test]
 fn no_file_of_the_macro_knows_one_above_it() {
     is_built_from_the_bottom_up("idempotent-macro", &MACRO);
@@ -221,37 +271,37 @@ fn no_file_of_the_test_servers_knows_one_above_it() {
 
 #[test]
 fn no_file_of_redis_knows_one_above_it() {
-    let mut climbs = layers("idempotent-runtime").climbs(&REDIS);
-    climbs.retain(|climb| climb.starts_with("redis/"));
-    assert_eq!(climbs, [""; 0]);
+    is_in_order("redis", &REDIS);
 }
 
 #[test]
 fn no_file_of_sql_knows_one_above_it() {
-    let mut climbs = layers("idempotent-runtime").climbs(&SQL);
-    climbs.retain(|climb| climb.starts_with("sql"));
-    assert_eq!(climbs, [""; 0]);
+    is_in_order("sql", &SQL);
 }
 
 #[test]
 fn no_file_of_the_observers_knows_one_above_it() {
-    let mut climbs = layers("idempotent-runtime").climbs(&OBSERVERS);
-    climbs.retain(|climb| climb.starts_with("observe"));
-    assert_eq!(climbs, [""; 0]);
+    is_in_order("observe", &OBSERVERS);
 }
 
 #[test]
 fn no_file_of_errors_knows_one_above_it() {
-    let mut climbs = layers("idempotent-runtime").climbs(&ERRORS);
-    climbs.retain(|climb| climb.starts_with("error"));
-    assert_eq!(climbs, [""; 0]);
+    is_in_order("error", &ERRORS);
 }
 
 #[test]
 fn no_file_of_integrations_knows_one_above_it() {
-    let mut climbs = layers("idempotent-runtime").climbs(&INTEGRATIONS);
-    climbs.retain(|climb| climb.starts_with("integrations"));
-    assert_eq!(climbs, [""; 0]);
+    is_in_order("integrations", &INTEGRATIONS);
+}
+
+#[test]
+fn no_file_of_the_stores_knows_one_above_it() {
+    is_in_order("store", &STORE);
+}
+
+#[test]
+fn no_file_of_the_testkit_knows_one_above_it() {
+    is_in_order("testkit", &TESTKIT);
 }
 
 #[test]
