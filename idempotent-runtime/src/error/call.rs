@@ -113,7 +113,7 @@ impl Error {
     /// What has no endpoint, because none can have its name.
     pub(crate) fn invalid_name(name: InvalidName) -> Self {
         let site = Site::without_key(Endpoint::named("?"));
-        Self::InvalidKey(Failure::new(site, name.to_string(), None))
+        Self::InvalidKey(Failure::new(site, name.0, None))
     }
 
     pub(crate) fn foreign(site: Site) -> Self {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::error::Error as StdError;
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
@@ -71,17 +70,9 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A name that no endpoint can have.
+/// Why no endpoint can have a name.
 #[derive(Debug)]
-pub(crate) struct InvalidName(String);
-
-impl fmt::Display for InvalidName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl StdError for InvalidName {}
+pub(crate) struct InvalidName(pub(crate) String);
 
 /// The name for a path, made once and kept for the life of the process: there are as many as there
 /// are functions.
