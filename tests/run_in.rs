@@ -1,6 +1,5 @@
 //! The attribute with `tx` and `run_in` give a body the same, and `run` gives what of it needs no transaction.
 
-#![cfg(all(feature = "sqlite", feature = "sqlx-tokio"))]
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]

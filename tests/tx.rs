@@ -1,6 +1,5 @@
 //! Every shape of function that takes its caller's transaction: the first call runs, the second gets its result.
 
-#![cfg(all(feature = "sqlite", feature = "sqlx-tokio"))]
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]

@@ -1,6 +1,5 @@
 //! The option `when`: which calls are guarded, and what becomes of the others.
 
-#![cfg(feature = "testkit")]
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
@@ -11,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotence::testkit::CountingStore;
-use idempotence::{Error, Event, Idempotency, KeyPart, MemoryStore, Once, RequestId, idempotent};
+use idempotence::{Error, Event, Idempotency, KeyPart, MemoryStore, RequestId, idempotent};
 use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -100,6 +99,7 @@ async fn an_order_with_an_id_is_one_order() {
 #[cfg(feature = "axum")]
 mod with_axum {
     use super::*;
+    use idempotence::Once;
     use idempotence::axum::IdempotencyKey;
 
     #[idempotent(

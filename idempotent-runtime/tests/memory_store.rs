@@ -1,4 +1,3 @@
-#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used)]
 
 //! The memory store: the suite, and what is its own.

@@ -1,4 +1,3 @@
-#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used)]
 
 //! The Bloom prefilter: what it remembers, how often it errs, and that it decides nothing.

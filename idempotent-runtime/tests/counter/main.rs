@@ -1,4 +1,3 @@
-#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used)]
 
 //! Counters: in memory, on a store that has nothing but the four operations, on Redis and on databases.

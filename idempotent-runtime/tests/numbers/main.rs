@@ -1,4 +1,3 @@
-#![cfg(all(feature = "order-numbers", feature = "testkit"))]
 #![allow(clippy::unwrap_used)]
 
 //! Order numbers: the machine ids that they are made with, to whom they belong, and the orders that are placed with them.

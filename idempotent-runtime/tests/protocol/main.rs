@@ -1,5 +1,4 @@
 //! The protocol, rule by rule, as the attribute's code drives it.
-#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bypassed;

@@ -1,4 +1,4 @@
-#![cfg(all(unix, feature = "redis", feature = "testkit"))]
+#![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 //! The Redis store, on private servers.

@@ -1,5 +1,4 @@
 //! What nobody gets to see: arguments and results, in keys, records, logs, metrics, errors and listings.
-#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod ear;

@@ -1,5 +1,4 @@
 //! Seen-sets, in memory and on private Redis servers.
-#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod answers;

@@ -1,5 +1,4 @@
 //! Settings of endpoints, from a file and the environment, as calls and listings show them.
-#![cfg(feature = "toml")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod calls;

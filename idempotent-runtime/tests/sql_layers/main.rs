@@ -1,4 +1,4 @@
-#![cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 // The same tests on every database, with what `super` says of it.
 #![allow(clippy::duplicate_mod)]

@@ -1,4 +1,4 @@
-#![cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 //! The lock in a table, on all three databases.

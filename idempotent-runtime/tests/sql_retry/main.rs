@@ -1,4 +1,4 @@
-#![cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 //! Transactions that are run again, on every database.

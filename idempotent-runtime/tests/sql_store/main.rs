@@ -1,10 +1,4 @@
-#![cfg(all(
-    unix,
-    feature = "mysql",
-    feature = "postgres",
-    feature = "sqlite",
-    feature = "testkit"
-))]
+#![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 //! The stores in databases, on private servers and in temporary files.

@@ -1,10 +1,4 @@
-#![cfg(all(
-    unix,
-    feature = "mysql",
-    feature = "postgres",
-    feature = "sqlite",
-    feature = "testkit"
-))]
+#![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 //! Calls that their caller's transaction holds, on every database.

@@ -1,4 +1,3 @@
-#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used)]
 
 //! The test kit: the suite finds broken stores, and faults are what they are called.

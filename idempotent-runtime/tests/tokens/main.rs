@@ -1,4 +1,3 @@
-#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 //! One-time tokens, on the memory store and on a private Redis.
