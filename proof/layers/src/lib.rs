@@ -96,10 +96,17 @@ impl Layers {
         let homeless = self.files.iter().zip(&floors);
         let homeless = homeless.filter(|(_, floor)| floor.is_none());
         let homeless = homeless.map(|(file, _)| format!("{file} is in no room"));
-        let climbing = self.arrows.keys().filter(|(from, to)| {
-            matches!((floors[*from], floors[*to]), (Some(from), Some(to)) if from < to)
+        let climbing = self.arrows.keys().filter_map(|arrow| {
+            let (from, to) = (floors[arrow.0]?, floors[arrow.1]?);
+            let (room, above) = (rooms[from], rooms[to]);
+            let said = || {
+                format!(
+                    "room `{room}` may not know `{above}`: {}",
+                    self.arrow(arrow)
+                )
+            };
+            (from < to).then(said)
         });
-        let climbing = climbing.map(|arrow| self.arrow(arrow));
         homeless.chain(climbing).collect()
     }
 

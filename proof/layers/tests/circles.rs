@@ -139,11 +139,17 @@ fn a_room_may_not_know_one_above_it() {
     let layers = layers(&[LIB, a, B_KNOWS_A, c, d]);
     assert_eq!(layers.climbs(&["a", "b", "a/c", "lib"]), [""; 0]);
     let climbs = layers.climbs(&["b", "a", "lib"]);
-    assert_eq!(climbs, ["b.rs knows a.rs: crate::a::A"]);
+    assert_eq!(
+        climbs,
+        ["room `b` may not know `a`: b.rs knows a.rs: crate::a::A"]
+    );
     let climbs = layers.climbs(&["a", "b"]);
     assert_eq!(
         climbs,
-        ["lib.rs is in no room", "a/c.rs knows b.rs: crate::b::b"]
+        [
+            "lib.rs is in no room",
+            "room `a` may not know `b`: a/c.rs knows b.rs: crate::b::b"
+        ]
     );
 }
 
