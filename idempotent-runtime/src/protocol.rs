@@ -1,5 +1,6 @@
 //! Claim, hold, settle: the protocol of one call, for any store.
 
+pub(crate) mod background;
 pub(crate) mod claim;
 pub(crate) mod held;
 pub(crate) mod in_flight;

@@ -1,30 +1,27 @@
 //! Seen-sets: what was seen before, such as the digests of uploaded files, or the numbers of orders.
 
 mod leaving;
+mod member;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use self::leaving::Leaving;
-use crate::error::{Error, Failure, SetupError, Site};
+use self::member::{Member, Set};
+use crate::error::{Error, SetupError};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
-use crate::key::fingerprint::{Fingerprint, KeyPart};
+use crate::key::fingerprint::KeyPart;
 use crate::key::kind::Kind;
 use crate::observe::EventKind;
 use crate::protocol::retry;
-use crate::protocol::retry::Sending;
 #[cfg(feature = "order-numbers")]
 use crate::protocol::retry::Try;
-use crate::protocol::shared::Shared;
 #[cfg(feature = "order-numbers")]
 use crate::store::Hint;
 use crate::store::{Claim, StoreErrorKind, Swap};
-use crate::world;
 
 /// Remembers what was seen, each member for a retention: [`Idempotency::seen_set`]. Cheap to clone.
 ///
@@ -79,16 +76,6 @@ use crate::world;
 #[derive(Clone)]
 pub struct SeenSet(Arc<Set>);
 
-#[derive(Clone)]
-struct Set {
-    shared: Arc<Shared>,
-    endpoint: Endpoint,
-    retention: Duration,
-    shards: u16,
-    /// What its keys say that it is.
-    kind: Kind,
-}
-
 /// Whether a member was seen for the first time.
 #[derive(Debug)]
 #[must_use = "what was seen before is not to be done again"]
@@ -111,13 +98,6 @@ pub struct Added {
     member: Member,
     /// It was sent more than once, so that a request may still be on its way that would add it again.
     again: bool,
-}
-
-#[derive(Clone)]
-struct Member {
-    set: SeenSet,
-    fingerprint: Fingerprint,
-    owner: Bytes,
 }
 
 impl Idempotency {
@@ -187,16 +167,15 @@ impl SeenSet {
     /// and [drained](Idempotency::drain) like all that goes on without its caller. Until then others are answered
     /// [`FirstTime::No`]; and if it fails, or the process dies, for as long as the retention, without anybody having been the first.
     pub async fn first_time<M: KeyPart + ?Sized>(&self, member: &M) -> Result<FirstTime, Error> {
-        let member = self.member(member)?;
-        let key = self.key(&member.fingerprint);
-        let (store, mut sends) = (self.0.shared.store(), 0_u32);
+        let member = Member::of(&self.0, member)?;
+        let key = member.key();
+        let mut sends = 0_u32;
         let site = member.site();
         let operation = self.0.shared.observers().begin(&site);
         let leaving = Leaving::unless_answered(member.clone());
         let answer = retry::asked(self.0.shared.deadline(), || {
             sends += 1;
-            let bytes = member.fingerprint.as_bytes();
-            store.add(&key, bytes, &member.owner, self.0.retention)
+            member.add(&key)
         });
         let answer = answer.await;
         match answer {
@@ -227,13 +206,11 @@ impl SeenSet {
     /// Adds `member`, and says whether it may have been there: asked once, and nothing is made of a missing answer.
     #[cfg(feature = "order-numbers")]
     pub(crate) async fn hint<M: KeyPart + ?Sized>(&self, member: &M) -> Hint {
-        let Ok(member) = self.member(member) else {
+        let Ok(member) = Member::of(&self.0, member) else {
             return Hint::Unseen;
         };
-        let key = self.key(&member.fingerprint);
-        let store = self.0.shared.store();
-        let bytes = member.fingerprint.as_bytes();
-        let adding = store.add(&key, bytes, &member.owner, self.0.retention);
+        let key = member.key();
+        let adding = member.add(&key);
         let site = member.site();
         let operation = self.0.shared.observers().begin(&site);
         match Try::first(adding, self.0.shared.deadline()).await {
@@ -258,36 +235,6 @@ impl SeenSet {
         Arc::make_mut(&mut self.0).kind = kind;
         self
     }
-
-    fn member<M: KeyPart + ?Sized>(&self, member: &M) -> Result<Member, Error> {
-        let mut hasher = self.0.shared.keying().hasher();
-        if let Err(unencodable) = hasher.part(member) {
-            let site = Site::without_key(self.0.endpoint.clone());
-            let what = "the member of the set could not be serialized";
-            let error = Error::InvalidKey(Failure::new(site, what, Some(unencodable.into())));
-            self.0.shared.observers().refuse(&error);
-            return Err(error);
-        }
-        Ok(Member {
-            set: self.clone(),
-            fingerprint: hasher.finish(),
-            owner: owner(),
-        })
-    }
-
-    /// What the keys of the member's part of the set begin with. The braces keep those on one node of a cluster.
-    fn key(&self, member: &Fingerprint) -> String {
-        let Set { endpoint, kind, .. } = &*self.0;
-        let shared = &self.0.shared;
-        match self.0.shards {
-            1 => shared.key_of(*kind, format_args!("{{{endpoint}}}")),
-            shards => {
-                let [.., high, low] = member.short();
-                let shard = u16::from_be_bytes([high, low]) % shards;
-                shared.key_of(*kind, format_args!("{{{endpoint}/{shard}}}"))
-            }
-        }
-    }
 }
 
 impl Added {
@@ -307,7 +254,7 @@ impl Added {
     pub async fn take_back(&self) -> Result<bool, Error> {
         let member = &self.member;
         let (key, mut sends) = (member.key(), 0_u32);
-        let (site, shared) = (member.site(), &member.set.0.shared);
+        let (site, shared) = (member.site(), &member.set.shared);
         let operation = shared.observers().begin(&site);
         let leaving = Leaving::unless_answered(member.clone());
         let answer = retry::asked(shared.deadline(), || {
@@ -337,25 +284,6 @@ impl Added {
     }
 }
 
-impl Member {
-    fn key(&self) -> String {
-        self.set.key(&self.fingerprint)
-    }
-
-    fn take_out<'a>(&'a self, key: &'a str) -> Sending<'a, Swap> {
-        let (set, bytes) = (&*self.set.0, self.fingerprint.as_bytes());
-        let store = set.shared.store();
-        store.take_out(key, bytes, &self.owner, set.retention)
-    }
-
-    fn site(&self) -> Site {
-        Site {
-            endpoint: self.set.0.endpoint.clone(),
-            fingerprint: Some(self.fingerprint),
-        }
-    }
-}
-
 impl fmt::Debug for SeenSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SeenSet")
@@ -369,16 +297,10 @@ impl fmt::Debug for SeenSet {
 impl fmt::Debug for Added {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Added")
-            .field("set", &self.member.set.0.endpoint)
+            .field("set", &self.member.set.endpoint)
             .field("member", &self.member.fingerprint)
             .finish_non_exhaustive()
     }
-}
-
-/// 64 random bits, which stand beside the member: enough to tell one's own try from those of others with the same member.
-fn owner() -> Bytes {
-    let [owner @ .., _, _, _, _, _, _, _, _] = world::random_bits().to_be_bytes();
-    Bytes::copy_from_slice(&owner)
 }
 
 /// Small sets then lie in small hashes, large ones go by the part, and the nodes of a cluster share them.

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::observe::EventKind;
+use crate::protocol::background;
+use crate::protocol::background::{Job, NO_ANSWER};
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Sending, Tries, Try};
-use crate::protocol::tracker::{CROWDED, Piece};
+use crate::protocol::shared::Shared;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 
 /// What the end of a call sends.
@@ -99,34 +101,36 @@ impl Drop for HandOver {
         let Some((lease, ending)) = self.end.take() else {
             return;
         };
-        if matches!(ending, Ending::Withdraw) && lease.shared.is_crowded() {
-            lease.leave(None);
-            return unsettled(&lease, &ending, CROWDED);
-        }
+        let withdraws = matches!(ending, Ending::Withdraw);
         let left = Left {
-            piece: Some(lease.shared.unattended().begin()),
             lease,
             ending,
             sent: self.sent,
         };
-        if let Some(keeper) = left.lease.keeper() {
-            left.lease.keep_until_settled();
-            keeper.run(left.settle());
+        let keeper = left.lease.keeper();
+        left.lease.keep_until_settled();
+        if withdraws {
+            background::start_cleanup(left, keeper);
+        } else {
+            background::start(left, keeper);
         }
     }
 }
 
-/// Work that nobody waits for. Dropped before its end, as by a panic of the store, it says so.
+/// The end of a call that nobody waits for.
 struct Left {
     lease: Arc<Lease>,
     ending: Ending,
     /// It was sent before, so it may have been applied.
     sent: bool,
-    piece: Option<Piece>,
 }
 
-impl Left {
-    async fn settle(mut self) {
+impl Job for Left {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.lease.shared
+    }
+
+    async fn run(&mut self) -> Result<(), &'static str> {
         let limit = self.lease.shared.deadline();
         let mut until = self.until(limit);
         loop {
@@ -145,23 +149,27 @@ impl Left {
                 Settled::NotYet => {}
                 settled => {
                     self.lease.leave(self.ending.found(settled));
-                    break;
+                    return Ok(());
                 }
             }
             let renewed = self.lease.good_until();
             if renewed <= until {
-                unsettled(
-                    &self.lease,
-                    &self.ending,
-                    "the store did not answer in time",
-                );
-                break;
+                return Err(NO_ANSWER);
             }
             until = renewed;
         }
-        self.piece = None;
     }
 
+    fn end(&mut self, undone: Option<&'static str>) {
+        self.lease.end();
+        self.lease.leave(None);
+        if let Some(why) = undone {
+            unsettled(&self.lease, &self.ending, why);
+        }
+    }
+}
+
+impl Left {
     /// When it is not worth trying any more. A success is recorded also after its lease, as long as
     /// nothing else stands there: the next call would do its work again.
     fn until(&self, limit: Duration) -> Instant {
@@ -170,20 +178,6 @@ impl Left {
             _ => limit,
         };
         self.lease.good_until().max(Instant::now() + at_least)
-    }
-}
-
-impl Drop for Left {
-    fn drop(&mut self) {
-        self.lease.end();
-        self.lease.leave(None);
-        if self.piece.is_some() {
-            unsettled(
-                &self.lease,
-                &self.ending,
-                "it was dropped before it was sent",
-            );
-        }
     }
 }
 

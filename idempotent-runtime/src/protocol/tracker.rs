@@ -14,10 +14,6 @@ pub(crate) struct Unattended {
     none: Notify,
 }
 
-/// Why something is not taken back.
-pub(crate) const CROWDED: &str =
-    "as much as `cleanup_limit` allows is waiting for the store already";
-
 /// One piece of it, until dropped.
 #[derive(Debug)]
 pub(crate) struct Piece(Arc<Unattended>);

@@ -1,15 +1,16 @@
 //! A member that nobody may have been told of, on its way out of its set.
 
-use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::Member;
+use super::member::Member;
 use crate::observe::{Event, EventKind};
-use crate::protocol::retry::Tries;
+use crate::protocol::background;
+use crate::protocol::background::Job;
 use crate::protocol::scheduler::Keeper;
-use crate::protocol::tracker::{CROWDED, Piece};
+use crate::protocol::shared::Shared;
 use crate::store::Swap;
 
 /// A member that leaves its set in the background when this is dropped: its caller was, before an answer.
@@ -52,60 +53,33 @@ impl Drop for Leaving {
 }
 
 fn take_out(member: Member) {
-    let shared = &member.set.0.shared;
-    if shared.is_crowded() {
-        return stuck(&member, CROWDED);
-    }
-    let left = Left {
-        piece: Some(shared.unattended().begin()),
-        member,
-    };
-    if let Some(keeper) = Keeper::current() {
-        keeper.run(left.take_out());
-    }
+    background::start_cleanup(member, Keeper::current());
 }
 
-/// Work that nobody waits for. Dropped before its end, as with its runtime, it says so.
-struct Left {
-    member: Member,
-    piece: Option<Piece>,
-}
+impl Job for Member {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.set.shared
+    }
 
-impl Left {
-    async fn take_out(mut self) {
-        let set = &*self.member.set.0;
-        let (key, limit) = (self.member.key(), set.shared.deadline());
-        let worth = set.retention.min(LONGEST).max(limit);
-        let mut tries = Tries::until(Instant::now() + worth, limit);
-        let mut looked = false;
-        loop {
-            match tries.once(self.member.take_out(&key)).await {
-                // On another connection it may have overtaken what it is to undo: so it looks a second time.
-                Ok(Swap::Absent) if !mem::replace(&mut looked, true) => sleep(limit).await,
-                Ok(_) => break,
-                Err(_) if tries.again().await => {}
-                Err(_) => {
-                    stuck(&self.member, "the store did not answer in time");
-                    break;
-                }
-            }
+    async fn run(&mut self) -> Result<(), &'static str> {
+        let (key, limit) = (self.key(), self.set.shared.deadline());
+        let until = Instant::now() + self.set.retention.min(LONGEST).max(limit);
+        let send = || self.take_out(&key);
+        if background::answered(until, limit, send).await? == Swap::Absent {
+            // On another connection it may have overtaken what it is to undo: so it looks a second time.
+            sleep(limit).await;
+            background::answered(until, limit, send).await?;
         }
-        self.piece = None;
+        Ok(())
     }
-}
 
-impl Drop for Left {
-    fn drop(&mut self) {
-        if self.piece.is_some() {
-            stuck(&self.member, "it was dropped before it was sent");
+    fn end(&mut self, undone: Option<&'static str>) {
+        if let Some(why) = undone {
+            let site = self.site();
+            let event = Event::new(&site, EventKind::NotWithdrawn).because(why);
+            self.set.shared.observers().tell(&event);
         }
     }
-}
-
-fn stuck(member: &Member, why: &'static str) {
-    let site = member.site();
-    let event = Event::new(&site, EventKind::NotWithdrawn).because(why);
-    member.set.0.shared.observers().tell(&event);
 }
 
 const LONGEST: Duration = Duration::from_mins(1);

@@ -9,9 +9,11 @@ use tokio::time::Instant;
 
 use super::owned::Owned;
 use crate::observe::{Event, EventKind};
-use crate::protocol::retry::Tries;
+use crate::protocol::background;
+use crate::protocol::background::Job;
+use crate::protocol::retry::Sending;
 use crate::protocol::scheduler::Keeper;
-use crate::protocol::tracker::{CROWDED, Piece};
+use crate::protocol::shared::Shared;
 use crate::record::token as record;
 use crate::record::token::State;
 use crate::store::{StoreError, StoreErrorKind, Swap};
@@ -94,64 +96,41 @@ impl Drop for Sent {
             *self.owned.doubt() = Some(expected);
             return;
         }
-        let crowded = self.owned.shared.is_crowded();
         let left = Left {
             owned: Arc::clone(&self.owned),
             expected,
             redeemed: self.redeemed,
-            why: Some(if crowded {
-                CROWDED
-            } else {
-                "it was dropped before it was sent"
-            }),
-            _piece: self.owned.shared.unattended().begin(),
         };
-        match &self.keeper {
-            Some(keeper) if !crowded => keeper.run(left.give_back()),
-            _ => drop(left),
-        }
+        background::start_cleanup(left, self.keeper.take());
     }
 }
 
-/// A token that nobody has redeemed, for all that its caller knows. Dropped before its end, as by a panic of the store, it
-/// says so.
+/// A token that nobody has redeemed, for all that its caller knows.
 struct Left {
     owned: Arc<Owned>,
     expected: Bytes,
     redeemed: bool,
-    /// Why it is not given back.
-    why: Option<&'static str>,
-    _piece: Piece,
 }
 
-impl Left {
-    async fn give_back(mut self) {
-        let limit = self.owned.shared.deadline();
-        let began = self.owned.shared.observers().clock();
-        let mut tries = Tries::until(Instant::now() + LONGEST, limit);
-        loop {
-            let sending = self.owned.take_back(&self.expected);
-            match tries.once(Box::pin(sending)).await {
-                Ok(swap) => {
-                    self.why = None;
-                    if self.redeemed && swap != Swap::Absent {
-                        self.owned.is_given_back(began);
-                    }
-                    return;
-                }
-                Err(_) if tries.again().await => {}
-                Err(_) => {
-                    self.why = Some("the store did not answer in time");
-                    return;
-                }
-            }
-        }
+impl Job for Left {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.owned.shared
     }
-}
 
-impl Drop for Left {
-    fn drop(&mut self) {
-        if let Some(why) = self.why {
+    async fn run(&mut self) -> Result<(), &'static str> {
+        let (owned, expected) = (&*self.owned, &self.expected);
+        let began = owned.shared.observers().clock();
+        let until = Instant::now() + LONGEST;
+        let send = || -> Sending<'_, Swap> { Box::pin(owned.take_back(expected)) };
+        let swap = background::answered(until, owned.shared.deadline(), send).await?;
+        if self.redeemed && swap != Swap::Absent {
+            owned.is_given_back(began);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, undone: Option<&'static str>) {
+        if let Some(why) = undone {
             let event = Event::new(&self.owned.site, EventKind::NotWithdrawn);
             self.owned.shared.observers().tell(&event.because(why));
         }

@@ -1,0 +1,93 @@
+//! A member of a seen-set, and where it stands in the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Failure, Site};
+use crate::key::endpoint::Endpoint;
+use crate::key::fingerprint::{Fingerprint, KeyPart};
+use crate::key::kind::Kind;
+use crate::protocol::retry::Sending;
+use crate::protocol::shared::Shared;
+use crate::store::{Claim, Swap};
+use crate::world;
+
+#[derive(Clone)]
+pub(super) struct Set {
+    pub(super) shared: Arc<Shared>,
+    pub(super) endpoint: Endpoint,
+    pub(super) retention: Duration,
+    pub(super) shards: u16,
+    /// What its keys say that it is.
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone)]
+pub(super) struct Member {
+    pub(super) set: Arc<Set>,
+    pub(super) fingerprint: Fingerprint,
+    owner: Bytes,
+}
+
+impl Member {
+    pub(super) fn of<M: KeyPart + ?Sized>(set: &Arc<Set>, member: &M) -> Result<Self, Error> {
+        let mut hasher = set.shared.keying().hasher();
+        if let Err(unencodable) = hasher.part(member) {
+            let site = Site::without_key(set.endpoint.clone());
+            let what = "the member of the set could not be serialized";
+            let error = Error::InvalidKey(Failure::new(site, what, Some(unencodable.into())));
+            set.shared.observers().refuse(&error);
+            return Err(error);
+        }
+        Ok(Self {
+            set: Arc::clone(set),
+            fingerprint: hasher.finish(),
+            owner: owner(),
+        })
+    }
+
+    /// What the keys of its part of the set begin with. The braces keep those on one node of a cluster.
+    pub(super) fn key(&self) -> String {
+        let Set {
+            shared,
+            endpoint,
+            kind,
+            ..
+        } = &*self.set;
+        match self.set.shards {
+            1 => shared.key_of(*kind, format_args!("{{{endpoint}}}")),
+            shards => {
+                let [.., high, low] = self.fingerprint.short();
+                let shard = u16::from_be_bytes([high, low]) % shards;
+                shared.key_of(*kind, format_args!("{{{endpoint}/{shard}}}"))
+            }
+        }
+    }
+
+    pub(super) fn add<'a>(&'a self, key: &'a str) -> Sending<'a, Claim> {
+        let (set, bytes) = (&*self.set, self.fingerprint.as_bytes());
+        let store = set.shared.store();
+        store.add(key, bytes, &self.owner, set.retention)
+    }
+
+    pub(super) fn take_out<'a>(&'a self, key: &'a str) -> Sending<'a, Swap> {
+        let (set, bytes) = (&*self.set, self.fingerprint.as_bytes());
+        let store = set.shared.store();
+        store.take_out(key, bytes, &self.owner, set.retention)
+    }
+
+    pub(super) fn site(&self) -> Site {
+        Site {
+            endpoint: self.set.endpoint.clone(),
+            fingerprint: Some(self.fingerprint),
+        }
+    }
+}
+
+/// 64 random bits, which stand beside the member: enough to tell one's own try from those of others with the same member.
+fn owner() -> Bytes {
+    let [owner @ .., _, _, _, _, _, _, _, _] = world::random_bits().to_be_bytes();
+    Bytes::copy_from_slice(&owner)
+}
