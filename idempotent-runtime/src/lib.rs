@@ -35,8 +35,9 @@ pub use call::builder::GuardedCall;
 pub use error::advice::ClientAction;
 pub use error::lang::Lang;
 pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};
+pub use handle::Idempotency;
+pub use handle::builder::Builder;
 pub use handle::endpoints::endpoints;
-pub use handle::{Builder, Idempotency};
 #[cfg(feature = "axum")]
 pub use integrations::axum;
 #[cfg(feature = "tonic")]
@@ -47,7 +48,13 @@ pub use key::request_id::{InvalidRequestId, RequestId};
 pub use mechanisms::bloom::Bloom;
 pub use mechanisms::counter::{Attempt, Counter};
 #[cfg(feature = "order-numbers")]
-pub use mechanisms::numbers::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};
+pub use mechanisms::numbers::OrderNumbers;
+#[cfg(feature = "order-numbers")]
+pub use mechanisms::numbers::builder::OrderNumbersBuilder;
+#[cfg(feature = "order-numbers")]
+pub use mechanisms::numbers::number::OrderNumber;
+#[cfg(feature = "order-numbers")]
+pub use mechanisms::numbers::placed::Placed;
 pub use mechanisms::seen::{Added, FirstTime, SeenSet};
 pub use mechanisms::tokens::Tokens;
 pub use observe::{Event, EventKind, Observer};

@@ -19,7 +19,7 @@ use crate::store::memory::MemoryStore;
         reason = "the features do not change the signature"
     )
 )]
-pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
+pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
         "memory" if url == "memory:" => Ok(Arc::new(MemoryStore::new())),
         scheme if is_redis(scheme) => connected!("redis", crate::RedisStore, "Redis", url),

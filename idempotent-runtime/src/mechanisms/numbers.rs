@@ -1,32 +1,25 @@
 //! Order numbers that are issued ahead, to one subject each, and judged by the unique index they are inserted under.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-mod builder;
+pub(crate) mod builder;
+mod issuer;
 mod machine;
-mod number;
-mod placed;
+pub(crate) mod number;
+pub(crate) mod placed;
 mod sequence;
 #[cfg(test)]
 mod tests;
 
-pub use self::builder::OrderNumbersBuilder;
-pub use self::number::OrderNumber;
-pub use self::placed::Placed;
-
+use self::issuer::Issuer;
 use self::machine::Machine;
-use self::number::{Proof, parse};
-use crate::error::{Error, Failure, SetupError};
-use crate::handle::Idempotency;
+use self::number::{OrderNumber, Proof, parse};
+use self::placed::Placed;
+use crate::error::{Error, Failure};
 use crate::key::fingerprint::{KeyPart, Keying, UnencodablePart};
-use crate::mechanisms::seen::SeenSet;
 use crate::observe::{Event, EventKind};
-use crate::protocol::tracker::Piece;
 use crate::store::Hint;
 
 /// Order numbers that are issued ahead: a page has its number before there is an order, and sends it along. Cheap to clone.
@@ -125,57 +118,7 @@ use crate::store::Hint;
 #[derive(Clone)]
 pub struct OrderNumbers(Arc<Issuer>);
 
-struct Issuer {
-    machine: Arc<Machine>,
-    /// The first one issues; there is always one.
-    secrets: Vec<Keying>,
-    max_age: Duration,
-    seen: SeenSet,
-    /// Tells the machine's task when the last clone is gone.
-    needed: Option<oneshot::Sender<Piece>>,
-}
-
 impl OrderNumbers {
-    /// Leases a machine id for the numbers of this name, with every setting at its default.
-    ///
-    /// All processes that issue or redeem numbers of the name need the same secret, of 16 bytes at least.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`build`](OrderNumbersBuilder::build).
-    pub async fn new(
-        idempotency: &Idempotency,
-        name: impl Into<Cow<'static, str>>,
-        secret: impl AsRef<[u8]>,
-    ) -> Result<Self, SetupError> {
-        Self::builder(idempotency, name, secret).build().await
-    }
-
-    /// Starts order numbers with settings of your own.
-    ///
-    /// ```
-    /// # use idempotent_runtime as idempotence;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// use idempotence::{Idempotency, MemoryStore, OrderNumbers};
-    ///
-    /// let idempotency = Idempotency::new(MemoryStore::new());
-    /// let numbers = OrderNumbers::builder(&idempotency, "orders", "this year's secret")
-    ///     .accept("last year's secret")
-    ///     .max_age(Duration::from_hours(1))
-    ///     .build()
-    ///     .await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn builder(
-        idempotency: &Idempotency,
-        name: impl Into<Cow<'static, str>>,
-        secret: impl AsRef<[u8]>,
-    ) -> OrderNumbersBuilder {
-        OrderNumbersBuilder::new(idempotency, name.into(), secret.as_ref())
-    }
-
     /// Issues a number to `subject`: whoever is to redeem it, such as a user.
     ///
     /// Round trips: none; nothing is stored.
@@ -307,15 +250,6 @@ impl fmt::Debug for OrderNumbers {
             .field("name", &self.name())
             .field("max_age", &self.0.max_age)
             .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Issuer {
-    fn drop(&mut self) {
-        if let Some(needed) = self.needed.take() {
-            // A shutdown waits for the machine id to be given back. A task that is gone does not mind.
-            let _ = needed.send(self.machine.shared.unattended().begin());
-        }
     }
 }
 

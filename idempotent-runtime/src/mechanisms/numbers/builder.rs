@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::OrderNumbers;
+use super::issuer::Issuer;
 use super::machine::Machine;
-use super::{Issuer, OrderNumbers};
 use crate::error::{SetupError, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
@@ -27,8 +28,50 @@ pub struct OrderNumbersBuilder {
     skew: Duration,
 }
 
+impl OrderNumbers {
+    /// Leases a machine id for the numbers of this name, with every setting at its default.
+    ///
+    /// All processes that issue or redeem numbers of the name need the same secret, of 16 bytes at least.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](OrderNumbersBuilder::build).
+    pub async fn new(
+        idempotency: &Idempotency,
+        name: impl Into<Cow<'static, str>>,
+        secret: impl AsRef<[u8]>,
+    ) -> Result<Self, SetupError> {
+        Self::builder(idempotency, name, secret).build().await
+    }
+
+    /// Starts order numbers with settings of your own.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use idempotence::{Idempotency, MemoryStore, OrderNumbers};
+    ///
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let numbers = OrderNumbers::builder(&idempotency, "orders", "this year's secret")
+    ///     .accept("last year's secret")
+    ///     .max_age(Duration::from_hours(1))
+    ///     .build()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn builder(
+        idempotency: &Idempotency,
+        name: impl Into<Cow<'static, str>>,
+        secret: impl AsRef<[u8]>,
+    ) -> OrderNumbersBuilder {
+        OrderNumbersBuilder::new(idempotency, name.into(), secret.as_ref())
+    }
+}
+
 impl OrderNumbersBuilder {
-    pub(super) fn new(idempotency: &Idempotency, name: Cow<'static, str>, secret: &[u8]) -> Self {
+    fn new(idempotency: &Idempotency, name: Cow<'static, str>, secret: &[u8]) -> Self {
         Self {
             idempotency: idempotency.clone(),
             name,

@@ -71,6 +71,7 @@ mod handed_over {
     use tokio::time::{Instant, advance, sleep, sleep_until};
 
     use super::*;
+    use crate::handle::Idempotency;
     use crate::simulation::source::clock_ahead;
     use crate::store::memory::MemoryStore;
     use crate::store::{Bytes, Store as _};
