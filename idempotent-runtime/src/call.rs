@@ -289,7 +289,7 @@ impl Open {
 
     fn claimable(self) -> Result<Arc<Lease>, Error> {
         let known = self.shared.known();
-        let mut policy = known.effective(&self.endpoint, self.policy);
+        let mut policy = known.enter(&self.endpoint, self.policy);
         if self.token.is_some() {
             // A token cannot be checked while the store is away; a body that has begun has been.
             policy.on_lease_lost = Some(policy.when_lost());

@@ -77,8 +77,8 @@ impl KnownEndpoints {
         Ok(())
     }
 
-    /// The policy of one call: what its attribute says, and over it what is set.
-    pub(crate) fn effective(&self, endpoint: &Endpoint, attribute: Policy) -> Policy {
+    /// Enters an endpoint that is called. Returns the policy of the call: what its attribute says, and over it what is set.
+    pub(crate) fn enter(&self, endpoint: &Endpoint, attribute: Policy) -> Policy {
         match self.read().called.get(endpoint.as_str()) {
             Some(called) if called.attribute == attribute => return called.policy,
             _ => {}
