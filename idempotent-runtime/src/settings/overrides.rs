@@ -11,28 +11,33 @@ pub(super) const NAMES: [&str; 4] = ["ttl", "lease", "wait", "on_store_error"];
 /// The same in a sentence.
 pub(super) const LIST: &str = "`ttl`, `lease`, `wait` and `on_store_error`";
 
+/// The options of the attribute that are no settings, in the order of the attribute's own list.
+const FOR_THE_ATTRIBUTE: [&str; 19] = [
+    "key",
+    "release",
+    "name",
+    "payload",
+    "when",
+    "replay",
+    "replay_err",
+    "renew",
+    "on_cancel",
+    "on_lease_lost",
+    "on_duplicate",
+    "error",
+    "success",
+    "tx",
+    "token",
+    "operation",
+    "give_back",
+    "using",
+    "crate",
+];
+
 /// Whether `name` is an option of the attribute that cannot be set elsewhere, such as `release`, which is close to
 /// `lease` only in its letters.
 pub(super) fn is_for_the_attribute(name: &str) -> bool {
-    const OPTIONS: [&str; 16] = [
-        "key",
-        "name",
-        "payload",
-        "release",
-        "renew",
-        "replay",
-        "on_cancel",
-        "on_duplicate",
-        "on_lease_lost",
-        "error",
-        "success",
-        "tx",
-        "token",
-        "operation",
-        "give_back",
-        "using",
-    ];
-    OPTIONS.contains(&name)
+    FOR_THE_ATTRIBUTE.contains(&name)
 }
 
 /// An endpoint's name as variables have it.
@@ -144,39 +149,33 @@ impl Resolved {
     /// Lays this over the policy of an attribute; what does not fit it is left out.
     pub(crate) fn apply(&self, attribute: Policy) -> Applied {
         let wanted = self.of(attribute);
-        let without_lease = Overrides {
-            lease: None,
+        let without = |dropped: &[&str]| Overrides {
+            ttl: wanted.ttl.clone().filter(|_| !dropped.contains(&"ttl")),
+            lease: wanted.lease.clone().filter(|_| !dropped.contains(&"lease")),
             ..wanted.clone()
         };
-        let without_ttl = Overrides {
-            ttl: None,
-            ..wanted.clone()
-        };
-        let without_both = Overrides {
-            ttl: None,
-            ..without_lease.clone()
-        };
-        let why = |alone: &Overrides| alone.on(attribute).times().err();
-        let left_out = |setting, wanted: &Option<_>, kept: &Option<_>, why: Option<_>| {
-            Some(LeftOut {
-                setting,
-                value: wanted.clone().filter(|_| kept.is_none())?,
-                why: why.unwrap_or("it does not go with the others"),
-            })
-        };
-        let fits = |overrides: &&Overrides| overrides.on(attribute).times().is_ok();
+        let why_not = |dropped: &[&str]| without(dropped).on(attribute).times().err();
         // The two are tried together first, for one may make sense only with the other. If nothing fits, it is
         // the attribute that makes no sense, and the call is refused for that.
-        let kept = [&wanted, &without_lease, &without_ttl, &without_both];
-        let kept = kept.into_iter().find(fits).unwrap_or(&wanted).clone();
+        let tried: [&[&str]; 4] = [&[], &["lease"], &["ttl"], &["ttl", "lease"]];
+        let fits = tried.into_iter().find(|dropped| why_not(dropped).is_none());
+        let dropped = fits.unwrap_or_default();
         let left_out = [
-            left_out("ttl", &wanted.ttl, &kept.ttl, why(&without_lease)),
-            left_out("lease", &wanted.lease, &kept.lease, why(&without_ttl)),
+            ("ttl", &wanted.ttl, &["lease"]),
+            ("lease", &wanted.lease, &["ttl"]),
         ];
+        let left_out = left_out.into_iter().filter_map(|(setting, value, other)| {
+            Some(LeftOut {
+                setting,
+                value: value.clone().filter(|_| dropped.contains(&setting))?,
+                why: why_not(other).unwrap_or("it does not go with the others"),
+            })
+        });
+        let (left_out, overrides) = (left_out.collect(), without(dropped));
         Applied {
-            policy: kept.on(attribute),
-            overrides: kept,
-            left_out: left_out.into_iter().flatten().collect(),
+            policy: overrides.on(attribute),
+            overrides,
+            left_out,
         }
     }
 
@@ -232,6 +231,19 @@ mod tests {
 
     fn left_out(applied: &Applied) -> Vec<&'static str> {
         applied.left_out.iter().map(|left| left.setting).collect()
+    }
+
+    #[test]
+    fn every_option_of_the_attribute_is_a_setting_or_for_the_attribute_alone() {
+        let source = include_str!("../../../idempotent-macro/src/options.rs");
+        let (_, list) = source.split_once("const NAMES: [&str; ").unwrap();
+        let (_, list) = list.split_once("] = [").unwrap();
+        let (list, _) = list.split_once("];").unwrap();
+        let options: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+        let (settings, others): (Vec<&str>, Vec<&str>) =
+            options.iter().partition(|option| NAMES.contains(option));
+        assert_eq!(settings.len(), NAMES.len(), "{settings:?}");
+        assert_eq!(others, FOR_THE_ATTRIBUTE);
     }
 
     #[test]
