@@ -16,7 +16,7 @@ use crate::result::keeping::Keeping;
 use crate::settings::known::KnownEndpoints;
 use crate::store::Store;
 
-/// The store of a handle, the settings of the handle, and the calls that are under way on it.
+/// The store of a handle, the settings of the handle, and the calls that run on the handle.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) prefix: String,
@@ -41,7 +41,7 @@ impl Shared {
         &self.keying
     }
 
-    /// That of one-time tokens: SHA-256, whatever the digest of the handle.
+    /// What one-time tokens are hashed with: SHA-256, whatever the digest of the handle.
     pub(crate) fn token_keying(&self) -> &Keying {
         &self.token_keying
     }
@@ -71,7 +71,7 @@ impl Shared {
         &self.unattended
     }
 
-    /// Whether so much waits for the store that nothing more is to be taken back.
+    /// Whether as many clean-ups wait for the store as the handle allows.
     pub(crate) fn is_crowded(&self) -> bool {
         self.unattended.count() >= self.cleanup_limit
     }

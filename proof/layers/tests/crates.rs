@@ -204,6 +204,49 @@ const TESTKIT: [&str; 15] = [
     "testkit",
 ];
 
+/// The files of the settings from the bottom up: each knows only those before it.
+const SETTINGS: [&str; 11] = [
+    // What is set.
+    "settings/setting",
+    "settings/overrides",
+    "settings/table",
+    "settings/env",
+    "settings/file",
+    "settings",
+    // Whom it is set for.
+    "settings/endpoint_info",
+    "settings/list",
+    "settings/called",
+    "settings/registered",
+    "settings/known",
+];
+
+/// The files of the handle from the bottom up: each knows only those before it.
+const HANDLE: [&str; 4] = [
+    "handle",
+    "handle/endpoints",
+    "handle/connect",
+    "handle/builder",
+];
+
+/// The files of the mechanisms from the bottom up: each knows only those before it.
+const MECHANISMS: [&str; 14] = [
+    "mechanisms/tokens",
+    "mechanisms/counter",
+    "mechanisms/bloom",
+    "mechanisms/seen/member",
+    "mechanisms/seen/leaving",
+    "mechanisms/seen",
+    "mechanisms/numbers/sequence",
+    "mechanisms/numbers/number",
+    "mechanisms/numbers/placed",
+    "mechanisms/numbers/machine",
+    "mechanisms/numbers/issuer",
+    "mechanisms/numbers",
+    "mechanisms/numbers/builder",
+    "mechanisms",
+];
+
 /// The rooms of the runtime from the bottom up: each knows only those before it.
 const RUNTIME: [&str; 21] = [
     "world",
@@ -230,10 +273,10 @@ const RUNTIME: [&str; 21] = [
 ];
 
 /// How many imports of the runtime climb to a room above. The number may only fall: lower it when it has.
-const RUNTIME_CLIMBS: usize = 15;
+const RUNTIME_CLIMBS: usize = 7;
 
 /// How many files of the runtime know each other in circles. The number may only fall: lower it when it has.
-const RUNTIME_IN_CIRCLES: usize = 40;
+const RUNTIME_IN_CIRCLES: usize = 23;
 
 fn sources(package: &str) -> PathBuf {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -303,6 +346,21 @@ fn no_file_of_the_stores_knows_one_above_it() {
 #[test]
 fn no_file_of_the_testkit_knows_one_above_it() {
     is_in_order("testkit", &TESTKIT);
+}
+
+#[test]
+fn no_file_of_the_settings_knows_one_above_it() {
+    is_in_order("settings", &SETTINGS);
+}
+
+#[test]
+fn no_file_of_the_handle_knows_one_above_it() {
+    is_in_order("handle", &HANDLE);
+}
+
+#[test]
+fn no_file_of_the_mechanisms_knows_one_above_it() {
+    is_in_order("mechanisms", &MECHANISMS);
 }
 
 #[test]
