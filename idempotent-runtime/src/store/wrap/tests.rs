@@ -15,14 +15,14 @@ impl Recorder {
         self.0.lock().unwrap().push(sent);
     }
 
-    fn taken(&self, operation: &str, sent: String) -> Result<Claim, StoreError> {
+    fn taken(&self, operation: &str, sent: &str) -> Claim {
         self.note(format!("{operation} {sent}"));
-        Ok(Claim::Taken(Bytes::from(operation.to_owned())))
+        Claim::Taken(Bytes::from(operation.to_owned()))
     }
 
-    fn other(&self, operation: &str, sent: String) -> Result<Swap, StoreError> {
+    fn other(&self, operation: &str, sent: &str) -> Swap {
         self.note(format!("{operation} {sent}"));
-        Ok(Swap::Other(Bytes::from(operation.to_owned())))
+        Swap::Other(Bytes::from(operation.to_owned()))
     }
 }
 
@@ -30,7 +30,7 @@ impl Recorder {
 #[async_trait]
 impl Store for Recorder {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.taken("claim", format!("{key} {value:?} {ttl:?}"))
+        Ok(self.taken("claim", &format!("{key} {value:?} {ttl:?}")))
     }
 
     async fn replace(
@@ -40,11 +40,11 @@ impl Store for Recorder {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        self.other("replace", format!("{key} {expected:?} {value:?} {ttl:?}"))
+        Ok(self.other("replace", &format!("{key} {expected:?} {value:?} {ttl:?}")))
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.other("remove", format!("{key} {expected:?}"))
+        Ok(self.other("remove", &format!("{key} {expected:?}")))
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
@@ -63,11 +63,11 @@ impl Store for Recorder {
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
         let sent = format!("{key} {expected:?} {value:?} {ttl:?}");
-        self.other("replace_and_tell", sent)
+        Ok(self.other("replace_and_tell", &sent))
     }
 
     async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.other("remove_and_tell", format!("{key} {expected:?}"))
+        Ok(self.other("remove_and_tell", &format!("{key} {expected:?}")))
     }
 
     async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
@@ -81,7 +81,7 @@ impl Store for Recorder {
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        self.other("exchange", format!("{key} {expected:?} {value:?}"))
+        Ok(self.other("exchange", &format!("{key} {expected:?} {value:?}")))
     }
 
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
@@ -99,7 +99,7 @@ impl Store for Recorder {
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Claim, StoreError> {
-        self.taken("add", format!("{set} {member:?} {owner:?} {retention:?}"))
+        Ok(self.taken("add", &format!("{set} {member:?} {owner:?} {retention:?}")))
     }
 
     async fn take_out(
@@ -109,8 +109,8 @@ impl Store for Recorder {
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Swap, StoreError> {
-        let sent = format!("{set} {member:?} {owner:?} {retention:?}");
-        self.other("take_out", sent)
+        let said = format!("{set} {member:?} {owner:?} {retention:?}");
+        Ok(self.other("take_out", &said))
     }
 
     async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
