@@ -103,8 +103,8 @@ use crate::store::Hint;
 ///
 /// * A machine id is leased through the store, so that one handle has it, and a number's time lies before the end of that
 ///   lease, both by the same clock; a process that was frozen for longer issues nothing until it has renewed its lease.
-/// * The store keeps the id for [`skew`](OrderNumbersBuilder::skew) beyond that end, or beyond the last number if it was given
-///   back.
+/// * The store keeps the id for [`skew`](crate::OrderNumbersBuilder::skew) beyond that end, or beyond the last
+///   number if it was given back.
 /// * So who has the id next reads a later time than any of its numbers has, if the clocks of the two differ by less
 ///   than `skew`; and later times make greater numbers.
 ///
@@ -195,7 +195,7 @@ impl OrderNumbers {
     /// one. It gets a hint, too: with [`Hint::PerhapsSeen`] the number was redeemed before, or was tried to, so that
     /// looking for the order first may be cheaper. The hint proves nothing, neither way: only an insert does.
     ///
-    /// Round trips: one, for the hint, which adds the number to a [`SeenSet`] and is waited for a quarter of the handle's
+    /// Round trips: one, for the hint, which adds the number to a [`SeenSet`](crate::SeenSet) and is waited for a quarter of the handle's
     /// deadline at most; and those of `insert`. Without an answer it is [`Hint::Unseen`], and the order is placed all the same.
     ///
     /// # Errors
