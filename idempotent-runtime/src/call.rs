@@ -23,6 +23,7 @@ use crate::protocol::claim::Claiming;
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
+use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Try;
 use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
@@ -193,7 +194,7 @@ impl Call {
     ///
     /// Dropped before the store has answered, the record that may have been put is removed, best effort, and the token
     /// given back.
-    pub fn claim(self) -> impl Future<Output = Result<Held, Error>> + Send {
+    pub fn claim(self) -> impl Future<Output = Result<Held, Refusal>> + Send {
         let lease = self.0.and_then(Open::lease);
         async move {
             let lease = lease?;
@@ -227,7 +228,7 @@ impl Call {
             };
             let held = Held::new(lease, guard);
             if held.has_token() {
-                return Box::pin(redeem::redeem(held)).await;
+                return Ok(Box::pin(redeem::redeem(held)).await?);
             }
             Ok(held)
         }

@@ -24,6 +24,7 @@ pub use crate::key::endpoint::Endpoint;
 pub use crate::key::fingerprint::KeyPart;
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 pub use crate::protocol::held::Held;
+pub use crate::protocol::refusal::Refusal;
 pub use crate::result::keep::Keep;
 pub use crate::result::outcome::{Fallible, FromError, Outcome};
 pub use crate::result::replay::Replay;
@@ -96,24 +97,20 @@ impl<R, E, K> Returns<R, E, K> {
 
 impl<R, E, K: Keep<R>> Returns<R, E, K> {
     /// What a call returns whose body did not run: the first call's result, or an error.
-    pub fn refused(&self, error: Error) -> R {
-        match self.replayed(error) {
+    pub fn refused(&self, refusal: impl Into<Refusal>) -> R {
+        match refusal.into().read(self.keep) {
             Ok(outcome) => outcome,
             Err(error) => self.failed(error),
         }
     }
 
     /// The same, with a closure for duplicates: the option `on_duplicate`.
-    pub fn answered(&self, error: Error, answer: impl FnOnce(Duplicate) -> R) -> R {
-        match self.replayed(error).map_err(Error::into_duplicate) {
+    pub fn answered(&self, refusal: Refusal, answer: impl FnOnce(Duplicate) -> R) -> R {
+        match refusal.read(self.keep).map_err(Error::into_duplicate) {
             Ok(outcome) => outcome,
             Err(Ok(duplicate)) => answer(duplicate),
             Err(Err(error)) => self.failed(error),
         }
-    }
-
-    fn replayed(&self, error: Error) -> Result<R, Error> {
-        error.replayed(|duplicate| self.keep.answer(duplicate.stored()?))
     }
 
     fn failed(&self, error: Error) -> R {

@@ -7,6 +7,7 @@ pub(crate) mod in_flight;
 pub(crate) mod lease;
 pub(crate) mod poll_limiter;
 pub(crate) mod redeem;
+pub(crate) mod refusal;
 pub(crate) mod retry;
 pub(crate) mod scheduler;
 pub(crate) mod settle;

@@ -14,6 +14,7 @@ use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+use crate::protocol::refusal::Refusal;
 use crate::result::keep::{Keep, Nothing, Values, ValuesAnd};
 use crate::result::outcome::{Fallible, Outcome};
 use crate::result::replay::{Replay, Storable};
@@ -322,7 +323,7 @@ impl<A, K> GuardedCall<A, K> {
         let call = if has_key { call } else { call.without_key() };
         let mut held = match call.with(policy).claim().await {
             Ok(held) => held,
-            Err(error) => return refused(answers, keep, error),
+            Err(refusal) => return refused(answers, keep, refusal),
         };
         #[expect(
             clippy::blocks_in_conditions,
@@ -333,7 +334,7 @@ impl<A, K> GuardedCall<A, K> {
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         } {
             Ok(outcome) => outcome,
-            Err(error) => return refused(answers, keep, error),
+            Err(error) => return answers.refused(error),
         };
         let success = answers.is_success(&outcome);
         held.settle_with(keep, &outcome, success).await;
@@ -358,7 +359,7 @@ impl<A, K> GuardedCall<A, K> {
         let call = if has_key { call } else { call.without_key() };
         let held = match call.with(policy).claim().await {
             Ok(held) => held,
-            Err(error) => return refused(answers, keep, error),
+            Err(refusal) => return refused(answers, keep, refusal),
         };
         let shared = Arc::clone(held.shared());
         let judge = answers.clone();
@@ -370,7 +371,7 @@ impl<A, K> GuardedCall<A, K> {
         });
         match finish.await {
             Ok(outcome) => outcome,
-            Err(error) => refused(answers, keep, error),
+            Err(error) => answers.refused(error),
         }
     }
 }
@@ -447,7 +448,7 @@ impl<A, K> GuardedCall<A, K> {
         let call = if has_key { call } else { call.without_key() };
         let mut held = match call.with(policy).claim_in(tx).await {
             Ok(held) => held,
-            Err(error) => return refused(answers, keep, error),
+            Err(refusal) => return refused(answers, keep, refusal),
         };
         let outcome = {
             // What it does before it returns its future is of the call, too.
@@ -462,8 +463,8 @@ impl<A, K> GuardedCall<A, K> {
     }
 }
 
-fn refused<R, A: Answers<R>, K: Keep<R>>(answers: A, keep: K, error: Error) -> R {
-    match error.replayed(|duplicate| keep.answer(duplicate.stored()?)) {
+fn refused<R, A: Answers<R>, K: Keep<R>>(answers: A, keep: K, refusal: Refusal) -> R {
+    match refusal.read(keep) {
         Ok(outcome) => outcome,
         Err(error) => answers.refused(error),
     }

@@ -16,7 +16,7 @@ use crate::error::{Error, Failure};
 use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::protocol::lease::Lease;
-use crate::protocol::wait;
+use crate::protocol::refusal::Refusal;
 use crate::record::kept::Kept;
 use crate::result::end::End;
 use crate::result::keep::Keep;
@@ -37,7 +37,7 @@ impl Call {
     pub fn claim_in(
         self,
         tx: &mut dyn Rows,
-    ) -> impl Future<Output = Result<InTx, Error>> + Send + use<'_> {
+    ) -> impl Future<Output = Result<InTx, Refusal>> + Send + use<'_> {
         let lease = self.in_tx();
         async move {
             let held = InTx::new(lease?);
@@ -47,21 +47,21 @@ impl Call {
             }
             let began = Instant::now();
             let claim = tx.claim(lease.row(), lease.policy.wait);
-            let error = match claim.instrument(lease.span.clone()).await {
+            let refusal = match claim.instrument(lease.span.clone()).await {
                 Ok(RowClaim::Claimed) => return Ok(held),
-                Ok(RowClaim::Taken(record)) => wait::told(lease, &record, false),
-                Ok(RowClaim::StillOpen) => Error::still_open(lease, began.elapsed()),
-                Ok(RowClaim::NoTransaction) => Error::Misconfigured(Failure::new(
+                Ok(RowClaim::Taken(record)) => Refusal::by(lease, &record, false),
+                Ok(RowClaim::StillOpen) => Refusal::still_open(lease, began.elapsed()),
+                Ok(RowClaim::NoTransaction) => Refusal::from(Error::Misconfigured(Failure::new(
                     lease.site.clone(),
                     "`tx` is in no transaction, or the database has ended it, so its row would not be committed with the work, and the body did not \
                      run; begin one with `begin`",
                     None,
-                )),
-                Err(error) => unwritten(lease, error, "the body did not run"),
+                ))),
+                Err(error) => unwritten(lease, error, "the body did not run").into(),
             };
-            wait::tell(lease, &error);
+            refusal.tell(lease);
             held.over();
-            Err(error)
+            Err(refusal)
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::key::endpoint::{Endpoint, InvalidName};
 ///     }
 /// }
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
     /// An equal call is running.

@@ -1,66 +1,25 @@
 //! What is known of the equal call that has the key.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::failure::Site;
-use crate::observe::EventKind;
-use crate::protocol::lease::Lease;
-use crate::record::kept::Stored;
 
 /// The equal call that has the key, as far as its record tells.
 #[derive(Debug, Clone)]
 pub struct Duplicate(pub(super) Box<Known>);
 
+/// What there is to say of an equal call.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
-    pub(super) site: Site,
-    pub(super) state: DuplicateState,
-    pub(super) holder: String,
-    pub(super) age: Duration,
-    pub(super) retry_after: Duration,
-    pub(super) free_in: Option<Duration>,
-    pub(super) result: FirstResult,
-}
-
-/// Why a function without `replay_err` is not given an error that one with it has stored.
-pub(super) const NO_READER: &str =
-    "it ended with an error, which only a function with the option `replay_err` reads";
-
-/// What there is of the result of the call that has the key.
-#[derive(Debug, Clone)]
-pub(super) enum FirstResult {
-    NotAsked,
-    Unavailable(&'static str),
-    Stored(Stored, Asking),
-}
-
-/// The call that asks for a result, and is told of as ended once it is known whether it can be given.
-#[derive(Clone)]
-pub(super) struct Asking(pub(super) Arc<Lease>);
-
-/// A result that is being read, which is somebody else's code.
-pub(super) struct Reading<'a>(pub(super) Option<&'a Lease>);
-
-impl Reading<'_> {
-    pub(super) fn done(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        if let Some(lease) = self.0 {
-            lease.ended(EventKind::Panicked);
-        }
-    }
-}
-
-impl fmt::Debug for Asking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
+pub(crate) struct Known {
+    pub(crate) site: Site,
+    pub(crate) state: DuplicateState,
+    pub(crate) holder: String,
+    pub(crate) age: Duration,
+    pub(crate) retry_after: Duration,
+    pub(crate) free_in: Option<Duration>,
+    /// Why its result cannot be given to a call that asked for it.
+    pub(crate) unavailable: Option<&'static str>,
 }
 
 /// How far the equal call has come.
@@ -78,6 +37,16 @@ pub enum DuplicateState {
 }
 
 impl Duplicate {
+    pub(crate) fn new(known: Known) -> Self {
+        Self(Box::new(known))
+    }
+
+    /// The same call, whose result cannot be given.
+    pub(crate) fn without_result(mut self, why: &'static str) -> Self {
+        self.0.unavailable = Some(why);
+        self
+    }
+
     /// How far the equal call has come.
     pub fn state(&self) -> DuplicateState {
         self.0.state
@@ -115,13 +84,6 @@ impl Duplicate {
     pub fn free_in(&self) -> Option<Duration> {
         self.0.free_in
     }
-
-    pub(crate) fn stored(&self) -> Option<&Stored> {
-        match &self.0.result {
-            FirstResult::Stored(stored, _) => Some(stored),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Display for Duplicate {
@@ -133,10 +95,10 @@ impl fmt::Display for Duplicate {
             age,
             retry_after: _,
             free_in,
-            result,
+            unavailable,
         } = &*self.0;
         let free_in = free_in.unwrap_or_default();
-        if let FirstResult::Unavailable(why) = result {
+        if let Some(why) = unavailable {
             return write!(
                 f,
                 "{site} is already done (by {holder}, {age:.1?} ago), but its result cannot be given: {why}"

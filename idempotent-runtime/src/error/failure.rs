@@ -3,19 +3,20 @@
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
 
 /// What went wrong, and where.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failure(pub(super) Box<Cause>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Cause {
     pub(super) site: Site,
     what: Cow<'static, str>,
-    pub(super) source: Option<Box<dyn StdError + Send + Sync>>,
+    pub(super) source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Failure {
@@ -24,8 +25,11 @@ impl Failure {
         what: impl Into<Cow<'static, str>>,
         source: Option<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        let what = what.into();
-        Self(Box::new(Cause { site, what, source }))
+        Self(Box::new(Cause {
+            site,
+            what: what.into(),
+            source: source.map(Arc::from),
+        }))
     }
 
     /// The name of the endpoint.

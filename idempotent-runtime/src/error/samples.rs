@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::call::Error;
-use super::duplicate::{Duplicate, DuplicateState, FirstResult, Known};
+use super::duplicate::{Duplicate, DuplicateState, Known};
 use super::failure::{Failure, Site};
 use super::limited::Limited;
 use super::store::{StoreError, StoreErrorKind};
@@ -28,7 +28,7 @@ impl Error {
                     _ => Duration::from_millis(28_500),
                 },
                 free_in: Some(Duration::from_millis(28_500)),
-                result: FirstResult::NotAsked,
+                unavailable: None,
             }))
         };
         let failure = || {

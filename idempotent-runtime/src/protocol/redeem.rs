@@ -75,6 +75,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use crate::call::Call;
+    use crate::error::Error;
     use crate::handle::Idempotency;
     use crate::key::endpoint::Endpoint;
     use crate::key::fingerprint::Fingerprint;
@@ -108,7 +109,7 @@ mod tests {
         assert!(digest.len() == 64 && digest != TOKEN);
         let keyed = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();
         let refused = keyed.claim().now_or_never().expect("nothing is waited for");
-        let refused = refused.expect_err("it was never issued");
+        let refused = Error::from(refused.expect_err("it was never issued"));
         assert_eq!(refused.code(), "token_unknown");
         let key = refused.site().fingerprint;
         assert_eq!(key, Fingerprint::of(&(digest,)).ok());

@@ -17,12 +17,13 @@ use crate::protocol::in_flight::{Flight, Found, Stage};
 use crate::protocol::lease::Lease;
 use crate::protocol::poll_limiter::Pauses;
 use crate::protocol::redeem;
+use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Tries;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::world::naive;
 
 /// Claims for a call that is behind an equal one in this process.
-pub(crate) async fn behind(lease: Arc<Lease>, other: Arc<Flight>) -> Result<Held, Error> {
+pub(crate) async fn behind(lease: Arc<Lease>, other: Arc<Flight>) -> Result<Held, Refusal> {
     let mut turn = Turn::new(lease, Instant::now());
     let span = turn.lease.span.clone();
     let claim = async {
@@ -32,7 +33,7 @@ pub(crate) async fn behind(lease: Arc<Lease>, other: Arc<Flight>) -> Result<Held
         }
     };
     let end = claim.instrument(span).await;
-    redeem::redeem(turn.over(end)?).await
+    Ok(redeem::redeem(turn.over(end)?).await?)
 }
 
 /// Claims for a call whose first answer was not a plain yes.
@@ -40,21 +41,21 @@ pub(crate) async fn after(
     lease: Arc<Lease>,
     since: Option<Instant>,
     answer: Result<Claim, StoreError>,
-) -> Result<Held, Error> {
+) -> Result<Held, Refusal> {
     let began = since.unwrap_or_else(Instant::now);
     let mut turn = Turn::new(Arc::clone(&lease), began);
     let span = lease.span.clone();
     let claim = turn.claim(lease, since, Known::Answer(answer));
     let end = claim.instrument(span).await;
-    redeem::redeem(turn.over(end)?).await
+    Ok(redeem::redeem(turn.over(end)?).await?)
 }
 
 /// The answer to a call that does not wait, by the record that has its key.
-pub(crate) fn answered(lease: &Arc<Lease>, record: Bytes) -> Error {
-    let error = told(lease, &record, false);
+pub(crate) fn answered(lease: &Arc<Lease>, record: Bytes) -> Refusal {
+    let refusal = Refusal::by(lease, &record, false);
     lease.leave(Some(record));
-    tell(lease, &error);
-    error
+    refusal.tell(lease);
+    refusal
 }
 
 /// What a call that claims knows already.
@@ -115,31 +116,31 @@ impl Turn {
     }
 
     /// Tells how it went.
-    fn over(&mut self, end: Result<Held, Error>) -> Result<Held, Error> {
+    fn over(&mut self, end: Result<Held, Refusal>) -> Result<Held, Refusal> {
         self.over = true;
         if let Some(since) = self.waits_since {
             let waited = Some(since.elapsed());
             self.lease
                 .tell(EventKind::Waited, |event| event.lasted(waited));
         }
-        end.inspect_err(|error| tell(&self.lease, error))
+        end.inspect_err(|refusal| refusal.tell(&self.lease))
     }
 
     /// Waits behind `other` until this call may ask the store itself, or is told what the other was.
-    async fn follow(&mut self, mut other: Arc<Flight>) -> Result<(Arc<Lease>, Known), Error> {
+    async fn follow(&mut self, mut other: Arc<Flight>) -> Result<(Arc<Lease>, Known), Refusal> {
         let mut heard = Heard::default();
         loop {
             let known = match self.landed(&other, &mut heard).await? {
                 Landed::Over(Found::Trouble) if self.refuses_without_the_store() => {
-                    return Err(unanswered(&self.lease));
+                    return Err(unanswered(&self.lease).into());
                 }
                 Landed::Over(Found::Nothing | Found::Trouble) => Known::Nothing,
                 Landed::Over(Found::Record(record)) => {
-                    let error = told(&self.lease, &record, false);
-                    if heard.is_news() && self.waits_for(&error).is_some() {
+                    let refusal = Refusal::by(&self.lease, &record, false);
+                    if heard.is_news() && self.waits_for(refusal.error()).is_some() {
                         Known::Record(record)
-                    } else if heard.is_news() || stays_true(&error) {
-                        return Err(error);
+                    } else if heard.is_news() || stays_true(refusal.error()) {
+                        return Err(refusal);
                     } else {
                         Known::Nothing
                     }
@@ -156,7 +157,7 @@ impl Turn {
     }
 
     /// Waits until `other` is over, or has nothing to say any more.
-    async fn landed(&mut self, other: &Arc<Flight>, heard: &mut Heard) -> Result<Landed, Error> {
+    async fn landed(&mut self, other: &Arc<Flight>, heard: &mut Heard) -> Result<Landed, Refusal> {
         let deadline = self.lease.shared.deadline();
         let followed_since = Instant::now();
         loop {
@@ -179,22 +180,22 @@ impl Turn {
                         && !patient
                         && self.refuses_without_the_store()
                     {
-                        return Err(unanswered(&self.lease));
+                        return Err(unanswered(&self.lease).into());
                     }
                     until
                 }
                 Stage::Waiting(record) => {
-                    let error = told(&self.lease, &record, false);
+                    let refusal = Refusal::by(&self.lease, &record, false);
                     match patience {
-                        _ if matches!(error, Error::PayloadMismatch(_)) => {
-                            return if heard.is_news() || stays_true(&error) {
-                                Err(error)
+                        _ if matches!(refusal.error(), Error::PayloadMismatch(_)) => {
+                            return if heard.is_news() || stays_true(refusal.error()) {
+                                Err(refusal)
                             } else {
                                 Ok(Landed::Silent)
                             };
                         }
                         Some(patience) => patience,
-                        None if heard.is_news() => return Err(error),
+                        None if heard.is_news() => return Err(refusal),
                         None => return Ok(Landed::Silent),
                     }
                 }
@@ -212,7 +213,7 @@ impl Turn {
                         Some(patience) if !differ(&self.lease.flight, other) => {
                             patience.min(good_until)
                         }
-                        _ => return Err(told(&self.lease, &holder.record, true)),
+                        _ => return Err(Refusal::by(&self.lease, &holder.record, true)),
                     }
                 }
             };
@@ -238,7 +239,7 @@ impl Turn {
         mut lease: Arc<Lease>,
         mut since: Option<Instant>,
         mut known: Known,
-    ) -> Result<Held, Error> {
+    ) -> Result<Held, Refusal> {
         // The record that was found last, and when its lease ends if it is not renewed.
         let mut standing: Option<(Bytes, Instant)> = None;
         // Its claims that were told that the key is taken. A copy of one may arrive after that.
@@ -265,54 +266,54 @@ impl Turn {
             let answered = Instant::now();
             let won = match conclusion {
                 Ok(guard) => Ok(guard),
-                Err(NotWon::Refused(error)) => return Err(error),
+                Err(NotWon::Refused(error)) => return Err(error.into()),
                 Err(NotWon::Taken(record)) => {
-                    let error = told(&lease, &record, false);
-                    let lasts = error.duplicate().and_then(Duplicate::free_in);
+                    let refusal = Refusal::by(&lease, &record, false);
+                    let lasts = refusal.error().duplicate().and_then(Duplicate::free_in);
                     standing = lasts.map(|lasts| (record.clone(), answered + lasts));
-                    Err((record, error))
+                    Err((record, refusal))
                 }
                 // The store is well, so those who follow are to ask it.
                 Err(NotWon::TooLate(late)) => match claiming.without_the_store(late) {
                     Ok(guard) => Ok(guard),
                     Err(error) => {
                         lease.leave(None);
-                        return Err(error);
+                        return Err(error.into());
                     }
                 },
                 // That another call has the key is told before that the store is away.
                 Err(NotWon::Trouble(trouble)) => match (self.told_of_another(), &standing) {
-                    (Some(error), _) => return Err(error),
+                    (Some(refusal), _) => return Err(refusal),
                     (None, Some((record, until))) if answered < *until => {
-                        Err((record.clone(), told(&lease, record, false)))
+                        Err((record.clone(), Refusal::by(&lease, record, false)))
                     }
                     // The lease of the last holder that was heard of is over, so nothing is known of another.
                     (None, _) => match claiming.without_the_store(trouble) {
                         Ok(guard) => Ok(guard),
                         Err(error) => {
                             lease.leave_in_trouble();
-                            return Err(error);
+                            return Err(error.into());
                         }
                     },
                 },
             };
-            let (record, error) = match won {
+            let (record, refusal) = match won {
                 Ok(guard) => {
                     drop(claiming);
                     return Ok(Held::new(lease, guard));
                 }
                 Err(found) => found,
             };
-            let Some(until) = self.waits_for(&error) else {
+            let Some(until) = self.waits_for(refusal.error()) else {
                 lease.leave(Some(record));
-                return Err(error);
+                return Err(refusal);
             };
             self.waits_since.get_or_insert(answered);
             lease.flight.reach(Stage::Waiting(record.clone()));
             self.pauses.pause(&lease, until).await;
             if until <= Instant::now() && answered.elapsed() < AS_GOOD_AS_NEW {
                 lease.leave(Some(record));
-                return Err(error);
+                return Err(refusal);
             }
             since = claiming.hand_on();
             drop(claiming);
@@ -351,12 +352,12 @@ impl Turn {
     }
 
     /// What this call is told of another in this process that has won the key meanwhile.
-    fn told_of_another(&self) -> Option<Error> {
+    fn told_of_another(&self) -> Option<Refusal> {
         match self.lease.beside()?.stage() {
             Stage::Held(holder) => {
                 let holder = holder.upgrade()?;
                 let good = holder.good_until() > Instant::now();
-                good.then(|| told(&self.lease, &holder.record, true))
+                good.then(|| Refusal::by(&self.lease, &holder.record, true))
             }
             _ => None,
         }
@@ -390,21 +391,6 @@ impl Drop for Turn {
         if !self.over {
             self.lease.ended(EventKind::of_a_dropped_call());
         }
-    }
-}
-
-/// Tells that the call ended, unless it is to be known first whether the result that it found can be given.
-pub(crate) fn tell(lease: &Lease, error: &Error) {
-    if !error.has_result() {
-        lease.refused(error);
-    }
-}
-
-/// What a call is told whose key has this record; `running` says that the call which put it runs for certain.
-pub(crate) fn told(lease: &Arc<Lease>, record: &Bytes, running: bool) -> Error {
-    match lease.shared.keeping().record(record) {
-        Some(record) => Error::taken(lease, &record, running),
-        None => Error::foreign(lease.site.clone()),
     }
 }
 

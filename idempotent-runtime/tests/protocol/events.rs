@@ -168,7 +168,7 @@ async fn who_is_answered_with_the_first_call_has_not_waited() {
     // It is answered and over before the second one looks again.
     let held = first.await.unwrap();
     held.settle(true).await;
-    assert_eq!(second.await.unwrap_err().code(), "already_done");
+    assert_eq!(second.await.unwrap_err().error().code(), "already_done");
     assert_eq!(told.take(), ["executed", "done"]);
 }
 

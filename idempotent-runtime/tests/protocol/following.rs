@@ -21,9 +21,9 @@ async fn that_a_call_here_runs_is_known_also_when_nothing_is_released() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)).release(Release::Never));
     let _held = guarded.call(1).claim().await.unwrap();
     let refused = guarded.call(1).claim().await.unwrap_err();
-    assert_eq!(refused.code(), "in_progress");
+    assert_eq!(refused.error().code(), "in_progress");
     let refused = guarded.elsewhere().call(1).claim().await.unwrap_err();
-    assert_eq!(refused.code(), "taken");
+    assert_eq!(refused.error().code(), "taken");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +131,7 @@ async fn an_answer_that_is_older_than_a_call_does_not_refuse_it() {
     held.settle(false).await;
     let second = here.run(1, async { Ok(()) });
     let (first, second) = tokio::join!(first, second);
-    assert_eq!(first.unwrap_err().code(), "in_progress");
+    assert_eq!(first.unwrap_err().error().code(), "in_progress");
     second.unwrap();
 }
 
@@ -169,7 +169,7 @@ async fn who_can_wait_longer_than_the_one_before_it_waits_longer() {
         held.settle(false).await;
     };
     let (first, second, ()) = tokio::join!(here.call(1).claim(), second, ends);
-    assert_eq!(first.unwrap_err().code(), "in_progress");
+    assert_eq!(first.unwrap_err().error().code(), "in_progress");
     second.unwrap();
 }
 

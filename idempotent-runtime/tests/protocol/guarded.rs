@@ -123,7 +123,7 @@ pub(crate) async fn run<R>(
     call: Call,
     body: impl Future<Output = Result<R, ()>>,
 ) -> Result<R, Failed> {
-    let mut held = call.claim().await.map_err(Failed::Refused)?;
+    let mut held = call.claim().await.map_err(Error::from)?;
     let outcome = {
         let mut body = pin!(body);
         poll_fn(|context| held.poll_body(context, body.as_mut())).await

@@ -92,7 +92,7 @@ async fn a_store_that_hangs_when_asked_for_hints_does_not_prolong_the_wait() {
     let _held = guarded.call(1).claim().await.unwrap();
     let begun = Instant::now();
     let refused = guarded.elsewhere().call(1).claim().await.unwrap_err();
-    assert_eq!(refused.code(), "in_progress");
+    assert_eq!(refused.error().code(), "in_progress");
     assert!(begun.elapsed() < millis(50), "{:?}", begun.elapsed());
 }
 

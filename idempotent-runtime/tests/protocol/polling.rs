@@ -48,7 +48,7 @@ async fn those_who_wait_in_one_process_ask_the_store_as_one() {
     store.reset();
     let waiting = (0..100).map(|_| async { elsewhere.call(1).claim().await.unwrap_err() });
     for refused in join_all(waiting).await {
-        assert_eq!(refused.code(), "in_progress");
+        assert_eq!(refused.error().code(), "in_progress");
     }
     assert!(store.counts().total() <= 55, "{:?}", store.counts());
 }
@@ -125,11 +125,11 @@ async fn who_goes_on_waiting_for_another_does_not_ask_what_it_has_just_been_told
     let mut second = pin!(here.call(1).claim());
     assert!(second.as_mut().now_or_never().is_none());
     tokio::select! {
-        refused = &mut hasty => assert_eq!(refused.unwrap_err().code(), "in_progress"),
+        refused = &mut hasty => assert_eq!(refused.unwrap_err().error().code(), "in_progress"),
         _ = &mut second => panic!("it has 10 ms left"),
     }
     store.reset();
-    assert_eq!(second.await.unwrap_err().code(), "in_progress");
+    assert_eq!(second.await.unwrap_err().error().code(), "in_progress");
     assert_eq!(store.counts().claim, 0);
 }
 

@@ -68,9 +68,17 @@ async fn one_round(seed: u64) {
         let ended = guarded.call(1).claim().await;
         match &stands {
             Some(entry) if entry.value.starts_with(b"idem1 D") => {
-                assert_eq!(ended.unwrap_err().code(), "already_done", "seed {seed}");
+                assert_eq!(
+                    ended.unwrap_err().error().code(),
+                    "already_done",
+                    "seed {seed}"
+                );
             }
-            Some(_) => assert_eq!(ended.unwrap_err().code(), "in_progress", "seed {seed}"),
+            Some(_) => assert_eq!(
+                ended.unwrap_err().error().code(),
+                "in_progress",
+                "seed {seed}"
+            ),
             None => ended.expect("the key is free").settle(false).await,
         }
     }

@@ -194,7 +194,7 @@ async fn who_comes_while_the_claim_is_on_its_way_is_told_what_the_store_says() {
         "nothing is known yet"
     );
     let _held = first.await.unwrap();
-    assert_eq!(second.await.unwrap_err().code(), "in_progress");
+    assert_eq!(second.await.unwrap_err().error().code(), "in_progress");
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +265,7 @@ async fn a_dropped_body_leaves_the_answer_to_the_store() {
     drop(first);
     store.reset();
     let refused = guarded.call(1).claim().await.unwrap_err();
-    assert_eq!(refused.code(), "in_progress");
+    assert_eq!(refused.error().code(), "in_progress");
     assert_eq!(store.counts().claim, 1);
 }
 
@@ -289,7 +289,10 @@ async fn a_duplicate_here_is_told_also_when_the_store_is_away() {
     store.always(Op::Claim, Fault::Hang);
     let begun = Instant::now();
     let refused = guarded.call(1).claim().await.unwrap_err();
-    assert_eq!((refused.code(), begun.elapsed()), ("in_progress", secs(0)));
+    assert_eq!(
+        (refused.error().code(), begun.elapsed()),
+        ("in_progress", secs(0))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,7 +304,7 @@ async fn while_the_store_is_away_one_asks_for_all_and_all_are_refused_in_time() 
     let begun = Instant::now();
     let calls = (0..1000).map(|_| guarded.call(1).claim());
     for end in join_all(calls).await {
-        assert_eq!(end.unwrap_err().code(), "store_unavailable");
+        assert_eq!(end.unwrap_err().error().code(), "store_unavailable");
     }
     assert!(begun.elapsed() < millis(1500), "{:?}", begun.elapsed());
     assert!(store.counts().claim <= 20, "{:?}", store.counts());

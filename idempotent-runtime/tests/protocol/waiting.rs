@@ -58,7 +58,7 @@ async fn who_waits_is_refused_when_its_time_is_up_and_the_record_is_untouched() 
     for guarded in [&guarded, &guarded.elsewhere()] {
         let begun = Instant::now();
         let refused = guarded.call(1).claim().await.unwrap_err();
-        assert_eq!(refused.code(), "in_progress");
+        assert_eq!(refused.error().code(), "in_progress");
         assert_eq!(begun.elapsed().as_secs(), 5);
         assert_eq!(guarded.stands(1).await.unwrap().value, standing);
     }
@@ -89,7 +89,7 @@ fn outside_of_a_runtime_nobody_waits() {
             .claim()
             .now_or_never()
             .expect("it is told at once");
-        assert_eq!(refused.unwrap_err().code(), "in_progress");
+        assert_eq!(refused.unwrap_err().error().code(), "in_progress");
     }
 }
 
@@ -175,7 +175,7 @@ async fn one_that_does_not_wait_is_not_held_up_by_one_that_does() {
     assert!(waiting.as_mut().now_or_never().is_none());
     let begun = Instant::now();
     assert_eq!(
-        hasty.call(1).claim().await.unwrap_err().code(),
+        hasty.call(1).claim().await.unwrap_err().error().code(),
         "in_progress"
     );
     assert_eq!(begun.elapsed(), secs(0));
@@ -187,7 +187,10 @@ async fn with_nothing_to_mark_its_end_a_call_elsewhere_is_not_waited_for() {
     let _held = guarded.call(1).claim().await.unwrap();
     let begun = Instant::now();
     let refused = guarded.elsewhere().call(1).claim().await.unwrap_err();
-    assert_eq!((refused.code(), begun.elapsed()), ("taken", secs(0)));
+    assert_eq!(
+        (refused.error().code(), begun.elapsed()),
+        ("taken", secs(0))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +218,7 @@ async fn that_another_has_the_key_is_told_before_that_the_store_went_away() {
             store.always(Op::Claim, Fault::Hang);
         };
         let (refused, ()) = tokio::join!(elsewhere.call(1).claim(), away);
-        assert_eq!(refused.unwrap_err().code(), "in_progress");
+        assert_eq!(refused.unwrap_err().error().code(), "in_progress");
         assert!(begun.elapsed() < secs(5) + secs(1), "{:?}", begun.elapsed());
     }
 }
@@ -329,7 +332,7 @@ async fn what_is_known_of_a_holder_is_forgotten_with_its_lease() {
     };
     let elsewhere = guarded.elsewhere();
     let (refused, ()) = tokio::join!(elsewhere.call(1).claim(), away);
-    assert_eq!(refused.unwrap_err().code(), "store_unavailable");
+    assert_eq!(refused.unwrap_err().error().code(), "store_unavailable");
     // The lease, its grace, and a try.
     assert!(begun.elapsed() < secs(13), "{:?}", begun.elapsed());
 }

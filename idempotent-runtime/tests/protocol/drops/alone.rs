@@ -19,11 +19,11 @@ async fn asks(case: Case, guarded: &Guarded, left: Left) {
     match (second.call(1).claim().await, left) {
         (Ok(held), Left::Nothing) => drop(held),
         (Err(error), Left::Claim(_)) if case.release == Release::Never => {
-            assert_eq!(error.code(), "taken");
+            assert_eq!(error.error().code(), "taken");
         }
-        (Err(error), Left::Claim(_)) => assert_eq!(error.code(), "in_progress"),
+        (Err(error), Left::Claim(_)) => assert_eq!(error.error().code(), "in_progress"),
         (Err(error), Left::Done(_)) => {
-            assert_eq!(error.code(), "already_done");
+            assert_eq!(error.error().code(), "already_done");
             if case.replay {
                 let replayed = case.with_body(guarded, async { panic!("it ran again") });
                 assert_eq!(replayed.await.unwrap(), RESULT);

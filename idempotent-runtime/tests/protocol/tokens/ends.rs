@@ -145,7 +145,7 @@ async fn a_body_that_runs_to_its_end_without_its_caller_gives_it_back_then() {
     let (_, form) = Form::counted(policy().give_back());
     let token = form.issue().await;
     let submit = async {
-        let held = form.call(&token).claim().await?;
+        let held = form.call(&token).claim().await.map_err(Error::from)?;
         let returns = returns::<Result<(), Failed>>();
         let body = async {
             sleep(secs(100)).await;

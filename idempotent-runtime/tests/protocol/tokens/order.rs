@@ -93,7 +93,7 @@ async fn an_unknown_token_is_refused_and_nothing_stays() {
     let (_, form) = Form::counted(policy());
     let refused = form.run("a".repeat(64), nothing()).await;
     let refused = refused.unwrap_err().refusal();
-    assert!(matches!(refused, Error::TokenUnknown(_)), "{refused}");
+    assert!(matches!(refused, Error::TokenUnknown(_)), "{refused:?}");
     assert!(form.is_free().await);
 }
 
@@ -107,8 +107,11 @@ async fn another_users_token_is_refused_and_stays_good() {
         form.guarded.call(1).token(&token, &USER, "test.other"),
     ] {
         let refused = call.claim().await.unwrap_err();
-        assert!(matches!(refused, Error::TokenUnknown(_)), "{refused}");
-        assert_eq!(refused.endpoint(), endpoint);
+        assert!(
+            matches!(refused.error(), Error::TokenUnknown(_)),
+            "{refused:?}"
+        );
+        assert_eq!(refused.error().endpoint(), endpoint);
     }
     assert!(form.is_free().await);
     form.run(&token, async { Ok(()) }).await.unwrap();
@@ -121,11 +124,11 @@ async fn a_duplicate_leaves_its_token_alone() {
     let held = form.call(&first).claim().await.unwrap();
     for process in [form.clone(), form.elsewhere()] {
         let refused = process.call(&second).claim().await.unwrap_err();
-        assert_eq!(refused.code(), "in_progress");
+        assert_eq!(refused.error().code(), "in_progress");
     }
     held.settle(true).await;
     let refused = form.call(&second).claim().await.unwrap_err();
-    assert_eq!(refused.code(), "already_done");
+    assert_eq!(refused.error().code(), "already_done");
     assert_eq!(store.counts().exchange, 1);
     assert_eq!(form.redeemed(&second).await, "good");
 }
@@ -160,7 +163,7 @@ async fn without_a_key_two_tokens_are_two_calls() {
         .settle(true)
         .await;
     let refused = form.keyed(&first).claim().await.unwrap_err();
-    assert_eq!(refused.code(), "in_progress");
+    assert_eq!(refused.error().code(), "in_progress");
     held.settle(true).await;
 }
 

@@ -1,0 +1,239 @@
+//! Why a call does not run its body: an error, and beside it the stored result that the call may be given instead.
+//!
+//! An error is plain data. What is left to be decided with the call that asks, whether a stored result can be given to
+//! it, and the event that says how that ended, is here.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::{Duplicate, DuplicateState, Error, Known};
+use crate::observe::EventKind;
+use crate::policy::Release;
+use crate::protocol::lease::Lease;
+use crate::record::call::{Record, State};
+use crate::record::kept::{Kept, Stored};
+use crate::result::keep::{Keep, Nothing};
+use crate::world;
+
+/// Why the body of a call does not run.
+#[derive(Debug)]
+pub struct Refusal {
+    error: Error,
+    replay: Option<Box<Replay>>,
+}
+
+/// The stored result of an equal call, which has not been read yet.
+struct Replay {
+    /// The call that asks for the result. Its end is told once it is known whether the result can be given.
+    call: Arc<Lease>,
+    stored: Stored,
+}
+
+impl Refusal {
+    /// The refusal of a call whose key has this record; `running` says that the call which put it runs for certain.
+    pub(crate) fn by(call: &Arc<Lease>, record: &Bytes, running: bool) -> Self {
+        match call.shared.keeping().record(record) {
+            Some(record) => Self::taken(call, &record, running),
+            None => Error::foreign(call.site.clone()).into(),
+        }
+    }
+
+    fn taken(call: &Arc<Lease>, record: &Record<'_>, running: bool) -> Self {
+        let state = match record.state {
+            State::Done if record.is_failure() => DuplicateState::Failed,
+            State::Done => DuplicateState::Done,
+            State::Running if running || call.policy.release != Release::Never => {
+                DuplicateState::Running
+            }
+            State::Running => DuplicateState::Unknown,
+        };
+        let now = world::time_of_day();
+        let (age, left) = (record.age(now), record.left(now));
+        let duplicate = Duplicate::new(Known {
+            site: call.site.clone(),
+            state,
+            holder: record.holder.to_owned(),
+            age,
+            retry_after: match state {
+                DuplicateState::Running => call.shared.retry_hint(age).min(left),
+                _ => left,
+            },
+            free_in: Some(left),
+            unavailable: None,
+        });
+        if record.differs_from(call.flight.payload.as_ref()) {
+            return Error::PayloadMismatch(duplicate).into();
+        }
+        match state {
+            DuplicateState::Running => Error::InProgress(duplicate).into(),
+            DuplicateState::Unknown => Error::Taken(duplicate).into(),
+            DuplicateState::Done | DuplicateState::Failed if call.policy.replay => {
+                Self::ended(call, duplicate, record.kept())
+            }
+            DuplicateState::Done => Error::AlreadyDone(duplicate).into(),
+            DuplicateState::Failed => without_result(duplicate, NO_READER).into(),
+        }
+    }
+
+    /// The refusal of a call with `replay`, by one that has ended.
+    fn ended(call: &Arc<Lease>, duplicate: Duplicate, kept: Kept) -> Self {
+        let why = match kept {
+            Kept::Nothing => return Error::AlreadyDone(duplicate).into(),
+            Kept::Result(stored) => {
+                let call = Arc::clone(call);
+                return Self {
+                    error: Error::AlreadyDone(duplicate),
+                    replay: Some(Box::new(Replay { call, stored })),
+                };
+            }
+            Kept::TooLarge => "it was too large to be kept",
+            Kept::Unencodable => "it could not be written",
+            Kept::Unreadable => "it was stored by a later version",
+        };
+        without_result(duplicate, why).into()
+    }
+
+    /// The refusal of a call whose key is that of a transaction which was still open after this call had `waited`: the
+    /// record is not to be seen.
+    pub(crate) fn still_open(call: &Lease, waited: Duration) -> Self {
+        Self::from(Error::InProgress(Duplicate::new(Known {
+            site: call.site.clone(),
+            state: DuplicateState::Running,
+            holder: String::new(),
+            age: waited,
+            retry_after: call.shared.retry_hint(waited),
+            free_in: None,
+            unavailable: None,
+        })))
+    }
+
+    /// The error, as it is if nobody reads the stored result.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// Tells that `call` ended, unless it is to be known first whether the stored result can be given.
+    pub(crate) fn tell(&self, call: &Lease) {
+        if self.replay.is_none() {
+            call.refused(&self.error);
+        }
+    }
+
+    /// The outcome that `keep` makes of the stored result, or the error if there is none.
+    pub(crate) fn read<R, K: Keep<R>>(self, keep: K) -> Result<R, Error> {
+        let Some(replay) = self.replay else {
+            return Err(self.error);
+        };
+        let Replay { call, stored } = *replay;
+        let reading = Reading(Some(&call));
+        let read = keep.answer(&stored);
+        reading.done();
+        let why = match read {
+            Some(Ok(outcome)) => {
+                call.ended(EventKind::Replayed);
+                return Ok(outcome);
+            }
+            Some(Err(why)) => Some(why),
+            None => stored.failure.then_some(NO_READER),
+        };
+        let error = match (self.error, why) {
+            (Error::AlreadyDone(duplicate), Some(why)) => without_result(duplicate, why),
+            (error, _) => error,
+        };
+        call.refused(&error);
+        Err(error)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            replay: None,
+        }
+    }
+}
+
+/// The error of a call that reads no stored result.
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal.read::<Infallible, _>(Nothing) {
+            Ok(none) => match none {},
+            Err(error) => error,
+        }
+    }
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Replay").field(&self.stored).finish()
+    }
+}
+
+/// A result that is being read, by code of the caller's crate. Dropped before [`done`](Self::done), that code panicked.
+struct Reading<'a>(Option<&'a Lease>);
+
+impl Reading<'_> {
+    fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0 {
+            call.ended(EventKind::Panicked);
+        }
+    }
+}
+
+fn without_result(duplicate: Duplicate, why: &'static str) -> Error {
+    Error::ResultUnavailable(duplicate.without_result(why))
+}
+
+/// Why a function without `replay_err` is not given an error that one with it has stored.
+const NO_READER: &str =
+    "it ended with an error, which only a function with the option `replay_err` reads";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::call::Call;
+    use crate::handle::Idempotency;
+    use crate::key::endpoint::Endpoint;
+    use crate::result::keep::Values;
+    use crate::{MemoryStore, Policy};
+
+    type Outcome = Result<u32, Error>;
+
+    async fn refused(idempotency: &Idempotency) -> Refusal {
+        let policy = Policy::new(Duration::from_mins(1)).replay();
+        let call = || Call::new(Endpoint::named("orders.pay"), policy, Some(idempotency)).part(&1);
+        let values = Values::<Outcome>::new();
+        let held = call().claim().await.expect("the first");
+        held.settle_with(values, &Ok(42), true).await;
+        call().claim().await.expect_err("the second")
+    }
+
+    #[tokio::test]
+    async fn the_stored_result_is_read_by_whoever_keeps_results() {
+        let refusal = refused(&Idempotency::new(MemoryStore::new())).await;
+        assert_eq!(refusal.error().code(), "already_done");
+        let outcome = refusal.read(Values::<Outcome>::new());
+        assert_eq!(outcome.expect("it is read").expect("a success"), 42);
+    }
+
+    #[tokio::test]
+    async fn an_error_holds_nothing_of_the_call_that_met_it() {
+        let store = Arc::new(MemoryStore::new());
+        let error = Error::from(refused(&Idempotency::new(Arc::clone(&store))).await);
+        assert_eq!(Arc::strong_count(&store), 1);
+        assert_eq!(error.clone().to_string(), error.to_string());
+    }
+}
