@@ -10,16 +10,16 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use crate::call::token_text::TokenText;
 use crate::error::{Error, Failure, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Hasher, KeyPart};
 use crate::observe::{Event, NOBODY, Observers};
+use crate::policy::times::Times;
 use crate::policy::{OnStoreError, Policy, Release};
 use crate::protocol::claim::Claiming;
+use crate::protocol::context::CallContext;
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
@@ -195,10 +195,10 @@ impl Call {
     /// Dropped before the store has answered, the record that may have been put is removed, best effort, and the token
     /// given back.
     pub fn claim(self) -> impl Future<Output = Result<Held, Refusal>> + Send {
-        let lease = self.0.and_then(Open::lease);
+        let lease = self.0.and_then(Open::made).map(Lease::new);
         async move {
             let lease = lease?;
-            if lease.policy.bypassed {
+            if lease.call.policy.bypassed {
                 return Ok(Held::new(lease, Guard::Bypassed));
             }
             if let Some(other) = lease.enter() {
@@ -206,20 +206,24 @@ impl Call {
             }
             let guard = {
                 let mut claiming = Claiming::new(&lease);
-                let deadline = lease.shared.deadline();
+                let deadline = lease.call.shared.deadline();
                 let mut first = Try::first(claiming.send(), deadline);
                 let answer = (&mut first).await;
-                let now = first.waited().then(Instant::now);
+                let at_once = !first.waited();
                 // A try that timed out is over: what comes next is not to wait beside it.
                 drop(first);
-                match answer {
-                    Ok(Claim::Claimed) if claiming.begun() > now => claiming.won(),
-                    Ok(Claim::Taken(record)) if lease.policy.patience().is_none() => {
+                let guard = match answer {
+                    Ok(Claim::Claimed) => claiming.start_lease(at_once),
+                    _ => None,
+                };
+                match (guard, answer) {
+                    (Some(guard), _) => guard,
+                    (None, Ok(Claim::Taken(record))) if lease.call.policy.patience().is_none() => {
                         claiming.hand_on();
                         return Err(wait::answered(&lease, record));
                     }
                     // Seldom needed, so its state is not part of every caller's.
-                    answer => {
+                    (None, answer) => {
                         let since = claiming.hand_on();
                         drop(claiming);
                         return Box::pin(wait::after(lease, since, answer)).await;
@@ -237,10 +241,10 @@ impl Call {
 
 impl Call {
     /// The call as one that its caller's transaction holds.
-    pub(crate) fn in_tx(self) -> Result<Arc<Lease>, Error> {
+    pub(crate) fn in_tx(self) -> Result<CallContext, Error> {
         self.0.and_then(|mut open| {
             open.policy.tx = true;
-            open.lease()
+            open.made()
         })
     }
 }
@@ -266,7 +270,8 @@ impl Open {
         self.broken.get_or_insert_with(error);
     }
 
-    fn lease(mut self) -> Result<Arc<Lease>, Error> {
+    /// The call as it is made now.
+    fn made(mut self) -> Result<CallContext, Error> {
         let error = match self.when {
             Some(_) if self.has_token => {
                 let site = Site::without_key(self.endpoint);
@@ -274,7 +279,13 @@ impl Open {
                 Error::InvalidPolicy(Failure::new(site, why, None))
             }
             Some(false) => {
-                return Ok(Lease::bypassed(self.shared, self.endpoint, self.policy));
+                let site = Site::without_key(self.endpoint);
+                let policy = Policy {
+                    bypassed: true,
+                    ..self.policy
+                };
+                let times = Times::default();
+                return Ok(CallContext::new(self.shared, site, policy, times));
             }
             _ => match (self.rejected.take(), self.broken.take()) {
                 (Some(rejected), _) => {
@@ -288,7 +299,7 @@ impl Open {
         Err(refused(self.shared.observers(), error))
     }
 
-    fn claimable(self) -> Result<Arc<Lease>, Error> {
+    fn claimable(self) -> Result<CallContext, Error> {
         let known = self.shared.known();
         let mut policy = known.enter(&self.endpoint, self.policy);
         if self.token.is_some() {
@@ -296,6 +307,7 @@ impl Open {
             policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
+        let times = times(&policy, self.token.is_some());
         let fingerprint = match &self.token {
             Some(token) => token.key(self.key, !self.keyed),
             None => self.key.finish(),
@@ -312,30 +324,17 @@ impl Open {
         } else {
             self.shared.key(&self.endpoint, &fingerprint)
         };
-        let flight = self.shared.flights().flight(key, payload);
         let site = Site {
             endpoint: self.endpoint,
             fingerprint: Some(fingerprint),
         };
-        let times = match &self.token {
-            Some(_) if policy.tx => {
-                Err("its transaction may be rolled back after the token is used: redeem it outside")
-            }
-            None if policy.give_back => Err("it has no token to be given back"),
-            _ if policy.give_back && policy.release == Release::Never => Err(
-                "with `release = false` its key stays taken, so a token that comes back is of no use",
-            ),
-            _ => policy.times(),
-        };
         match times {
-            Ok(times) => Ok(Lease::new(
-                self.shared,
-                site,
-                flight,
-                policy,
-                times,
-                self.token,
-            )),
+            Ok(times) => Ok(CallContext {
+                key,
+                payload,
+                token: self.token,
+                ..CallContext::new(self.shared, site, policy, times)
+            }),
             Err(why) => {
                 let error = Error::InvalidPolicy(Failure::new(site, why, None));
                 Err(refused(self.shared.observers(), error))
@@ -344,7 +343,25 @@ impl Open {
     }
 }
 
-/// Tells of a call that ended before it had a lease.
+/// The durations of a policy, or why it cannot be followed.
+fn times(policy: &Policy, has_token: bool) -> Result<Times, &'static str> {
+    if has_token && policy.tx {
+        return Err(
+            "its transaction may be rolled back after the token is used: redeem it outside",
+        );
+    }
+    if policy.give_back && !has_token {
+        return Err("it has no token to be given back");
+    }
+    if policy.give_back && policy.release == Release::Never {
+        return Err(
+            "with `release = false` its key stays taken, so a token that comes back is of no use",
+        );
+    }
+    policy.times()
+}
+
+/// Tells of a call that ended before it was made.
 fn refused(observers: &Observers, error: Error) -> Error {
     observers.tell(&Event::refused(&error));
     error

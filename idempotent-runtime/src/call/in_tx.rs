@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -15,9 +16,10 @@ use crate::call::Call;
 use crate::error::{Error, Failure};
 use crate::observe::EventKind;
 use crate::policy::Release;
-use crate::protocol::lease::Lease;
+use crate::protocol::context::CallContext;
 use crate::protocol::refusal::Refusal;
 use crate::record::kept::Kept;
+use crate::record::owner::Owner;
 use crate::result::end::End;
 use crate::result::keep::Keep;
 use crate::store::rows::{Row, RowClaim, Rows};
@@ -38,28 +40,31 @@ impl Call {
         self,
         tx: &mut dyn Rows,
     ) -> impl Future<Output = Result<InTx, Refusal>> + Send + use<'_> {
-        let lease = self.in_tx();
+        let row = self.in_tx().map(OwnRow::new);
         async move {
-            let held = InTx::new(lease?);
-            let lease = &held.lease;
-            if lease.policy.bypassed {
+            let held = InTx {
+                row: Box::new(row?),
+                over: false,
+            };
+            let call = &held.row.call;
+            if call.policy.bypassed {
                 return Ok(held);
             }
             let began = Instant::now();
-            let claim = tx.claim(lease.row(), lease.policy.wait);
-            let refusal = match claim.instrument(lease.span.clone()).await {
+            let claim = tx.claim(held.row.written(), call.policy.wait);
+            let refusal = match claim.instrument(call.span.clone()).await {
                 Ok(RowClaim::Claimed) => return Ok(held),
-                Ok(RowClaim::Taken(record)) => Refusal::by(lease, &record, false),
-                Ok(RowClaim::StillOpen) => Refusal::still_open(lease, began.elapsed()),
+                Ok(RowClaim::Taken(record)) => Refusal::by(call, &record, false),
+                Ok(RowClaim::StillOpen) => Refusal::still_open(call, began.elapsed()),
                 Ok(RowClaim::NoTransaction) => Refusal::from(Error::Misconfigured(Failure::new(
-                    lease.site.clone(),
+                    call.site.clone(),
                     "`tx` is in no transaction, or the database has ended it, so its row would not be committed with the work, and the body did not \
                      run; begin one with `begin`",
                     None,
                 ))),
-                Err(error) => unwritten(lease, error, "the body did not run").into(),
+                Err(error) => unwritten(call, error, "the body did not run").into(),
             };
-            refusal.tell(lease);
+            refusal.tell(call);
             held.over();
             Err(refusal)
         }
@@ -72,22 +77,44 @@ impl Call {
 ///
 /// Dropped before it is settled, nothing is sent: what becomes of the row is up to the transaction.
 pub struct InTx {
-    lease: Arc<Lease>,
+    row: Box<OwnRow>,
     over: bool,
 }
 
-impl InTx {
-    fn new(lease: Arc<Lease>) -> Self {
-        Self { lease, over: false }
+/// The row of a call, as it was put.
+struct OwnRow {
+    call: Arc<CallContext>,
+    owner: Owner,
+    record: Bytes,
+}
+
+impl OwnRow {
+    fn new(call: CallContext) -> Self {
+        let owner = Owner::random();
+        Self {
+            record: call.claim_record(owner),
+            owner,
+            call: Arc::new(call),
+        }
     }
 
+    fn written(&self) -> Row<'_> {
+        Row {
+            key: &self.call.key,
+            value: &self.record,
+            ttl: self.call.times.ttl,
+        }
+    }
+}
+
+impl InTx {
     /// Polls the body.
     pub fn poll_body<F: Future + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
         body: Pin<&mut F>,
     ) -> Poll<F::Output> {
-        self.lease.span.in_scope(|| body.poll(cx))
+        self.row.call.span.in_scope(|| body.poll(cx))
     }
 
     /// Ends the call: its result is written into the row, or the row is taken away, as the policy says. At most 1 round
@@ -97,29 +124,29 @@ impl InTx {
     ///
     /// If the result could not be written: then the transaction is not to be committed.
     pub(crate) async fn settle(self, end: End, tx: &mut dyn Rows) -> Result<(), Error> {
-        let lease = &self.lease;
-        let policy = &lease.policy;
+        let OwnRow { call, owner, .. } = &*self.row;
+        let policy = &call.policy;
         let stays = end.success || matches!(end.kept, Kept::Result(_));
         if policy.bypassed {
             // It has no row.
         } else if stays && policy.replay {
-            let done = lease.done(lease.times.ttl, &end.kept);
-            let written = tx.replace(lease.row(), &done);
-            let written = written.instrument(lease.span.clone()).await;
+            let done = call.done_record(*owner, call.times.ttl, &end.kept);
+            let written = tx.replace(self.row.written(), &done);
+            let written = written.instrument(call.span.clone()).await;
             if let Some(error) = self.not_written(written) {
-                lease.refused(&error);
+                call.refused(&error);
                 self.over();
                 return Err(error);
             }
             if let Some(why) = end.kept.why_not() {
-                lease.tell(EventKind::NotKept, |event| event.because(why));
+                call.tell(EventKind::NotKept, |event| event.because(why));
             }
         } else if !stays && policy.release == Release::OnError {
             // If it fails, the transaction is broken, and the row goes when that is rolled back.
-            let removed = tx.remove(lease.row());
-            let _ = removed.instrument(lease.span.clone()).await;
+            let removed = tx.remove(self.row.written());
+            let _ = removed.instrument(call.span.clone()).await;
         }
-        lease.ended_with(end.success);
+        call.ended_with(end.success);
         self.over();
         Ok(())
     }
@@ -132,7 +159,7 @@ impl InTx {
         success: bool,
         tx: &'a mut dyn Rows,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<'a, R, K> {
-        let end = self.lease.end_of(keep, outcome, success);
+        let end = self.row.call.end_of(keep, outcome, success);
         self.settle(end, tx)
     }
 
@@ -140,14 +167,14 @@ impl InTx {
         match written {
             Ok(true) => None,
             Ok(false) => Some(Error::LeaseLost(Failure::new(
-                self.lease.site.clone(),
+                self.row.call.site.clone(),
                 "when the body had ended, its row was not in the transaction any more, so a part of its work may be committed, \
                  without the rest and without the row; roll the transaction back, look at what the body wrote, and only \
                  then start the transaction again",
                 Some(RowGone.into()),
             ))),
             Err(error) => Some(unwritten(
-                &self.lease,
+                &self.row.call,
                 error,
                 "its result could not be written",
             )),
@@ -162,14 +189,14 @@ impl InTx {
 impl Drop for InTx {
     fn drop(&mut self) {
         if !self.over {
-            self.lease.ended(EventKind::of_a_dropped_call());
+            self.row.call.ended(EventKind::of_a_dropped_call());
         }
     }
 }
 
 impl fmt::Debug for InTx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InTx").field(&self.lease.site).finish()
+        f.debug_tuple("InTx").field(&self.row.call.site).finish()
     }
 }
 
@@ -183,18 +210,8 @@ impl fmt::Debug for InTx {
 )]
 struct RowGone;
 
-impl Lease {
-    fn row(&self) -> Row<'_> {
-        Row {
-            key: self.key(),
-            value: &self.record,
-            ttl: self.times.ttl,
-        }
-    }
-}
-
 /// What a call is told whose row could not be written.
-fn unwritten(lease: &Lease, source: StoreError, so: &str) -> Error {
+fn unwritten(call: &CallContext, source: StoreError, so: &str) -> Error {
     let kind = source.kind();
     let what = match kind {
         StoreErrorKind::Misconfigured => {
@@ -204,7 +221,7 @@ fn unwritten(lease: &Lease, source: StoreError, so: &str) -> Error {
             "its row could not be written, so {so}; roll the transaction back, and run it again if `sql::is_retryable_with_row` says so"
         ),
     };
-    let failure = Failure::new(lease.site.clone(), what, Some(source.into()));
+    let failure = Failure::new(call.site.clone(), what, Some(source.into()));
     match kind {
         StoreErrorKind::Misconfigured => Error::Misconfigured(failure),
         _ => Error::Unavailable(failure),

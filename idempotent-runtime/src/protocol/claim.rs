@@ -8,13 +8,13 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::observe::EventKind;
 use crate::policy::OnStoreError;
+use crate::protocol::ending::Ending;
 use crate::protocol::held::Guard;
-use crate::protocol::in_flight::Stage;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry;
 use crate::protocol::retry::{Sending, Tries};
 use crate::protocol::settle;
-use crate::protocol::settle::Ending;
+use crate::protocol::state::Phase;
 use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::world::naive;
 
@@ -69,32 +69,37 @@ impl<'a> Claiming<'a> {
         self.again = self.since.is_some();
         self.since.get_or_insert_with(Instant::now);
         let lease = self.lease;
-        let store = lease.shared.store();
-        store.claim(lease.key(), &lease.record, lease.times.expiry)
+        let store = lease.call.shared.store();
+        store.claim(lease.key(), &lease.record, lease.call.times.expiry)
     }
 
     /// Sends, and tells those who follow until when there will be an answer.
     pub(crate) async fn ask(&mut self, tries: &Tries) -> Result<Claim, StoreError> {
         let sending = tries.once(self.send());
         let answered = Instant::now() + sending.limit();
-        self.lease.flight.reach(Stage::Asking(Some(answered)));
+        self.lease.flight.reach(Phase::Asking(Some(answered)));
         sending.await
     }
 
-    /// Begins the lease; returns when it ends, which must leave time for a body.
-    pub(crate) fn begun(&self) -> Option<Instant> {
-        let mut since = self.since?;
-        if naive!(DeadlineFromReply) {
-            since = Instant::now();
+    /// The store has put the claim, so the lease begins. `None` if it was over before anybody looked at the answer, which
+    /// cannot be if that was there `at_once`.
+    pub(crate) fn start_lease(&mut self, at_once: bool) -> Option<Guard> {
+        let since = self.sent_at()?;
+        if !self.lease.start(since, at_once) {
+            return None;
         }
-        Some(self.lease.begin(since))
+        self.since = None;
+        self.handed_on = true;
+        Some(Guard::Claim)
     }
 
-    /// The key is this call's.
-    pub(crate) fn won(&mut self) -> Guard {
-        self.since = None;
-        self.hold();
-        Guard::Claim
+    /// What the lease is counted from.
+    fn sent_at(&self) -> Option<Instant> {
+        let since = self.since?;
+        if naive!(DeadlineFromReply) {
+            return Some(Instant::now());
+        }
+        Some(since)
     }
 
     /// Leaves it to another to go on with this call. Returns since when its claim may stand.
@@ -113,12 +118,7 @@ impl<'a> Claiming<'a> {
         let mut told = None;
         let trouble = loop {
             let error = match answer {
-                Ok(Claim::Claimed) if self.begun() > Some(Instant::now()) => return Ok(self.won()),
-                Ok(Claim::Claimed) => {
-                    let late = "the claim was answered only after its lease had ended";
-                    let late = StoreError::new(StoreErrorKind::Unknown, late);
-                    return Err(NotWon::TooLate(late));
-                }
+                Ok(Claim::Claimed) => return self.start_lease(false).ok_or_else(too_late),
                 Ok(Claim::Taken(other)) => {
                     self.since = None;
                     return Err(NotWon::Taken(other));
@@ -131,11 +131,14 @@ impl<'a> Claiming<'a> {
             }
             match error.kind() {
                 StoreErrorKind::Misconfigured => {
-                    return Err(NotWon::Refused(Error::store(lease.site.clone(), error)));
+                    return Err(NotWon::Refused(Error::store(
+                        lease.call.site.clone(),
+                        error,
+                    )));
                 }
                 StoreErrorKind::Full => {
                     // A full store still reads: a duplicate gets its own answer.
-                    let standing = lease.shared.store().get(lease.key());
+                    let standing = lease.call.shared.store().get(lease.key());
                     match tries.once(standing).await {
                         // An earlier send has put it: one that got no answer, or one of the client's own.
                         Ok(Some(entry)) if entry.value == lease.record => {
@@ -161,40 +164,38 @@ impl<'a> Claiming<'a> {
 
     /// What becomes of a call that knows of no other with its key while the store is away.
     pub(crate) fn without_the_store(&mut self, trouble: StoreError) -> Result<Guard, Error> {
-        match self.lease.policy.on_store_error.unwrap_or_default() {
-            OnStoreError::Refuse => Err(Error::store(self.lease.site.clone(), trouble)),
+        match self.lease.call.policy.on_store_error.unwrap_or_default() {
+            OnStoreError::Refuse => Err(Error::store(self.lease.call.site.clone(), trouble)),
             OnStoreError::Run => Ok(self.unguarded(&trouble)),
         }
     }
 
     fn unguarded(&mut self, trouble: &StoreError) -> Guard {
-        self.lease
-            .tell(EventKind::Unguarded, |event| event.caused_by(trouble));
-        self.lease.begin(self.since.unwrap_or_else(Instant::now));
-        let perhaps_put = self.since.take().is_some();
-        self.hold();
-        Guard::None { perhaps_put }
-    }
-
-    /// From here on a [`Held`](crate::protocol::held::Held) sees to the rest.
-    fn hold(&mut self) {
+        let call = &self.lease.call;
+        call.tell(EventKind::Unguarded, |event| event.caused_by(trouble));
+        let since = self.since.take();
+        // Nothing guards the body, so it need not be in time.
+        self.lease.start(since.unwrap_or_else(Instant::now), true);
         self.handed_on = true;
-        let lease = self.lease;
-        lease.flight.reach(match lease.token {
-            None => Stage::Held(Arc::downgrade(lease)),
-            // It may still be refused, so those who follow are not told yet that it runs.
-            Some(_) => Stage::Asking(Some(Instant::now() + lease.shared.deadline() / 4)),
-        });
+        Guard::None {
+            perhaps_put: since.is_some(),
+        }
     }
+}
+
+fn too_late() -> NotWon {
+    let late = "the claim was answered only after its lease had ended";
+    NotWon::TooLate(StoreError::new(StoreErrorKind::Unknown, late))
 }
 
 impl Drop for Claiming<'_> {
     fn drop(&mut self) {
         if self.alone && !self.handed_on {
-            self.lease.ended(EventKind::of_a_dropped_call());
+            self.lease.call.ended(EventKind::of_a_dropped_call());
         }
         // Its lease is begun, so that it is withdrawn for as long as it may stand in the way.
-        if self.begun().is_some() {
+        if let Some(since) = self.sent_at() {
+            self.lease.begin(since);
             settle::hand_over(Arc::clone(self.lease), Ending::Withdraw);
         } else if !self.handed_on {
             self.lease.leave(None);

@@ -9,10 +9,11 @@ use std::task::{Context, Poll};
 use crate::error::{Error, Failure};
 use crate::observe::EventKind;
 use crate::policy::{OnCancel, OnLeaseLost};
+use crate::protocol::ending::Ending;
 use crate::protocol::lease::Lease;
 use crate::protocol::settle;
-use crate::protocol::settle::Ending;
 use crate::protocol::shared::Shared;
+use crate::protocol::state::Phase;
 use crate::record::kept::Kept;
 use crate::result::end::End;
 use crate::result::keep::Keep;
@@ -25,7 +26,7 @@ use crate::result::keep::Keep;
 /// by a panic of the body, it is held until the lease ends.
 pub struct Held {
     pub(crate) lease: Arc<Lease>,
-    pub(crate) guard: Guard,
+    guard: Guard,
     /// The claim was won a moment ago, so its lease needs no look at the clock.
     fresh: bool,
     polling: bool,
@@ -66,7 +67,7 @@ impl Held {
             return Poll::Ready(Err(error));
         }
         self.polling = true;
-        let polled = self.lease.span.in_scope(|| body.poll(cx));
+        let polled = self.lease.call.span.in_scope(|| body.poll(cx));
         self.polling = false;
         match polled {
             Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
@@ -106,7 +107,7 @@ impl Held {
         outcome: &R,
         success: bool,
     ) -> impl Future<Output = ()> + Send + use<R, K> {
-        let end = self.lease.end_of(keep, outcome, success);
+        let end = self.lease.call.end_of(keep, outcome, success);
         self.settle(end)
     }
 
@@ -120,7 +121,7 @@ impl Held {
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.lease.shared
+        &self.lease.call.shared
     }
 
     /// Why the body must not be polled any more, if so.
@@ -129,34 +130,51 @@ impl Held {
         if fresh || self.guard != Guard::Claim {
             return None;
         }
-        let why = self.lease.lost()?;
-        if self.lease.policy.when_lost() == OnLeaseLost::Continue {
+        let why = self.lease.check_expiry()?;
+        if self.lease.call.policy.when_lost() == OnLeaseLost::Continue {
             return None;
         }
         self.guard = Guard::Over;
         // Before the caller knows, who may call again at once.
         self.lease.leave(None);
         let error = Error::LeaseLost(Failure::new(
-            self.lease.site.clone(),
+            self.lease.call.site.clone(),
             format!(
                 "the lease was lost because {why}, so the body was stopped; \
                  its work may be done or not"
             ),
             None,
         ));
-        self.lease.refused(&error);
+        self.lease.call.refused(&error);
         Some(error)
     }
 
     pub(crate) fn has_token(&self) -> bool {
-        self.lease.token.is_some()
+        self.lease.call.token.is_some()
+    }
+
+    /// Until its token is redeemed, the call gives up its claim when it is dropped.
+    pub(crate) fn await_token(&mut self) {
+        self.guard = Guard::Unredeemed;
+    }
+
+    /// The token is redeemed, so the body may run.
+    pub(crate) fn confirm(&mut self) {
+        self.guard = Guard::Claim;
+        self.lease.flight.reach(Phase::Running);
+    }
+
+    /// Leaves the end of the call to its caller.
+    pub(crate) fn abandon(&mut self) {
+        self.guard = Guard::Over;
     }
 
     /// What is left to send with the caller waiting.
     fn end(&mut self, end: &End) -> Option<Ending> {
-        self.lease.ended_with(end.success);
+        self.lease.call.ended_with(end.success);
         if let Some(why) = end.kept.why_not() {
             self.lease
+                .call
                 .tell(EventKind::NotKept, |event| event.because(why));
         }
         if !end.success && !matches!(end.kept, Kept::Result(_)) {
@@ -182,8 +200,8 @@ impl Held {
 
     /// Nothing was done, so the end of the call gives its token back, if that is the policy.
     fn owe_the_token(&self) {
-        if let Some(token) = &self.lease.token
-            && self.lease.policy.give_back
+        if let Some(token) = &self.lease.call.token
+            && self.lease.call.policy.give_back
         {
             token.owe();
         }
@@ -191,8 +209,7 @@ impl Held {
 
     /// Nothing is sent any more.
     fn over(&self) {
-        self.lease.end();
-        self.lease.leave(None);
+        self.lease.finish(None);
     }
 }
 
@@ -201,7 +218,7 @@ impl Drop for Held {
         // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
         let panicked = self.polling || std::thread::panicking();
         if self.guard != Guard::Over {
-            self.lease.ended(EventKind::of_a_dropped_call());
+            self.lease.call.ended(EventKind::of_a_dropped_call());
         }
         match self.guard {
             Guard::Over => return,
@@ -212,14 +229,14 @@ impl Drop for Held {
             }
             Guard::Claim | Guard::None { perhaps_put: true } => {}
         }
-        let ending = match self.lease.policy.on_cancel {
+        let ending = match self.lease.call.policy.on_cancel {
             OnCancel::Release if !panicked => {
                 self.owe_the_token();
                 Some(Ending::Remove)
             }
             _ => self.lease.as_long_as_ttl(),
         };
-        let lost = self.lease.end();
+        let lost = self.lease.drop_body();
         match ending.filter(|_| !lost) {
             Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
             None => self.lease.leave(None),
@@ -229,6 +246,6 @@ impl Drop for Held {
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Held").field(&self.lease.site).finish()
+        f.debug_tuple("Held").field(&self.lease.call.site).finish()
     }
 }

@@ -8,97 +8,94 @@
 //! | --- | --- | --- |
 //! | is told that its key is taken, and does not wait (any more) | at once (`wait`) | the record |
 //! | gets no answer of the store | at once (`wait`) | that |
-//! | is dropped before it has asked, or cannot be served | at once (`Claiming`) | nothing |
-//! | is dropped while its claim is on its way | when its claim was withdrawn, or could not be (`settle::Left`) | nothing |
+//! | is dropped before it has asked, or cannot be served | at once (`claim`) | nothing |
+//! | is dropped while its claim is on its way | when its claim was withdrawn, or could not be (`settle`) | nothing |
 //! | is refused for its token, or dropped while it redeems it | when its claim was withdrawn, or could not be (`settle`) | nothing |
-//! | gets no answer while it redeems its token | at once (`redeeming`) | that |
+//! | gets no answer while it redeems its token | at once (`redeem`) | that |
 //! | ends, with or without its caller | when the store has its end (`settle`) | the done record, if there is one |
 //! | ends, and its caller gets the answer first | then (`settle::attended`) | nothing |
-//! | is dropped in its body | at once, or when its key was freed (`Held`, `settle::Left`) | nothing |
-//! | loses its lease | at once (`Lease::lose`) | nothing |
+//! | is dropped in its body | at once, or when its key was freed (`held`, `settle`) | nothing |
+//! | loses its lease | at once (`lease`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
 //!
-//! One that asks the store beside another never enters: its stages are seen by nobody.
+//! One that asks the store beside another never enters: its phases are seen by nobody.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 
-use bytes::Bytes;
 use foldhash::fast::RandomState;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::key::fingerprint::Fingerprint;
-use crate::protocol::lease::Lease;
+use crate::protocol::state::{Found, Phase, Seen, State};
 use crate::sync::{Mutex, MutexGuard};
 
 /// One call that is under way, or is about to be.
 pub(crate) struct Flight {
-    pub(crate) key: String,
-    pub(crate) payload: Option<Fingerprint>,
+    call: Arc<dyn Keyed>,
     hash: u64,
-    progress: Mutex<Progress>,
-    /// Tells those who follow that there is another stage.
+    state: Mutex<State>,
+    /// Tells those who follow that there is another phase.
     pub(crate) moved: Notify,
 }
 
-struct Progress {
-    stage: Stage,
-    /// Somebody has looked, and may wait for the next stage.
-    followed: bool,
-}
+/// What two calls are compared by.
+pub(crate) trait Keyed: Send + Sync {
+    /// The whole key.
+    fn key(&self) -> &str;
 
-/// How far it has come.
-#[derive(Clone)]
-pub(crate) enum Stage {
-    /// The store has not answered yet. It will have by then, or be asked again, if the call is still polled.
-    Asking(Option<Instant>),
-    /// It waits for the end of another call, made elsewhere, whose record this is.
-    Waiting(Bytes),
-    /// It has the key: its body runs, or its end is on its way to the store.
-    Held(Weak<Lease>),
-    /// It is over.
-    Over(Found),
-}
-
-/// What is known of the store when a call is over.
-#[derive(Clone)]
-pub(crate) enum Found {
-    Nothing,
-    /// This stands there.
-    Record(Bytes),
-    /// It does not answer.
-    Trouble,
+    /// What has to be equal among calls with one key.
+    fn payload(&self) -> Option<Fingerprint>;
 }
 
 impl Flight {
-    /// The stage for one who follows: who waits for the next has registered with `moved` before.
-    pub(crate) fn stage(&self) -> Stage {
-        let mut progress = self.locked();
-        progress.followed = true;
-        progress.stage.clone()
+    /// How far the call has come, for a duplicate that follows it and has registered with `moved` before.
+    pub(crate) fn subscribe(&self) -> Seen {
+        let mut state = self.state();
+        state.followed = true;
+        state.seen()
     }
 
-    /// Notes a stage, unless it was over.
-    pub(crate) fn reach(&self, stage: Stage) {
-        let mut progress = self.locked();
-        if matches!(progress.stage, Stage::Over(_)) {
-            return;
-        }
-        let before = std::mem::replace(&mut progress.stage, stage);
-        let followed = progress.followed;
-        drop(progress);
+    /// Whether both calls have a payload, and another one.
+    pub(crate) fn differs_from(&self, other: &Self) -> bool {
+        let payloads = (self.call.payload(), other.call.payload());
+        matches!(payloads, (Some(one), Some(other)) if one != other)
+    }
+
+    /// The state of the call, for the call itself.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the call on, and wakes those who follow it.
+    pub(crate) fn reach(&self, phase: Phase) {
+        self.reach_from(self.state(), phase);
+    }
+
+    /// The same in one critical section with what was noted in `state`.
+    pub(crate) fn reach_from(&self, mut state: MutexGuard<'_, State>, phase: Phase) {
+        let before = std::mem::replace(&mut state.phase, phase);
+        let followed = state.followed && state.left.is_none();
+        drop(state);
         drop(before);
         if followed {
             self.moved.notify_waiters();
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Progress> {
-        let progress = self.progress.lock();
-        progress.unwrap_or_else(PoisonError::into_inner)
+    /// Tells those who follow that the call is over for them.
+    fn leave(&self, found: Found) {
+        let mut state = self.state();
+        if state.left.is_none() {
+            state.left = Some(found);
+            let followed = state.followed;
+            drop(state);
+            if followed {
+                self.moved.notify_waiters();
+            }
+        }
     }
 }
 
@@ -116,15 +113,11 @@ struct ByKey(Arc<Flight>);
 
 impl Flights {
     /// A flight that has not taken off.
-    pub(crate) fn flight(&self, key: String, payload: Option<Fingerprint>) -> Arc<Flight> {
+    pub(crate) fn flight(&self, call: Arc<dyn Keyed>) -> Arc<Flight> {
         Arc::new(Flight {
-            hash: self.seed.hash_one(&key),
-            key,
-            payload,
-            progress: Mutex::new(Progress {
-                stage: Stage::Asking(None),
-                followed: false,
-            }),
+            hash: self.seed.hash_one(call.key()),
+            call,
+            state: Mutex::new(State::new()),
             moved: Notify::new(),
         })
     }
@@ -149,24 +142,43 @@ impl Flights {
 
     /// Ends `flight`, unless it has ended or never began.
     pub(crate) fn leave(&self, flight: &Arc<Flight>, found: Found) {
-        let leaving = ByKey(Arc::clone(flight));
-        let mut shard = self.shard(flight);
-        match shard.take(&leaving) {
-            Some(ByKey(other)) if Arc::ptr_eq(&other, flight) => {
-                drop(shard);
-                flight.reach(Stage::Over(found));
-            }
-            Some(other) => drop(shard.insert(other)),
-            None => {}
+        if self.take(flight) {
+            flight.leave(found);
+        }
+    }
+
+    /// The same when the call itself is over: one critical section for both.
+    pub(crate) fn finish(&self, flight: &Arc<Flight>, found: Found) {
+        let listed = self.take(flight);
+        let mut state = flight.state();
+        state.renew_no_more();
+        if listed {
+            flight.reach_from(state, Phase::Over(found));
+        } else if !matches!(state.phase, Phase::Over(_)) {
+            state.phase = Phase::Over(found);
         }
     }
 
     /// Ends whatever flies with this key: an operator has changed what stands under it.
     pub(crate) fn ground(&self, key: &str) {
-        let any = self.flight(key.to_owned(), None);
+        let any = self.flight(Arc::new(Key(key.to_owned())));
         let grounded = self.shard(&any).take(&ByKey(Arc::clone(&any)));
         if let Some(ByKey(flight)) = grounded {
-            flight.reach(Stage::Over(Found::Nothing));
+            flight.leave(Found::Nothing);
+        }
+    }
+
+    /// Takes `flight` out. Whether it was in.
+    fn take(&self, flight: &Arc<Flight>) -> bool {
+        let leaving = ByKey(Arc::clone(flight));
+        let mut shard = self.shard(flight);
+        match shard.take(&leaving) {
+            Some(ByKey(other)) if Arc::ptr_eq(&other, flight) => true,
+            Some(other) => {
+                shard.insert(other);
+                false
+            }
+            None => false,
         }
     }
 
@@ -224,26 +236,45 @@ impl Hasher for AsWritten {
 
 impl PartialEq for ByKey {
     fn eq(&self, other: &Self) -> bool {
-        self.0.key == other.0.key
+        self.0.call.key() == other.0.call.key()
     }
 }
 
 impl Eq for ByKey {}
 
+/// A key without a call.
+struct Key(String);
+
+impl Keyed for Key {
+    fn key(&self) -> &str {
+        &self.0
+    }
+
+    fn payload(&self) -> Option<Fingerprint> {
+        None
+    }
+}
+
 const SHARDS: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
+    fn flight(flights: &Flights, key: &str) -> Arc<Flight> {
+        flights.flight(Arc::new(Key(key.to_owned())))
+    }
+
     fn is_over(flight: &Flight) -> bool {
-        matches!(flight.stage(), Stage::Over(_))
+        matches!(flight.subscribe().phase, Phase::Over(_))
     }
 
     #[test]
     fn the_second_with_a_key_is_shown_the_first() {
         let flights = Flights::default();
-        let flight = |key: &str| flights.flight(key.to_owned(), None);
+        let flight = |key| flight(&flights, key);
         let (first, second, other) = (flight("k"), flight("k"), flight("l"));
         assert!(flights.enter(&first).is_none());
         let found = flights.enter(&second).expect("the first flies");
@@ -254,8 +285,7 @@ mod tests {
     #[test]
     fn who_never_entered_ends_nothing() {
         let flights = Flights::default();
-        let flight = || flights.flight("k".to_owned(), None);
-        let (first, second) = (flight(), flight());
+        let (first, second) = (flight(&flights, "k"), flight(&flights, "k"));
         assert!(flights.enter(&first).is_none());
         flights.leave(&second, Found::Nothing);
         assert!(!is_over(&first) && !is_over(&second));
@@ -265,12 +295,11 @@ mod tests {
     #[test]
     fn what_was_found_is_told_once() {
         let flights = Flights::default();
-        let flight = || flights.flight("k".to_owned(), None);
-        let (first, second) = (flight(), flight());
+        let (first, second) = (flight(&flights, "k"), flight(&flights, "k"));
         flights.enter(&first);
         flights.leave(&first, Found::Record(Bytes::from("record")));
         flights.leave(&first, Found::Nothing);
-        let Stage::Over(Found::Record(found)) = first.stage() else {
+        let Phase::Over(Found::Record(found)) = first.subscribe().phase else {
             panic!("it is over");
         };
         assert_eq!(found, Bytes::from("record"));
@@ -280,23 +309,19 @@ mod tests {
     #[test]
     fn what_an_operator_removed_flies_no_more() {
         let flights = Flights::default();
-        let first = flights.flight("k".to_owned(), None);
+        let first = flight(&flights, "k");
         flights.enter(&first);
         flights.ground("k");
         assert!(is_over(&first));
         flights.ground("k");
-        assert!(
-            flights
-                .enter(&flights.flight("k".to_owned(), None))
-                .is_none()
-        );
+        assert!(flights.enter(&flight(&flights, "k")).is_none());
     }
 
     #[test]
     fn nothing_is_kept_of_those_that_have_left() {
         let flights = Flights::default();
         for round in 0..1000 {
-            let flight = flights.flight(round.to_string(), None);
+            let flight = flight(&flights, &round.to_string());
             flights.enter(&flight);
             flights.leave(&flight, Found::Nothing);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::protocol::lease::Lease;
+use crate::protocol::context::CallContext;
 use crate::world;
 
 /// The pauses of one call: woken by hints, where the store gives any, and by a clock that goes slower and slower.
@@ -28,10 +28,10 @@ impl Pauses {
     }
 
     /// Waits until what stands under the key may have changed, and not beyond `until`.
-    pub(crate) async fn pause(&mut self, lease: &Lease, until: Instant) {
+    pub(crate) async fn pause(&mut self, call: &CallContext, until: Instant) {
         if !std::mem::replace(&mut self.listens, true) {
-            let listening = lease.shared.store().changed(lease.key());
-            let limit = until.min(Instant::now() + lease.shared.deadline() / 4);
+            let listening = call.shared.store().changed(&call.key);
+            let limit = until.min(Instant::now() + call.shared.deadline() / 4);
             self.changes = timeout_at(limit, listening).await.ok().flatten();
             if self.changes.is_some() {
                 // What changed before is not heard of, so the store is asked once more.

@@ -19,10 +19,9 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::error::Error;
-use crate::protocol::held::{Guard, Held};
-use crate::protocol::in_flight::Stage;
+use crate::protocol::ending::Ending;
+use crate::protocol::held::Held;
 use crate::protocol::settle;
-use crate::protocol::settle::Ending;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Redeems the token of a call that has the key, if it has one: 1 round trip.
@@ -36,34 +35,32 @@ use crate::store::{StoreError, StoreErrorKind};
 /// Dropped before the store has answered, the token is given back, and then the claim withdrawn, without the caller.
 pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
     let lease = Arc::clone(&held.lease);
-    let Some(token) = &lease.token else {
+    let Some(token) = &lease.call.token else {
         return Ok(held);
     };
-    held.guard = Guard::Unredeemed;
+    held.await_token();
     let redemption = token.redemption.clone().redeem_for_call();
-    let error = match redemption.instrument(lease.span.clone()).await {
+    let error = match redemption.instrument(lease.call.span.clone()).await {
         Ok(_) if Instant::now() < lease.good_until() => {
-            held.guard = Guard::Claim;
-            let holder = Arc::downgrade(&lease);
-            lease.flight.reach(Stage::Held(holder));
+            held.confirm();
             return Ok(held);
         }
         Ok(_) => {
             token.owe();
             let late = "the token was redeemed only after the lease of the call had ended";
             let late = StoreError::new(StoreErrorKind::Unknown, late);
-            Error::store(lease.site.clone(), late)
+            Error::store(lease.call.site.clone(), late)
         }
-        Err(error) => error.at(&lease.site),
+        Err(error) => error.at(&lease.call.site),
     };
-    lease.refused(&error);
-    held.guard = Guard::Over;
+    lease.call.refused(&error);
+    held.abandon();
     if error.is_unavailable() {
         // The caller has waited long enough.
         lease.leave_in_trouble();
-        settle::hand_over(Arc::clone(&lease), Ending::Withdraw);
+        settle::hand_over(lease, Ending::Withdraw);
     } else {
-        settle::attended(Arc::clone(&lease), Ending::Withdraw).await;
+        settle::attended(lease, Ending::Withdraw).await;
     }
     Err(error)
 }

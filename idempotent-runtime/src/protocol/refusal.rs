@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::error::{Duplicate, DuplicateState, Error, Known};
 use crate::observe::EventKind;
 use crate::policy::Release;
-use crate::protocol::lease::Lease;
+use crate::protocol::context::CallContext;
 use crate::record::call::{Record, State};
 use crate::record::kept::{Kept, Stored};
 use crate::result::keep::{Keep, Nothing};
@@ -29,20 +29,20 @@ pub struct Refusal {
 /// The stored result of an equal call, which has not been read yet.
 struct Replay {
     /// The call that asks for the result. Its end is told once it is known whether the result can be given.
-    call: Arc<Lease>,
+    call: Arc<CallContext>,
     stored: Stored,
 }
 
 impl Refusal {
     /// The refusal of a call whose key has this record; `running` says that the call which put it runs for certain.
-    pub(crate) fn by(call: &Arc<Lease>, record: &Bytes, running: bool) -> Self {
+    pub(crate) fn by(call: &Arc<CallContext>, record: &Bytes, running: bool) -> Self {
         match call.shared.keeping().record(record) {
             Some(record) => Self::taken(call, &record, running),
             None => Error::foreign(call.site.clone()).into(),
         }
     }
 
-    fn taken(call: &Arc<Lease>, record: &Record<'_>, running: bool) -> Self {
+    fn taken(call: &Arc<CallContext>, record: &Record<'_>, running: bool) -> Self {
         let state = match record.state {
             State::Done if record.is_failure() => DuplicateState::Failed,
             State::Done => DuplicateState::Done,
@@ -65,7 +65,7 @@ impl Refusal {
             free_in: Some(left),
             unavailable: None,
         });
-        if record.differs_from(call.flight.payload.as_ref()) {
+        if record.differs_from(call.payload.as_ref()) {
             return Error::PayloadMismatch(duplicate).into();
         }
         match state {
@@ -80,7 +80,7 @@ impl Refusal {
     }
 
     /// The refusal of a call with `replay`, by one that has ended.
-    fn ended(call: &Arc<Lease>, duplicate: Duplicate, kept: Kept) -> Self {
+    fn ended(call: &Arc<CallContext>, duplicate: Duplicate, kept: Kept) -> Self {
         let why = match kept {
             Kept::Nothing => return Error::AlreadyDone(duplicate).into(),
             Kept::Result(stored) => {
@@ -99,7 +99,7 @@ impl Refusal {
 
     /// The refusal of a call whose key is that of a transaction which was still open after this call had `waited`: the
     /// record is not to be seen.
-    pub(crate) fn still_open(call: &Lease, waited: Duration) -> Self {
+    pub(crate) fn still_open(call: &CallContext, waited: Duration) -> Self {
         Self::from(Error::InProgress(Duplicate::new(Known {
             site: call.site.clone(),
             state: DuplicateState::Running,
@@ -117,7 +117,7 @@ impl Refusal {
     }
 
     /// Tells that `call` ended, unless it is to be known first whether the stored result can be given.
-    pub(crate) fn tell(&self, call: &Lease) {
+    pub(crate) fn tell(&self, call: &CallContext) {
         if self.replay.is_none() {
             call.refused(&self.error);
         }
@@ -175,7 +175,7 @@ impl fmt::Debug for Replay {
 }
 
 /// A result that is being read, by code of the caller's crate. Dropped before [`done`](Self::done), that code panicked.
-struct Reading<'a>(Option<&'a Lease>);
+struct Reading<'a>(Option<&'a CallContext>);
 
 impl Reading<'_> {
     fn done(mut self) {

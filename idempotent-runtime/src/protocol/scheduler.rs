@@ -16,8 +16,6 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, Sleep};
 
-use crate::protocol::lease::Lease;
-
 /// What the task of the keeper shares with the calls of its runtime.
 pub(crate) struct Keeper {
     desk: Mutex<Desk>,
@@ -27,7 +25,14 @@ pub(crate) struct Keeper {
 /// A place in the keeper's book.
 pub(crate) type Slot = (Instant, u64);
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Work that the keeper does to its end.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What the keeper looks after when its time has come.
+pub(crate) trait Scheduled: Send + Sync {
+    /// The work that is due, if any is.
+    fn due(self: Arc<Self>) -> Option<Work>;
+}
 
 #[derive(Default)]
 struct Desk {
@@ -41,7 +46,7 @@ struct Desk {
 
 /// What is to be looked after when its time has come.
 enum Entry {
-    Lease(Arc<Lease>),
+    Work(Arc<dyn Scheduled>),
     /// A task that waits for something else, and no longer.
     Task(Waker),
 }
@@ -85,9 +90,9 @@ impl Keeper {
         Arc::clone(keeper)
     }
 
-    /// Looks after `lease` at `due`.
-    pub(crate) fn remember(&self, due: Instant, lease: Arc<Lease>) -> Slot {
-        self.enter(due, Entry::Lease(lease))
+    /// Looks after `scheduled` at `due`.
+    pub(crate) fn remember(&self, due: Instant, scheduled: Arc<dyn Scheduled>) -> Slot {
+        self.enter(due, Entry::Work(scheduled))
     }
 
     /// Wakes `task` at `due`.
@@ -173,10 +178,7 @@ impl Future for Round {
             for entry in due {
                 match entry {
                     Entry::Task(task) => task.wake(),
-                    Entry::Lease(lease) => {
-                        let renewal = lease.due().map(|renewal| Box::pin(renewal) as Work);
-                        self.under_way.extend(renewal);
-                    }
+                    Entry::Work(scheduled) => self.under_way.extend(scheduled.due()),
                 }
             }
             self.under_way.extend(inbox);

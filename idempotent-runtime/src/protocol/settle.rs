@@ -10,23 +10,11 @@ use tokio::time::Instant;
 use crate::observe::EventKind;
 use crate::protocol::background;
 use crate::protocol::background::{Job, NO_ANSWER};
+use crate::protocol::ending::Ending;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Sending, Tries, Try};
 use crate::protocol::shared::Shared;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
-
-/// What the end of a call sends.
-#[derive(Debug, Clone)]
-pub(crate) enum Ending {
-    /// The claim becomes this done record, for `ttl`.
-    Complete(Bytes),
-    /// The claim goes away.
-    Remove,
-    /// The claim goes away if it was put at all; its body never ran.
-    Withdraw,
-    /// The claim stays until then, whatever its last renewal said.
-    Hold(Instant),
-}
 
 /// Settles with the caller waiting, at most for the handle's deadline. Dropped, it goes on without.
 pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output = ()> + Send {
@@ -35,7 +23,7 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
         left.sent = true;
         let settled = match &left.end {
             Some((lease, ending)) => {
-                let deadline = lease.shared.deadline();
+                let deadline = lease.call.shared.deadline();
                 match Try::first(ending.send(lease), deadline).await {
                     Ok(Swap::Done) => Settled::Stands,
                     // Seldom needed, so its state is not part of every caller's.
@@ -53,8 +41,7 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
             (Settled::NotYet, Some((lease, _))) => lease.leave(None),
             _ => {
                 if let Some((lease, ending)) = left.end.take() {
-                    lease.end();
-                    lease.leave(ending.found(settled));
+                    lease.finish(ending.found(settled));
                 }
             }
         }
@@ -127,11 +114,11 @@ struct Left {
 
 impl Job for Left {
     fn shared(&self) -> &Arc<Shared> {
-        &self.lease.shared
+        &self.lease.call.shared
     }
 
     async fn run(&mut self) -> Result<(), &'static str> {
-        let limit = self.lease.shared.deadline();
+        let limit = self.lease.call.shared.deadline();
         let mut until = self.until(limit);
         loop {
             let tries = Tries::until(until, limit);
@@ -148,7 +135,7 @@ impl Job for Left {
                 }
                 Settled::NotYet => {}
                 settled => {
-                    self.lease.leave(self.ending.found(settled));
+                    self.lease.finish(self.ending.found(settled));
                     return Ok(());
                 }
             }
@@ -161,8 +148,7 @@ impl Job for Left {
     }
 
     fn end(&mut self, undone: Option<&'static str>) {
-        self.lease.end();
-        self.lease.leave(None);
+        self.lease.finish(None);
         if let Some(why) = undone {
             unsettled(&self.lease, &self.ending, why);
         }
@@ -174,7 +160,7 @@ impl Left {
     /// nothing else stands there: the next call would do its work again.
     fn until(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {
-            Ending::Complete(_) => self.lease.times.ttl.min(LONGEST_COMPLETION),
+            Ending::Complete(_) => self.lease.call.times.ttl.min(LONGEST_COMPLETION),
             _ => limit,
         };
         self.lease.good_until().max(Instant::now() + at_least)
@@ -183,7 +169,7 @@ impl Left {
 
 impl Ending {
     fn send<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
-        match &lease.token {
+        match &lease.call.token {
             // Before the key is free: who comes next with the token is to find it good.
             Some(token) if token.is_owed() => Box::pin(async {
                 token.give_back().await?;
@@ -195,10 +181,10 @@ impl Ending {
 
     /// Sends it without a token.
     fn send_alone<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
-        let store = lease.shared.store();
+        let store = lease.call.shared.store();
         let (key, claim) = (lease.key(), &lease.record);
         // Only where calls wait is there anybody to be told.
-        let tell = lease.policy.patience().is_some();
+        let tell = lease.call.policy.patience().is_some();
         match self {
             Self::Remove | Self::Withdraw if tell => store.remove_and_tell(key, claim),
             Self::Remove | Self::Withdraw => store.remove(key, claim),
@@ -245,12 +231,12 @@ async fn settled(
             (Ok(Swap::Done), _) => return Settled::Stands,
             (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::Hold(_))
             | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::Hold(_)) => {
-                lease.tell(EventKind::AlreadyGone, |event| event);
+                lease.call.tell(EventKind::AlreadyGone, |event| event);
                 return Settled::Otherwise;
             }
             // A removal whose reply was lost, and somebody else's claim since.
             (Ok(Swap::Other(_)), Ending::Remove) if sent_before => {
-                lease.tell(EventKind::AlreadyGone, |event| event);
+                lease.call.tell(EventKind::AlreadyGone, |event| event);
                 return Settled::Otherwise;
             }
             (Ok(Swap::Absent), _) => {
@@ -289,7 +275,7 @@ async fn complete_otherwise(
     tries: &Tries,
     answer: Result<Swap, StoreError>,
 ) -> Otherwise {
-    let store = lease.shared.store();
+    let store = lease.call.shared.store();
     let (key, claim, lasts) = (lease.key(), &lease.record, lease.done_for());
     Otherwise::Answer(match answer {
         Ok(Swap::Absent) => match tries.once(store.claim(key, done, lasts)).await {
@@ -302,7 +288,9 @@ async fn complete_otherwise(
             match tries.once(store.replace(key, claim, claim, lasts)).await {
                 Ok(Swap::Done) => {
                     let why = "the store has no room for it, so the claim stays for the whole ttl";
-                    lease.tell(EventKind::NotKept, |event| event.because(why));
+                    lease
+                        .call
+                        .tell(EventKind::NotKept, |event| event.because(why));
                     return Otherwise::Held;
                 }
                 held => held,
@@ -317,7 +305,7 @@ fn unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
         Ending::Withdraw => EventKind::NotWithdrawn,
         _ => EventKind::Unrecorded,
     };
-    lease.tell(kind, |event| event.because(why));
+    lease.call.tell(kind, |event| event.because(why));
 }
 
 const LONGEST_COMPLETION: Duration = Duration::from_hours(1);

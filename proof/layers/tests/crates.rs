@@ -247,6 +247,42 @@ const MECHANISMS: [&str; 14] = [
     "mechanisms",
 ];
 
+/// The files of the protocol from the bottom up: each knows only those before it.
+const PROTOCOL: [&str; 26] = [
+    // What runs without a caller, and how often it is tried.
+    "protocol/tracker",
+    "protocol/scheduler",
+    "protocol/retry",
+    // What the calls of a handle know of each other.
+    "protocol/state",
+    "protocol/in_flight",
+    "protocol/shared",
+    "protocol/background",
+    // One-time tokens.
+    "protocol/token",
+    "protocol/token/owned",
+    "protocol/token/sent",
+    "protocol/token/redemption",
+    "protocol/token/of_call",
+    // One call, and one claim of it.
+    "protocol/context",
+    "protocol/ending",
+    "protocol/lease",
+    "protocol/settle",
+    "protocol/renewal",
+    "protocol/refusal",
+    // From the call to the end of its body.
+    "protocol/held",
+    "protocol/claim",
+    "protocol/redeem",
+    // Duplicates.
+    "protocol/poll_limiter",
+    "protocol/turn",
+    "protocol/follow",
+    "protocol/wait",
+    "protocol",
+];
+
 /// The rooms of the runtime from the bottom up: each knows only those before it.
 const RUNTIME: [&str; 21] = [
     "world",
@@ -361,6 +397,13 @@ fn no_file_of_the_handle_knows_one_above_it() {
 #[test]
 fn no_file_of_the_mechanisms_knows_one_above_it() {
     is_in_order("mechanisms", &MECHANISMS);
+}
+
+#[test]
+fn no_file_of_the_protocol_knows_one_above_it() {
+    let mut climbs = layers("idempotent-runtime").climbs(&PROTOCOL);
+    climbs.retain(|climb| climb.starts_with("protocol"));
+    assert_eq!(climbs, [""; 0]);
 }
 
 #[test]

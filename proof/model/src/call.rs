@@ -18,7 +18,7 @@ pub(crate) struct Call {
     pub(crate) owner: u8,
     /// Its claims that were told "taken", a bit for each: a copy may yet arrive (`wait`).
     pub(crate) ghosts: u8,
-    /// How long the lease is good for, counted from the first send: `good_until` in `lease`.
+    /// How long the lease is good for, counted from the first send: `good_until` in `state`.
     pub(crate) lease: u8,
     /// With `release = false`: how long the key stays taken, counted from the first send.
     pub(crate) taken: u8,
@@ -27,7 +27,7 @@ pub(crate) struct Call {
     /// The lease that the renewal under way would give.
     pub(crate) renewing: Option<u8>,
     pub(crate) renewals: u8,
-    /// How long the record of a call that is over is to stand: `hold_until` in `lease`.
+    /// How long the record of a call that is over is to stand: `hold_until` in `state`.
     pub(crate) hold: Option<u8>,
     pub(crate) waits: u8,
     /// The calls that were over when this one was made, a bit for each.
@@ -44,7 +44,7 @@ pub(crate) struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     NotMade,
-    /// Behind another call of its process, and how many of its moves were heard of (`wait`).
+    /// Behind another call of its process, and how many of its moves were heard of (`follow`).
     Following {
         leader: u8,
         heard: u8,
@@ -54,7 +54,7 @@ pub(crate) enum Phase {
         found: Found,
         heard: u8,
     },
-    /// Its claim is on its way (`claiming`).
+    /// Its claim is on its way (`claim`).
     Claiming,
     /// It waits for the end of the call that has this record (`wait`).
     Waiting(Record),
@@ -191,7 +191,7 @@ impl State {
         self.ask(id, What::Claim, 0);
     }
 
-    /// Its claim was answered (`claiming`).
+    /// Its claim was answered (`claim`).
     pub(crate) fn claim_answered(&mut self, config: &Config, id: u8, answer: Answer) {
         self.call_mut(id).answer = None;
         if let Answer::Taken(record) = answer {
@@ -340,7 +340,7 @@ impl State {
         self.memory.record_lost && !config.is(Variant::FailoverUnawaited)
     }
 
-    /// The keeper sends a renewal (`lease::renew`).
+    /// The keeper sends a renewal (`renewal`).
     pub(crate) fn renew(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         call.renewals -= 1;

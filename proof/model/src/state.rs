@@ -15,7 +15,7 @@ pub struct State {
     pub(crate) calls: Vec<Call>,
     /// Commands that were sent and may be executed. Sorted.
     pub(crate) bag: Vec<Command>,
-    /// The flight of each process (`flight`).
+    /// The flight of each process (`in_flight`).
     pub(crate) flights: Vec<Option<u8>>,
     /// What may still go wrong.
     pub(crate) faults: Faults,

@@ -1,11 +1,11 @@
-//! Calls behind an equal one of their process (`flight`, `wait`).
+//! Calls behind an equal one of their process (`in_flight`, `follow`, `wait`).
 
 use crate::call::{Body, Phase, differs, owner};
 use crate::config::{Config, Variant};
 use crate::state::State;
 use crate::store::{Record, What};
 
-/// What is known of the store when a call is over (`flight::Found`).
+/// What is known of the store when a call is over (`state::Found`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Found {
     Nothing,

@@ -1,0 +1,120 @@
+//! One call as it was made, and how its events are told. Nothing of it changes while the call goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use tracing::Span;
+
+use crate::error::{Error, Site};
+use crate::key::fingerprint::Fingerprint;
+use crate::observe::{self, Event, EventKind};
+use crate::policy::Policy;
+use crate::policy::times::Times;
+use crate::protocol::in_flight::Keyed;
+use crate::protocol::shared::Shared;
+use crate::protocol::token::of_call::CallToken;
+use crate::record::call as record;
+use crate::record::kept::Kept;
+use crate::record::owner::Owner;
+use crate::result::end::End;
+use crate::result::keep::Keep;
+use crate::world;
+
+/// One call as it was made.
+pub(crate) struct CallContext {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) site: Site,
+    /// The key as a store has it. A call that is not guarded has none.
+    pub(crate) key: String,
+    /// What has to be equal among calls with one key.
+    pub(crate) payload: Option<Fingerprint>,
+    pub(crate) policy: Policy,
+    pub(crate) times: Times,
+    pub(crate) token: Option<Arc<CallToken>>,
+    pub(crate) span: Span,
+    /// When the call was made, if anybody wants to know how long it takes.
+    pub(crate) made: Option<Instant>,
+}
+
+impl CallContext {
+    /// A call that is made now, without a key, a payload and a token.
+    pub(crate) fn new(shared: Arc<Shared>, site: Site, policy: Policy, times: Times) -> Self {
+        Self {
+            span: observe::span(&site),
+            made: shared.observers().timed().then(Instant::now),
+            shared,
+            site,
+            key: String::new(),
+            payload: None,
+            policy,
+            times,
+            token: None,
+        }
+    }
+
+    /// Tells what happened beside the end of the call.
+    pub(crate) fn tell<'a>(&'a self, kind: EventKind, more: impl FnOnce(Event<'a>) -> Event<'a>) {
+        let event = Event::new(&self.site, kind);
+        self.shared.observers().tell(&more(event));
+    }
+
+    /// Tells how the call ended.
+    pub(crate) fn ended(&self, kind: EventKind) {
+        self.ended_by(Event::new(&self.site, kind));
+    }
+
+    /// Tells that the call ended with this error.
+    pub(crate) fn refused(&self, error: &Error) {
+        self.ended_by(Event::refused(error));
+    }
+
+    /// Tells that the body has ended.
+    pub(crate) fn ended_with(&self, success: bool) {
+        self.ended(match success {
+            _ if self.policy.bypassed => EventKind::Bypassed,
+            true => EventKind::Executed,
+            false => EventKind::Failed,
+        });
+    }
+
+    fn ended_by(&self, event: Event<'_>) {
+        self.span.record("outcome", event.kind().as_str());
+        let took = self.made.map(|made| made.elapsed());
+        self.shared.observers().tell(&event.lasted(took));
+    }
+
+    /// How a body ended, with what is kept of its outcome.
+    pub(crate) fn end_of<R, K: Keep<R>>(&self, keep: K, outcome: &R, success: bool) -> End {
+        if self.policy.bypassed {
+            return success.into();
+        }
+        keep.end(outcome, success, self.shared.keeping())
+    }
+
+    /// The record that the call claims its key with.
+    pub(crate) fn claim_record(&self, owner: Owner) -> Bytes {
+        if self.policy.is_done_at_once() {
+            return self.done_record(owner, self.times.ttl, &Kept::Nothing);
+        }
+        let (payload, now) = (self.payload.as_ref(), world::time_of_day());
+        record::running(owner, payload, now, self.times.expiry)
+    }
+
+    /// The record of the call once it is done, which stays for as long as it `lasts`.
+    pub(crate) fn done_record(&self, owner: Owner, lasts: Duration, kept: &Kept) -> Bytes {
+        let (payload, now) = (self.payload.as_ref(), world::time_of_day());
+        record::done(owner, payload, now, lasts, kept)
+    }
+}
+
+impl Keyed for CallContext {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn payload(&self) -> Option<Fingerprint> {
+        self.payload
+    }
+}
