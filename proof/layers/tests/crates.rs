@@ -309,10 +309,10 @@ const RUNTIME: [&str; 21] = [
 ];
 
 /// How many imports of the runtime climb to a room above. The number may only fall: lower it when it has.
-const RUNTIME_CLIMBS: usize = 7;
+const RUNTIME_CLIMBS: usize = 0;
 
 /// How many files of the runtime know each other in circles. The number may only fall: lower it when it has.
-const RUNTIME_IN_CIRCLES: usize = 23;
+const RUNTIME_IN_CIRCLES: usize = 2;
 
 fn sources(package: &str) -> PathBuf {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
