@@ -259,7 +259,10 @@ const SHARDS: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use bytes::Bytes;
+    use futures_util::FutureExt as _;
 
     use super::*;
 
@@ -304,6 +307,36 @@ mod tests {
         };
         assert_eq!(found, Bytes::from("record"));
         assert!(flights.enter(&second).is_none(), "the key is free");
+    }
+
+    #[test]
+    fn a_call_that_has_left_goes_on_unseen() {
+        let flights = Flights::default();
+        let first = flight(&flights, "k");
+        flights.enter(&first);
+        flights.leave(&first, Found::Trouble);
+        first.reach(Phase::Settling);
+        assert!(matches!(first.state().phase, Phase::Settling));
+        let seen = first.subscribe().phase;
+        assert!(matches!(seen, Phase::Over(Found::Trouble)), "{seen:?}");
+    }
+
+    #[test]
+    fn who_follows_hears_of_the_end_once() {
+        let flights = Flights::default();
+        let first = flight(&flights, "k");
+        flights.enter(&first);
+        first.subscribe();
+        let mut moved = pin!(first.moved.notified());
+        moved.as_mut().enable();
+        flights.finish(&first, Found::Record(Bytes::from("record")));
+        assert!(moved.now_or_never().is_some(), "the end is heard of");
+        let mut again = pin!(first.moved.notified());
+        again.as_mut().enable();
+        flights.finish(&first, Found::Nothing);
+        assert!(again.now_or_never().is_none(), "it ended before");
+        let seen = first.subscribe().phase;
+        assert!(matches!(seen, Phase::Over(Found::Record(_))), "{seen:?}");
     }
 
     #[test]
