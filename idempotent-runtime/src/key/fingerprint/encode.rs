@@ -1,15 +1,12 @@
-//! The canonical encoding, streamed into the digest.
+//! Values of `serde` in the canonical encoding.
 
 use std::fmt::{self, Write as _};
 
 use serde::ser::{self, Serialize};
 
-use super::{Fingerprint, State, UnencodablePart};
+use super::canonical::{Entries, Output};
+use super::digest::{Fingerprint, State, UnencodablePart};
 
-const VERSION: u8 = 1;
-
-/// Stands where the tag of a value would: no tag is zero.
-const END: u8 = 0;
 const UNIT: u8 = b'_';
 const TRUE: u8 = b't';
 const FALSE: u8 = b'f';
@@ -20,36 +17,25 @@ const STRING: u8 = b'"';
 const BYTES: u8 = b'b';
 const NONE: u8 = b'n';
 const SOME: u8 = b'?';
-const SEQUENCE: u8 = b'[';
-const MAP: u8 = b'{';
 const VARIANT: u8 = b'@';
 
 const DEPTH: usize = 128;
 
 type Written<T = ()> = Result<T, UnencodablePart>;
 
-/// What stands before the first part: the parts are the elements of one sequence.
-pub(super) const START: [u8; 2] = [VERSION, SEQUENCE];
-
-/// Writes values to a digest that has taken [`START`].
+/// Writes values to a digest that has taken the start of the encoding.
 pub(super) struct Encoder {
-    state: State,
+    output: Output,
     depth: usize,
     failed: bool,
-    /// Where the entries of maps wait to be sorted. Nothing else allocates.
-    held: Vec<u8>,
-    /// How many maps are open, one within the other; all share `held`.
-    holding: usize,
 }
 
 impl Encoder {
     pub(super) fn new(state: State) -> Self {
         Self {
-            state,
+            output: Output::new(state),
             depth: 0,
             failed: false,
-            held: Vec::new(),
-            holding: 0,
         }
     }
 
@@ -66,33 +52,7 @@ impl Encoder {
     }
 
     pub(super) fn finish(&mut self) -> Fingerprint {
-        self.write(&[END]);
-        self.state.finish()
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        if self.holding > 0 {
-            self.held.extend_from_slice(bytes);
-            return;
-        }
-        self.state.update(bytes);
-    }
-
-    /// A tag and an unsigned number: how many bytes it has, then these, the highest first.
-    fn number(&mut self, tag: u8, number: u128) {
-        let mut bytes = [0; 18];
-        bytes[2..].copy_from_slice(&number.to_be_bytes());
-        let zeros = number.leading_zeros() / 8;
-        let [length, ..] = (16 - zeros).to_le_bytes();
-        let start = zeros as usize;
-        bytes[start] = tag;
-        bytes[start + 1] = length;
-        self.write(&bytes[start..]);
-    }
-
-    fn text(&mut self, tag: u8, bytes: &[u8]) {
-        self.number(tag, bytes.len() as u128);
-        self.write(bytes);
+        self.output.finish()
     }
 
     fn enter(&mut self) -> Written {
@@ -114,22 +74,16 @@ impl Encoder {
 
     fn sequence(&mut self) -> Written<&mut Self> {
         self.enter()?;
-        self.write(&[SEQUENCE]);
+        self.output.sequence();
         Ok(self)
-    }
-
-    fn end_sequence(&mut self) {
-        self.write(&[END]);
-        self.depth -= 1;
     }
 
     fn map(&mut self) -> Written<Map<'_>> {
         self.enter()?;
-        self.write(&[MAP]);
-        self.holding += 1;
+        let entries = self.output.map();
         Ok(Map {
             encoder: self,
-            entries: Vec::new(),
+            entries,
         })
     }
 }
@@ -137,33 +91,18 @@ impl Encoder {
 /// A map that is being written.
 pub(super) struct Map<'a> {
     encoder: &'a mut Encoder,
-    /// Where in `held` each entry starts.
-    entries: Vec<usize>,
+    entries: Entries,
 }
 
 impl Map<'_> {
     fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Written {
-        self.entries.push(self.encoder.held.len());
+        self.encoder.output.entry(&mut self.entries);
         self.encoder.value(key)
     }
 
     fn end(self) {
-        let Self { encoder, entries } = self;
-        if let Some(&first) = entries.first() {
-            let ends = entries[1..].iter().copied().chain([encoder.held.len()]);
-            let mut sorted: Vec<&[u8]> = (entries.iter().zip(ends))
-                .map(|(&start, end)| &encoder.held[start..end])
-                .collect();
-            sorted.sort_unstable();
-            let sorted = sorted.concat();
-            encoder.held[first..].copy_from_slice(&sorted);
-        }
-        encoder.holding -= 1;
-        if encoder.holding == 0 {
-            let held = std::mem::take(&mut encoder.held);
-            encoder.write(&held);
-        }
-        encoder.end_sequence();
+        self.encoder.output.end_map(&self.entries);
+        self.encoder.depth -= 1;
     }
 }
 
@@ -187,7 +126,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
     type SerializeStructVariant = Map<'a>;
 
     fn serialize_bool(self, value: bool) -> Written {
-        self.write(&[if value { TRUE } else { FALSE }]);
+        self.output.write(&[if value { TRUE } else { FALSE }]);
         Ok(())
     }
 
@@ -205,12 +144,12 @@ impl<'a> ser::Serializer for &'a mut Encoder {
 
     fn serialize_i128(self, value: i128) -> Written {
         let sign = if value < 0 { NEGATIVE } else { POSITIVE };
-        self.number(sign, value.unsigned_abs());
+        self.output.number(sign, value.unsigned_abs());
         Ok(())
     }
 
     fn serialize_u128(self, value: u128) -> Written {
-        self.number(POSITIVE, value);
+        self.output.number(POSITIVE, value);
         Ok(())
     }
 
@@ -223,8 +162,8 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         } else {
             value.to_bits()
         };
-        self.write(&[FLOAT]);
-        self.write(&bits.to_be_bytes());
+        self.output.write(&[FLOAT]);
+        self.output.write(&bits.to_be_bytes());
         Ok(())
     }
 
@@ -233,27 +172,27 @@ impl<'a> ser::Serializer for &'a mut Encoder {
     }
 
     fn serialize_str(self, value: &str) -> Written {
-        self.text(STRING, value.as_bytes());
+        self.output.text(STRING, value.as_bytes());
         Ok(())
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Written {
-        self.text(BYTES, value);
+        self.output.text(BYTES, value);
         Ok(())
     }
 
     fn serialize_none(self) -> Written {
-        self.write(&[NONE]);
+        self.output.write(&[NONE]);
         Ok(())
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Written {
-        self.write(&[SOME]);
+        self.output.write(&[SOME]);
         self.nested(value)
     }
 
     fn serialize_unit(self) -> Written {
-        self.write(&[UNIT]);
+        self.output.write(&[UNIT]);
         Ok(())
     }
 
@@ -267,7 +206,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         _index: u32,
         variant: &'static str,
     ) -> Written {
-        self.text(VARIANT, variant.as_bytes());
+        self.output.text(VARIANT, variant.as_bytes());
         self.serialize_unit()
     }
 
@@ -286,7 +225,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         variant: &'static str,
         value: &T,
     ) -> Written {
-        self.text(VARIANT, variant.as_bytes());
+        self.output.text(VARIANT, variant.as_bytes());
         self.nested(value)
     }
 
@@ -309,7 +248,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         variant: &'static str,
         _len: usize,
     ) -> Written<Self> {
-        self.text(VARIANT, variant.as_bytes());
+        self.output.text(VARIANT, variant.as_bytes());
         self.sequence()
     }
 
@@ -328,7 +267,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         variant: &'static str,
         _len: usize,
     ) -> Written<Map<'a>> {
-        self.text(VARIANT, variant.as_bytes());
+        self.output.text(VARIANT, variant.as_bytes());
         self.map()
     }
 
@@ -351,7 +290,8 @@ macro_rules! elements {
             }
 
             fn end(self) -> Written {
-                self.end_sequence();
+                self.output.end();
+                self.depth -= 1;
                 Ok(())
             }
         }
