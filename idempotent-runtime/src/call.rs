@@ -1,9 +1,13 @@
 //! The protocol: claim, body, settle. What happens before the body is here.
 
+pub(crate) mod answers;
 pub(crate) mod builder;
 pub(crate) mod finish;
 pub(crate) mod in_tx;
 pub(crate) mod key_parts;
+mod run;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod run_in;
 pub(crate) mod token_text;
 
 use std::fmt;

@@ -1,0 +1,332 @@
+//! How a call says no, what it calls a success, and what of an outcome it keeps for duplicates.
+//!
+//! The attribute and the builder set the same four fields, by options of the same names:
+//!
+//! | field | option | where it is not set |
+//! | --- | --- | --- |
+//! | `error` | `error` | the return type itself carries an error, and knows its successes |
+//! | `success` | `success` | what `error` calls a success |
+//! | `duplicate` | `on_duplicate` | a duplicate gets an error, as every call that is refused |
+//! | `keep` | `replay`, `replay_err` | nothing is kept |
+
+use std::convert;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::call::finish::Finish;
+use crate::call::in_tx::InTx;
+use crate::error::{Duplicate, Error};
+use crate::protocol::held::Held;
+use crate::protocol::refusal::Refusal;
+use crate::result::keep::{Keep, Nothing, Values, ValuesAnd};
+use crate::result::outcome::{Fallible, Outcome};
+use crate::result::replay::{Replay, Storable};
+use crate::store::rows::Rows;
+
+/// What a call answers, and what it makes of an outcome.
+#[derive(Debug, Clone, Copy)]
+pub struct Answers<E = Unset, S = Unset, D = Unset, K = Nothing> {
+    error: E,
+    success: S,
+    duplicate: D,
+    keep: K,
+}
+
+/// The [`Answers`] of a function with the attribute, which returns an `R`.
+pub type Returns<R, E, K = Nothing> = Answers<Conversion<R, E>, Unset, Unset, K>;
+
+/// An option that is not set.
+#[derive(Debug, Clone, Copy)]
+pub struct Unset;
+
+/// How an [`Error`] becomes an outcome `R`, through an error `E` of the caller, and which outcomes are successes.
+pub struct Conversion<R, E> {
+    convert: fn(Error) -> E,
+    wrap: fn(E) -> R,
+    success: fn(&R) -> bool,
+}
+
+/// The one place of an expansion that asks for [`Outcome`], so that rustc complains once.
+pub fn returns<R: Outcome>() -> Returns<R, Error> {
+    Answers::new().error(Conversion {
+        convert: convert::identity,
+        wrap: R::refused,
+        success: R::is_success,
+    })
+}
+
+/// As [`returns`], for the option `error`.
+pub fn returns_with<R: Fallible<E>, E>(error: fn(Error) -> E) -> Returns<R, E> {
+    Answers::new().error(Conversion::of(error))
+}
+
+/// Keeps the results for duplicates, for the option `replay`: the one place of an expansion that asks for [`Replay`].
+pub fn replaying<R: Replay<Via>, E, Via>(returns: Returns<R, E>) -> Returns<R, E, Values<R>> {
+    returns.replay()
+}
+
+impl Answers {
+    /// As the return type says.
+    pub(crate) fn new() -> Self {
+        Self {
+            error: Unset,
+            success: Unset,
+            duplicate: Unset,
+            keep: Nothing,
+        }
+    }
+}
+
+impl<R, E, K> Returns<R, E, K> {
+    /// Replaces what counts as a success, for the option `success`.
+    #[must_use]
+    pub fn success(mut self, success: fn(&R) -> bool) -> Self {
+        self.error.success = success;
+        self
+    }
+
+    /// As [`refused`](Self::refused), with a closure for duplicates: the option `on_duplicate`.
+    pub fn answered(self, refusal: Refusal, answer: impl FnOnce(Duplicate) -> R) -> R
+    where
+        K: Keep<R>,
+    {
+        self.on_duplicate(answer).refused(refusal)
+    }
+}
+
+impl<E, S, D, R> Answers<E, S, D, Values<R>> {
+    /// Keeps chosen errors, too, for the option `replay_err`.
+    #[must_use]
+    pub fn replay_err<X>(self, chosen: fn(&X) -> bool) -> Answers<E, S, D, ValuesAnd<R, X>>
+    where
+        R: Fallible<X>,
+        X: Storable,
+    {
+        let values = self.keep;
+        self.keeping(values.and(chosen))
+    }
+}
+
+impl<E, S, D> Answers<E, S, D> {
+    /// Keeps the value of a success.
+    pub(crate) fn replay<R, Via>(self) -> Answers<E, S, D, Values<R>>
+    where
+        R: Replay<Via>,
+    {
+        self.keeping(Values::new())
+    }
+}
+
+impl<E, S, D, K> Answers<E, S, D, K> {
+    pub(crate) fn error<F>(self, error: F) -> Answers<F, S, D, K> {
+        Answers {
+            error,
+            success: self.success,
+            duplicate: self.duplicate,
+            keep: self.keep,
+        }
+    }
+
+    pub(crate) fn judge<F>(self, success: F) -> Answers<E, F, D, K> {
+        Answers {
+            error: self.error,
+            success,
+            duplicate: self.duplicate,
+            keep: self.keep,
+        }
+    }
+
+    pub(crate) fn on_duplicate<F>(self, duplicate: F) -> Answers<E, S, F, K> {
+        Answers {
+            error: self.error,
+            success: self.success,
+            duplicate,
+            keep: self.keep,
+        }
+    }
+
+    fn keeping<L>(self, keep: L) -> Answers<E, S, D, L> {
+        Answers {
+            error: self.error,
+            success: self.success,
+            duplicate: self.duplicate,
+            keep,
+        }
+    }
+
+    /// What a call returns whose body did not run: the first call's result, the answer to a duplicate, or an error.
+    pub fn refused<R>(self, refusal: impl Into<Refusal>) -> R
+    where
+        E: Refuse<R>,
+        D: AnswerDuplicate<R>,
+        K: Keep<R>,
+    {
+        let replayed = refusal.into().read(self.keep);
+        match replayed.or_else(|error| self.duplicate.answered(error)) {
+            Ok(outcome) => outcome,
+            Err(error) => self.error.refused(error),
+        }
+    }
+
+    /// Ends a call whose body ended with `outcome`, which is looked at before anything is awaited.
+    pub fn settle<R>(
+        &self,
+        held: Held,
+        outcome: &R,
+    ) -> impl Future<Output = ()> + Send + use<R, E, S, D, K>
+    where
+        E: Refuse<R>,
+        S: Judge<R>,
+        K: Keep<R>,
+    {
+        held.settle_with(self.keep, outcome, self.is_success(outcome))
+    }
+
+    /// Ends a call that its caller's transaction holds, with the row written through `tx`; if that fails, the error
+    /// takes the place of the outcome.
+    pub fn settle_in<R>(
+        self,
+        held: InTx,
+        outcome: R,
+        tx: &mut dyn Rows,
+    ) -> impl Future<Output = R> + use<'_, R, E, S, D, K>
+    where
+        E: Refuse<R>,
+        S: Judge<R>,
+        K: Keep<R>,
+    {
+        let settled = held.settle_with(self.keep, &outcome, self.is_success(&outcome), tx);
+        let error = self.error;
+        async move {
+            match settled.await {
+                Ok(()) => outcome,
+                Err(gone) => error.refused(gone),
+            }
+        }
+    }
+
+    /// Runs the body and settles, in a task of its own once the caller has dropped the future.
+    pub fn finish<R>(self, held: Held, body: Pin<Box<dyn Future<Output = R> + Send>>) -> Finish<R>
+    where
+        Self: Send + 'static,
+        E: Refuse<R>,
+        S: Judge<R>,
+        K: Keep<R>,
+        R: Send + 'static,
+    {
+        let shared = Arc::clone(held.shared());
+        Finish::new(shared, async move {
+            let (held, outcome) = held.run(body).await?;
+            let settled = self.settle(held, &outcome);
+            settled.await;
+            Ok(outcome)
+        })
+    }
+
+    fn is_success<R>(&self, outcome: &R) -> bool
+    where
+        E: Refuse<R>,
+        S: Judge<R>,
+    {
+        let said = self.success.is_success(outcome);
+        said.unwrap_or_else(|| self.error.is_success(outcome))
+    }
+}
+
+/// Makes an outcome of an error.
+pub trait Refuse<R> {
+    /// The outcome of a call that is refused.
+    fn refused(self, error: Error) -> R;
+
+    /// Whether the body did its work.
+    fn is_success(&self, outcome: &R) -> bool;
+}
+
+/// Tells a success.
+pub trait Judge<R> {
+    /// Whether the body did its work; `None` if that is not for this to say.
+    fn is_success(&self, outcome: &R) -> Option<bool>;
+}
+
+/// Answers a duplicate for which no result is kept.
+pub trait AnswerDuplicate<R> {
+    /// The answer to the duplicate that the error is about.
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if it is about none, or duplicates are not answered here.
+    fn answered(self, error: Error) -> Result<R, Error>;
+}
+
+impl<R: Outcome> Refuse<R> for Unset {
+    fn refused(self, error: Error) -> R {
+        R::refused(error)
+    }
+
+    fn is_success(&self, outcome: &R) -> bool {
+        outcome.is_success()
+    }
+}
+
+impl<R, E> Refuse<R> for Conversion<R, E> {
+    fn refused(self, error: Error) -> R {
+        (self.wrap)((self.convert)(error))
+    }
+
+    fn is_success(&self, outcome: &R) -> bool {
+        (self.success)(outcome)
+    }
+}
+
+impl<R> Judge<R> for Unset {
+    fn is_success(&self, _: &R) -> Option<bool> {
+        None
+    }
+}
+
+impl<R, F: Fn(&R) -> bool> Judge<R> for F {
+    fn is_success(&self, outcome: &R) -> Option<bool> {
+        Some(self(outcome))
+    }
+}
+
+impl<R> AnswerDuplicate<R> for Unset {
+    fn answered(self, error: Error) -> Result<R, Error> {
+        Err(error)
+    }
+}
+
+impl<R, F: FnOnce(Duplicate) -> R> AnswerDuplicate<R> for F {
+    fn answered(self, error: Error) -> Result<R, Error> {
+        error.into_duplicate().map(self)
+    }
+}
+
+impl<R, E> Conversion<R, E> {
+    pub(crate) fn of(convert: fn(Error) -> E) -> Self
+    where
+        R: Fallible<E>,
+    {
+        Self {
+            convert,
+            wrap: R::failed,
+            success: R::is_success,
+        }
+    }
+}
+
+impl<R, E> Clone for Conversion<R, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, E> Copy for Conversion<R, E> {}
+
+impl<R, E> fmt::Debug for Conversion<R, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Conversion")
+    }
+}
