@@ -15,7 +15,7 @@ use std::fmt::{self, Display};
 use std::fs;
 use std::path::Path;
 
-use source::Source;
+use source::{File, Source};
 
 mod resolve;
 mod source;
@@ -23,7 +23,7 @@ mod source;
 /// The files of one crate, and which of them know which.
 #[derive(Debug)]
 pub struct Layers {
-    files: Vec<String>,
+    files: Vec<File>,
     /// From file to file, with a path that leads there.
     arrows: BTreeMap<(usize, usize), String>,
 }
@@ -92,10 +92,14 @@ impl Layers {
     /// `rooms` are named from the bottom up. A room is a module and all modules under it that are not rooms themselves:
     /// `redis/doctor` is `redis/doctor.rs` and `redis/doctor/servers.rs`; `lib` is `lib.rs`.
     pub fn climbs(&self, rooms: &[&str]) -> Vec<String> {
-        let floors: Vec<_> = self.files.iter().map(|file| floor(file, rooms)).collect();
+        let floors: Vec<_> = self
+            .files
+            .iter()
+            .map(|file| floor(&file.name, rooms))
+            .collect();
         let homeless = self.files.iter().zip(&floors);
         let homeless = homeless.filter(|(_, floor)| floor.is_none());
-        let homeless = homeless.map(|(file, _)| format!("{file} is in no room"));
+        let homeless = homeless.map(|(file, _)| format!("{} is in no room", file.name));
         let climbing = self.arrows.keys().filter_map(|arrow| {
             let (from, to) = (floors[arrow.0]?, floors[arrow.1]?);
             let (room, above) = (rooms[from], rooms[to]);
@@ -108,6 +112,24 @@ impl Layers {
             (from < to).then(said)
         });
         homeless.chain(climbing).collect()
+    }
+
+    /// The files with more lines than `of_file`, and the functions with more than `of_function`. Tests in a file
+    /// count as lines of it, and not as functions.
+    pub fn longer_than(&self, of_file: usize, of_function: usize) -> Vec<String> {
+        let mut longer = Vec::new();
+        for file in &self.files {
+            let name = &file.name;
+            if file.lines > of_file {
+                longer.push(format!("{name} has {} lines", file.lines));
+            }
+            let functions = file.functions.iter();
+            let functions = functions.filter(|(_, lines)| *lines > of_function);
+            longer.extend(
+                functions.map(|(function, lines)| format!("{name}: {function} has {lines} lines")),
+            );
+        }
+        longer
     }
 
     /// The files that `file` knows, if only through others.
@@ -132,13 +154,16 @@ impl Layers {
         let inside = |(from, to): &&(usize, usize)| files.contains(from) && files.contains(to);
         let arrows = self.arrows.keys().filter(inside);
         let arrows = arrows.map(|arrow| self.arrow(arrow)).collect();
-        let mut files: Vec<_> = files.iter().map(|file| self.files[*file].clone()).collect();
+        let mut files: Vec<_> = files
+            .iter()
+            .map(|file| self.files[*file].name.clone())
+            .collect();
         files.sort();
         Circle { files, arrows }
     }
 
     fn arrow(&self, arrow: &(usize, usize)) -> String {
-        let (from, to) = (&self.files[arrow.0], &self.files[arrow.1]);
+        let (from, to) = (&self.files[arrow.0].name, &self.files[arrow.1].name);
         format!("{from} knows {to}: {}", self.arrows[arrow])
     }
 }

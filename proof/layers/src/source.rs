@@ -7,7 +7,18 @@ use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
 /// The modules of a crate, the root first, and its files.
 pub struct Source {
     pub modules: Vec<Module>,
-    pub files: Vec<String>,
+    pub files: Vec<File>,
+}
+
+/// A file, without its code under `cfg(test)`.
+#[derive(Debug)]
+pub struct File {
+    /// Relative to the folder of the sources.
+    pub name: String,
+    /// Of all of it, tests included.
+    pub lines: usize,
+    /// The functions with a body, and how many lines each one has.
+    pub functions: Vec<(String, usize)>,
 }
 
 /// A module in a file of its own, or in braces.
@@ -82,7 +93,11 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let text = (self.text)(&file).ok_or_else(|| format!("there is no {file}"))?;
         let tokens: TokenStream = text.parse().map_err(|error| format!("{file}: {error}"))?;
         self.source.modules[module].file = self.source.files.len();
-        self.source.files.push(file);
+        self.source.files.push(File {
+            name: file,
+            lines: text.lines().count(),
+            functions: Vec::new(),
+        });
         self.tokens(module, tokens, true)
     }
 
@@ -101,6 +116,10 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                     self.export(module, rest);
                 }
                 continue;
+            }
+            if let Some(function) = function(rest) {
+                let file = self.source.modules[module].file;
+                self.source.files[file].functions.push(function);
             }
             rest = match token {
                 TokenTree::Group(group) => {
@@ -174,6 +193,20 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             self.source.modules[0].imports.push(Import { name, path });
         }
     }
+}
+
+/// The name and the length of the function that `tokens` begin with, if it has a body.
+fn function(tokens: &[TokenTree]) -> Option<(String, usize)> {
+    let [TokenTree::Ident(word), TokenTree::Ident(name), rest @ ..] = tokens else {
+        return None;
+    };
+    let body = rest.iter().find(|token| match token {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        token => is_punct(Some(token), ';'),
+    })?;
+    let lines = body.span().end().line + 1 - word.span().start().line;
+    let is_function = word == "fn" && matches!(body, TokenTree::Group(_));
+    is_function.then(|| (name.to_string(), lines))
 }
 
 fn extended(path: &[String], name: &str) -> Vec<String> {

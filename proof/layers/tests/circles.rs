@@ -160,3 +160,30 @@ fn a_file_that_is_missing_or_is_not_rust_is_named() {
     let broken = Layers::of(|_| Some("fn (".to_owned()));
     assert!(broken.expect_err("no Rust").starts_with("lib.rs: "));
 }
+
+#[test]
+fn a_file_or_function_that_is_too_long_is_named() {
+    let a = "fn short() { }
+fn declared();
+
+impl A {
+    pub fn long(&self)
+    {
+        short()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn test()
+    {
+
+
+    }
+}
+";
+    let layers = layers(&[("lib.rs", "mod a;"), ("a.rs", a)]);
+    assert_eq!(layers.longer_than(18, 4), [""; 0]);
+    let longer = ["a.rs has 18 lines", "a.rs: long has 4 lines"];
+    assert_eq!(layers.longer_than(17, 3), longer);
+}
