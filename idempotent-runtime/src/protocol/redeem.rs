@@ -72,7 +72,6 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use crate::call::Call;
-    use crate::error::Error;
     use crate::handle::Idempotency;
     use crate::key::endpoint::Endpoint;
     use crate::key::fingerprint::Fingerprint;
@@ -106,7 +105,7 @@ mod tests {
         assert!(digest.len() == 64 && digest != TOKEN);
         let keyed = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();
         let refused = keyed.claim().now_or_never().expect("nothing is waited for");
-        let refused = Error::from(refused.expect_err("it was never issued"));
+        let refused = refused.expect_err("it was never issued").into_error();
         assert_eq!(refused.code(), "token_unknown");
         let key = refused.site().fingerprint;
         assert_eq!(key, Fingerprint::of(&(digest,)).ok());

@@ -116,6 +116,14 @@ impl Refusal {
         &self.error
     }
 
+    /// The error of a call that reads no stored result.
+    pub fn into_error(self) -> Error {
+        match self.read::<Infallible, _>(Nothing) {
+            Ok(none) => match none {},
+            Err(error) => error,
+        }
+    }
+
     /// Tells that `call` ended, unless it is to be known first whether the stored result can be given.
     pub(crate) fn tell(&self, call: &CallContext) {
         if self.replay.is_none() {
@@ -154,16 +162,6 @@ impl From<Error> for Refusal {
         Self {
             error,
             replay: None,
-        }
-    }
-}
-
-/// The error of a call that reads no stored result.
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
-        match refusal.read::<Infallible, _>(Nothing) {
-            Ok(none) => match none {},
-            Err(error) => error,
         }
     }
 }
@@ -232,7 +230,9 @@ mod tests {
     #[tokio::test]
     async fn an_error_holds_nothing_of_the_call_that_met_it() {
         let store = Arc::new(MemoryStore::new());
-        let error = Error::from(refused(&Idempotency::new(Arc::clone(&store))).await);
+        let error = refused(&Idempotency::new(Arc::clone(&store)))
+            .await
+            .into_error();
         assert_eq!(Arc::strong_count(&store), 1);
         assert_eq!(error.clone().to_string(), error.to_string());
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotent_runtime::private::returns;
+use idempotent_runtime::private::{Refusal, returns};
 use idempotent_runtime::{Error, Idempotency, Policy};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -18,7 +18,7 @@ async fn run<F>(guarded: &Guarded, body: F) -> Result<F::Output, Error>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    let held = guarded.call(1).claim().await?;
+    let held = guarded.call(1).claim().await.map_err(Refusal::into_error)?;
     let body = async move { Ok::<_, Error>(body.await) };
     let returns = returns::<Result<F::Output, Error>>();
     returns.finish(held, Box::pin(body)).await?

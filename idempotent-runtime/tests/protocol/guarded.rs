@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotent_runtime::fingerprint::{Fingerprint, Parts};
-use idempotent_runtime::private::{Call, Endpoint, Keep, Replay, Returns, replaying, returns};
+use idempotent_runtime::private::{
+    Call, Endpoint, Keep, Refusal, Replay, Returns, replaying, returns,
+};
 use idempotent_runtime::store::Entry;
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Store};
 use tokio::task::yield_now;
@@ -123,7 +125,7 @@ pub(crate) async fn run<R>(
     call: Call,
     body: impl Future<Output = Result<R, ()>>,
 ) -> Result<R, Failed> {
-    let mut held = call.claim().await.map_err(Error::from)?;
+    let mut held = call.claim().await.map_err(Refusal::into_error)?;
     let outcome = {
         let mut body = pin!(body);
         poll_fn(|context| held.poll_body(context, body.as_mut())).await

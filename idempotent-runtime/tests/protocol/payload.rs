@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::private::Call;
+use idempotent_runtime::private::{Call, Refusal};
 use idempotent_runtime::testkit::CountingStore;
 use idempotent_runtime::{Error, MemoryStore, Policy, Release};
 use tokio::time::Instant;
@@ -19,7 +19,10 @@ fn call(guarded: &Guarded, amount: u64) -> Call {
 }
 
 async fn run(guarded: &Guarded, amount: u64) -> Result<(), Error> {
-    let held = call(guarded, amount).claim().await?;
+    let held = call(guarded, amount)
+        .claim()
+        .await
+        .map_err(Refusal::into_error)?;
     yielding(()).await;
     held.settle(true).await;
     Ok(())

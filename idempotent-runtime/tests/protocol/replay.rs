@@ -108,7 +108,7 @@ async fn a_result_is_given_until_the_ttl_ends() {
 async fn a_failure_is_not_kept_and_the_next_call_runs() {
     let guarded = Guarded::in_memory(policy());
     let failed = guarded.call(2).claim().await.unwrap();
-    let error = Error::from(guarded.call(2).claim().await.unwrap_err());
+    let error = guarded.call(2).claim().await.unwrap_err().into_error();
     guarded
         .replaying(1, async { Err::<u8, _>(error) })
         .await

@@ -17,7 +17,7 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::private::{Call, Endpoint};
+use idempotent_runtime::private::{Call, Endpoint, Refusal};
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Settings, SetupError, Store};
 
 /// A settings file that goes away with the test.
@@ -84,7 +84,7 @@ async fn call_with(
     body: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let call = Call::new(Endpoint::named(endpoint), policy, Some(idempotency)).part(&id);
-    let mut held = call.claim().await?;
+    let mut held = call.claim().await.map_err(Refusal::into_error)?;
     let mut body = pin!(body);
     poll_fn(|context| held.poll_body(context, body.as_mut())).await?;
     held.settle(true).await;

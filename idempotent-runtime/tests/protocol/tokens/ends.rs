@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::private::{replaying, returns, returns_with};
+use idempotent_runtime::private::{Refusal, replaying, returns, returns_with};
 use idempotent_runtime::testkit::{Fault, Op};
 use idempotent_runtime::{Error, OnCancel, OnLeaseLost, Policy, Release, StoreErrorKind};
 use tokio::time::{sleep, timeout};
@@ -145,7 +145,11 @@ async fn a_body_that_runs_to_its_end_without_its_caller_gives_it_back_then() {
     let (_, form) = Form::counted(policy().give_back());
     let token = form.issue().await;
     let submit = async {
-        let held = form.call(&token).claim().await.map_err(Error::from)?;
+        let held = form
+            .call(&token)
+            .claim()
+            .await
+            .map_err(Refusal::into_error)?;
         let returns = returns::<Result<(), Failed>>();
         let body = async {
             sleep(secs(100)).await;
