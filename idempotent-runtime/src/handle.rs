@@ -4,6 +4,7 @@ pub(crate) mod builder;
 mod connect;
 pub(crate) mod endpoints;
 
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::protocol::shared::Shared;
 /// idempotency.install()?;
 /// # Ok::<(), idempotence::SetupError>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Idempotency(Arc<Shared>);
 
 impl Idempotency {
@@ -101,4 +102,10 @@ static INSTALLED: OnceLock<Idempotency> = OnceLock::new();
 
 tokio::task_local! {
     static SCOPE: Idempotency;
+}
+
+impl fmt::Debug for Idempotency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }

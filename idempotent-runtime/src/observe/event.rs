@@ -146,18 +146,17 @@ impl EventKind {
             Group::Token => Self::TokenRefused,
             Group::Store => Self::StoreError,
             Group::LeaseLost => Self::LeaseLost,
-            Group::Invalid => Self::Invalid,
-            // A counter's: no call is refused by it.
-            Group::Limit => Self::LimitReached,
+            // A limit is a counter's. No call is refused by it, and what ends a call has to be an end.
+            Group::Invalid | Group::Limit => Self::Invalid,
         }
     }
 
     /// What an operation that gets this error comes to.
     const fn of_operation(error: &Error) -> Self {
-        match Self::of(error) {
-            Self::TokenRefused => Self::TokenRejected,
-            Self::LimitReached => Self::LimitReached,
-            Self::Invalid => Self::OperationInvalid,
+        match error.facts().group {
+            Group::Token => Self::TokenRejected,
+            Group::Limit => Self::LimitReached,
+            Group::Invalid => Self::OperationInvalid,
             // Duplicates and lost leases are of calls only.
             _ => Self::OperationFailed,
         }
@@ -167,7 +166,7 @@ impl EventKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Failure;
+    use crate::error::{Failure, Limited};
     use crate::key::fingerprint::{Digest, Keying};
 
     impl Site {
@@ -232,12 +231,14 @@ mod tests {
     }
 
     /// Errors, with what a call and an operation make of each.
-    fn errors() -> [(Error, EventKind, EventKind); 10] {
-        use EventKind::{Invalid, LeaseLost, StoreError, TokenRefused};
+    fn errors() -> [(Error, EventKind, EventKind); 11] {
+        use EventKind::{Invalid, LeaseLost, LimitReached, StoreError, TokenRefused};
         use EventKind::{OperationFailed, OperationInvalid, TokenRejected};
 
         let failure = || Failure::new(Site::example(), "as a test", None);
+        let limited = Limited::new(Site::example(), 4, 3, Duration::from_secs(1));
         [
+            (Error::LimitReached(limited), Invalid, LimitReached),
             (Error::TokenUsed(failure()), TokenRefused, TokenRejected),
             (Error::TokenUnknown(failure()), TokenRefused, TokenRejected),
             (

@@ -191,6 +191,21 @@ mod tests {
     }
 
     #[test]
+    fn no_kind_changes_its_level_unnoticed() {
+        let of = |level| labels(|kind| kind.level() == level).join(" ");
+        assert_eq!(of(Level::ERROR), "overrun unguarded unrecorded");
+        assert_eq!(
+            of(Level::WARN),
+            "store_error invalid lease_lost panicked renewal_failed not_kept not_withdrawn \
+             operation_failed operation_invalid"
+        );
+        assert_eq!(
+            of(Level::INFO),
+            "mismatch result_unavailable token_refused token_rejected limit_reached"
+        );
+    }
+
+    #[test]
     fn the_ends_of_calls_are_the_first_and_the_operations_the_last() {
         let class = |kind: &EventKind| kind.class() as u8;
         assert!(EventKind::ALL.is_sorted_by_key(class));

@@ -98,7 +98,7 @@ impl Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("Idempotency")
             .field("store", &self.store)
             .field("prefix", &self.prefix)
             .field("keying", &self.keying)

@@ -20,7 +20,7 @@ use crate::error::store::StoreError;
 use crate::record::count::{self, Next};
 use crate::world;
 
-/// Keeps records under keys, changing them by compare-and-set only.
+/// Keeps records under keys, changing them by compare-and-set only. The page of [`store`](crate::store) has a whole one.
 ///
 /// Every operation may be sent twice, because a reply may be lost: the second send changes nothing
 /// that the first one did not, and never tells the caller that its own record is another's. (A

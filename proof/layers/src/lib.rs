@@ -68,9 +68,10 @@ impl Layers {
         Ok(Self { files, arrows })
     }
 
-    /// How many files there are; those of tests do not count.
-    pub fn count(&self) -> usize {
-        self.files.len()
+    /// The modules that have a file of their own, such as `store/redis`; those of tests do not count.
+    pub fn modules(&self) -> impl Iterator<Item = &str> {
+        let names = self.files.iter().map(|file| file.name.as_str());
+        names.map(|name| name.strip_suffix(".rs").unwrap_or(name))
     }
 
     /// The circles: none, if the files can be put in an order in which each knows only those before it.

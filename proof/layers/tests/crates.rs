@@ -134,13 +134,14 @@ const OBSERVERS: [&str; 8] = [
 ];
 
 /// The files of keys from the bottom up: each knows only those before it.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "key/fingerprint/digest",
     "key/fingerprint/canonical",
     "key/fingerprint/encode",
     "key/fingerprint",
     "key/endpoint",
     "key/request_id",
+    "key/kind",
     "key",
 ];
 
@@ -307,6 +308,51 @@ const PROTOCOL: [&str; 26] = [
     "protocol",
 ];
 
+/// The files of policies from the bottom up: each knows only those before it.
+const POLICY: [&str; 4] = [
+    "policy/duration",
+    "policy/deadline",
+    "policy",
+    "policy/times",
+];
+
+/// The files of records from the bottom up: each knows only those before it.
+const RECORDS: [&str; 7] = [
+    "record/owner",
+    "record/form",
+    "record/kept",
+    "record/call",
+    "record/token",
+    "record/count",
+    "record",
+];
+
+/// The files of results from the bottom up: each knows only those before it.
+const RESULTS: [&str; 14] = [
+    "result/once",
+    "result/outcome",
+    "result/end",
+    "result/codec/encoded",
+    "result/codec/json",
+    "result/codec/levels",
+    "result/codec/msgpack",
+    "result/codec/peel",
+    "result/codec/schema",
+    "result/codec",
+    "result/replay",
+    "result/keeping",
+    "result/keep",
+    "result",
+];
+
+/// The files for operators from the bottom up: each knows only those before it.
+const OPERATE: [&str; 4] = [
+    "operate/peek",
+    "operate/doctor/probe",
+    "operate/doctor",
+    "operate",
+];
+
 /// The rooms of the runtime from the bottom up: each knows only those before it.
 const RUNTIME: [&str; 21] = [
     "world",
@@ -349,12 +395,40 @@ fn is_built_from_the_bottom_up(package: &str, files: &[&str]) {
     assert_eq!(layers.climbs(files), [""; 0]);
 }
 
-/// Asserts that each file of a wing of the runtime is in its place.
+/// Asserts that each file of a wing of the runtime, or the folder that it is in, is named, and that it knows only what is named before it.
 fn is_in_order(wing: &str, files: &[&str]) {
-    let mut climbs = layers("idempotent-runtime").climbs(files);
-    let of_room = format!("room `{wing}");
-    climbs.retain(|climb| climb.starts_with(wing) || climb.starts_with(&of_room));
-    assert_eq!(climbs, [""; 0]);
+    assert_eq!(out_of_order(wing, files), [""; 0]);
+}
+
+fn out_of_order(wing: &str, files: &[&str]) -> Vec<String> {
+    let layers = layers("idempotent-runtime");
+    let folder = format!("{wing}/");
+    let of_wing = |module: &&str| *module == wing || module.starts_with(&folder);
+    let unnamed = layers.modules().filter(of_wing);
+    let is_named = |module: &&str| {
+        let mut files = files
+            .iter()
+            .filter(|file| **file != wing || *module == wing);
+        files.any(|file| {
+            module
+                .strip_prefix(file)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    let unnamed = unnamed.filter(|module| !is_named(module));
+    let unnamed = unnamed.map(|module| format!("`{module}` is not in the list of `{wing}`"));
+    let climbs = layers.climbs(files).into_iter();
+    let climbs = climbs.filter(|climb| climb.starts_with(&format!("room `{wing}")));
+    unnamed.chain(climbs).collect()
+}
+
+#[test]
+fn a_file_that_is_in_no_list_or_in_the_wrong_place_is_found() {
+    let reversed: Vec<&str> = PROTOCOL.into_iter().rev().collect();
+    let climbs = out_of_order("protocol", &reversed);
+    assert!(climbs.len() > 50, "{climbs:?}");
+    let unnamed = out_of_order("operate", &OPERATE[1..]);
+    assert_eq!(unnamed, ["`operate/peek` is not in the list of `operate`"]);
 }
 
 #[test]
@@ -400,6 +474,26 @@ fn no_file_of_errors_knows_one_above_it() {
 #[test]
 fn no_file_of_integrations_knows_one_above_it() {
     is_in_order("integrations", &INTEGRATIONS);
+}
+
+#[test]
+fn no_file_of_policies_knows_one_above_it() {
+    is_in_order("policy", &POLICY);
+}
+
+#[test]
+fn no_file_of_records_knows_one_above_it() {
+    is_in_order("record", &RECORDS);
+}
+
+#[test]
+fn no_file_of_results_knows_one_above_it() {
+    is_in_order("result", &RESULTS);
+}
+
+#[test]
+fn no_file_of_the_operators_knows_one_above_it() {
+    is_in_order("operate", &OPERATE);
 }
 
 #[test]
