@@ -1,4 +1,4 @@
-//! The protocol: claim, body, settle. What happens before the body is here.
+//! The front doors of the protocol: how a call is put together and claimed, with the attribute and without it.
 
 pub(crate) mod answers;
 pub(crate) mod builder;

@@ -30,7 +30,7 @@
 //!
 //! | move | made by | wakes |
 //! | --- | --- | --- |
-//! | to `Asking`, again and again | `claim`, before each send but the first; `lease`, while the token is redeemed | duplicates that follow the call |
+//! | to `Asking`, again and again | `claim`, before each send that is not the first of the call; `lease`, while the token is redeemed | duplicates that follow the call |
 //! | to `Waiting` | `wait` | duplicates that follow the call |
 //! | to `Running` | `lease` with the claim's answer; `held` when the token is redeemed | duplicates that follow the call |
 //! | to `Lost` | `lease` when the body is polled; `renewal` when a renewal is due or answered | those duplicates, and the task that polls the body |
@@ -38,9 +38,9 @@
 //! | to `Dropped` | `held` | nobody: the key is still taken |
 //! | to `Over` | `settle`, or `held` if nothing is sent | duplicates that follow the call |
 //!
-//! Duplicates are let go before that if there is nothing more to learn from the call: its caller has the answer before the store
-//! has the end, the store does not answer, or an operator has freed the key. Then `State::left` says what they are told, and the
-//! phase goes on unseen. The table of [`in_flight`] lists every such case.
+//! Duplicates are let go before that if there is nothing more to learn from the call: it is refused and has no claim to take back, its
+//! caller has the answer before the store has the end, the store does not answer, or an operator has freed the key. Then `State::left`
+//! says what they are told, which they see as `Over`, and the phase goes on unseen. The table of [`in_flight`] lists every such case.
 //!
 //! Beside the phase, four things are known of a call by one owner each: what protects the body (`held::Guard`), whether a claim may
 //! have been put (`claim::Claiming`), whether its end was sent (`settle::HandOver`), and whether its end gives a token back

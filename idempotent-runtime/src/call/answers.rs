@@ -1,6 +1,7 @@
 //! How a call says no, what it calls a success, and what of an outcome it keeps for duplicates.
 //!
-//! The attribute and the builder set the same four fields, by options of the same names:
+//! The attribute and the builder set these by options of the same names. The attribute sets `success` and `error` together, and gives
+//! `duplicate` where a duplicate is met:
 //!
 //! | field | option | where it is not set |
 //! | --- | --- | --- |

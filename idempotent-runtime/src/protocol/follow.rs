@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::{DuplicateState, Error};
+use crate::policy::deadline::first_try;
 use crate::protocol::in_flight::Flight;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::state::{Found, Phase, Seen};
@@ -62,7 +63,7 @@ impl Turn {
                 Phase::Over(found) => Step::Stop(Landed::Over(found.clone())),
                 Phase::Asking(answered) => {
                     let limit = self.lease.call.shared.deadline();
-                    let answered = answered.unwrap_or(followed_since + limit / 4);
+                    let answered = answered.unwrap_or(followed_since + first_try(limit));
                     // If it does not move on by then, nobody polls it any more.
                     self.behind_one_that_asks(answered + limit / 20, now)?
                 }

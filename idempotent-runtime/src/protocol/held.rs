@@ -136,7 +136,7 @@ impl Held {
         }
         self.guard = Guard::Over;
         // Before the caller knows, who may call again at once.
-        self.lease.leave(None);
+        self.lease.finish(None);
         let error = Error::LeaseLost(Failure::new(
             self.lease.call.site.clone(),
             format!(
@@ -209,7 +209,7 @@ impl Held {
 
     /// Nothing is sent any more.
     fn over(&self) {
-        self.lease.finish(None);
+        self.lease.finish_as_put();
     }
 }
 
@@ -239,7 +239,7 @@ impl Drop for Held {
         let lost = self.lease.drop_body();
         match ending.filter(|_| !lost) {
             Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
-            None => self.lease.leave(None),
+            None => self.over(),
         }
     }
 }

@@ -58,6 +58,11 @@ impl Flight {
         state.seen()
     }
 
+    /// How far the call has come, for one that does not wait for the next phase.
+    pub(crate) fn look(&self) -> Seen {
+        self.state().seen()
+    }
+
     /// Whether both calls have a payload, and another one.
     pub(crate) fn differs_from(&self, other: &Self) -> bool {
         let payloads = (self.call.payload(), other.call.payload());

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::observe::EventKind;
+use crate::policy::deadline::first_try;
 use crate::policy::{OnLeaseLost, Release};
 use crate::protocol::context::CallContext;
 use crate::protocol::ending::Ending;
@@ -42,6 +43,8 @@ impl Lease {
     }
 
     /// The same call with an owner made anew: what a call claims with that was told that its key is taken.
+    ///
+    /// All claims of a call share one state. So the earlier claim is handed on before a later one may begin its lease.
     pub(crate) fn again(&self) -> Arc<Self> {
         Self::of(Arc::clone(&self.call), Arc::clone(&self.flight))
     }
@@ -88,6 +91,16 @@ impl Lease {
         self.call.shared.flights().finish(&self.flight, found);
     }
 
+    /// The same, of a call whose end sends nothing. With `release = false` a renewal may have been sent since that was decided:
+    /// its answer finds here when the record is to end.
+    pub(crate) fn finish_as_put(&self) {
+        if self.call.policy.release == Release::Never {
+            let mut state = self.flight.state();
+            state.hold_until = Some(state.since + self.call.times.expiry);
+        }
+        self.finish(None);
+    }
+
     /// Counts the lease of a claim that may have been put from `since`.
     pub(crate) fn begin(&self, since: Instant) {
         self.begin_in(&mut self.flight.state(), since);
@@ -105,7 +118,9 @@ impl Lease {
         let phase = match self.call.token {
             None => Phase::Running,
             // It may still be refused, so those who follow are not told yet that it runs.
-            Some(_) => Phase::Asking(Some(Instant::now() + self.call.shared.deadline() / 4)),
+            Some(_) => Phase::Asking(Some(
+                Instant::now() + first_try(self.call.shared.deadline()),
+            )),
         };
         self.flight.reach_from(state, phase);
         true

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::policy::deadline::first_try;
 use crate::protocol::context::CallContext;
 use crate::world;
 
@@ -31,7 +32,7 @@ impl Pauses {
     pub(crate) async fn pause(&mut self, call: &CallContext, until: Instant) {
         if !std::mem::replace(&mut self.listens, true) {
             let listening = call.shared.store().changed(&call.key);
-            let limit = until.min(Instant::now() + call.shared.deadline() / 4);
+            let limit = until.min(Instant::now() + first_try(call.shared.deadline()));
             self.changes = timeout_at(limit, listening).await.ok().flatten();
             if self.changes.is_some() {
                 // What changed before is not heard of, so the store is asked once more.

@@ -137,7 +137,7 @@ pub(crate) struct Tries {
 impl Tries {
     /// What is left to a caller after the first try.
     pub(crate) fn after_the_first(deadline: Duration) -> Self {
-        Self::until(Instant::now() + deadline / 4 * 3, deadline)
+        Self::until(Instant::now() + deadline - first_try(deadline), deadline)
     }
 
     /// Tries without a caller, each under `limit`.

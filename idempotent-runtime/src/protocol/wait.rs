@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::error::Duplicate;
+use crate::policy::deadline::first_try;
 use crate::protocol::claim::{Claiming, NotWon};
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::in_flight::Flight;
@@ -229,7 +230,7 @@ impl Turn {
 
     /// The refusal by another call of this process that has won the key meanwhile.
     fn refusal_of_another(&self) -> Option<Refusal> {
-        let seen = self.lease.beside()?.subscribe();
+        let seen = self.lease.beside()?.look();
         let holds = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
             Phase::Asking(_) | Phase::Waiting(_) | Phase::Over(_) => false,
@@ -240,7 +241,7 @@ impl Turn {
     fn tries(&self) -> Tries {
         let (now, limit) = (Instant::now(), self.lease.call.shared.deadline());
         let last = self.patience.map_or(self.deadline, |until| until + limit);
-        Tries::until(last.clamp(now + limit / 4, now + limit), limit)
+        Tries::until(last.clamp(now + first_try(limit), now + limit), limit)
     }
 }
 

@@ -164,5 +164,5 @@ impl State {
     }
 }
 
-/// The second move tells of a claim that was sent after the first (`wait::Heard`).
+/// The second move tells of a claim that was sent after the first (`follow::Heard`).
 const NEWS: u8 = 2;
