@@ -7,18 +7,6 @@ use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
 /// Connects to the store that `url` names.
-#[cfg_attr(
-    not(any(
-        feature = "mysql",
-        feature = "postgres",
-        feature = "redis",
-        feature = "sqlite"
-    )),
-    expect(
-        clippy::unused_async,
-        reason = "the features do not change the signature"
-    )
-)]
 pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
         "memory" if url == "memory:" => Ok(Arc::new(MemoryStore::new())),
