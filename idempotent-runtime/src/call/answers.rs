@@ -35,7 +35,7 @@ pub struct Answers<E = Unset, S = Unset, D = Unset, K = Nothing> {
     keep: K,
 }
 
-/// The [`Answers`] of a function with the attribute, which returns an `R`.
+/// The `Answers` of a function with the attribute, which returns an `R`.
 pub type Returns<R, E, K = Nothing> = Answers<Conversion<R, E>, Unset, Unset, K>;
 
 /// An option that is not set.
