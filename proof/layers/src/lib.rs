@@ -70,8 +70,7 @@ impl Layers {
 
     /// The modules that have a file of their own, such as `store/redis`; those of tests do not count.
     pub fn modules(&self) -> impl Iterator<Item = &str> {
-        let names = self.files.iter().map(|file| file.name.as_str());
-        names.map(|name| name.strip_suffix(".rs").unwrap_or(name))
+        self.files.iter().map(|file| module(&file.name))
     }
 
     /// The circles: none, if the files can be put in an order in which each knows only those before it.
@@ -178,15 +177,22 @@ impl Display for Circle {
     }
 }
 
+/// Whether `module` is `room`, or a module under it.
+pub fn is_within(module: &str, room: &str) -> bool {
+    let rest = module.strip_prefix(room);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The module that `file` is.
+fn module(file: &str) -> &str {
+    file.strip_suffix(".rs").unwrap_or(file)
+}
+
 /// Where among `rooms` the one of `file` is: the room with the longest name, if several fit.
 fn floor(file: &str, rooms: &[&str]) -> Option<usize> {
-    let module = file.strip_suffix(".rs").unwrap_or(file);
-    let within = |room: &str| {
-        module
-            .strip_prefix(room)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let fitting = rooms.iter().enumerate().filter(|(_, room)| within(room));
+    let module = module(file);
+    let fitting = rooms.iter().enumerate();
+    let fitting = fitting.filter(|(_, room)| is_within(module, room));
     fitting
         .max_by_key(|(_, room)| room.len())
         .map(|(floor, _)| floor)

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-use idempotence_layers::Layers;
+use idempotence_layers::{Layers, is_within};
 
 /// The files of the macro from the bottom up: each knows only those before it.
 const MACRO: [&str; 12] = [
@@ -383,13 +384,15 @@ fn sources(package: &str) -> PathBuf {
     root.join(package).join("src")
 }
 
+/// The runtime, read once for all tests.
+static RUNTIME_LAYERS: LazyLock<Layers> = LazyLock::new(|| layers("idempotent-runtime"));
+
 fn layers(package: &str) -> Layers {
     Layers::read(&sources(package)).expect("the sources of a crate")
 }
 
 /// Asserts that there is no circle, and that each file is in its place.
-fn is_built_from_the_bottom_up(package: &str, files: &[&str]) {
-    let layers = layers(package);
+fn is_built_from_the_bottom_up(layers: &Layers, files: &[&str]) {
     let circles: Vec<_> = layers.circles().iter().map(ToString::to_string).collect();
     assert_eq!(circles, [""; 0], "{}", circles.concat());
     assert_eq!(layers.climbs(files), [""; 0]);
@@ -401,23 +404,16 @@ fn is_in_order(wing: &str, files: &[&str]) {
 }
 
 fn out_of_order(wing: &str, files: &[&str]) -> Vec<String> {
-    let layers = layers("idempotent-runtime");
-    let folder = format!("{wing}/");
-    let of_wing = |module: &&str| *module == wing || module.starts_with(&folder);
-    let unnamed = layers.modules().filter(of_wing);
-    let is_named = |module: &&str| {
-        let mut files = files
-            .iter()
-            .filter(|file| **file != wing || *module == wing);
-        files.any(|file| {
-            module
-                .strip_prefix(file)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+    let modules = RUNTIME_LAYERS.modules();
+    let modules = modules.filter(|module| is_within(module, wing));
+    let is_named = |module: &str| {
+        // The wing itself names its root, and nothing below that.
+        let mut files = files.iter().filter(|file| **file != wing || module == wing);
+        files.any(|file| is_within(module, file))
     };
-    let unnamed = unnamed.filter(|module| !is_named(module));
+    let unnamed = modules.filter(|module| !is_named(module));
     let unnamed = unnamed.map(|module| format!("`{module}` is not in the list of `{wing}`"));
-    let climbs = layers.climbs(files).into_iter();
+    let climbs = RUNTIME_LAYERS.climbs(files).into_iter();
     let climbs = climbs.filter(|climb| climb.starts_with(&format!("room `{wing}")));
     unnamed.chain(climbs).collect()
 }
@@ -433,12 +429,12 @@ fn a_file_that_is_in_no_list_or_in_the_wrong_place_is_found() {
 
 #[test]
 fn no_file_of_the_macro_knows_one_above_it() {
-    is_built_from_the_bottom_up("idempotent-macro", &MACRO);
+    is_built_from_the_bottom_up(&layers("idempotent-macro"), &MACRO);
 }
 
 #[test]
 fn no_file_of_the_test_servers_knows_one_above_it() {
-    is_built_from_the_bottom_up("test-servers", &SERVERS);
+    is_built_from_the_bottom_up(&layers("test-servers"), &SERVERS);
 }
 
 #[test]
@@ -545,13 +541,13 @@ fn each_database_has_files_of_the_same_names() {
 
 #[test]
 fn no_room_of_the_runtime_knows_one_above_it() {
-    is_built_from_the_bottom_up("idempotent-runtime", &RUNTIME);
+    is_built_from_the_bottom_up(&RUNTIME_LAYERS, &RUNTIME);
 }
 
 #[test]
 fn no_file_and_no_function_is_too_long_to_be_read_at_once() {
-    let longer = |package| layers(package).longer_than(400, 60);
-    assert_eq!(longer("idempotent-macro"), [""; 0]);
-    assert_eq!(longer("test-servers"), [""; 0]);
-    assert_eq!(longer("idempotent-runtime"), [""; 0]);
+    let longer = |layers: &Layers| layers.longer_than(400, 60);
+    assert_eq!(longer(&layers("idempotent-macro")), [""; 0]);
+    assert_eq!(longer(&layers("test-servers")), [""; 0]);
+    assert_eq!(longer(&RUNTIME_LAYERS), [""; 0]);
 }
