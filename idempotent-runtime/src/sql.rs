@@ -3,12 +3,12 @@
 //! A lock says "not at once"; only the database can say "never twice", because it commits the row that says so
 //! together with the work.
 
+mod checkout;
 mod connection;
 mod database;
 mod duplicate;
 mod failure;
 mod insert;
-mod lent;
 mod lock;
 mod migrate;
 #[cfg(feature = "mysql")]
@@ -36,7 +36,7 @@ pub use self::database::Database;
 pub use self::duplicate::duplicate_of;
 pub use self::insert::{InsertOnce, Insertion, insert_once};
 pub use self::lock::waiting::Holder;
-pub use self::lock::{Held, Lock};
+pub use self::lock::{Lock, LockGuard};
 pub use self::migrate::{migrate, schema};
 pub use self::retry::{Retry, retry};
 pub use self::retryable::{is_retryable, is_retryable_with_row};

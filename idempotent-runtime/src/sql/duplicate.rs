@@ -38,19 +38,19 @@ pub fn duplicate_of(error: &Error, constraint: &str) -> bool {
     };
     !constraint.is_empty()
         && error.is_unique_violation()
-        && (on_postgres(error, constraint)
-            || on_mysql(error, constraint)
-            || on_sqlite(error, constraint))
+        && (is_postgres_constraint(error, constraint)
+            || is_mysql_constraint(error, constraint)
+            || is_sqlite_constraint(error, constraint))
 }
 
-fn on_postgres(error: &dyn DatabaseError, constraint: &str) -> bool {
+fn is_postgres_constraint(error: &dyn DatabaseError, constraint: &str) -> bool {
     error.constraint() == Some(constraint)
 }
 
 /// `Duplicate entry 'x' for key 'uk_order'`, in the server's language. The value comes before the name and may hold
 /// anything, quotes and all; so this reads from the end.
 #[cfg(feature = "mysql")]
-fn on_mysql(error: &dyn DatabaseError, constraint: &str) -> bool {
+fn is_mysql_constraint(error: &dyn DatabaseError, constraint: &str) -> bool {
     let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() else {
         return false;
     };
@@ -62,13 +62,13 @@ fn on_mysql(error: &dyn DatabaseError, constraint: &str) -> bool {
 }
 
 #[cfg(not(feature = "mysql"))]
-fn on_mysql(_: &dyn DatabaseError, _: &str) -> bool {
+fn is_mysql_constraint(_: &dyn DatabaseError, _: &str) -> bool {
     false
 }
 
 /// `UNIQUE constraint failed: orders.user_id, orders.number`, or `: index 'uk_order'`. No value is told.
 #[cfg(feature = "sqlite")]
-fn on_sqlite(error: &dyn DatabaseError, constraint: &str) -> bool {
+fn is_sqlite_constraint(error: &dyn DatabaseError, constraint: &str) -> bool {
     let Some(error) = error.try_downcast_ref::<sqlx::sqlite::SqliteError>() else {
         return false;
     };
@@ -82,6 +82,6 @@ fn on_sqlite(error: &dyn DatabaseError, constraint: &str) -> bool {
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn on_sqlite(_: &dyn DatabaseError, _: &str) -> bool {
+fn is_sqlite_constraint(_: &dyn DatabaseError, _: &str) -> bool {
     false
 }

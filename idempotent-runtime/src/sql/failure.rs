@@ -11,7 +11,7 @@ pub(super) mod refusal;
 use StoreErrorKind::{Full, Misconfigured, NotApplied, Unknown};
 
 /// What a statement was answered with.
-pub(crate) fn of(error: sqlx::Error) -> StoreError {
+pub(crate) fn statement_failed(error: sqlx::Error) -> StoreError {
     let kind = kind_of(&error);
     if is_missing_table(&error) {
         return StoreError::new(kind, NoTables(error));
@@ -23,7 +23,7 @@ pub(crate) fn of(error: sqlx::Error) -> StoreError {
 }
 
 /// What the statements of `schema`, which make the tables, were answered with.
-pub(crate) fn of_migration(source: sqlx::Error, schema: &'static str) -> StoreError {
+pub(crate) fn migration_failed(source: sqlx::Error, schema: &'static str) -> StoreError {
     let kind = kind_of(&source);
     if kind != Misconfigured {
         return StoreError::new(kind, source);
@@ -32,7 +32,7 @@ pub(crate) fn of_migration(source: sqlx::Error, schema: &'static str) -> StoreEr
 }
 
 /// There is no connection: nothing was sent.
-pub(crate) fn unsent(error: sqlx::Error) -> StoreError {
+pub(crate) fn connect_failed(error: sqlx::Error) -> StoreError {
     let kind = match kind_of(&error) {
         Unknown => NotApplied,
         kind => kind,
@@ -44,7 +44,7 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     let Some(refusal) = error.as_database_error() else {
         return false;
     };
-    match Code::of(refusal) {
+    match Code::from_refusal(refusal) {
         Code::State(state) => state == "42P01",
         Code::MySql(number, _) => number == 1146,
         Code::Sqlite(code) => code == 1 && refusal.message().starts_with("no such table"),
@@ -54,7 +54,7 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
 fn is_denied(error: &sqlx::Error) -> bool {
     error
         .as_database_error()
-        .map(Code::of)
+        .map(Code::from_refusal)
         .is_some_and(|code| match code {
             Code::State(state) => state == "42501",
             Code::MySql(number, _) => matches!(number, 1142 | 1143),
@@ -85,10 +85,10 @@ struct NotMigrated {
 
 fn kind_of(error: &sqlx::Error) -> StoreErrorKind {
     match error {
-        sqlx::Error::Database(refusal) => match Code::of(&**refusal) {
-            Code::State(state) => of_state(&state),
-            Code::MySql(number, state) => of_mysql(number, &state),
-            Code::Sqlite(code) => of_sqlite(code),
+        sqlx::Error::Database(refusal) => match Code::from_refusal(&**refusal) {
+            Code::State(state) => kind_of_state(&state),
+            Code::MySql(number, state) => kind_of_number(number, &state),
+            Code::Sqlite(code) => kind_of_result_code(code),
         },
         sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => NotApplied,
         sqlx::Error::Configuration(_) | sqlx::Error::Tls(_) | sqlx::Error::InvalidArgument(_) => {
@@ -99,7 +99,7 @@ fn kind_of(error: &sqlx::Error) -> StoreErrorKind {
 }
 
 /// PostgreSQL tells all by the state, whose first two characters are its class.
-fn of_state(state: &str) -> StoreErrorKind {
+fn kind_of_state(state: &str) -> StoreErrorKind {
     match state {
         // It may have been committed when the server, or the connection, went away.
         "40003" | "57P01" | "57P02" | "57P03" | "57P04" | "57P05" => Unknown,
@@ -115,7 +115,7 @@ fn of_state(state: &str) -> StoreErrorKind {
     }
 }
 
-fn of_mysql(number: u16, state: &str) -> StoreErrorKind {
+fn kind_of_number(number: u16, state: &str) -> StoreErrorKind {
     match number {
         // A full disk or table; a packet, a result or a row that is too large.
         1021 | 1114 | 1118 | 1153 | 1301 => Full,
@@ -143,7 +143,7 @@ fn of_mysql(number: u16, state: &str) -> StoreErrorKind {
 }
 
 /// The low byte is what it is about, the others are where it happened.
-fn of_sqlite(code: i32) -> StoreErrorKind {
+fn kind_of_result_code(code: i32) -> StoreErrorKind {
     match code & 0xff {
         // A full disk; a value that is too large.
         13 | 18 => Full,
@@ -171,7 +171,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    pub(super) fn of(refusal: &dyn DatabaseError) -> Self {
+    pub(super) fn from_refusal(refusal: &dyn DatabaseError) -> Self {
         let code = refusal.code().unwrap_or_default();
         #[cfg(feature = "mysql")]
         if let Some(error) = refusal.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
@@ -227,7 +227,7 @@ mod tests {
             ("57P05", Unknown),
             ("", Unknown),
         ] {
-            assert_eq!(of(refused(state)).kind(), kind, "{state}");
+            assert_eq!(statement_failed(refused(state)).kind(), kind, "{state}");
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
             (1180, "HY000", Unknown),
             (1927, "70100", Unknown),
         ] {
-            assert_eq!(of_mysql(number, state), kind, "{number}");
+            assert_eq!(kind_of_number(number, state), kind, "{number}");
         }
     }
 
@@ -283,23 +283,29 @@ mod tests {
             (1034, Unknown),
             (0, Unknown),
         ] {
-            assert_eq!(of_sqlite(code), kind, "{code}");
+            assert_eq!(kind_of_result_code(code), kind, "{code}");
         }
     }
 
     #[test]
     fn what_the_client_says_itself() {
         let io = || sqlx::Error::Io(io::ErrorKind::ConnectionReset.into());
-        assert_eq!(of(io()).kind(), Unknown);
-        assert_eq!(unsent(io()).kind(), NotApplied);
-        assert_eq!(of(sqlx::Error::Protocol(String::new())).kind(), Unknown);
-        assert_eq!(of(sqlx::Error::RowNotFound).kind(), Unknown);
-        assert_eq!(of(sqlx::Error::WorkerCrashed).kind(), Unknown);
-        assert_eq!(of(sqlx::Error::PoolTimedOut).kind(), NotApplied);
-        assert_eq!(of(sqlx::Error::PoolClosed).kind(), NotApplied);
+        assert_eq!(statement_failed(io()).kind(), Unknown);
+        assert_eq!(connect_failed(io()).kind(), NotApplied);
+        assert_eq!(
+            statement_failed(sqlx::Error::Protocol(String::new())).kind(),
+            Unknown
+        );
+        assert_eq!(statement_failed(sqlx::Error::RowNotFound).kind(), Unknown);
+        assert_eq!(statement_failed(sqlx::Error::WorkerCrashed).kind(), Unknown);
+        assert_eq!(
+            statement_failed(sqlx::Error::PoolTimedOut).kind(),
+            NotApplied
+        );
+        assert_eq!(statement_failed(sqlx::Error::PoolClosed).kind(), NotApplied);
         let url = || sqlx::Error::Configuration("no".into());
-        assert_eq!(unsent(url()).kind(), Misconfigured);
-        assert_eq!(unsent(refused("28P01")).kind(), Misconfigured);
-        assert_eq!(unsent(refused("57P03")).kind(), NotApplied);
+        assert_eq!(connect_failed(url()).kind(), Misconfigured);
+        assert_eq!(connect_failed(refused("28P01")).kind(), Misconfigured);
+        assert_eq!(connect_failed(refused("57P03")).kind(), NotApplied);
     }
 }

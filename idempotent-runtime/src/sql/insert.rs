@@ -142,7 +142,9 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
     where
         C: AsConnection<Database = DB>,
     {
-        let insertion = self.once(connection.as_connection(), None).await?;
+        let insertion = self
+            .insert_or_find(connection.as_connection(), None)
+            .await?;
         Ok(insertion.map(|_| ()))
     }
 
@@ -167,23 +169,25 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
     where
         T: for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> + Type<DB>,
     {
-        let read = Some(Column::of::<DB, T>(column));
-        let insertion = self.once(connection.as_connection(), read).await?;
+        let read = Some(Column::read_as::<DB, T>(column));
+        let insertion = self
+            .insert_or_find(connection.as_connection(), read)
+            .await?;
         let read = |row: Option<DB::Row>| self.row.value(column, &row.ok_or(Error::RowNotFound)?);
         insertion.map(read).transpose()
     }
 
     /// The row comes with a `column`, if one is to be read.
-    async fn once(
+    async fn insert_or_find(
         &self,
         connection: &mut DB::Connection,
         column: Option<Column<'_>>,
     ) -> sqlx::Result<Insertion<Option<DB::Row>>> {
         self.row.check_insert()?;
-        let refused = match self.insert(connection, DB::UNLESS_THERE, column).await {
+        let refused = match self.insert(connection, DB::ON_CONFLICT, column).await {
             Ok(Some(row)) => return Ok(Insertion::Inserted(row)),
             Ok(None) => None,
-            Err(error) if DB::UNLESS_THERE.is_empty() && is_violation(&error) => Some(error),
+            Err(error) if DB::ON_CONFLICT.is_empty() && is_violation(&error) => Some(error),
             Err(error) => return Err(error),
         };
         if let Some(row) = self.find(connection, column).await? {
@@ -205,11 +209,11 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
     async fn insert(
         &self,
         connection: &mut DB::Connection,
-        unless_there: &'static str,
+        on_conflict: &'static str,
         column: Option<Column<'_>>,
     ) -> sqlx::Result<Option<Option<DB::Row>>> {
-        let insert = self.row.insert(unless_there, column)?;
-        if DB::RETURNS && column.is_some() {
+        let insert = self.row.insert(on_conflict, column)?;
+        if DB::HAS_RETURNING && column.is_some() {
             let row = DB::fetch_optional(connection, insert).await?;
             return Ok(row.map(Some));
         }
@@ -227,7 +231,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         connection: &mut DB::Connection,
         column: Option<Column<'_>>,
     ) -> sqlx::Result<Option<DB::Row>> {
-        let find = self.row.select(column, DB::SHARING)?;
+        let find = self.row.select(column, DB::FOR_SHARE)?;
         DB::fetch_optional(connection, find).await
     }
 }

@@ -8,8 +8,8 @@ use sqlx::Pool;
 use sqlx::error::DatabaseError;
 use tokio::time::Instant;
 
+use super::checkout::Checkout;
 use super::database::Database;
-use super::lent::Lent;
 use super::retryable;
 use crate::world;
 
@@ -52,7 +52,7 @@ pub(super) mod waiting;
 /// wrong.
 ///
 /// It cannot stop a holder who goes on after the lease: one that was paused, or whose statement was long on
-/// its way. That is what the [fence](Held::fence) is for: each holder of a name has a larger one than all
+/// its way. That is what the [fence](LockGuard::fence) is for: each holder of a name has a larger one than all
 /// before it. The row that the work changes keeps the fence of who changed it last, and the statement of a
 /// holder that came too late finds a larger one there, as above. Use `fence <= $2` if a holder writes the row
 /// more than once.
@@ -105,7 +105,7 @@ impl<DB: Database> Lock<DB> {
     /// # Cancellation
     ///
     /// If the future is dropped, the lock may be taken until the lease ends.
-    pub async fn take(&self, name: &str, lease: Duration) -> sqlx::Result<Option<Held<DB>>> {
+    pub async fn take(&self, name: &str, lease: Duration) -> sqlx::Result<Option<LockGuard<DB>>> {
         let owner = new_owner(name)?;
         self.take_as(name, owner, lease).await
     }
@@ -116,7 +116,7 @@ impl<DB: Database> Lock<DB> {
         name: &str,
         owner: Owner,
         lease: Duration,
-    ) -> sqlx::Result<Option<Held<DB>>> {
+    ) -> sqlx::Result<Option<LockGuard<DB>>> {
         let (owned_by, micros) = (&owner, micros(lease)?);
         let (sent, fence) = send(&self.pool, |mut connection| {
             Box::pin(async move {
@@ -128,7 +128,7 @@ impl<DB: Database> Lock<DB> {
         let Some(fence) = fence else {
             return Ok(None);
         };
-        let held = Held {
+        let held = LockGuard {
             pool: self.pool.clone(),
             name: name.to_owned(),
             owner,
@@ -136,7 +136,7 @@ impl<DB: Database> Lock<DB> {
             deadline: sent + lease,
         };
         if held.remaining().is_zero() {
-            return Err(too_short(lease, sent.elapsed()));
+            return Err(lease_expired(lease, sent.elapsed()));
         }
         Ok(Some(held))
     }
@@ -159,7 +159,7 @@ impl<DB: Database> fmt::Debug for Lock<DB> {
 /// Dropping it does nothing: nobody else gets the lock before the lease ends. So a body that panics, or whose
 /// future is dropped, keeps others away for as long as what it has begun may still be at work.
 #[must_use = "the lock stays taken until its lease ends"]
-pub struct Held<DB: Database> {
+pub struct LockGuard<DB: Database> {
     pool: Pool<DB>,
     name: String,
     owner: Owner,
@@ -167,7 +167,7 @@ pub struct Held<DB: Database> {
     deadline: Instant,
 }
 
-impl<DB: Database> Held<DB> {
+impl<DB: Database> LockGuard<DB> {
     /// A number larger than that of every holder of this name before: the first has 1.
     pub fn fence(&self) -> i64 {
         self.fence
@@ -241,9 +241,9 @@ impl<DB: Database> Held<DB> {
     }
 }
 
-impl<DB: Database> fmt::Debug for Held<DB> {
+impl<DB: Database> fmt::Debug for LockGuard<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
+        f.debug_struct("LockGuard")
             .field("name", &self.name)
             .field("fence", &self.fence)
             .field("remaining", &self.remaining())
@@ -258,12 +258,12 @@ type Owner = [u8; 16];
 /// its answer. `statement` hands back the connection that it was lent.
 async fn send<'a, DB: Database, T>(
     pool: &Pool<DB>,
-    statement: impl Fn(Lent<DB>) -> BoxFuture<'a, sqlx::Result<(Lent<DB>, T)>>,
+    statement: impl Fn(Checkout<DB>) -> BoxFuture<'a, sqlx::Result<(Checkout<DB>, T)>>,
 ) -> sqlx::Result<(Instant, T)> {
-    let mut tries = 1;
+    let mut attempts = 1;
     loop {
         match send_once(pool, &statement).await {
-            Err(error) if tries < MOST_TRIES && is_worth_another(&error) => tries += 1,
+            Err(error) if attempts < MAX_ATTEMPTS && is_worth_resending(&error) => attempts += 1,
             answer => return answer,
         }
     }
@@ -271,21 +271,21 @@ async fn send<'a, DB: Database, T>(
 
 async fn send_once<'a, DB: Database, T>(
     pool: &Pool<DB>,
-    statement: &impl Fn(Lent<DB>) -> BoxFuture<'a, sqlx::Result<(Lent<DB>, T)>>,
+    statement: &impl Fn(Checkout<DB>) -> BoxFuture<'a, sqlx::Result<(Checkout<DB>, T)>>,
 ) -> sqlx::Result<(Instant, T)> {
-    let connection = Lent::for_statements(pool.acquire().await?);
+    let connection = Checkout::for_statements(pool.acquire().await?);
     let sent = Instant::now();
     let (connection, answer) = statement(connection).await?;
-    connection.give_back();
+    connection.release();
     Ok((sent, answer))
 }
 
-const MOST_TRIES: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 
 /// The connection is gone, and perhaps only the reply; or the database chose another statement in a deadlock or a
 /// conflict of transactions. All of these are told at once: what was refused after waiting, such as for a file
 /// that is busy, is not waited for again.
-fn is_worth_another(error: &sqlx::Error) -> bool {
+fn is_worth_resending(error: &sqlx::Error) -> bool {
     const CONFLICT: [&str; 2] = ["40001", "40P01"];
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| CONFLICT.contains(&&*code)) || retryable::is_broken(error)
@@ -300,7 +300,7 @@ fn new_owner(name: &str) -> sqlx::Result<Owner> {
     Ok(world::random_bits().to_be_bytes())
 }
 
-fn too_short(lease: Duration, took: Duration) -> sqlx::Error {
+fn lease_expired(lease: Duration, took: Duration) -> sqlx::Error {
     sqlx::Error::InvalidArgument(format!(
         "the lock was free, but its lease of {lease:?} was over when the database answered, after {took:.1?}: take it for longer"
     ))

@@ -5,9 +5,9 @@ use std::time::Duration;
 use sqlx::Pool;
 use tokio::time::{Instant, sleep};
 
+use super::checkout::Checkout;
 use super::database::Database;
 use super::failure;
-use super::lent::Lent;
 use super::retryable::is_retryable;
 use crate::store::StoreError;
 
@@ -34,12 +34,13 @@ pub fn schema<DB: Database>() -> &'static str {
 /// A dropped future leaves nothing half made on PostgreSQL and SQLite. On MySQL, which commits each table by
 /// itself, the next call makes the rest.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), StoreError> {
-    let deadline = Instant::now() + LONGEST;
+    let deadline = Instant::now() + RETRY_TIMEOUT;
     loop {
-        let mut connection = Lent::for_transaction(pool.acquire().await.map_err(failure::unsent)?);
+        let mut connection =
+            Checkout::for_transaction(pool.acquire().await.map_err(failure::connect_failed)?);
         match migrate_on::<DB>(&mut connection).await {
             Ok(()) => {
-                connection.give_back();
+                connection.release();
                 return Ok(());
             }
             // A transaction may be open there, so it is not given back.
@@ -57,7 +58,9 @@ pub(crate) async fn migrate_on<DB: Database>(
     connection: &mut DB::Connection,
 ) -> Result<(), StoreError> {
     let standing = match DB::version(connection).await {
-        Err(error) if !failure::is_missing_table(&error) => return Err(failure::of(error)),
+        Err(error) if !failure::is_missing_table(&error) => {
+            return Err(failure::statement_failed(error));
+        }
         answer => answer.ok().flatten(),
     };
     if standing >= Some(VERSION) {
@@ -65,10 +68,10 @@ pub(crate) async fn migrate_on<DB: Database>(
     }
     DB::execute_all(connection, DB::migration())
         .await
-        .map_err(|error| failure::of_migration(error, DB::SCHEMA))
+        .map_err(|error| failure::migration_failed(error, DB::SCHEMA))
 }
 
-const LONGEST: Duration = Duration::from_mins(1);
+const RETRY_TIMEOUT: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The version of the tables that this crate works with: the number in each of the files.

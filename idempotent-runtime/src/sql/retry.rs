@@ -46,7 +46,7 @@ use crate::world;
 ///
 /// # Errors
 ///
-/// The error of the last try: one of `body`, or of `BEGIN` or `COMMIT`, as `E` has it from sqlx. No duplicate is tried
+/// The error of the last try: one of `body`, or of `BEGIN` or `COMMIT`, as `E` has it from sqlx. No duplicate is attempts
 /// again, and no pool that had no connection in time. With [`Retry::with_row`] an error does not say that nothing was
 /// done, because an earlier try may have been committed: make the same call again.
 ///
@@ -63,7 +63,7 @@ where
     DB: Database,
     E: From<sqlx::Error> + StdError + 'static,
 {
-    let mut pauses = Pauses::of(policy);
+    let mut backoff = Backoff::new(policy);
     loop {
         let (error, again) = match begin(pool).await {
             // Nothing was sent but this.
@@ -74,12 +74,12 @@ where
             Ok(tx) => match commit_or_roll_back(tx, &mut body).await {
                 Ok(done) => return Ok(done),
                 Err(error) => {
-                    let again = (policy.again)(&error);
+                    let again = (policy.is_retryable)(&error);
                     (error, again)
                 }
             },
         };
-        let pause = if again { pauses.next() } else { None };
+        let pause = if again { backoff.next_pause() } else { None };
         let Some(pause) = pause else {
             return Err(error);
         };
@@ -98,7 +98,7 @@ where
 #[derive(Debug, Clone, Copy)]
 #[must_use = "it is for `sql::retry`"]
 pub struct Retry {
-    again: fn(&(dyn StdError + 'static)) -> bool,
+    is_retryable: fn(&(dyn StdError + 'static)) -> bool,
     tries: u32,
     within: Duration,
     pause: Duration,
@@ -109,7 +109,7 @@ impl Retry {
     /// After errors that say that certainly nothing was done ([`is_retryable`]), and a `BEGIN` that failed: for any
     /// transaction.
     pub const fn when_nothing_was_done() -> Self {
-        Self::after(is_retryable)
+        Self::when(is_retryable)
     }
 
     /// Also after a lost connection, and a `COMMIT` whose reply was lost ([`is_retryable_with_row`]): for
@@ -117,12 +117,12 @@ impl Retry {
     /// twice:** a transaction without a guarded call, what is written through `tx` beside the call, and a call that its `when`
     /// left unguarded.
     pub const fn with_row() -> Self {
-        Self::after(is_retryable_with_row)
+        Self::when(is_retryable_with_row)
     }
 
-    const fn after(again: fn(&(dyn StdError + 'static)) -> bool) -> Self {
+    const fn when(is_retryable: fn(&(dyn StdError + 'static)) -> bool) -> Self {
         Self {
-            again,
+            is_retryable,
             tries: 10,
             within: Duration::from_secs(30),
             pause: Duration::from_millis(20),
@@ -152,34 +152,34 @@ impl Retry {
 }
 
 /// The pauses that are left.
-struct Pauses {
+struct Backoff {
     policy: Retry,
     began: Instant,
-    tried: u32,
+    attempts: u32,
     pause: Duration,
 }
 
-impl Pauses {
-    fn of(policy: Retry) -> Self {
+impl Backoff {
+    fn new(policy: Retry) -> Self {
         Self {
             policy,
             began: Instant::now(),
-            tried: 0,
+            attempts: 0,
             pause: policy.pause,
         }
     }
 
     /// The pause after a try; `None` if it was the last one.
-    fn next(&mut self) -> Option<Duration> {
-        self.tried += 1;
-        if self.tried >= self.policy.tries {
+    fn next_pause(&mut self) -> Option<Duration> {
+        self.attempts += 1;
+        if self.attempts >= self.policy.tries {
             return None;
         }
-        let left = self.policy.within.checked_sub(self.began.elapsed())?;
-        let pause = self.pause.min(self.policy.longest_pause).min(LONGEST_PAUSE);
+        let remaining = self.policy.within.checked_sub(self.began.elapsed())?;
+        let pause = self.pause.min(self.policy.longest_pause).min(MAX_PAUSE);
         let pause = pause.mul_f64(world::jitter());
         self.pause = self.pause.saturating_mul(2);
-        (pause < left).then_some(pause)
+        (pause < remaining).then_some(pause)
     }
 }
 
@@ -205,16 +205,16 @@ where
         }
         Err(error) => {
             // If it fails, the connection is lost, and the transaction with it.
-            let _ = timeout(LONGEST_ROLLBACK, tx.rollback()).await;
+            let _ = timeout(ROLLBACK_TIMEOUT, tx.rollback()).await;
             Err(error)
         }
     }
 }
 
 /// Nobody waits longer on purpose; and a factor of it is no overflow.
-const LONGEST_PAUSE: Duration = Duration::from_hours(24);
+const MAX_PAUSE: Duration = Duration::from_hours(24);
 /// The server rolls back by itself what it hears no more of.
-const LONGEST_ROLLBACK: Duration = Duration::from_secs(5);
+const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -229,9 +229,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_up_to_the_longest() {
         let millis = Duration::from_millis;
-        let mut pauses = Pauses::of(policy().pauses(millis(10), millis(30)));
+        let mut backoff = Backoff::new(policy().pauses(millis(10), millis(30)));
         for expected in [10, 20, 30, 30] {
-            let pause = pauses.next().unwrap();
+            let pause = backoff.next_pause().unwrap();
             let allowed = millis(expected)..millis(expected) * 3 / 2;
             assert!(allowed.contains(&pause), "{pause:?}");
         }
@@ -240,8 +240,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn there_are_no_more_tries_than_allowed() {
         for (tries, expected) in [(0, 0), (1, 0), (2, 1), (10, 9)] {
-            let mut pauses = Pauses::of(policy().tries(tries));
-            let count = (0..100).take_while(|_| pauses.next().is_some()).count();
+            let mut backoff = Backoff::new(policy().tries(tries));
+            let count = (0..100)
+                .take_while(|_| backoff.next_pause().is_some())
+                .count();
             assert_eq!(count, expected, "{tries}");
         }
     }
@@ -250,24 +252,24 @@ mod tests {
     async fn no_try_begins_after_the_time() {
         let within = Duration::from_secs(3);
         let began = Instant::now();
-        let mut pauses = Pauses::of(policy().tries(u32::MAX).within(within));
+        let mut backoff = Backoff::new(policy().tries(u32::MAX).within(within));
         let mut tries = 1;
-        while let Some(pause) = pauses.next() {
+        while let Some(pause) = backoff.next_pause() {
             sleep(pause).await;
             assert!(began.elapsed() < within);
             tries += 1;
         }
         assert!(tries > 5, "{tries}");
         advance(within).await;
-        assert!(pauses.next().is_none());
+        assert!(backoff.next_pause().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_times_there_are_do_not_overflow() {
         let longest = Duration::MAX;
         for policy in [policy(), policy().pauses(longest, longest)] {
-            let mut pauses = Pauses::of(policy.within(longest));
-            assert!((0..9).all(|_| pauses.next().is_some()));
+            let mut backoff = Backoff::new(policy.within(longest));
+            assert!((0..9).all(|_| backoff.next_pause().is_some()));
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::store::{StoreError, StoreErrorKind};
 /// the dedup row may be run again then, too: [`is_retryable_with_row`].
 pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
-        .take_while(|cause| !is_perhaps_applied(*cause))
+        .take_while(|cause| !may_be_applied(*cause))
         .find_map(refusal)
         .is_some_and(is_conflict)
 }
@@ -43,7 +43,7 @@ pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
 /// too: if that call must not be made again, do not name its error as a `source()`.
 pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
-        .take_while(|cause| !is_of_another_store(*cause))
+        .take_while(|cause| !is_from_another_store(*cause))
         .find_map(|cause| {
             if let Some(refusal) = refusal(cause) {
                 return Some(is_conflict(refusal) || is_unanswered(refusal));
@@ -82,7 +82,7 @@ fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a dyn DatabaseEr
 
 /// The database undid the statement or the transaction in favour of another.
 fn is_conflict(refusal: &dyn DatabaseError) -> bool {
-    match Code::of(refusal) {
+    match Code::from_refusal(refusal) {
         Code::State(state) => matches!(&*state, "40001" | "40P01" | "55P03"),
         Code::MySql(number, _) => matches!(number, 1020 | 1205 | 1213),
         // Busy, and locked by another connection to the same cache.
@@ -92,7 +92,7 @@ fn is_conflict(refusal: &dyn DatabaseError) -> bool {
 
 /// The last word on a connection, or on a `COMMIT`: what came of the statement it does not say.
 fn is_unanswered(refusal: &dyn DatabaseError) -> bool {
-    match Code::of(refusal) {
+    match Code::from_refusal(refusal) {
         Code::State(state) => {
             // Idle in a transaction for too long, an unknown end, shutdowns, a server that is just starting.
             let ends = ["25P03", "40003", "57P01", "57P02", "57P03", "57P05"];
@@ -106,19 +106,19 @@ fn is_unanswered(refusal: &dyn DatabaseError) -> bool {
 }
 
 /// A store sent it more than once, and what the last send was answered with says nothing of those before it.
-fn is_perhaps_applied(error: &(dyn StdError + 'static)) -> bool {
+fn may_be_applied(error: &(dyn StdError + 'static)) -> bool {
     let error: Option<&StoreError> = error.downcast_ref();
     error.is_some_and(|error| error.kind() == StoreErrorKind::Unknown)
 }
 
 /// A store that is no database has connections of its own.
-fn is_of_another_store(error: &(dyn StdError + 'static)) -> bool {
-    let of_a_database = || {
+fn is_from_another_store(error: &(dyn StdError + 'static)) -> bool {
+    let is_from_a_database = || {
         error
             .source()
             .is_some_and(<dyn StdError>::is::<sqlx::Error>)
     };
-    error.is::<StoreError>() && !of_a_database()
+    error.is::<StoreError>() && !is_from_a_database()
 }
 
 fn names_a_lost_connection(error: &io::Error) -> bool {
@@ -146,7 +146,7 @@ mod tests {
     use thiserror::Error;
 
     use super::super::failure::refusal::refused;
-    use super::super::failure::{of, unsent};
+    use super::super::failure::{connect_failed, statement_failed};
     use super::*;
 
     /// Errors of callers.
@@ -162,7 +162,7 @@ mod tests {
     fn passed_on(error: impl Fn() -> sqlx::Error) -> [Box<dyn StdError>; 4] {
         [
             Box::new(error()),
-            Box::new(of(error())),
+            Box::new(statement_failed(error())),
             Box::new(Passed::As(error())),
             Box::new(Passed::By(Box::new(Passed::As(error())))),
         ]
@@ -220,7 +220,7 @@ mod tests {
         let not_found = || io::Error::from(io::ErrorKind::NotFound);
         let errors: [Box<dyn StdError>; 6] = [
             Box::new(sqlx::Error::PoolTimedOut),
-            Box::new(unsent(sqlx::Error::PoolClosed)),
+            Box::new(connect_failed(sqlx::Error::PoolClosed)),
             Box::new(sqlx::Error::RowNotFound),
             Box::new(sqlx::Error::Tls(Box::new(not_found()))),
             Box::new(not_found()),
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_conflict_after_a_send_without_an_answer_does_not_say_that_nothing_was_done() {
-        let error = StoreError::new(StoreErrorKind::Unknown, of(refused("40001")));
+        let error = StoreError::new(StoreErrorKind::Unknown, statement_failed(refused("40001")));
         assert!(!is_retryable(&error));
         assert!(!is_retryable_with_row(&error));
     }

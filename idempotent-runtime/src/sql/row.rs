@@ -17,7 +17,7 @@ pub(super) struct Row<'a, DB: Database> {
 
 struct Assignment<'a, DB: Database> {
     column: &'a str,
-    added: bool,
+    is_added: bool,
     value: Box<dyn Value<DB> + 'a>,
 }
 
@@ -36,14 +36,14 @@ pub(super) struct Column<'a> {
 
 impl<'a> Column<'a> {
     /// To be read as a `T`.
-    pub(super) fn of<DB: Database, T: Type<DB>>(name: &'a str) -> Self {
-        let cast_to = DB::widened::<T>();
+    pub(super) fn read_as<DB: Database, T: Type<DB>>(name: &'a str) -> Self {
+        let cast_to = DB::cast_type::<T>();
         Self { name, cast_to }
     }
 }
 
 /// What became of a row.
-pub(super) enum Changed<T> {
+pub(super) enum RowChange<T> {
     Yes,
     /// The column has another value.
     No(T),
@@ -66,7 +66,7 @@ impl<'a, DB: Database> Row<'a, DB> {
     pub(super) fn set(&mut self, column: &'a str, value: impl Value<DB> + 'a) {
         self.assignments.push(Assignment {
             column,
-            added: false,
+            is_added: false,
             value: Box::new(value),
         });
     }
@@ -74,7 +74,7 @@ impl<'a, DB: Database> Row<'a, DB> {
     pub(super) fn add(&mut self, column: &'a str, value: impl Value<DB> + 'a) {
         self.assignments.push(Assignment {
             column,
-            added: true,
+            is_added: true,
             value: Box::new(value),
         });
     }
@@ -86,7 +86,7 @@ impl<'a, DB: Database> Row<'a, DB> {
         &self,
         connection: &mut DB::Connection,
         condition: Condition<'_, T>,
-    ) -> sqlx::Result<Changed<T>>
+    ) -> sqlx::Result<RowChange<T>>
     where
         T: for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> + Type<DB> + PartialEq + Send + Sync,
     {
@@ -96,18 +96,18 @@ impl<'a, DB: Database> Row<'a, DB> {
             if !condition.values.is_empty() {
                 match DB::execute(connection, self.update(&condition)?).await? {
                     0 => {}
-                    1 => return Ok(Changed::Yes),
-                    rows => return Err(several(self.table, rows)),
+                    1 => return Ok(RowChange::Yes),
+                    rows => return Err(matched_several_rows(self.table, rows)),
                 }
             }
-            let column = Column::of::<DB, T>(condition.column);
-            let read = self.select(Some(column), DB::LOCKING)?;
+            let column = Column::read_as::<DB, T>(condition.column);
+            let read = self.select(Some(column), DB::FOR_UPDATE)?;
             let Some(read) = DB::fetch_optional(connection, read).await? else {
-                return Ok(Changed::NotFound);
+                return Ok(RowChange::NotFound);
             };
             let actual = self.value(condition.column, &read)?;
             if !(again && condition.values.contains(&actual)) {
-                return Ok(Changed::No(actual));
+                return Ok(RowChange::No(actual));
             }
             again = false;
         }
@@ -158,15 +158,18 @@ impl<'a, DB: Database> Row<'a, DB> {
         for (i, assignment) in self.assignments.iter().enumerate() {
             update.push(if i == 0 { " SET " } else { ", " });
             update.name(assignment.column)?.push(" = ");
-            if assignment.added {
+            if assignment.is_added {
                 update.name(assignment.column)?.push(" + ");
             }
             update.bind(&*assignment.value)?;
         }
-        self.identify(&mut update)?;
+        self.push_where(&mut update)?;
         for (i, value) in condition.values.iter().enumerate() {
             update.push(if i == 0 { " AND (" } else { " OR " });
-            update.name(condition.column)?.push(DB::SAME).bind(value)?;
+            update
+                .name(condition.column)?
+                .push(DB::NULL_SAFE_EQUAL)
+                .bind(value)?;
         }
         update.push(")");
         Ok(update.build())
@@ -175,7 +178,7 @@ impl<'a, DB: Database> Row<'a, DB> {
     /// An `INSERT` of the id and the assignments, with what the database has against a violation.
     pub(super) fn insert(
         &self,
-        unless_there: &'static str,
+        on_conflict: &'static str,
         returning: Option<Column<'_>>,
     ) -> sqlx::Result<QueryBuilder<DB>> {
         let mut insert = Statement::new("INSERT INTO ");
@@ -187,10 +190,10 @@ impl<'a, DB: Database> Row<'a, DB> {
             insert.push(if i == 0 { ") VALUES (" } else { ", " });
             insert.bind(value)?;
         }
-        insert.push(")").push(unless_there);
-        if DB::RETURNS && returning.is_some() {
+        insert.push(")").push(on_conflict);
+        if DB::HAS_RETURNING && returning.is_some() {
             insert.push(" RETURNING ");
-            Self::list(&mut insert, returning)?;
+            Self::push_columns(&mut insert, returning)?;
         }
         Ok(insert.build())
     }
@@ -202,14 +205,14 @@ impl<'a, DB: Database> Row<'a, DB> {
         locking: &'static str,
     ) -> sqlx::Result<QueryBuilder<DB>> {
         let mut select = Statement::new("SELECT ");
-        Self::list(&mut select, column)?;
+        Self::push_columns(&mut select, column)?;
         select.push(" FROM ").table(self.table)?;
-        self.identify(&mut select)?;
+        self.push_where(&mut select)?;
         select.push(locking);
         Ok(select.build())
     }
 
-    fn list(statement: &mut Statement<DB>, column: Option<Column<'_>>) -> sqlx::Result<()> {
+    fn push_columns(statement: &mut Statement<DB>, column: Option<Column<'_>>) -> sqlx::Result<()> {
         let Some(Column { name, cast_to }) = column else {
             statement.push("1");
             return Ok(());
@@ -236,7 +239,7 @@ impl<'a, DB: Database> Row<'a, DB> {
         })
     }
 
-    fn identify(&self, statement: &mut Statement<DB>) -> sqlx::Result<()> {
+    fn push_where(&self, statement: &mut Statement<DB>) -> sqlx::Result<()> {
         for (i, (column, value)) in self.id.iter().enumerate() {
             statement.push(if i == 0 { " WHERE " } else { " AND " });
             statement.name(column)?.push(" = ").bind(&**value)?;
@@ -262,7 +265,7 @@ impl<DB: Database> fmt::Debug for Row<'_, DB> {
     }
 }
 
-fn several(table: &str, rows: u64) -> Error {
+fn matched_several_rows(table: &str, rows: u64) -> Error {
     let message = format!("the `id` names {rows} rows of {table:?}, and all of them were changed");
     Error::InvalidArgument(message)
 }

@@ -25,7 +25,7 @@ impl<T: AsConnection> Rows for T {
             return std::future::ready(Ok(RowClaim::NoTransaction)).boxed();
         }
         let claim = T::Database::claim_row(connection, row, patience);
-        async move { claim.await.map_err(failure::of) }.boxed()
+        async move { claim.await.map_err(failure::statement_failed) }.boxed()
     }
 
     fn replace<'a>(
@@ -34,11 +34,11 @@ impl<T: AsConnection> Rows for T {
         value: &'a Bytes,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         let replaced = T::Database::replace_row(self.as_connection(), row, value);
-        async move { replaced.await.map_err(failure::of) }.boxed()
+        async move { replaced.await.map_err(failure::statement_failed) }.boxed()
     }
 
     fn remove<'a>(&'a mut self, row: Row<'a>) -> BoxFuture<'a, Result<(), StoreError>> {
         let removed = T::Database::remove_row(self.as_connection(), row);
-        async move { removed.await.map_err(failure::of) }.boxed()
+        async move { removed.await.map_err(failure::statement_failed) }.boxed()
     }
 }

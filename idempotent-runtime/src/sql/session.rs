@@ -5,14 +5,14 @@ use crate::store::Level::{Fine, Note, Problem, Warning};
 
 /// The way to a server, as far as the options of the client tell.
 #[derive(Debug, Clone, Copy)]
-pub struct Way<'a> {
+pub struct Server<'a> {
     pub user: &'a str,
     /// Whether the server is reached by a socket, or by a name or an address of this machine alone.
     pub is_local: bool,
     /// Whether TLS is asked for, and the certificate of the server is checked.
     pub is_verified: bool,
     /// What to write to have it checked.
-    pub verified: &'static str,
+    pub verify_parameter: &'static str,
 }
 
 /// What the server says of a session.
@@ -24,7 +24,7 @@ pub struct Session {
     pub is_local: bool,
 }
 
-impl Way<'_> {
+impl Server<'_> {
     /// Warns of a way on which others can read the password and the records, or answer in the server's place.
     pub(super) fn warn(&self, database: &str) {
         if self.is_local || self.is_verified {
@@ -35,7 +35,7 @@ impl Way<'_> {
             "the connection to {database} leaves this machine, and its URL does not have the server's certificate checked: \
              somebody between can read the password and the records, and answer in the server's place. Write `?{}`, and \
              build sqlx with TLS (its feature `tls-rustls` or `tls-native-tls`)",
-            self.verified
+            self.verify_parameter
         );
     }
 }
@@ -47,13 +47,13 @@ impl Session {
     };
 
     /// What is to be told of a session that was made on this way.
-    pub(super) fn finding(self, way: &Way<'_>) -> Finding {
+    pub(super) fn finding(self, server: &Server<'_>) -> Finding {
         let write = format!(
             "write `?{}` in the URL, and build sqlx with TLS (its feature `tls-rustls` or `tls-native-tls`)",
-            way.verified
+            server.verify_parameter
         );
         match self.is_encrypted {
-            Some(true) if way.is_local || way.is_verified => {
+            Some(true) if server.is_local || server.is_verified => {
                 Finding::new(Fine, "the session with the database is encrypted")
             }
             Some(true) => {
@@ -61,11 +61,11 @@ impl Session {
                              somebody between can answer in its place";
                 Finding::new(Warning, found).advise(write)
             }
-            Some(false) if way.is_local && self.is_local => {
+            Some(false) if server.is_local && self.is_local => {
                 let found = "the session with the database is not encrypted, and does not leave this machine";
                 Finding::new(Fine, found)
             }
-            Some(false) if way.is_local || self.is_local => {
+            Some(false) if server.is_local || self.is_local => {
                 let found = "the database finds the session not encrypted, and one of the two ends finds the other on \
                              another machine: there is a proxy, a tunnel or a container between";
                 let advice = "see that what is between encrypts, if it leaves this machine";
@@ -149,18 +149,18 @@ mod tests {
 
     #[test]
     fn a_session_that_others_can_read_is_a_problem() {
-        let level = |encrypted, local, (way_local, verified)| -> Level {
-            let way = Way {
+        let level = |encrypted, local, (server_local, verified)| -> Level {
+            let server = Server {
                 user: "u",
-                is_local: way_local,
+                is_local: server_local,
                 is_verified: verified,
-                verified: "sslmode=verify-full",
+                verify_parameter: "sslmode=verify-full",
             };
             let session = Session {
                 is_encrypted: encrypted,
                 is_local: local,
             };
-            session.finding(&way).level()
+            session.finding(&server).level()
         };
         for (encrypted, local, way, expected) in [
             (Some(false), false, (false, false), Problem),

@@ -16,9 +16,9 @@ use sqlx::Pool;
 pub use self::purge::PurgeTask;
 
 use self::attempts::Attempts;
+use super::checkout::Checkout;
 use super::database::Database;
 use super::database::time::micros;
-use super::lent::Lent;
 use super::migrate;
 use crate::record::count;
 use crate::store::longest::Longest;
@@ -71,7 +71,7 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 pub struct SqlStore<DB: Database> {
     pool: Pool<DB>,
     /// Of those who count: a key is one row, and one connection of the pool is enough for it.
-    counting: Arc<Queues<Lent<DB>>>,
+    counting: Arc<Queues<Checkout<DB>>>,
     longest: Longest,
 }
 
@@ -167,7 +167,7 @@ impl<DB: Database> SqlStore<DB> {
     }
 
     /// How many bytes of a record are read: `substring` counts up to here.
-    fn most(&self) -> i32 {
+    fn max_bytes(&self) -> i32 {
         let most = self.longest.to_read();
         most.map_or(i32::MAX, |most| i32::try_from(most).unwrap_or(i32::MAX))
     }
@@ -203,8 +203,9 @@ impl<DB: Database> Store for SqlStore<DB> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
             let mut connection = attempts.acquire().await?;
-            let claim = claim::<DB>(&mut connection, key, value, micros(ttl), self.most()).await;
-            match attempts.ended(connection, claim)? {
+            let claim =
+                claim::<DB>(&mut connection, key, value, micros(ttl), self.max_bytes()).await;
+            match attempts.resolve(connection, claim)? {
                 // Its own, from a try whose reply was lost.
                 Some(Claim::Taken(standing)) if standing == value => return Ok(Claim::Claimed),
                 Some(claim) => return Ok(claim),
@@ -229,8 +230,8 @@ impl<DB: Database> Store for SqlStore<DB> {
             } else {
                 DB::replace(&mut connection, key, expected, value, micros).await
             };
-            let swap = swap::<DB>(&mut connection, key, expected, replaced, self.most()).await;
-            match attempts.ended(connection, swap)? {
+            let swap = swap::<DB>(&mut connection, key, expected, replaced, self.max_bytes()).await;
+            match attempts.resolve(connection, swap)? {
                 Some(Swap::Other(standing)) if standing == value => return Ok(Swap::Done),
                 Some(swap) => return Ok(swap),
                 None => {}
@@ -243,8 +244,8 @@ impl<DB: Database> Store for SqlStore<DB> {
         loop {
             let mut connection = attempts.acquire().await?;
             let removed = DB::remove(&mut connection, key, expected).await;
-            let swap = swap::<DB>(&mut connection, key, expected, removed, self.most()).await;
-            if let Some(swap) = attempts.ended(connection, swap)? {
+            let swap = swap::<DB>(&mut connection, key, expected, removed, self.max_bytes()).await;
+            if let Some(swap) = attempts.resolve(connection, swap)? {
                 return Ok(swap);
             }
         }
@@ -254,8 +255,8 @@ impl<DB: Database> Store for SqlStore<DB> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
             let mut connection = attempts.acquire().await?;
-            let standing = DB::get(&mut connection, key, self.most()).await;
-            if let Some(standing) = attempts.ended(connection, standing.map(Some))? {
+            let standing = DB::get(&mut connection, key, self.max_bytes()).await;
+            if let Some(standing) = attempts.resolve(connection, standing.map(Some))? {
                 return Ok(standing.map(|(value, left)| Entry {
                     value,
                     ttl: Some(Duration::from_micros(left.unsigned_abs())),
@@ -274,8 +275,9 @@ impl<DB: Database> Store for SqlStore<DB> {
         loop {
             let mut connection = attempts.acquire().await?;
             let exchanged = DB::exchange(&mut connection, key, expected, value).await;
-            let swap = swap::<DB>(&mut connection, key, expected, exchanged, self.most()).await;
-            match attempts.ended(connection, swap)? {
+            let swap =
+                swap::<DB>(&mut connection, key, expected, exchanged, self.max_bytes()).await;
+            match attempts.resolve(connection, swap)? {
                 Some(Swap::Other(standing)) if standing == value => return Ok(Swap::Done),
                 Some(swap) => return Ok(swap),
                 None => {}
@@ -286,7 +288,7 @@ impl<DB: Database> Store for SqlStore<DB> {
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
         let (first, id) = (count::first(attempt), count::id(attempt));
         let mut turn = self.counting.turn(key.to_owned()).await;
-        let mut attempts = Attempts::after(&self.pool, turn.take());
+        let mut attempts = Attempts::with_connection(&self.pool, turn.take());
         loop {
             let mut connection = attempts.acquire().await?;
             let counted = DB::count(&mut connection, key, &first, &id, micros(window)).await;
@@ -294,8 +296,8 @@ impl<DB: Database> Store for SqlStore<DB> {
                 let (standing, left) = standing?;
                 Some((count::number(&standing, attempt).transpose()?, left))
             });
-            if let Some((number, left)) = attempts.ended(connection, counted)? {
-                turn.leave(attempts.for_the_next());
+            if let Some((number, left)) = attempts.resolve(connection, counted)? {
+                turn.leave(attempts.into_connection());
                 return Ok(Count {
                     attempt: number?,
                     left: Duration::from_micros(left.unsigned_abs()),

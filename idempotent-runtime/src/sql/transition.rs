@@ -6,7 +6,7 @@ use sqlx::{Decode, Encode, Error, Type};
 
 use super::connection::AsConnection;
 use super::database::Database;
-use super::row::{Changed, Condition, Row};
+use super::row::{Condition, Row, RowChange};
 
 /// Begins a transition of a row of this table, `orders` or `shop.orders`, from one state to another.
 ///
@@ -166,10 +166,10 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
         row.set(self.column, &to);
         Ok(
             match row.change(connection.as_connection(), condition).await? {
-                Changed::Yes => Transition::Applied,
-                Changed::No(actual) if actual == to => Transition::AlreadyThere,
-                Changed::No(actual) => Transition::Illegal { actual },
-                Changed::NotFound => Transition::NotFound,
+                RowChange::Yes => Transition::Applied,
+                RowChange::No(actual) if actual == to => Transition::AlreadyThere,
+                RowChange::No(actual) => Transition::Illegal { actual },
+                RowChange::NotFound => Transition::NotFound,
             },
         )
     }

@@ -36,42 +36,48 @@ pub(super) fn check(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     if scheme == "sqlite" {
         let (_, query) = rest.split_once('?').unwrap_or((rest, ""));
-        return parameters(query, known);
+        return check_parameters(query, known);
     }
     let rest = rest
         .strip_prefix("//")
-        .ok_or_else(|| refused("the scheme of the URL is followed by `://` and a host"))?;
+        .ok_or_else(|| invalid_url("the scheme of the URL is followed by `://` and a host"))?;
     if url.contains('#') {
-        return Err(refused(
+        return Err(invalid_url(
             "the URL of a database has no `#`: in a password it is written `%23`",
         ));
     }
     let (_, after) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     if after.contains('@') {
-        return Err(refused(
+        return Err(invalid_url(
             "the URL has an `@` after its host: in a password `@ : / ? # %` are written \
              `%40 %3A %2F %3F %23 %25`, and in a database or a parameter `@` is `%40`",
         ));
     }
     let parsed = Url::parse(url).map_err(|_| {
-        refused(
+        invalid_url(
             "the URL has no host, or a host or port that cannot be read: they are written `host`, `host:port` or \
              `[address]:port`, and `@ : / ? # %` in a password `%40 %3A %2F %3F %23 %25`",
         )
     })?;
-    parameters(parsed.query().unwrap_or_default(), known)
+    check_parameters(parsed.query().unwrap_or_default(), known)
 }
 
-fn parameters(query: &str, known: &[Parameter]) -> Result<(), StoreError> {
+fn check_parameters(query: &str, known: &[Parameter]) -> Result<(), StoreError> {
     let mut after_password = false;
     for (number, (name, value)) in form_urlencoded::parse(query.as_bytes()).enumerate() {
         let Some((_, takes)) = known.iter().find(|(known, _)| is_named(known, &name)) else {
-            return Err(unknown(number + 1, &name, &value, after_password, known));
+            return Err(unknown_parameter(
+                number + 1,
+                &name,
+                &value,
+                after_password,
+                known,
+            ));
         };
-        if !takes.takes(&value) {
-            return Err(refused(format!(
+        if !takes.accepts(&value) {
+            return Err(invalid_url(format!(
                 "the parameter `{name}` of the URL must be {}",
-                takes.told()
+                takes.describe()
             )));
         }
         after_password |= name == "password";
@@ -89,7 +95,7 @@ fn is_named(known: &str, name: &str) -> bool {
     }
 }
 
-fn unknown(
+fn unknown_parameter(
     number: usize,
     name: &str,
     value: &str,
@@ -114,11 +120,11 @@ fn unknown(
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known are `{}`", names.join("`, `")),
     };
-    refused(format!("{what}: {hint}"))
+    invalid_url(format!("{what}: {hint}"))
 }
 
 impl Takes {
-    fn takes(self, value: &str) -> bool {
+    fn accepts(self, value: &str) -> bool {
         match self {
             Self::Text => true,
             Self::Number(most) => value.parse::<u64>().is_ok_and(|number| number <= most),
@@ -128,7 +134,7 @@ impl Takes {
         }
     }
 
-    fn told(self) -> String {
+    fn describe(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
             Self::Number(most) => format!("a whole number up to {most}"),
@@ -140,7 +146,7 @@ impl Takes {
     }
 }
 
-pub(super) fn refused(message: impl Into<String>) -> StoreError {
+pub(super) fn invalid_url(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, message.into())
 }
 

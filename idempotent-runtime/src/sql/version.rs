@@ -6,7 +6,7 @@ use sqlx::{Decode, Encode, Error, Type};
 
 use super::connection::AsConnection;
 use super::database::Database;
-use super::row::{Changed, Condition, Row};
+use super::row::{Condition, Row, RowChange};
 
 /// Begins an update of a row of this table, `goods` or `shop.goods`, that is lost if the row has another version than
 /// the one that the caller read.
@@ -140,9 +140,9 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
         self.row.add(column, 1_i64);
         let connection = connection.as_connection();
         Ok(match self.row.change(connection, condition).await? {
-            Changed::Yes => Versioned::Applied { version },
-            Changed::No(current) => Versioned::Conflict { current },
-            Changed::NotFound => Versioned::NotFound,
+            RowChange::Yes => Versioned::Applied { version },
+            RowChange::No(current) => Versioned::Conflict { current },
+            RowChange::NotFound => Versioned::NotFound,
         })
     }
 }

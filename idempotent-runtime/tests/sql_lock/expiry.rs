@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::sql::{Held, Lock};
+use idempotent_runtime::sql::{Lock, LockGuard};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::databases::Subject;
@@ -109,7 +109,7 @@ async fn futures_of_locks_can_be_spawned<DB: Subject>(fresh: Fresh<DB>) {
 }
 
 /// A lock that was taken for a short time and renewed before that was over, and when it was taken.
-async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (Held<DB>, Instant) {
+async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (LockGuard<DB>, Instant) {
     // On a machine that stood still for so long, the lease is over before it can be renewed.
     for _ in 0..100 {
         if let Ok(Some(mut held)) = lock.take(name, SHORT).await
@@ -122,7 +122,7 @@ async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (Held<DB>, Ins
 }
 
 /// The lock, once its lease is over.
-async fn taken_over<DB: Subject>(lock: &Lock<DB>, name: &str) -> Held<DB> {
+async fn taken_over<DB: Subject>(lock: &Lock<DB>, name: &str) -> LockGuard<DB> {
     let taking = async {
         loop {
             if let Some(held) = lock.take(name, LONG).await.unwrap() {

@@ -100,7 +100,7 @@ const SQL: [&str; 37] = [
     "sql/failure",
     "sql/retryable",
     "sql/retry",
-    "sql/lent",
+    "sql/checkout",
     "sql/connection",
     // What is done once.
     "sql/rows",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Database};
 
-use crate::sql::session::{Session, Way};
+use crate::sql::session::{Server, Session};
 use crate::sql::url::Parameter;
 
 /// From a URL to a connection, and who may read what it carries.
@@ -23,7 +23,7 @@ pub trait Connect: Database {
     ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
 
     /// The way to the server; nothing, if there is none.
-    fn way(options: &<Self::Connection as Connection>::Options) -> Option<Way<'_>>;
+    fn server(options: &<Self::Connection as Connection>::Options) -> Option<Server<'_>>;
 
     /// What the server says of the session.
     fn session(

@@ -11,7 +11,7 @@ pub trait Records: Database {
     const ANSWERS_LATE: bool = true;
 
     /// How often an operation is sent at most.
-    const MOST_SENDS: u32 = 3;
+    const MAX_SENDS: u32 = 3;
 
     /// Puts `value` under `key` if nothing lives there; whether it did.
     fn claim(

@@ -13,29 +13,29 @@ pub trait Syntax: Database {
     const QUOTE: char;
 
     /// Compares as `=` does, and finds NULL equal to NULL.
-    const SAME: &'static str;
+    const NULL_SAFE_EQUAL: &'static str;
 
     /// What makes a `SELECT` take the lock that an `UPDATE` takes. SQLite has one for all, and an update has taken it.
-    const LOCKING: &'static str;
+    const FOR_UPDATE: &'static str;
 
     /// What makes a `SELECT` see what was committed after the snapshot of its transaction. MySQL has it locked against
     /// removal: a duplicate has such a lock already, and two of them that wanted it alone would wait for each other.
-    const SHARING: &'static str;
+    const FOR_SHARE: &'static str;
 
     /// What has an `INSERT` of a row that violates a unique index insert nothing, where a database has a word for it
     /// that hides nothing else.
-    const UNLESS_THERE: &'static str;
+    const ON_CONFLICT: &'static str;
 
     /// Whether an `INSERT` can answer with the row. MySQL has `LAST_INSERT_ID()`, which knows of one type only.
-    const RETURNS: bool;
+    const HAS_RETURNING: bool;
 
     /// The type to which a column has to be cast as well, if it may be an integer and is to be read as a `T`.
-    fn widened<T: Type<Self>>() -> Option<&'static str> {
+    fn cast_type<T: Type<Self>>() -> Option<&'static str> {
         None
     }
 
     /// Whether both types are texts, or both are integers: values of the one can be decoded as values of the other.
-    fn are_kin(stored: &Self::TypeInfo, wanted: &Self::TypeInfo) -> bool;
+    fn are_convertible(stored: &Self::TypeInfo, wanted: &Self::TypeInfo) -> bool;
 
     /// What [`column`] reads.
     fn column<T>(row: &Self::Row) -> sqlx::Result<T>
@@ -44,7 +44,7 @@ pub trait Syntax: Database {
 }
 
 /// The value of the first column, of whatever text or integer type that is; the last column has the cast of
-/// [`widened`](Syntax::widened).
+/// [`cast_type`](Syntax::cast_type).
 ///
 /// sqlx alone compares types more strictly than a database compares values. An enum with `#[derive(sqlx::Type)]`
 /// is found in a `VARCHAR` of MySQL and in an `ENUM NOT NULL`, but read from an `ENUM NULL` only. And on SQLite sqlx
@@ -68,7 +68,7 @@ where
         });
     }
     let stored = value.type_info();
-    if !T::compatible(&stored) && DB::are_kin(&stored, &T::type_info()) {
+    if !T::compatible(&stored) && DB::are_convertible(&stored, &T::type_info()) {
         return row.try_get_unchecked(row.len() - 1);
     }
     row.try_get(0)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::super::database::Database;
-use super::{Held, Lock, new_owner, send};
+use super::{Lock, LockGuard, new_owner, send};
 use crate::world;
 
 impl<DB: Database> Lock<DB> {
@@ -43,7 +43,7 @@ impl<DB: Database> Lock<DB> {
         name: &str,
         lease: Duration,
         timeout: Duration,
-    ) -> sqlx::Result<Result<Held<DB>, Holder>> {
+    ) -> sqlx::Result<Result<LockGuard<DB>, Holder>> {
         let begun = Instant::now();
         let owner = new_owner(name)?;
         loop {
@@ -87,7 +87,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Its [fence](Held::fence), which no other holder of that name has.
+    /// Its [fence](LockGuard::fence), which no other holder of that name has.
     pub fn fence(&self) -> i64 {
         self.fence
     }

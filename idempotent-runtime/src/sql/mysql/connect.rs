@@ -5,7 +5,7 @@ use sqlx::pool::PoolOptions;
 use sqlx::{Executor, MySql, MySqlConnection, Row, query};
 
 use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
-use crate::sql::session::{Session, Way, is_loopback};
+use crate::sql::session::{Server, Session, is_loopback};
 use crate::sql::url::{Parameter, Takes};
 
 impl Connect for MySql {
@@ -45,16 +45,16 @@ impl Connect for MySql {
         Ok((url.parse()?, pool))
     }
 
-    fn way(options: &MySqlConnectOptions) -> Option<Way<'_>> {
+    fn server(options: &MySqlConnectOptions) -> Option<Server<'_>> {
         let is_verified = matches!(
             options.get_ssl_mode(),
             MySqlSslMode::VerifyCa | MySqlSslMode::VerifyIdentity
         );
-        Some(Way {
+        Some(Server {
             user: options.get_username(),
             is_local: options.get_socket().is_some() || is_loopback(options.get_host()),
             is_verified,
-            verified: "ssl-mode=VERIFY_IDENTITY",
+            verify_parameter: "ssl-mode=VERIFY_IDENTITY",
         })
     }
 

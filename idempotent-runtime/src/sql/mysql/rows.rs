@@ -21,7 +21,7 @@ use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_PATIENCE, Row, RowClaim};
 
 /// MariaDB tells whether the transaction goes on; where it does not, no row is put.
-const PUT: &str = "\
+const INSERT: &str = "\
     INTO idempotence (`key`, value, expires_at) \
     SELECT ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND FROM DUAL /*M! WHERE @@in_transaction */";
 
@@ -30,7 +30,7 @@ const READ: &str = "\
     SELECT value, expires_at > UTC_TIMESTAMP(6) FROM idempotence WHERE `key` = ? LOCK IN SHARE MODE";
 
 /// An expired row becomes this call's, unless the transaction is over.
-const TAKE_OVER: &str = "\
+const REPLACE_EXPIRED: &str = "\
     idempotence SET value = ?, expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
     WHERE `key` = ? AND expires_at <= UTC_TIMESTAMP(6)";
 
@@ -41,7 +41,7 @@ const LOOK: &str = "\
     /*M! LOCK IN SHARE MODE NOWAIT */ /*!50701 FOR SHARE NOWAIT */";
 
 /// What became of the transaction when a wait was in vain.
-const ENDS_IT: &str = "SELECT @@innodb_rollback_on_timeout";
+const ROLLBACK_ON_TIMEOUT: &str = "SELECT @@innodb_rollback_on_timeout";
 
 const REPLACE: &str = "\
     UPDATE idempotence SET value = ?, expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
@@ -59,28 +59,32 @@ impl Dedup for MySql {
     ) -> sqlx::Result<RowClaim> {
         let patience = patience.unwrap_or(DEFAULT_PATIENCE);
         let began = Instant::now();
-        let put = sqlx::query(AssertSqlSafe(bounded("INSERT", PUT, patience)))
-            .bind(row.key.as_bytes())
-            .bind(&row.value[..])
-            .bind(micros(row.ttl));
+        let put = sqlx::query(AssertSqlSafe(with_lock_wait_timeout(
+            "INSERT", INSERT, patience,
+        )))
+        .bind(row.key.as_bytes())
+        .bind(&row.value[..])
+        .bind(micros(row.ttl));
         let claim = match connection.execute(put).await {
             Ok(put) if put.rows_affected() == 0 => Ok(RowClaim::NoTransaction),
             Ok(_) => {
                 // The statement's clock stood while it waited.
-                if began.elapsed() > LONG && !Self::replace_row(connection, row, row.value).await? {
+                if began.elapsed() > MAX_CLOCK_LAG
+                    && !Self::replace_row(connection, row, row.value).await?
+                {
                     return Ok(RowClaim::NoTransaction);
                 }
                 Ok(RowClaim::Claimed)
             }
-            Err(error) if number(&error) == DUPLICATE_KEY => {
+            Err(error) if error_number(&error) == DUPLICATE_KEY => {
                 let left = patience.saturating_sub(began.elapsed());
-                duplicate(connection, row, left).await
+                resolve_duplicate(connection, row, left).await
             }
             Err(error) => Err(error),
         };
         match claim {
-            Err(error) if number(&error) == LOCK_WAIT_TIMEOUT => {
-                after_waiting(connection, row, error).await
+            Err(error) if error_number(&error) == LOCK_WAIT_TIMEOUT => {
+                resolve_timeout(connection, row, error).await
             }
             claim => claim,
         }
@@ -111,10 +115,10 @@ impl Dedup for MySql {
 ///
 /// The bound is MariaDB's first and Percona's second; MySQL takes both for comments, and waits for as long as the
 /// session's `innodb_lock_wait_timeout` says.
-fn bounded(verb: &str, rest: &str, patience: Duration) -> String {
+fn with_lock_wait_timeout(verb: &str, rest: &str, patience: Duration) -> String {
     let more = u64::from(patience.subsec_nanos() > 0);
     let whole = patience.as_secs().saturating_add(more);
-    let seconds = whole.clamp(1, LONGEST);
+    let seconds = whole.clamp(1, MAX_LOCK_WAIT_TIMEOUT);
     format!(
         "/*M! SET STATEMENT innodb_lock_wait_timeout = {seconds} FOR */ \
          {verb} /*+ SET_VAR(innodb_lock_wait_timeout = {seconds}) */ {rest}"
@@ -122,20 +126,24 @@ fn bounded(verb: &str, rest: &str, patience: Duration) -> String {
 }
 
 /// What there is under the key is the answer, unless it has expired.
-async fn duplicate(
+async fn resolve_duplicate(
     connection: &mut MySqlConnection,
     row: Row<'_>,
     patience: Duration,
 ) -> sqlx::Result<RowClaim> {
     let read = sqlx::query(READ).bind(row.key.as_bytes());
     let found = connection.fetch_one(read).await?;
-    if let Some(value) = live(&found)? {
+    if let Some(value) = live_value(&found)? {
         return Ok(RowClaim::Taken(value));
     }
-    let take_over = sqlx::query(AssertSqlSafe(bounded("UPDATE", TAKE_OVER, patience)))
-        .bind(&row.value[..])
-        .bind(micros(row.ttl))
-        .bind(row.key.as_bytes());
+    let take_over = sqlx::query(AssertSqlSafe(with_lock_wait_timeout(
+        "UPDATE",
+        REPLACE_EXPIRED,
+        patience,
+    )))
+    .bind(&row.value[..])
+    .bind(micros(row.ttl))
+    .bind(row.key.as_bytes());
     Ok(match connection.execute(take_over).await?.rows_affected() {
         0 => RowClaim::NoTransaction,
         _ => RowClaim::Claimed,
@@ -143,22 +151,25 @@ async fn duplicate(
 }
 
 /// What the end of a wait means: the row is open elsewhere, or this is only in the way of rows beside it.
-async fn after_waiting(
+async fn resolve_timeout(
     connection: &mut MySqlConnection,
     row: Row<'_>,
     error: sqlx::Error,
 ) -> sqlx::Result<RowClaim> {
-    let ended: bool = connection.fetch_one(ENDS_IT).await?.try_get(0)?;
+    let ended: bool = connection
+        .fetch_one(ROLLBACK_ON_TIMEOUT)
+        .await?
+        .try_get(0)?;
     if ended {
         return Err(error);
     }
     let look = sqlx::query(LOOK).bind(row.key.as_bytes());
     match connection.fetch_optional(look).await {
-        Err(look) if [LOCK_WAIT_TIMEOUT, LOCK_NOWAIT].contains(&number(&look)) => {
+        Err(look) if [LOCK_WAIT_TIMEOUT, LOCK_NOWAIT].contains(&error_number(&look)) => {
             Ok(RowClaim::StillOpen)
         }
         // It is committed by now.
-        Ok(Some(found)) => match live(&found)? {
+        Ok(Some(found)) => match live_value(&found)? {
             Some(value) => Ok(RowClaim::Taken(value)),
             None => Err(error),
         },
@@ -168,22 +179,22 @@ async fn after_waiting(
 }
 
 /// What a row says that has not expired.
-fn live(found: &MySqlRow) -> sqlx::Result<Option<Bytes>> {
+fn live_value(found: &MySqlRow) -> sqlx::Result<Option<Bytes>> {
     let lives: bool = found.try_get(1)?;
     let value: Vec<u8> = found.try_get(0)?;
     Ok(lives.then(|| value.into()))
 }
 
-fn number(error: &sqlx::Error) -> u16 {
+fn error_number(error: &sqlx::Error) -> u16 {
     let error = error.as_database_error();
     let error = error.and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
     error.map_or(0, MySqlDatabaseError::number)
 }
 
 /// A statement that took longer than this has waited.
-const LONG: Duration = Duration::from_millis(500);
+const MAX_CLOCK_LAG: Duration = Duration::from_millis(500);
 const DUPLICATE_KEY: u16 = 1062;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const LOCK_NOWAIT: u16 = 3572;
 /// The longest `innodb_lock_wait_timeout`, in seconds.
-const LONGEST: u64 = 1_073_741_824;
+const MAX_LOCK_WAIT_TIMEOUT: u64 = 1_073_741_824;

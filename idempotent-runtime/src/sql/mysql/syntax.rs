@@ -7,18 +7,18 @@ use crate::sql::database::syntax::{Syntax, column};
 
 impl Syntax for MySql {
     const QUOTE: char = '`';
-    const SAME: &'static str = " <=> ";
-    const LOCKING: &'static str = " FOR UPDATE";
-    const SHARING: &'static str = " LOCK IN SHARE MODE";
-    const UNLESS_THERE: &'static str = "";
-    const RETURNS: bool = false;
+    const NULL_SAFE_EQUAL: &'static str = " <=> ";
+    const FOR_UPDATE: &'static str = " FOR UPDATE";
+    const FOR_SHARE: &'static str = " LOCK IN SHARE MODE";
+    const ON_CONFLICT: &'static str = "";
+    const HAS_RETURNING: bool = false;
 
     // The bytes of an unsigned integer are read as a signed one by their sign bit.
-    fn widened<T: Type<Self>>() -> Option<&'static str> {
+    fn cast_type<T: Type<Self>>() -> Option<&'static str> {
         is_integer(&T::type_info()).then_some("SIGNED")
     }
 
-    fn are_kin(stored: &MySqlTypeInfo, wanted: &MySqlTypeInfo) -> bool {
+    fn are_convertible(stored: &MySqlTypeInfo, wanted: &MySqlTypeInfo) -> bool {
         let text = <str as Type<Self>>::compatible;
         (text(stored) && text(wanted)) || (is_integer(stored) && is_integer(wanted))
     }

@@ -5,7 +5,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{Executor, PgConnection, Postgres, Row, query};
 
 use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
-use crate::sql::session::{Session, Way, is_loopback};
+use crate::sql::session::{Server, Session, is_loopback};
 use crate::sql::url::{Parameter, Takes};
 
 impl Connect for Postgres {
@@ -48,18 +48,18 @@ impl Connect for Postgres {
         Ok((url.parse()?, pool))
     }
 
-    fn way(options: &PgConnectOptions) -> Option<Way<'_>> {
+    fn server(options: &PgConnectOptions) -> Option<Server<'_>> {
         let host = options.get_host();
         let by_socket = options.get_socket().is_some() || host.starts_with('/');
         let is_verified = matches!(
             options.get_ssl_mode(),
             PgSslMode::VerifyCa | PgSslMode::VerifyFull
         );
-        Some(Way {
+        Some(Server {
             user: options.get_username(),
             is_local: by_socket || is_loopback(host),
             is_verified,
-            verified: "sslmode=verify-full",
+            verify_parameter: "sslmode=verify-full",
         })
     }
 

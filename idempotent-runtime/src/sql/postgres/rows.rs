@@ -34,7 +34,7 @@ const CLAIM: &str = "\
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
     WHERE idempotence.expires_at <= statement_timestamp()";
 
-const LOOK: &str = "\
+const OBSERVE: &str = "\
     SELECT (SELECT value FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp()), \
         hashtextextended($1, 0), current_setting('lock_timeout'), current_setting('statement_timeout')";
 
@@ -52,25 +52,25 @@ impl Dedup for Postgres {
         row: Row<'_>,
         patience: Option<Duration>,
     ) -> sqlx::Result<RowClaim> {
-        if put(connection, row, false).await? {
+        if insert(connection, row, false).await? {
             return Ok(RowClaim::Claimed);
         }
-        let Seen {
+        let Observed {
             value,
             lock,
             lock_timeout,
             statement_timeout,
-        } = look(connection, row).await?;
+        } = observe(connection, row).await?;
         if let Some(value) = value {
             return Ok(RowClaim::Taken(value));
         }
         let patience = patience.unwrap_or(DEFAULT_PATIENCE);
-        let patience = patience.as_millis().clamp(1, LONGEST);
+        let patience = patience.as_millis().clamp(1, MAX_LOCK_TIMEOUT);
         let wait = format!(
             "SAVEPOINT idempotence; SET LOCAL lock_timeout = {patience}; \
              SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
         );
-        let claim = behind_savepoint(connection, row, wait).await;
+        let claim = claim_behind_savepoint(connection, row, wait).await;
         // The lock is kept only with the row: others wait for it.
         let end = match &claim {
             Ok(RowClaim::Claimed) => {
@@ -106,7 +106,7 @@ impl Dedup for Postgres {
 }
 
 /// Puts the row, unless one stands there or its advisory lock is not free.
-async fn put(connection: &mut PgConnection, row: Row<'_>, locked: bool) -> sqlx::Result<bool> {
+async fn insert(connection: &mut PgConnection, row: Row<'_>, locked: bool) -> sqlx::Result<bool> {
     let claim = sqlx::query(CLAIM)
         .bind(row.key)
         .bind(&row.value[..])
@@ -116,7 +116,7 @@ async fn put(connection: &mut PgConnection, row: Row<'_>, locked: bool) -> sqlx:
 }
 
 /// What is to be seen by one who could not put a row.
-struct Seen {
+struct Observed {
     value: Option<Bytes>,
     /// The advisory lock of the key.
     lock: i64,
@@ -125,11 +125,11 @@ struct Seen {
     statement_timeout: String,
 }
 
-async fn look(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Seen> {
-    let seen = sqlx::query(LOOK).bind(row.key);
+async fn observe(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Observed> {
+    let seen = sqlx::query(OBSERVE).bind(row.key);
     let seen = connection.fetch_one(seen).await?;
     let value: Option<Vec<u8>> = seen.try_get(0)?;
-    Ok(Seen {
+    Ok(Observed {
         value: value.map(Bytes::from),
         lock: seen.try_get(1)?,
         lock_timeout: seen.try_get(2)?,
@@ -138,7 +138,7 @@ async fn look(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Seen>
 }
 
 /// Waits for the advisory lock, and claims again.
-async fn behind_savepoint(
+async fn claim_behind_savepoint(
     connection: &mut PgConnection,
     row: Row<'_>,
     wait: String,
@@ -148,10 +148,10 @@ async fn behind_savepoint(
         Err(error) if is_lock_timeout(&error) => return Ok(RowClaim::StillOpen),
         waited => waited?,
     }
-    if put(connection, row, true).await? {
+    if insert(connection, row, true).await? {
         return Ok(RowClaim::Claimed);
     }
-    let seen = look(connection, row).await?;
+    let seen = observe(connection, row).await?;
     Ok(seen.value.map_or(RowClaim::StillOpen, RowClaim::Taken))
 }
 
@@ -161,4 +161,4 @@ fn is_lock_timeout(error: &sqlx::Error) -> bool {
 }
 
 /// The longest `lock_timeout`, in milliseconds.
-const LONGEST: u128 = i32::MAX as u128;
+const MAX_LOCK_TIMEOUT: u128 = i32::MAX as u128;

@@ -7,14 +7,14 @@ use crate::sql::database::syntax::{Syntax, column};
 
 impl Syntax for Postgres {
     const QUOTE: char = '"';
-    const SAME: &'static str = " IS NOT DISTINCT FROM ";
+    const NULL_SAFE_EQUAL: &'static str = " IS NOT DISTINCT FROM ";
     // What an update takes that changes no key: rows that point here can still be inserted.
-    const LOCKING: &'static str = " FOR NO KEY UPDATE";
-    const SHARING: &'static str = "";
-    const UNLESS_THERE: &'static str = " ON CONFLICT DO NOTHING";
-    const RETURNS: bool = true;
+    const FOR_UPDATE: &'static str = " FOR NO KEY UPDATE";
+    const FOR_SHARE: &'static str = "";
+    const ON_CONFLICT: &'static str = " ON CONFLICT DO NOTHING";
+    const HAS_RETURNING: bool = true;
 
-    fn are_kin(stored: &PgTypeInfo, wanted: &PgTypeInfo) -> bool {
+    fn are_convertible(stored: &PgTypeInfo, wanted: &PgTypeInfo) -> bool {
         let text = <str as Type<Self>>::compatible;
         let integer = |ty| {
             <i16 as Type<Self>>::compatible(ty)

@@ -7,7 +7,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
-use crate::sql::session::{Session, Way};
+use crate::sql::session::{Server, Session};
 use crate::sql::url::{Parameter, Takes};
 
 impl Connect for Sqlite {
@@ -41,7 +41,7 @@ impl Connect for Sqlite {
         Ok((options, pool))
     }
 
-    fn way(_: &SqliteConnectOptions) -> Option<Way<'_>> {
+    fn server(_: &SqliteConnectOptions) -> Option<Server<'_>> {
         None
     }
 

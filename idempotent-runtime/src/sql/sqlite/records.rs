@@ -51,7 +51,7 @@ const PURGE: &str = concat!(
 
 impl Records for Sqlite {
     const ANSWERS_LATE: bool = false;
-    const MOST_SENDS: u32 = 20;
+    const MAX_SENDS: u32 = 20;
 
     async fn claim(
         connection: &mut SqliteConnection,

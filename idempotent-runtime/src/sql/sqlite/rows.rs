@@ -72,7 +72,7 @@ async fn claim(connection: &mut SqliteConnection, row: Row<'_>) -> sqlx::Result<
 
 /// Sets how long a statement waits for another writer; how long it did before, in milliseconds.
 async fn set_busy_timeout(connection: &mut SqliteConnection, millis: u128) -> sqlx::Result<u128> {
-    let millis = millis.min(LONGEST);
+    let millis = millis.min(MAX_BUSY_TIMEOUT);
     let pragma = format!("PRAGMA busy_timeout; PRAGMA busy_timeout = {millis}");
     let before = connection
         .fetch_all(sqlx::raw_sql(AssertSqlSafe(pragma)))
@@ -86,4 +86,4 @@ async fn set_busy_timeout(connection: &mut SqliteConnection, millis: u128) -> sq
 }
 
 /// The longest `busy_timeout`, in milliseconds.
-const LONGEST: u128 = i32::MAX as u128;
+const MAX_BUSY_TIMEOUT: u128 = i32::MAX as u128;

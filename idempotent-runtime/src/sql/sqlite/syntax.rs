@@ -9,14 +9,14 @@ impl Syntax for Sqlite {
     // One that reads before it writes may be refused in the middle.
     const BEGIN: Option<&'static str> = Some("BEGIN IMMEDIATE");
     const QUOTE: char = '`';
-    const SAME: &'static str = " IS ";
-    const LOCKING: &'static str = "";
-    const SHARING: &'static str = "";
-    const UNLESS_THERE: &'static str = " ON CONFLICT DO NOTHING";
-    const RETURNS: bool = true;
+    const NULL_SAFE_EQUAL: &'static str = " IS ";
+    const FOR_UPDATE: &'static str = "";
+    const FOR_SHARE: &'static str = "";
+    const ON_CONFLICT: &'static str = " ON CONFLICT DO NOTHING";
+    const HAS_RETURNING: bool = true;
 
     // A value has the type that it was stored as, whatever its column was declared as.
-    fn are_kin(_: &SqliteTypeInfo, _: &SqliteTypeInfo) -> bool {
+    fn are_convertible(_: &SqliteTypeInfo, _: &SqliteTypeInfo) -> bool {
         false
     }
 

@@ -2,112 +2,113 @@
 
 use sqlx::{Connection, Pool};
 
+use crate::sql::checkout::Checkout;
 use crate::sql::database::Database;
 use crate::sql::failure;
-use crate::sql::lent::Lent;
 use crate::sql::retryable::is_retryable;
 use crate::store::{StoreError, StoreErrorKind};
 
 pub(super) struct Attempts<'a, DB: Database> {
     pool: &'a Pool<DB>,
-    left: u32,
+    remaining: u32,
     /// An attempt had no answer, so no later one can say that nothing was changed.
-    perhaps_applied: bool,
+    may_be_applied: bool,
     /// A connection that is not given back yet.
-    kept: Option<Lent<DB>>,
+    connection: Option<Checkout<DB>>,
     /// Whether connections are kept for the next who does the same.
-    keeps: bool,
+    keeps_connection: bool,
 }
 
 impl<'a, DB: Database> Attempts<'a, DB> {
     pub(super) fn new(pool: &'a Pool<DB>) -> Self {
         Self {
             pool,
-            left: DB::MOST_SENDS,
-            perhaps_applied: false,
-            kept: None,
-            keeps: false,
+            remaining: DB::MAX_SENDS,
+            may_be_applied: false,
+            connection: None,
+            keeps_connection: false,
         }
     }
 
     /// By the connection of the one before, and then for the next one.
-    pub(super) fn after(pool: &'a Pool<DB>, kept: Option<Lent<DB>>) -> Self {
+    pub(super) fn with_connection(pool: &'a Pool<DB>, connection: Option<Checkout<DB>>) -> Self {
         Self {
-            kept,
-            keeps: true,
+            connection,
+            keeps_connection: true,
             ..Self::new(pool)
         }
     }
 
     /// The connection, unless others of the pool may wait for it: then it is given back, and they have it first.
-    pub(super) fn for_the_next(self) -> Option<Lent<DB>> {
+    pub(super) fn into_connection(self) -> Option<Checkout<DB>> {
         let exhausted = self.pool.size() >= self.pool.options().get_max_connections();
-        self.kept.filter(|_| !exhausted || self.pool.num_idle() > 0)
+        self.connection
+            .filter(|_| !exhausted || self.pool.num_idle() > 0)
     }
 
     /// A connection for the next attempt: the kept one, or one of the pool.
-    pub(super) async fn acquire(&mut self) -> Result<Lent<DB>, StoreError> {
+    pub(super) async fn acquire(&mut self) -> Result<Checkout<DB>, StoreError> {
         loop {
-            let mut connection = match self.kept.take() {
-                Some(kept) => kept.for_further_statements(),
+            let mut connection = match self.connection.take() {
+                Some(kept) => kept.reuse_for_statements(),
                 None => match self.pool.acquire().await {
-                    Ok(acquired) => Lent::for_statements(acquired),
-                    Err(error) => return Err(self.failed(failure::unsent(error))),
+                    Ok(acquired) => Checkout::for_statements(acquired),
+                    Err(error) => return Err(self.fail(failure::connect_failed(error))),
                 },
             };
             // Where one was broken, those that were idle meanwhile may be, too: after a restart all of them are.
-            if !self.perhaps_applied || connection.ping().await.is_ok() {
+            if !self.may_be_applied || connection.ping().await.is_ok() {
                 return Ok(connection);
             }
         }
     }
 
     /// The answer, if there is one; `None` if the operation is to be sent again.
-    pub(super) fn ended<T>(
+    pub(super) fn resolve<T>(
         &mut self,
-        connection: Lent<DB>,
+        connection: Checkout<DB>,
         answer: sqlx::Result<Option<T>>,
     ) -> Result<Option<T>, StoreError> {
-        self.left -= 1;
+        self.remaining -= 1;
         let error = match answer {
             Ok(Some(answer)) => {
-                self.rests(connection);
+                self.put_down(connection);
                 return Ok(Some(answer));
             }
             Ok(None) => {
-                self.rests(connection);
+                self.put_down(connection);
                 StoreError::new(StoreErrorKind::NotApplied, "too many others want this key")
             }
             Err(error) => {
                 let again = is_retryable(&error);
-                let error = failure::of(error);
+                let error = failure::statement_failed(error);
                 match error.kind() {
-                    StoreErrorKind::Unknown => self.perhaps_applied = true,
-                    _ => connection.give_back(),
+                    StoreErrorKind::Unknown => self.may_be_applied = true,
+                    _ => connection.release(),
                 }
                 if !again && error.kind() != StoreErrorKind::Unknown {
-                    return Err(self.failed(error));
+                    return Err(self.fail(error));
                 }
                 error
             }
         };
-        if self.left > 0 {
+        if self.remaining > 0 {
             Ok(None)
         } else {
-            Err(self.failed(error))
+            Err(self.fail(error))
         }
     }
 
-    fn rests(&mut self, connection: Lent<DB>) {
-        if self.keeps {
-            self.kept = Some(connection.at_rest());
+    fn put_down(&mut self, connection: Checkout<DB>) {
+        if self.keeps_connection {
+            self.connection = Some(connection.as_idle());
         } else {
-            connection.give_back();
+            connection.release();
         }
     }
 
-    fn failed(&self, error: StoreError) -> StoreError {
-        if self.perhaps_applied && error.kind() != StoreErrorKind::Unknown {
+    fn fail(&self, error: StoreError) -> StoreError {
+        if self.may_be_applied && error.kind() != StoreErrorKind::Unknown {
             return StoreError::new(StoreErrorKind::Unknown, error);
         }
         error

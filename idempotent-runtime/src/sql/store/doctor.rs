@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use sqlx::Pool;
 use tokio::time::timeout;
 
+use crate::sql::checkout::Checkout;
 use crate::sql::database::Database;
 use crate::sql::database::doctor::MANY;
 use crate::sql::failure;
-use crate::sql::lent::Lent;
 use crate::sql::migrate::VERSION;
 use crate::sql::session::Session;
 use crate::store::Level::{self, Fine, Note, Problem};
@@ -33,34 +33,34 @@ async fn ask<DB: Database>(
     deadline: Duration,
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {
-    let connection = in_time(deadline, pool.acquire()).await;
-    let mut connection = Lent::for_statements(connection.map_err(failure::unsent)?);
-    if let Some(way) = DB::way(&pool.connect_options()) {
-        let session = in_time(deadline, DB::session(&mut connection)).await;
-        findings.push(session.unwrap_or(Session::UNKNOWN).finding(&way));
+    let connection = with_timeout(deadline, pool.acquire()).await;
+    let mut connection = Checkout::for_statements(connection.map_err(failure::connect_failed)?);
+    if let Some(server) = DB::server(&pool.connect_options()) {
+        let session = with_timeout(deadline, DB::session(&mut connection)).await;
+        findings.push(session.unwrap_or(Session::UNKNOWN).finding(&server));
     }
-    let state = in_time(deadline, DB::backlog_and_clock(&mut connection)).await;
+    let state = with_timeout(deadline, DB::backlog_and_clock(&mut connection)).await;
     if let Err(error) = &state
         && failure::is_missing_table(error)
     {
         // The doctor has tried a claim, and was told that, and how to make them. What is not there is not set up badly.
-        connection.give_back();
+        connection.release();
         return Ok(());
     }
-    let version = in_time(deadline, DB::version(&mut connection)).await;
-    findings.push(tables(version.ok().flatten()));
-    let setup = in_time(deadline, DB::examine(&mut connection)).await;
-    let failed = setup.map_err(failure::of)?;
+    let version = with_timeout(deadline, DB::version(&mut connection)).await;
+    findings.push(check_version(version.ok().flatten()));
+    let setup = with_timeout(deadline, DB::examine(&mut connection)).await;
+    let failed = setup.map_err(failure::statement_failed)?;
     let failed = failed.iter().filter(|check| check.fails);
-    findings.extend(failed.map(|check| tell(check.level, check.found, check.advice)));
-    let (expired, clock) = state.map_err(failure::of)?;
-    findings.push(backlog(expired));
-    findings.extend(clocks(clock));
-    connection.give_back();
+    findings.extend(failed.map(|check| finding(check.level, check.found, check.advice)));
+    let (expired, clock) = state.map_err(failure::statement_failed)?;
+    findings.push(check_backlog(expired));
+    findings.extend(check_clock(clock));
+    connection.release();
     Ok(())
 }
 
-async fn in_time<T>(
+async fn with_timeout<T>(
     limit: Duration,
     answer: impl Future<Output = sqlx::Result<T>>,
 ) -> sqlx::Result<T> {
@@ -68,9 +68,9 @@ async fn in_time<T>(
     answered.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
 
-fn tables(version: Option<i64>) -> Finding {
+fn check_version(version: Option<i64>) -> Finding {
     match version {
-        Some(version) if version > VERSION => tell(
+        Some(version) if version > VERSION => finding(
             Note,
             format!(
                 "the tables are of version {version}, which is newer than this crate's {VERSION}"
@@ -78,14 +78,14 @@ fn tables(version: Option<i64>) -> Finding {
             "update the processes that are behind",
         ),
         Some(VERSION) => Finding::new(Fine, format!("the tables are of version {VERSION}")),
-        Some(version) => tell(
+        Some(version) => finding(
             Problem,
             format!(
                 "the tables are of version {version}, which is older than this crate's {VERSION}"
             ),
             "call `store.migrate()`",
         ),
-        None => tell(
+        None => finding(
             Note,
             "the version of the tables is not to be read",
             "call `store.migrate()`, and allow the user of the store to read `idempotence_version`",
@@ -93,9 +93,9 @@ fn tables(version: Option<i64>) -> Finding {
     }
 }
 
-fn backlog(expired: i64) -> Finding {
+fn check_backlog(expired: i64) -> Finding {
     match expired {
-        MANY.. => tell(
+        MANY.. => finding(
             Note,
             format!("{MANY} records or more have expired and wait for a purge"),
             "call `purge_every` in one of the processes",
@@ -108,7 +108,7 @@ fn backlog(expired: i64) -> Finding {
 }
 
 /// Nothing depends on it: expiry is by the database's clock alone.
-fn clocks(theirs: i64) -> Option<Finding> {
+fn check_clock(theirs: i64) -> Option<Finding> {
     let since = Duration::from_micros(u64::try_from(theirs).ok()?);
     let theirs = SystemTime::UNIX_EPOCH.checked_add(since)?;
     let apart = SystemTime::now()
@@ -118,13 +118,13 @@ fn clocks(theirs: i64) -> Option<Finding> {
         let found = format!("the database's clock and the one here are {apart:.1?} apart");
         let advice =
             "synchronise both: no rule depends on it, but the times in records are confusing";
-        tell(Note, found, advice)
+        finding(Note, found, advice)
     })
 }
 
 const LONGEST_APART: Duration = Duration::from_secs(1);
 
-fn tell(level: Level, found: impl Into<String>, advice: &str) -> Finding {
+fn finding(level: Level, found: impl Into<String>, advice: &str) -> Finding {
     Finding::new(level, found).advise(advice)
 }
 
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn clocks_that_are_apart_are_noted() {
-        assert_eq!(clocks(0).map(|finding| finding.level()), Some(Note));
-        assert_eq!(clocks(-1), None);
+        assert_eq!(check_clock(0).map(|finding| finding.level()), Some(Note));
+        assert_eq!(check_clock(-1), None);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = i64::try_from(now.unwrap_or_default().as_micros()).unwrap_or_default();
-        assert_eq!(clocks(now), None);
+        assert_eq!(check_clock(now), None);
     }
 
     #[test]
@@ -149,13 +149,13 @@ mod tests {
             (Some(VERSION), Fine),
             (Some(VERSION + 1), Note),
         ] {
-            assert_eq!(tables(version).level(), level, "{version:?}");
+            assert_eq!(check_version(version).level(), level, "{version:?}");
         }
     }
 
     #[test]
     fn a_long_backlog_is_told() {
-        assert_eq!(backlog(MANY - 1).level(), Fine);
-        assert_eq!(backlog(MANY).level(), Note);
+        assert_eq!(check_backlog(MANY - 1).level(), Fine);
+        assert_eq!(check_backlog(MANY).level(), Note);
     }
 }

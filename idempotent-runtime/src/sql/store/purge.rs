@@ -14,8 +14,8 @@ use crate::store::StoreError;
 const BATCH: u32 = 1000;
 
 /// How often one is begun: a time of none would spin, and one of ages overflow.
-const SHORTEST: Duration = Duration::from_millis(10);
-const LONGEST: Duration = Duration::from_hours(365 * 24);
+const MIN_PERIOD: Duration = Duration::from_millis(10);
+const MAX_PERIOD: Duration = Duration::from_hours(365 * 24);
 
 /// A purge that goes on in the background until this is dropped.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct PurgeTask(JoinHandle<()>);
 
 impl PurgeTask {
     pub(super) fn start<DB: Database>(pool: Pool<DB>, period: Duration) -> Self {
-        let period = period.clamp(SHORTEST, LONGEST);
+        let period = period.clamp(MIN_PERIOD, MAX_PERIOD);
         Self(tokio::spawn(async move {
             loop {
                 // Processes that were started together do not purge together.
@@ -50,7 +50,7 @@ impl Drop for PurgeTask {
 pub(super) async fn purge_expired<DB: Database>(pool: &Pool<DB>) -> Result<u64, StoreError> {
     let mut all = 0;
     loop {
-        let removed = batch(pool).await?;
+        let removed = purge_batch(pool).await?;
         all += removed;
         if removed < u64::from(BATCH) {
             return Ok(all);
@@ -58,12 +58,12 @@ pub(super) async fn purge_expired<DB: Database>(pool: &Pool<DB>) -> Result<u64, 
     }
 }
 
-async fn batch<DB: Database>(pool: &Pool<DB>) -> Result<u64, StoreError> {
+async fn purge_batch<DB: Database>(pool: &Pool<DB>) -> Result<u64, StoreError> {
     let mut attempts = Attempts::new(pool);
     loop {
         let mut connection = attempts.acquire().await?;
         let removed = DB::purge(&mut connection, BATCH).await;
-        if let Some(removed) = attempts.ended(connection, removed.map(Some))? {
+        if let Some(removed) = attempts.resolve(connection, removed.map(Some))? {
             return Ok(removed);
         }
     }
