@@ -127,15 +127,15 @@ impl Error {
 
     pub(crate) fn store(site: Site, source: StoreError) -> Self {
         match source.kind() {
-            StoreErrorKind::Misconfigured => Self::Misconfigured(Failure::new(
+            StoreErrorKind::Misconfigured => Self::Misconfigured(Failure::store(
                 site,
-                "the store cannot serve it as it is set up",
-                Some(source.into()),
+                source,
+                "so the call was refused and its body did not run; `Idempotency::doctor` names what to change",
             )),
-            _ => Self::Unavailable(Failure::new(
+            _ => Self::Unavailable(Failure::store(
                 site,
-                "the store is unavailable, so it was refused; try again later",
-                Some(source.into()),
+                source,
+                "so the call was refused and its body did not run; try again later",
             )),
         }
     }
@@ -226,7 +226,7 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self.content() {
-            Content::Failure(failure) => failure.0.source.as_deref().map(|source| source as _),
+            Content::Failure(failure) => failure.source(),
             _ => None,
         }
     }

@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use super::store::StoreError;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
 
@@ -15,8 +16,22 @@ pub struct Failure(pub(super) Box<Cause>);
 #[derive(Debug, Clone)]
 pub(super) struct Cause {
     pub(super) site: Site,
-    what: Cow<'static, str>,
-    pub(super) source: Option<Arc<dyn StdError + Send + Sync>>,
+    why: Why,
+}
+
+/// Why the call failed, and what to do.
+#[derive(Debug, Clone)]
+enum Why {
+    /// In these words.
+    Stated {
+        what: Cow<'static, str>,
+        source: Option<Arc<dyn StdError + Send + Sync>>,
+    },
+    /// The store failed, and `so` is what follows from that.
+    Store {
+        so: &'static str,
+        source: Arc<StoreError>,
+    },
 }
 
 impl Failure {
@@ -25,11 +40,27 @@ impl Failure {
         what: impl Into<Cow<'static, str>>,
         source: Option<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        Self(Box::new(Cause {
-            site,
+        let why = Why::Stated {
             what: what.into(),
             source: source.map(Arc::from),
-        }))
+        };
+        Self(Box::new(Cause { site, why }))
+    }
+
+    /// The store failed: "the store {reason}, {so}".
+    pub(crate) fn store(site: Site, source: StoreError, so: &'static str) -> Self {
+        let why = Why::Store {
+            so,
+            source: Arc::new(source),
+        };
+        Self(Box::new(Cause { site, why }))
+    }
+
+    pub(super) fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0.why {
+            Why::Stated { source, .. } => source.as_deref().map(|source| source as _),
+            Why::Store { source, .. } => Some(&**source),
+        }
     }
 
     /// The name of the endpoint.
@@ -40,7 +71,11 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.site, self.0.what)
+        write!(f, "{}: ", self.0.site)?;
+        match &self.0.why {
+            Why::Stated { what, .. } => f.write_str(what),
+            Why::Store { so, source } => write!(f, "the store {}, {so}", source.why()),
+        }
     }
 }
 

@@ -32,8 +32,14 @@ impl Error {
             }))
         };
         let failure = || {
-            let source = StoreError::new(StoreErrorKind::Unknown, "10.0.0.7:6379 said nothing");
+            let source = "10.0.0.7:6379 said nothing";
             Failure::new(site(), "it failed", Some(source.into()))
+        };
+        let refused = |kind| {
+            let source = StoreError::new(kind, "10.0.0.7:6379 said nothing")
+                .reason("refused the connection")
+                .place("redis 10.0.0.7:6379");
+            Self::store(site(), source)
         };
         [
             Self::InProgress(duplicate(DuplicateState::Running)),
@@ -45,8 +51,8 @@ impl Error {
             Self::TokenUnknown(failure()),
             Self::TokenMalformed(failure()),
             Self::LimitReached(Limited::new(site(), 4, 3, Duration::from_millis(28_500))),
-            Self::Unavailable(failure()),
-            Self::Misconfigured(failure()),
+            refused(StoreErrorKind::NotApplied),
+            refused(StoreErrorKind::Misconfigured),
             Self::ForeignRecord(failure()),
             Self::LeaseLost(failure()),
             Self::InvalidKey(failure()),

@@ -1,12 +1,36 @@
 //! What a store fails with.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
 /// A store operation that failed.
-#[derive(Debug)]
-pub struct StoreError {
+///
+/// Its [`Display`](fmt::Display) is one line, for operators: where it failed and why. The error of a call repeats the
+/// [reason](Self::why) alone, because clients may see that error. The rest is in [`source`](StdError::source).
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use std::io::{Error, ErrorKind};
+///
+/// use idempotence::{StoreError, StoreErrorKind};
+///
+/// let source = Error::from(ErrorKind::ConnectionRefused);
+/// let error = StoreError::new(StoreErrorKind::NotApplied, source)
+///     .reason("refused the connection")
+///     .place("redis 10.0.0.5:6379");
+/// assert_eq!(error.to_string(), "redis 10.0.0.5:6379 refused the connection");
+/// assert_eq!(error.why(), "refused the connection");
+///
+/// let error = StoreError::new(StoreErrorKind::Unknown, "connection reset");
+/// assert_eq!(error.to_string(), "the store gave no conclusive answer");
+/// ```
+pub struct StoreError(Box<Parts>);
+
+struct Parts {
     kind: StoreErrorKind,
+    reason: Option<Cow<'static, str>>,
+    place: Option<Cow<'static, str>>,
     source: Box<dyn StdError + Send + Sync>,
 }
 
@@ -14,45 +38,151 @@ pub struct StoreError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The operation was refused before it changed anything; it may be sent again.
+    /// The store refused the operation before it changed anything. The operation may be sent again.
     NotApplied,
-    /// There is no conclusive answer: the operation was applied, or will be, or never will.
+    /// There is no conclusive answer: the store applied the operation, will apply it, or never will.
     Unknown,
-    /// The store has no room for new data; nothing was changed.
+    /// The store has no room for new data, and changed nothing.
     Full,
-    /// The store cannot serve this as it is set up (credentials, permissions, a key of another
-    /// program's type); sending again will not help.
+    /// The store is not set up for the operation: wrong credentials, a missing permission, or a key of another
+    /// program's type. Sending the operation again does not help.
     Misconfigured,
+}
+
+impl StoreErrorKind {
+    /// The reason of an error that has none.
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::NotApplied => "refused the operation",
+            Self::Unknown => "gave no conclusive answer",
+            Self::Full => "is full",
+            Self::Misconfigured => "is not set up for this operation",
+        }
+    }
 }
 
 impl StoreError {
     /// Makes an error of `kind`; `source` says what happened, in the words of the store's client.
     pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self {
+        Self(Box::new(Parts {
             kind,
+            reason: None,
+            place: None,
             source: source.into(),
-        }
+        }))
+    }
+
+    /// Sets the reason: what the store did or is, as the rest of a sentence that begins with "the store". Without it the reason
+    /// depends on the kind.
+    ///
+    /// Clients may see it: it must be one line, without an address, a path, a statement or a secret.
+    pub fn reason(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
+        self.0.reason = Some(reason.into());
+        self
+    }
+
+    /// Sets the place: the kind of store and its address, or its file. Only operators see it; it must not hold a password.
+    pub fn place(mut self, place: impl Into<Cow<'static, str>>) -> Self {
+        self.0.place = Some(place.into());
+        self
     }
 
     /// What the failure says about the operation.
     pub fn kind(&self) -> StoreErrorKind {
-        self.kind
+        self.0.kind
+    }
+
+    /// The reason: what was set with [`reason`](Self::reason), or the default of the kind.
+    pub fn why(&self) -> &str {
+        self.0.reason.as_deref().unwrap_or(self.0.kind.reason())
+    }
+
+    /// Where it failed: what was set with [`place`](Self::place).
+    pub fn location(&self) -> Option<&str> {
+        self.0.place.as_deref()
     }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            StoreErrorKind::NotApplied => "the store refused the operation",
-            StoreErrorKind::Unknown => "the store gave no conclusive answer",
-            StoreErrorKind::Full => "the store is full",
-            StoreErrorKind::Misconfigured => "the store is not set up for this",
-        })
+        let place = self.location().unwrap_or("the store");
+        write!(f, "{place} {}", self.why())
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts {
+            kind,
+            reason,
+            place,
+            source,
+        } = &*self.0;
+        let mut debug = f.debug_struct("StoreError");
+        debug.field("kind", kind);
+        if let Some(reason) = reason {
+            debug.field("reason", reason);
+        }
+        if let Some(place) = place {
+            debug.field("place", place);
+        }
+        debug.field("source", source).finish()
     }
 }
 
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.source)
+        Some(&*self.0.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [StoreErrorKind; 4] = [
+        StoreErrorKind::NotApplied,
+        StoreErrorKind::Unknown,
+        StoreErrorKind::Full,
+        StoreErrorKind::Misconfigured,
+    ];
+
+    #[test]
+    fn an_error_without_a_reason_has_the_reason_of_its_kind() {
+        let texts = KINDS.map(|kind| StoreError::new(kind, "1.2.3.4").to_string());
+        assert_eq!(
+            texts,
+            [
+                "the store refused the operation",
+                "the store gave no conclusive answer",
+                "the store is full",
+                "the store is not set up for this operation"
+            ]
+        );
+    }
+
+    #[test]
+    fn reason_and_place_are_shown_and_returned() {
+        for kind in KINDS {
+            let error = StoreError::new(kind, "os error 111")
+                .reason(String::from("refused the connection"))
+                .place("redis 10.0.0.5:6379");
+            assert_eq!(
+                error.to_string(),
+                "redis 10.0.0.5:6379 refused the connection"
+            );
+            assert_eq!(error.why(), "refused the connection");
+            assert_eq!(error.location(), Some("redis 10.0.0.5:6379"));
+            assert_eq!(error.kind(), kind);
+        }
+    }
+
+    #[test]
+    fn debug_has_every_part_once() {
+        let error = StoreError::new(StoreErrorKind::Full, "oom").reason("is full of keys");
+        assert_eq!(
+            format!("{error:?}"),
+            "StoreError { kind: Full, reason: \"is full of keys\", source: \"oom\" }"
+        );
     }
 }

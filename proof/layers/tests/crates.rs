@@ -163,11 +163,11 @@ const CALLS: [&str; 9] = [
 const ERRORS: [&str; 11] = [
     "error/advice",
     "error/closest",
+    "error/store",
     "error/failure",
     "error/lang",
     "error/limited",
     "error/setup",
-    "error/store",
     "error/duplicate",
     "error/call",
     "error/catalog",
