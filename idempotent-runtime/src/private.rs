@@ -18,9 +18,9 @@ pub use crate::key::fingerprint::KeyPart;
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 pub use crate::protocol::held::Held;
 pub use crate::protocol::refusal::Refusal;
-pub use crate::result::keep::Keep;
 pub use crate::result::outcome::{Fallible, FromError, Outcome};
 pub use crate::result::replay::Replay;
+pub use crate::result::replay_mode::ReplayMode;
 pub use crate::settings::registered::Registered;
 pub use crate::store::rows::{Row, RowClaim, Rows};
 

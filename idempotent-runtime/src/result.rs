@@ -1,9 +1,9 @@
-//! What is kept of the outcome of a call, and how the outcome is made of it again.
+//! Which part of an outcome is stored for duplicates, and how the outcome of a duplicate is made from it.
 
+pub(crate) mod body_outcome;
 pub(crate) mod codec;
-pub(crate) mod end;
-pub(crate) mod keep;
-pub(crate) mod keeping;
 pub(crate) mod once;
+pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod replay;
+pub(crate) mod replay_mode;

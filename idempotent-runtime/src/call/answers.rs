@@ -21,14 +21,14 @@ use crate::call::in_tx::InTx;
 use crate::error::{Duplicate, Error};
 use crate::protocol::held::Held;
 use crate::protocol::refusal::Refusal;
-use crate::result::keep::{Keep, Nothing, Values, ValuesAnd};
 use crate::result::outcome::{Fallible, Outcome};
 use crate::result::replay::{Replay, Storable};
+use crate::result::replay_mode::{NoReplay, ReplayMode, ReplayOk, ReplayOkAndErr};
 use crate::store::rows::Rows;
 
 /// What a call answers, and what it makes of an outcome.
 #[derive(Debug, Clone, Copy)]
-pub struct Answers<E = Unset, S = Unset, D = Unset, K = Nothing> {
+pub struct Answers<E = Unset, S = Unset, D = Unset, K = NoReplay> {
     error: E,
     success: S,
     duplicate: D,
@@ -36,7 +36,7 @@ pub struct Answers<E = Unset, S = Unset, D = Unset, K = Nothing> {
 }
 
 /// The `Answers` of a function with the attribute, which returns an `R`.
-pub type Returns<R, E, K = Nothing> = Answers<Conversion<R, E>, Unset, Unset, K>;
+pub type Returns<R, E, K = NoReplay> = Answers<Conversion<R, E>, Unset, Unset, K>;
 
 /// An option that is not set.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ pub fn returns_with<R: Fallible<E>, E>(error: fn(Error) -> E) -> Returns<R, E> {
 }
 
 /// Keeps the results for duplicates, for the option `replay`: the one place of an expansion that asks for [`Replay`].
-pub fn replaying<R: Replay<Via>, E, Via>(returns: Returns<R, E>) -> Returns<R, E, Values<R>> {
+pub fn replaying<R: Replay<Via>, E, Via>(returns: Returns<R, E>) -> Returns<R, E, ReplayOk<R>> {
     returns.replay()
 }
 
@@ -75,7 +75,7 @@ impl Answers {
             error: Unset,
             success: Unset,
             duplicate: Unset,
-            keep: Nothing,
+            keep: NoReplay,
         }
     }
 }
@@ -91,16 +91,16 @@ impl<R, E, K> Returns<R, E, K> {
     /// As [`refused`](Self::refused), with a closure for duplicates: the option `on_duplicate`.
     pub fn answered(self, refusal: Refusal, answer: impl FnOnce(Duplicate) -> R) -> R
     where
-        K: Keep<R>,
+        K: ReplayMode<R>,
     {
         self.on_duplicate(answer).refused(refusal)
     }
 }
 
-impl<E, S, D, R> Answers<E, S, D, Values<R>> {
+impl<E, S, D, R> Answers<E, S, D, ReplayOk<R>> {
     /// Keeps chosen errors, too, for the option `replay_err`.
     #[must_use]
-    pub fn replay_err<X>(self, chosen: fn(&X) -> bool) -> Answers<E, S, D, ValuesAnd<R, X>>
+    pub fn replay_err<X>(self, chosen: fn(&X) -> bool) -> Answers<E, S, D, ReplayOkAndErr<R, X>>
     where
         R: Fallible<X>,
         X: Storable,
@@ -112,11 +112,11 @@ impl<E, S, D, R> Answers<E, S, D, Values<R>> {
 
 impl<E, S, D> Answers<E, S, D> {
     /// Keeps the value of a success.
-    pub(crate) fn replay<R, Via>(self) -> Answers<E, S, D, Values<R>>
+    pub(crate) fn replay<R, Via>(self) -> Answers<E, S, D, ReplayOk<R>>
     where
         R: Replay<Via>,
     {
-        self.keeping(Values::new())
+        self.keeping(ReplayOk::new())
     }
 }
 
@@ -162,7 +162,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
     where
         E: Refuse<R>,
         D: AnswerDuplicate<R>,
-        K: Keep<R>,
+        K: ReplayMode<R>,
     {
         let replayed = refusal.into().read(self.keep);
         match replayed.or_else(|error| self.duplicate.answered(error)) {
@@ -180,7 +180,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
     where
         E: Refuse<R>,
         S: Judge<R>,
-        K: Keep<R>,
+        K: ReplayMode<R>,
     {
         held.settle_with(self.keep, outcome, self.is_success(outcome))
     }
@@ -196,7 +196,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
     where
         E: Refuse<R>,
         S: Judge<R>,
-        K: Keep<R>,
+        K: ReplayMode<R>,
     {
         let settled = held.settle_with(self.keep, &outcome, self.is_success(&outcome), tx);
         let error = self.error;
@@ -214,7 +214,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         Self: Send + 'static,
         E: Refuse<R>,
         S: Judge<R>,
-        K: Keep<R>,
+        K: ReplayMode<R>,
         R: Send + 'static,
     {
         let shared = Arc::clone(held.shared());

@@ -11,9 +11,9 @@ use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
-use crate::result::keep::{Values, ValuesAnd};
 use crate::result::outcome::Fallible;
 use crate::result::replay::{Replay, Storable};
+use crate::result::replay_mode::{ReplayOk, ReplayOkAndErr};
 
 /// A call in the making that does what the attribute does: its methods are the attribute's options.
 ///
@@ -256,7 +256,7 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
 
 impl<E, S, D> GuardedCall<Answers<E, S, D>> {
     /// Stores the value of a success, and answers duplicates with it; not with [`Release::Always`].
-    pub fn replay<R, Via>(mut self) -> GuardedCall<Answers<E, S, D, Values<R>>>
+    pub fn replay<R, Via>(mut self) -> GuardedCall<Answers<E, S, D, ReplayOk<R>>>
     where
         R: Replay<Via>,
     {
@@ -265,12 +265,12 @@ impl<E, S, D> GuardedCall<Answers<E, S, D>> {
     }
 }
 
-impl<E, S, D, R> GuardedCall<Answers<E, S, D, Values<R>>> {
+impl<E, S, D, R> GuardedCall<Answers<E, S, D, ReplayOk<R>>> {
     /// Stores chosen errors, too, and answers duplicates with them.
     pub fn replay_err<X>(
         self,
         chosen: fn(&X) -> bool,
-    ) -> GuardedCall<Answers<E, S, D, ValuesAnd<R, X>>>
+    ) -> GuardedCall<Answers<E, S, D, ReplayOkAndErr<R, X>>>
     where
         R: Fallible<X>,
         X: Storable,

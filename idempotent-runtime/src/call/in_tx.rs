@@ -20,8 +20,8 @@ use crate::protocol::context::CallContext;
 use crate::protocol::refusal::Refusal;
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
-use crate::result::end::End;
-use crate::result::keep::Keep;
+use crate::result::body_outcome::BodyOutcome;
+use crate::result::replay_mode::ReplayMode;
 use crate::store::rows::{Row, RowClaim, Rows};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -123,7 +123,7 @@ impl InTx {
     /// # Errors
     ///
     /// If the result could not be written: then the transaction is not to be committed.
-    pub(crate) async fn settle(self, end: End, tx: &mut dyn Rows) -> Result<(), Error> {
+    pub(crate) async fn settle(self, end: BodyOutcome, tx: &mut dyn Rows) -> Result<(), Error> {
         let OwnRow { call, owner, .. } = &*self.row;
         let policy = &call.policy;
         let stays = end.success || matches!(end.kept, Kept::Result(_));
@@ -152,7 +152,7 @@ impl InTx {
     }
 
     /// Ends the call with what `keep` keeps of its outcome, which is looked at before anything is awaited.
-    pub(crate) fn settle_with<'a, R, K: Keep<R>>(
+    pub(crate) fn settle_with<'a, R, K: ReplayMode<R>>(
         self,
         keep: K,
         outcome: &R,

@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
-use crate::result::keep::Keep;
+use crate::result::replay_mode::ReplayMode;
 
 impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
     /// Runs `body` if no equal call has the key, and settles.
@@ -22,7 +22,7 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
-        K: Keep<R>,
+        K: ReplayMode<R>,
     {
         let (call, answers) = self.made();
         let mut held = match call.claim().await {
@@ -52,7 +52,7 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
-        K: Keep<R>,
+        K: ReplayMode<R>,
         R: Send + 'static,
     {
         let (call, answers) = self.made();

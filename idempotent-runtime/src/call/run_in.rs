@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
-use crate::result::keep::Keep;
+use crate::result::replay_mode::ReplayMode;
 use crate::sql::AsConnection;
 
 impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
@@ -69,7 +69,7 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
-        K: Keep<R>,
+        K: ReplayMode<R>,
     {
         let (call, answers) = self.made();
         let mut held = match call.claim_in(tx).await {

@@ -16,10 +16,10 @@ use crate::policy::deadline;
 use crate::protocol::in_flight::Flights;
 use crate::protocol::shared::Shared;
 use crate::result::codec::Codec;
-use crate::result::keeping::Keeping;
+use crate::result::options::ResultOptions;
 use crate::settings::Settings;
 use crate::settings::known::KnownEndpoints;
-use crate::settings::registered::tell_shared_names;
+use crate::settings::registered::report_shared_names;
 use crate::store::Store;
 
 /// An [`Idempotency`] in the making.
@@ -33,7 +33,7 @@ pub struct Builder {
     deadline: Duration,
     retry_hint: RangeInclusive<Duration>,
     cleanup_limit: usize,
-    keeping: Keeping,
+    result_options: ResultOptions,
     observers: Observers,
     settings: Option<Settings>,
 }
@@ -111,7 +111,7 @@ impl Builder {
             deadline: deadline::DEFAULT,
             retry_hint: Duration::from_secs(1)..=Duration::from_secs(10),
             cleanup_limit: 10_000,
-            keeping: Keeping::default(),
+            result_options: ResultOptions::default(),
             observers: Observers::default(),
             settings: None,
         }
@@ -187,7 +187,7 @@ impl Builder {
 
     /// Sets how the results of `replay` are written from now on. Those of any codec are read. Default: JSON.
     pub fn codec(mut self, codec: Codec) -> Self {
-        self.keeping.codec = codec;
+        self.result_options.codec = codec;
         self
     }
 
@@ -201,7 +201,7 @@ impl Builder {
     /// it. So while processes with different limits share a store, as during a deploy, those that keep results of more than
     /// 1 MiB come last: raise the limit everywhere before the larger results are made, and lower it when their `ttl` is over.
     pub fn largest_result(mut self, bytes: usize) -> Self {
-        self.keeping.most = bytes;
+        self.result_options.max_bytes = bytes;
         self
     }
 
@@ -261,8 +261,9 @@ impl Builder {
     }
 
     fn finish(self, known: KnownEndpoints) -> Idempotency {
-        tell_shared_names();
-        self.store.longest_record(self.keeping.longest_record());
+        report_shared_names();
+        self.store
+            .longest_record(self.result_options.longest_record());
         let keying = |digest| match &self.secret {
             Some(secret) => Keying::with_secret(digest, &secret.0),
             None => Keying::new(digest),
@@ -277,7 +278,7 @@ impl Builder {
             prefix: self.prefix,
             deadline: self.deadline,
             retry_hint: self.retry_hint,
-            keeping: self.keeping,
+            result_options: self.result_options,
             flights: Flights::default(),
             observers: self.observers,
             unattended: Arc::default(),

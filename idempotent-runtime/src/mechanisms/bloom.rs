@@ -66,7 +66,7 @@ use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape};
 ///
 /// # When it is full, lost, or away
 ///
-/// It costs look-ups, and nothing else. *Full*, it takes more of the unseen for seen: see [`fill`](Self::fill). *Lost*, by
+/// It costs look-ups, and nothing else. *Full*, it takes more of the unseen for seen: see [`stats`](Self::stats). *Lost*, by
 /// a restart or a fail-over, everything is unseen once more, and the insert finds what is not. *Away*,
 /// [`first_time`](Self::first_time) takes everything for perhaps seen.
 ///
@@ -179,7 +179,7 @@ impl Bloom {
     pub async fn hint<M: KeyPart + ?Sized>(&self, member: &M) -> Result<Hint, Error> {
         let site = self.site(member);
         let operation = self.shared.observers().begin(&site);
-        let hint = self.ask(&site).await;
+        let hint = self.mark(&site).await;
         match &hint {
             Ok(Hint::PerhapsSeen) => operation.ends(EventKind::PerhapsSeen),
             _ => operation.ended(&hint, EventKind::FirstSeen),
@@ -217,7 +217,7 @@ impl Bloom {
         let site = self.site(member);
         let observers = self.shared.observers();
         let began = observers.clock();
-        let hint = self.ask(&site).await.unwrap_or_else(|error| {
+        let hint = self.mark(&site).await.unwrap_or_else(|error| {
             observers.tell_since(began, Event::of_operation(&error));
             Hint::PerhapsSeen
         });
@@ -244,7 +244,7 @@ impl Bloom {
     /// # use idempotence::{Idempotency, MemoryStore};
     /// # let idempotency = Idempotency::new(MemoryStore::new());
     /// # let bloom = idempotency.bloom("orders.no", 100_000, 0.01, Duration::from_hours(24))?;
-    /// if let Some(fill) = bloom.fill().await?
+    /// if let Some(fill) = bloom.stats().await?
     ///     && fill.is_full()
     /// {
     ///     eprintln!("the filter is too small: {fill}");
@@ -257,7 +257,7 @@ impl Bloom {
     /// # Errors
     ///
     /// If the store gives no answer.
-    pub async fn fill(&self) -> Result<Option<Fill>, Error> {
+    pub async fn stats(&self) -> Result<Option<Fill>, Error> {
         let (store, observers) = (self.shared.store(), self.shared.observers());
         let began = observers.clock();
         let fill = asked(self.shared.deadline(), || store.fill(&self.filter)).await;
@@ -268,7 +268,7 @@ impl Bloom {
         })
     }
 
-    async fn ask(&self, site: &Site) -> Result<Hint, Error> {
+    async fn mark(&self, site: &Site) -> Result<Hint, Error> {
         let Some(fingerprint) = &site.fingerprint else {
             let what = "the member could not be serialized";
             return Err(Error::InvalidKey(Failure::new(site.clone(), what, None)));

@@ -62,7 +62,7 @@ pub struct Counter {
 pub struct Attempt {
     number: u64,
     limit: u64,
-    window_left: Duration,
+    window_remaining: Duration,
 }
 
 impl Idempotency {
@@ -154,7 +154,7 @@ impl Counter {
         Ok(Attempt {
             number: count.attempt,
             limit: self.limit,
-            window_left: count.left,
+            window_remaining: count.left,
         })
     }
 }
@@ -171,8 +171,8 @@ impl Attempt {
     }
 
     /// When the window ends, counted from now, by the store's clock.
-    pub fn window_left(self) -> Duration {
-        self.window_left
+    pub fn window_remaining(self) -> Duration {
+        self.window_remaining
     }
 }
 

@@ -1,15 +1,15 @@
 //! Seen-sets: what was seen before, such as the digests of uploaded files, or the numbers of orders.
 
-mod leaving;
 mod member;
+mod removal_guard;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::leaving::Leaving;
 use self::member::{Member, Set};
+use self::removal_guard::RemovalGuard;
 use crate::error::{Error, SetupError};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
@@ -97,7 +97,7 @@ impl FirstTime {
 pub struct Added {
     member: Member,
     /// It was sent more than once, so that a request may still be on its way that would add it again.
-    again: bool,
+    sent_again: bool,
 }
 
 impl Idempotency {
@@ -167,34 +167,34 @@ impl SeenSet {
     /// and [drained](Idempotency::drain) like all that goes on without its caller. Until then others are answered
     /// [`FirstTime::No`]; and if it fails, or the process dies, for as long as the retention, without anybody having been the first.
     pub async fn first_time<M: KeyPart + ?Sized>(&self, member: &M) -> Result<FirstTime, Error> {
-        let member = Member::of(&self.0, member)?;
+        let member = Member::new(&self.0, member)?;
         let key = member.key();
         let mut sends = 0_u32;
         let site = member.site();
         let operation = self.0.shared.observers().begin(&site);
-        let leaving = Leaving::unless_answered(member.clone());
+        let guard = RemovalGuard::new(member.clone());
         let answer = retry::asked(self.0.shared.deadline(), || {
             sends += 1;
-            member.add(&key)
+            member.insert(&key)
         });
         let answer = answer.await;
         match answer {
             Ok(Claim::Claimed) => {
-                leaving.stays();
+                guard.defuse();
                 operation.ends(EventKind::FirstSeen);
-                let again = sends > 1;
-                Ok(FirstTime::Yes(Added { member, again }))
+                let sent_again = sends > 1;
+                Ok(FirstTime::Yes(Added { member, sent_again }))
             }
             Ok(Claim::Taken(_)) => {
-                leaving.unless_certain(sends == 1);
+                guard.defuse_if(sends == 1);
                 operation.ends(EventKind::SeenBefore);
                 Ok(FirstTime::No)
             }
             Err(error) => {
                 if sends == 1 && error.kind() != StoreErrorKind::Unknown {
-                    leaving.stays();
+                    guard.defuse();
                 } else {
-                    leaving.leaves();
+                    guard.remove_in_background();
                 }
                 let error = Error::store(site.clone(), error);
                 operation.fails(&error);
@@ -206,11 +206,11 @@ impl SeenSet {
     /// Adds `member`, and says whether it may have been there: asked once, and nothing is made of a missing answer.
     #[cfg(feature = "order-numbers")]
     pub(crate) async fn hint<M: KeyPart + ?Sized>(&self, member: &M) -> Hint {
-        let Ok(member) = Member::of(&self.0, member) else {
+        let Ok(member) = Member::new(&self.0, member) else {
             return Hint::Unseen;
         };
         let key = member.key();
-        let adding = member.add(&key);
+        let adding = member.insert(&key);
         let site = member.site();
         let operation = self.0.shared.observers().begin(&site);
         match Try::first(adding, self.0.shared.deadline()).await {
@@ -231,7 +231,7 @@ impl SeenSet {
 
     /// The same set under keys of another kind, for what this crate itself has seen.
     #[cfg(feature = "order-numbers")]
-    pub(crate) fn of_kind(mut self, kind: Kind) -> Self {
+    pub(crate) fn with_kind(mut self, kind: Kind) -> Self {
         Arc::make_mut(&mut self.0).kind = kind;
         self
     }
@@ -256,15 +256,15 @@ impl Added {
         let (key, mut sends) = (member.key(), 0_u32);
         let (site, shared) = (member.site(), &member.set.shared);
         let operation = shared.observers().begin(&site);
-        let leaving = Leaving::unless_answered(member.clone());
+        let guard = RemovalGuard::new(member.clone());
         let answer = retry::asked(shared.deadline(), || {
             sends += 1;
-            member.take_out(&key)
+            member.remove(&key)
         });
         let answer = answer.await;
         match answer {
             Ok(swap) => {
-                leaving.unless_certain(!self.again);
+                guard.defuse_if(!self.sent_again);
                 // Absent after a try without an answer: that one took it out.
                 let taken_back = swap == Swap::Done || swap == Swap::Absent && sends > 1;
                 operation.ends(if taken_back {
@@ -275,7 +275,7 @@ impl Added {
                 Ok(taken_back)
             }
             Err(error) => {
-                leaving.leaves();
+                guard.remove_in_background();
                 let error = Error::store(site.clone(), error);
                 operation.fails(&error);
                 Err(error)

@@ -26,7 +26,7 @@ pub struct Peek {
     state: DuplicateState,
     holder: String,
     since: SystemTime,
-    left: Option<Duration>,
+    remaining: Option<Duration>,
 }
 
 impl Idempotency {
@@ -202,7 +202,7 @@ impl Idempotency {
             Ok(None) => return Ok(None),
             Err(error) => return Err(Error::store(site, error)),
         };
-        let Some(record) = self.shared().keeping().record(&entry.value) else {
+        let Some(record) = self.shared().result_options().read_record(&entry.value) else {
             return Err(Error::foreign(site));
         };
         Ok(Some(Peek {
@@ -213,7 +213,7 @@ impl Idempotency {
             },
             holder: record.holder.to_owned(),
             since: record.since,
-            left: entry.ttl,
+            remaining: entry.ttl,
             record: entry.value.clone(),
             site,
             key,
@@ -260,8 +260,8 @@ impl Peek {
 
     /// How long the record stands if nothing else happens: for a running call its lease, with the grace.
     /// `None` if it never expires.
-    pub fn left(&self) -> Option<Duration> {
-        self.left
+    pub fn remaining(&self) -> Option<Duration> {
+        self.remaining
     }
 }
 
@@ -273,7 +273,7 @@ impl fmt::Debug for Peek {
             .field("state", &self.state)
             .field("holder", &self.holder)
             .field("since", &self.since)
-            .field("left", &self.left)
+            .field("remaining", &self.remaining)
             .finish_non_exhaustive()
     }
 }

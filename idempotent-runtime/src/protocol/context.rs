@@ -18,8 +18,8 @@ use crate::protocol::token::of_call::CallToken;
 use crate::record::call as record;
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
-use crate::result::end::End;
-use crate::result::keep::Keep;
+use crate::result::body_outcome::BodyOutcome;
+use crate::result::replay_mode::ReplayMode;
 use crate::world;
 
 /// One call as it was made.
@@ -86,11 +86,16 @@ impl CallContext {
     }
 
     /// How a body ended, with what is kept of its outcome.
-    pub(crate) fn end_of<R, K: Keep<R>>(&self, keep: K, outcome: &R, success: bool) -> End {
+    pub(crate) fn end_of<R, K: ReplayMode<R>>(
+        &self,
+        keep: K,
+        outcome: &R,
+        success: bool,
+    ) -> BodyOutcome {
         if self.policy.bypassed {
             return success.into();
         }
-        keep.end(outcome, success, self.shared.keeping())
+        keep.body_outcome(outcome, success, self.shared.result_options())
     }
 
     /// The record that the call claims its key with.

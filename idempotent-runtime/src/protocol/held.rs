@@ -15,8 +15,8 @@ use crate::protocol::settle;
 use crate::protocol::shared::Shared;
 use crate::protocol::state::Phase;
 use crate::record::kept::Kept;
-use crate::result::end::End;
-use crate::result::keep::Keep;
+use crate::result::body_outcome::BodyOutcome;
+use crate::result::replay_mode::ReplayMode;
 
 /// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`, or `when`).
 ///
@@ -88,7 +88,7 @@ impl Held {
     /// # Cancellation
     ///
     /// The outcome of the call is known, so what is left to send is sent without the caller.
-    pub fn settle(mut self, end: impl Into<End>) -> impl Future<Output = ()> + Send {
+    pub fn settle(mut self, end: impl Into<BodyOutcome>) -> impl Future<Output = ()> + Send {
         let attended = self.end(&end.into()).map(|ending| {
             let lease = Arc::clone(&self.lease);
             settle::attended(lease, ending)
@@ -101,7 +101,7 @@ impl Held {
     }
 
     /// Ends the call with what `keep` keeps of its outcome, which is looked at before anything is awaited.
-    pub(crate) fn settle_with<R, K: Keep<R>>(
+    pub(crate) fn settle_with<R, K: ReplayMode<R>>(
         self,
         keep: K,
         outcome: &R,
@@ -170,7 +170,7 @@ impl Held {
     }
 
     /// What is left to send with the caller waiting.
-    fn end(&mut self, end: &End) -> Option<Ending> {
+    fn end(&mut self, end: &BodyOutcome) -> Option<Ending> {
         self.lease.call.ended_with(end.success);
         if let Some(why) = end.kept.why_not() {
             self.lease

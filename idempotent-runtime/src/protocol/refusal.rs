@@ -16,7 +16,7 @@ use crate::policy::Release;
 use crate::protocol::context::CallContext;
 use crate::record::call::{Record, State};
 use crate::record::kept::{Kept, Stored};
-use crate::result::keep::{Keep, Nothing};
+use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
 
 /// Why the body of a call does not run.
@@ -36,7 +36,7 @@ struct Replay {
 impl Refusal {
     /// The refusal of a call whose key has this record; `running` says that the call which put it runs for certain.
     pub(crate) fn by(call: &Arc<CallContext>, record: &Bytes, running: bool) -> Self {
-        match call.shared.keeping().record(record) {
+        match call.shared.result_options().read_record(record) {
             Some(record) => Self::taken(call, &record, running),
             None => Error::foreign(call.site.clone()).into(),
         }
@@ -118,7 +118,7 @@ impl Refusal {
 
     /// The error of a call that reads no stored result.
     pub fn into_error(self) -> Error {
-        match self.read::<Infallible, _>(Nothing) {
+        match self.read::<Infallible, _>(NoReplay) {
             Ok(none) => match none {},
             Err(error) => error,
         }
@@ -132,13 +132,13 @@ impl Refusal {
     }
 
     /// The outcome that `keep` makes of the stored result, or the error if there is none.
-    pub(crate) fn read<R, K: Keep<R>>(self, keep: K) -> Result<R, Error> {
+    pub(crate) fn read<R, K: ReplayMode<R>>(self, keep: K) -> Result<R, Error> {
         let Some(replay) = self.replay else {
             return Err(self.error);
         };
         let Replay { call, stored } = *replay;
         let reading = Reading(Some(&call));
-        let read = keep.answer(&stored);
+        let read = keep.replay(&stored);
         reading.done();
         let why = match read {
             Some(Ok(outcome)) => {
@@ -205,7 +205,7 @@ mod tests {
     use crate::call::Call;
     use crate::handle::Idempotency;
     use crate::key::endpoint::Endpoint;
-    use crate::result::keep::Values;
+    use crate::result::replay_mode::ReplayOk;
     use crate::{MemoryStore, Policy};
 
     type Outcome = Result<u32, Error>;
@@ -213,7 +213,7 @@ mod tests {
     async fn refused(idempotency: &Idempotency) -> Refusal {
         let policy = Policy::new(Duration::from_mins(1)).replay();
         let call = || Call::new(Endpoint::named("orders.pay"), policy, Some(idempotency)).part(&1);
-        let values = Values::<Outcome>::new();
+        let values = ReplayOk::<Outcome>::new();
         let held = call().claim().await.expect("the first");
         held.settle_with(values, &Ok(42), true).await;
         call().claim().await.expect_err("the second")
@@ -223,7 +223,7 @@ mod tests {
     async fn the_stored_result_is_read_by_whoever_keeps_results() {
         let refusal = refused(&Idempotency::new(MemoryStore::new())).await;
         assert_eq!(refusal.error().code(), "already_done");
-        let outcome = refusal.read(Values::<Outcome>::new());
+        let outcome = refusal.read(ReplayOk::<Outcome>::new());
         assert_eq!(outcome.expect("it is read").expect("a success"), 42);
     }
 

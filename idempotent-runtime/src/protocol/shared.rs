@@ -12,7 +12,7 @@ use crate::key::kind::Kind;
 use crate::observe::Observers;
 use crate::protocol::in_flight::Flights;
 use crate::protocol::tracker::Unattended;
-use crate::result::keeping::Keeping;
+use crate::result::options::ResultOptions;
 use crate::settings::known::KnownEndpoints;
 use crate::store::Store;
 
@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     pub(crate) token_keying: Keying,
     pub(crate) deadline: Duration,
     pub(crate) retry_hint: RangeInclusive<Duration>,
-    pub(crate) keeping: Keeping,
+    pub(crate) result_options: ResultOptions,
     pub(crate) flights: Flights,
     pub(crate) observers: Observers,
     pub(crate) unattended: Arc<Unattended>,
@@ -55,8 +55,8 @@ impl Shared {
         age.clamp(*self.retry_hint.start(), *self.retry_hint.end())
     }
 
-    pub(crate) fn keeping(&self) -> Keeping {
-        self.keeping
+    pub(crate) fn result_options(&self) -> ResultOptions {
+        self.result_options
     }
 
     pub(crate) fn flights(&self) -> &Flights {
@@ -104,7 +104,7 @@ impl fmt::Debug for Shared {
             .field("keying", &self.keying)
             .field("deadline", &self.deadline)
             .field("retry_hint", &self.retry_hint)
-            .field("keeping", &self.keeping)
+            .field("result_options", &self.result_options)
             .finish_non_exhaustive()
     }
 }

@@ -110,7 +110,7 @@ pub enum Codec {
 
 /// Why a result is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotKept {
+pub(crate) enum NotStored {
     /// Its encoding has more bytes than the cap allows.
     TooLarge,
     /// The codec cannot write it, or could not read it again.
@@ -126,7 +126,7 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
     value: &T,
     codec: Codec,
     most: usize,
-) -> Result<Encoded, NotKept> {
+) -> Result<Encoded, NotStored> {
     let mut out = Capped {
         bytes: Vec::new(),
         most,
@@ -160,11 +160,11 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
     }
     // Asked first: where the cap ended the writing, the codec has failed as well.
     if out.passed || encoded.bytes.len() > most {
-        Err(NotKept::TooLarge)
+        Err(NotStored::TooLarge)
     } else if written {
         Ok(encoded)
     } else {
-        Err(NotKept::Unencodable)
+        Err(NotStored::Unencodable)
     }
 }
 

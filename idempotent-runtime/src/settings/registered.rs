@@ -72,10 +72,10 @@ pub(crate) const ONE_NAME_EACH: &str =
     "give each function a `name` of its own, or have both call one guarded function";
 
 /// Logs the [`shared_names`], once in a process.
-pub(crate) fn tell_shared_names() {
-    static TOLD: Once = Once::new();
+pub(crate) fn report_shared_names() {
+    static REPORTED: Once = Once::new();
 
-    TOLD.call_once(|| {
+    REPORTED.call_once(|| {
         for shared in shared_names() {
             tracing::error!(target: "idempotence", "{shared}; {ONE_NAME_EACH}");
         }

@@ -18,7 +18,7 @@ use super::source::{Polled, as_polled};
 use crate::error::Error;
 use crate::handle::Idempotency;
 use crate::policy::Policy;
-use crate::private::{Call, Endpoint, Keep, Returns, replaying, returns};
+use crate::private::{Call, Endpoint, ReplayMode, Returns, replaying, returns};
 
 /// One call as it is made in one process.
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl Caller {
 
     async fn answered<K>(self, returns: Returns<Outcome, Error, K>, call: Call) -> Outcome
     where
-        K: Keep<Outcome> + Send + Sync + 'static,
+        K: ReplayMode<Outcome> + Send + Sync + 'static,
     {
         let mut held = match call.claim().await {
             Ok(held) => held,

@@ -36,12 +36,12 @@ async fn the_module_keeps_the_rate_and_a_full_filter_takes_all_for_seen() {
     let server = server();
     let (bloom, table) = (bloom(store_on(&server).await, 20_000), Table::default());
     perhaps_seen(&bloom, 0..19_000).await;
-    let fill = bloom.fill().await.unwrap().unwrap();
+    let fill = bloom.stats().await.unwrap().unwrap();
     assert!(!fill.is_full() && fill.error_rate < 0.01, "{fill}");
     let wrong = perhaps_seen(&bloom, 1_000_000..1_000_500).await;
     assert!(wrong < 7, "{wrong}");
     perhaps_seen(&bloom, 19_000..22_000).await;
-    let fill = bloom.fill().await.unwrap().unwrap();
+    let fill = bloom.stats().await.unwrap().unwrap();
     assert!(fill.is_full() && fill.error_rate > 0.99, "{fill}");
     assert_eq!(perhaps_seen(&bloom, 2_000_000..2_000_100).await, 100);
     assert_eq!(perhaps_seen(&bloom, 0..22_000).await, 22_000);

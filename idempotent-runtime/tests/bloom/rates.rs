@@ -17,7 +17,7 @@ async fn error_rate(bloom: &Bloom, new: std::ops::Range<u64>) -> f64 {
 /// As many members as it is made for, all at once; twice as many; and none is forgotten.
 pub(crate) async fn keeps_its_rate_and_tells_when_it_cannot(bloom: &Bloom) {
     perhaps_seen(bloom, 0..CAPACITY).await;
-    let fill = bloom.fill().await.unwrap().unwrap();
+    let fill = bloom.stats().await.unwrap().unwrap();
     assert!(
         (CAPACITY * 98 / 100..=CAPACITY * 102 / 100).contains(&fill.members),
         "{fill}"
@@ -27,7 +27,7 @@ pub(crate) async fn keeps_its_rate_and_tells_when_it_cannot(bloom: &Bloom) {
     assert!(rate < 0.013, "{rate}");
 
     perhaps_seen(bloom, CAPACITY..2 * CAPACITY).await;
-    let fill = bloom.fill().await.unwrap().unwrap();
+    let fill = bloom.stats().await.unwrap().unwrap();
     assert!(
         fill.is_full() && fill.members > 2 * CAPACITY * 98 / 100,
         "{fill}"
@@ -53,7 +53,7 @@ async fn the_rate_is_kept_when_members_come_in_bursts() {
     perhaps_seen(&bloom, 0..CAPACITY).await;
     advance(DAY).await;
     perhaps_seen(&bloom, CAPACITY..2 * CAPACITY).await;
-    let fill = bloom.fill().await.unwrap().unwrap();
+    let fill = bloom.stats().await.unwrap().unwrap();
     assert!((0.008..0.0105).contains(&fill.error_rate), "{fill}");
     let rate = error_rate(&bloom, 1_000_000..1_005_000).await;
     assert!(rate < 0.013, "{rate}");

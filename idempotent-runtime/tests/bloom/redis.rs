@@ -40,8 +40,8 @@ async fn a_hint_is_one_round_trip_and_writes_once() {
     ask::<()>(&server, cmd("CONFIG").arg("RESETSTAT")).await;
     assert_eq!(perhaps_seen(&bloom, 1..101).await, 100);
     assert!(calls(&server, "bitfield").await < 1.0);
-    bloom.fill().await.unwrap();
-    bloom.fill().await.unwrap();
+    bloom.stats().await.unwrap();
+    bloom.stats().await.unwrap();
     // The second one alone: the script of the first was not known.
     assert_eq!(proxy.seen().requests, 200 + 2 + 1);
 }
@@ -89,7 +89,7 @@ async fn a_filter_of_a_cluster_is_on_one_node() {
     let bloom = bloom(RedisStore::connect(&cluster.url()).await.unwrap(), 1000);
     assert_eq!(perhaps_seen(&bloom, 0..200).await, 0);
     assert_eq!(perhaps_seen(&bloom, 0..200).await, 200);
-    assert!(bloom.fill().await.unwrap().unwrap().members > 190);
+    assert!(bloom.stats().await.unwrap().unwrap().members > 190);
     let mut nodes = 0;
     for node in cluster.nodes() {
         nodes += usize::from(!keys(node).await.is_empty());

@@ -85,7 +85,7 @@ async fn a_user_needs_no_more_than_is_documented() {
     let bloom = bloom(store_of(&server, LEAST).await, 1000);
     assert_eq!(perhaps_seen(&bloom, 0..10).await, 0);
     assert_eq!(perhaps_seen(&bloom, 0..10).await, 10);
-    assert_eq!(bloom.fill().await.unwrap().unwrap().members, 10);
+    assert_eq!(bloom.stats().await.unwrap().unwrap().members, 10);
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn a_member_that_comes_again_is_remembered_from_then_on() {
 #[tokio::test(start_paused = true)]
 async fn the_fill_counts_the_last_retention() {
     let bloom = bloom(MemoryStore::new(), 10_000);
-    let members = async || bloom.fill().await.unwrap().unwrap().members;
+    let members = async || bloom.stats().await.unwrap().unwrap().members;
     assert_eq!(members().await, 0);
     perhaps_seen(&bloom, 0..1000).await;
     let mut found = Vec::new();

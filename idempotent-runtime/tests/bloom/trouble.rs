@@ -102,7 +102,7 @@ async fn a_hint_is_one_operation_and_a_decision_no_more() {
     order(&bloom, &table, 42).await;
     order(&bloom, &table, 42).await;
     assert_eq!(store.counts().total(), 3);
-    bloom.fill().await.unwrap();
+    bloom.stats().await.unwrap();
     assert_eq!(store.counts().total(), 4);
 }
 
@@ -134,7 +134,7 @@ async fn one_event_tells_of_the_decision_and_one_of_trouble() {
     order(&bloom, &table, 43).await;
     assert_eq!(events(), [EventKind::OperationFailed, EventKind::FirstSeen]);
     store.always(Op::Fill, Fault::Fail(StoreErrorKind::Unknown));
-    assert!(bloom.fill().await.unwrap_err().is_unavailable());
+    assert!(bloom.stats().await.unwrap_err().is_unavailable());
     assert_eq!(events(), [EventKind::OperationFailed]);
 }
 
@@ -168,7 +168,7 @@ mod suite_of_a_store_without_filters {
 #[tokio::test(start_paused = true)]
 async fn in_a_store_without_filters_everything_was_perhaps_seen() {
     let (bloom, table) = (bloom(Four(MemoryStore::new()), 1000), Table::default());
-    assert!(bloom.fill().await.unwrap().is_none());
+    assert!(bloom.stats().await.unwrap().is_none());
     assert_eq!(order(&bloom, &table, 42).await, (true, true));
     assert_eq!(order(&bloom, &table, 42).await, (false, true));
 }

@@ -61,7 +61,7 @@ async fn attempts_are_numbered_and_the_one_beyond_the_limit_is_refused(store: im
     for expected in 1..=3 {
         let attempt = counter.attempt("page").await.unwrap();
         assert_eq!((attempt.number(), attempt.limit()), (expected, 3));
-        assert_eq!(attempt.window_left(), WINDOW);
+        assert_eq!(attempt.window_remaining(), WINDOW);
         assert_eq!(attempt.to_string(), format!("attempt {expected} of 3"));
     }
     for expected in 4..=5 {
@@ -105,7 +105,7 @@ async fn a_window_ends_to_the_tick_and_the_next_one_begins_anew(store: impl Stor
         advance(WINDOW.saturating_sub(Duration::from_millis(1))).await;
         let attempt = counter.attempt("page").await.unwrap();
         assert_eq!(attempt.number(), 3, "window {window}");
-        assert_eq!(attempt.window_left(), Duration::from_millis(1));
+        assert_eq!(attempt.window_remaining(), Duration::from_millis(1));
         advance(Duration::from_millis(1)).await;
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use idempotent_runtime::fingerprint::{Fingerprint, Parts};
 use idempotent_runtime::private::{
-    Call, Endpoint, Keep, Refusal, Replay, Returns, replaying, returns,
+    Call, Endpoint, Refusal, Replay, ReplayMode, Returns, replaying, returns,
 };
 use idempotent_runtime::store::Entry;
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Store};
@@ -136,7 +136,7 @@ pub(crate) async fn run<R>(
 }
 
 /// What the attribute writes.
-pub(crate) async fn answered<R, E, K: Keep<R>>(
+pub(crate) async fn answered<R, E, K: ReplayMode<R>>(
     returns: Returns<R, E, K>,
     call: Call,
     body: impl Future<Output = R>,

@@ -24,7 +24,7 @@ async fn what_stands_under_a_key_is_seen_for_one_command() {
     let held = guarded.call(1).claim().await.unwrap();
     let running = peek(1).await.unwrap();
     assert_eq!(running.state(), DuplicateState::Running);
-    assert_eq!(running.left(), Some(secs(11)));
+    assert_eq!(running.remaining(), Some(secs(11)));
     assert!(
         running
             .holder()
@@ -36,7 +36,7 @@ async fn what_stands_under_a_key_is_seen_for_one_command() {
     let done = peek(1).await.unwrap();
     assert_eq!(store.counts().total(), 1);
     assert_eq!(done.state(), DuplicateState::Done);
-    assert_eq!(done.left(), Some(secs(60)));
+    assert_eq!(done.remaining(), Some(secs(60)));
     assert!(peek(2).await.is_none());
 }
 

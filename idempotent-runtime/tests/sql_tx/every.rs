@@ -115,7 +115,7 @@ macro_rules! every_database {
             assert!(handle.peek("orders.pay", &(7,)).await.unwrap().is_none());
             let row = peek().await.unwrap();
             assert_eq!(row.state(), DuplicateState::Done);
-            assert!(row.left().unwrap() > HOUR / 2, "{row:?}");
+            assert!(row.remaining().unwrap() > HOUR / 2, "{row:?}");
             assert!(handle.forget(&row).await.unwrap());
             assert!(peek().await.is_none());
             assert!(!handle.forget(&row).await.unwrap());

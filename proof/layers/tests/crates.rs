@@ -261,7 +261,7 @@ const MECHANISMS: [&str; 14] = [
     "mechanisms/counter",
     "mechanisms/bloom",
     "mechanisms/seen/member",
-    "mechanisms/seen/leaving",
+    "mechanisms/seen/removal_guard",
     "mechanisms/seen",
     "mechanisms/numbers/sequence",
     "mechanisms/numbers/number",
@@ -332,7 +332,7 @@ const RECORDS: [&str; 7] = [
 const RESULTS: [&str; 14] = [
     "result/once",
     "result/outcome",
-    "result/end",
+    "result/body_outcome",
     "result/codec/encoded",
     "result/codec/json",
     "result/codec/levels",
@@ -341,8 +341,8 @@ const RESULTS: [&str; 14] = [
     "result/codec/schema",
     "result/codec",
     "result/replay",
-    "result/keeping",
-    "result/keep",
+    "result/options",
+    "result/replay_mode",
     "result",
 ];
 

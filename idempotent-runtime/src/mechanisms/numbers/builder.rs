@@ -153,28 +153,28 @@ impl OrderNumbersBuilder {
         let seen = self
             .idempotency
             .seen_set(endpoint.as_str().to_owned(), self.max_age)?
-            .of_kind(Kind::Number);
+            .with_kind(Kind::Number);
         let site = Site::without_key(endpoint);
-        let machine = Machine::leased(
+        let machine = Machine::new(
             Arc::clone(self.idempotency.shared()),
             site,
             self.lease,
             self.skew,
         )
         .await;
-        let (machine, held) = machine.map_err(|error| {
+        let (machine, leased) = machine.map_err(|error| {
             SetupError::caused(format!("no machine id for `{}`", self.name), error)
         })?;
         let machine = Arc::new(machine);
-        let (needed, unneeded) = oneshot::channel();
-        runtime.spawn(Arc::clone(&machine).keep(held, unneeded));
+        let (on_drop, shutdown) = oneshot::channel();
+        runtime.spawn(Arc::clone(&machine).run(leased, shutdown));
         let keying = |secret: &Vec<u8>| Keying::with_secret(Digest::Sha256, secret);
         Ok(OrderNumbers(Arc::new(Issuer {
             machine,
             secrets: self.secrets.iter().map(keying).collect(),
             max_age: self.max_age,
             seen,
-            needed: Some(needed),
+            on_drop: Some(on_drop),
         })))
     }
 }

@@ -1,4 +1,4 @@
-//! A machine id that is leased through the store, so that two processes never have the same.
+//! A machine id that is leased through the store, so that no two processes have the same id.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
@@ -22,41 +22,42 @@ use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::sync::{Mutex, MutexGuard};
 use crate::world;
 
-/// The machine id of a handle, whichever it is, and the numbers that it makes.
+/// The machine id of one [`OrderNumbers`](crate::OrderNumbers), and the numbers made with it.
 pub(super) struct Machine {
     pub(super) shared: Arc<Shared>,
     pub(super) site: Site,
     lease: Duration,
-    rest: Duration,
+    /// How long no process may have the id after the end of a lease.
+    cooldown: Duration,
     sequence: Mutex<Sequence>,
 }
 
-/// A machine id that is this handle's, in the store.
-pub(super) struct Held {
+/// The record of a leased machine id in the store.
+pub(super) struct LeasedId {
     key: String,
     record: Bytes,
-    /// The lease counts from here: the first send that may have been applied.
+    /// The start of the lease: when the first request that the store may have applied was sent.
     since: Instant,
 }
 
 impl Machine {
-    /// Leases a machine id; `rest` is how long nobody has it after its lease.
-    pub(super) async fn leased(
+    /// Leases a machine id.
+    pub(super) async fn new(
         shared: Arc<Shared>,
         site: Site,
         lease: Duration,
-        rest: Duration,
-    ) -> Result<(Self, Held), NotLeased> {
-        let clock = Clock::set(world::time_of_day()).ok_or(NotLeased::Clock)?;
+        cooldown: Duration,
+    ) -> Result<(Self, LeasedId), NotLeased> {
+        let clock = Clock::new(world::time_of_day()).ok_or(NotLeased::Clock)?;
         let machine = Self {
             shared,
             site,
             lease,
-            rest,
+            cooldown,
             sequence: Mutex::new(Sequence::without_machine(clock)),
         };
-        let held = machine.lease().await?;
-        Ok((machine, held))
+        let leased = machine.lease_id().await?;
+        Ok((machine, leased))
     }
 
     /// The next number; `None` while no machine id is leased.
@@ -64,22 +65,27 @@ impl Machine {
         self.sequence().next()
     }
 
-    /// The time that numbers have now.
+    /// The time of a number that is made now, in milliseconds since [`EPOCH`](super::sequence::EPOCH).
     pub(super) fn millis(&self) -> u64 {
         self.sequence().millis()
     }
 
-    /// Renews the lease, or makes a new one, until it is told that nobody needs it any more.
-    pub(super) async fn keep(self: Arc<Self>, held: Held, mut unneeded: oneshot::Receiver<Piece>) {
-        let mut due = held.since + self.lease / 3;
-        let (mut held, mut failing) = (Some(held), false);
+    /// Renews the lease, or leases another id after a loss. Ends when the last clone of the
+    /// [`OrderNumbers`](crate::OrderNumbers) is dropped, and gives the id back.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        leased: LeasedId,
+        mut shutdown: oneshot::Receiver<Piece>,
+    ) {
+        let mut due = leased.since + self.lease / 3;
+        let (mut leased, mut failing) = (Some(leased), false);
         let _piece = loop {
-            if let Ok(piece) = timeout_at(due, &mut unneeded).await {
+            if let Ok(piece) = timeout_at(due, &mut shutdown).await {
                 break piece;
             }
-            // A store is somebody else's code: its panic must not end this task.
-            let kept = AssertUnwindSafe(self.keep_once(&mut held)).catch_unwind();
-            let failed = match kept.await {
+            // A store may be the user's code: its panic must not end this task.
+            let result = AssertUnwindSafe(self.renew_or_lease(&mut leased)).catch_unwind();
+            let failed = match result.await {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error),
                 Err(_) => {
@@ -87,88 +93,88 @@ impl Machine {
                     Some(NotLeased::Store(panicked))
                 }
             };
-            due = match (&failed, &held) {
-                (None, Some(held)) => held.since + self.lease / 3,
+            due = match (&failed, &leased) {
+                (None, Some(leased)) => leased.since + self.lease / 3,
                 _ => Instant::now() + self.lease / 10,
             };
             let first = !std::mem::replace(&mut failing, failed.is_some());
             if let (true, Some(error)) = (first, failed) {
-                self.tell_of_failure(|event| event.caused_by(&error));
+                self.report_failure(|event| event.caused_by(&error));
             }
         };
-        self.release(held).await;
+        self.release(leased).await;
     }
 
-    async fn keep_once(&self, held: &mut Option<Held>) -> Result<(), NotLeased> {
-        if let Some(known) = held {
+    async fn renew_or_lease(&self, leased: &mut Option<LeasedId>) -> Result<(), NotLeased> {
+        if let Some(current) = leased {
             let sent = Instant::now();
-            match self.renew(known, self.lease + self.rest).await? {
-                // Also long after the lease has ended: nobody had the id meanwhile.
+            match self.renew(current, self.lease + self.cooldown).await? {
+                // This holds even long after the end of the lease: no other process had the id meanwhile.
                 Swap::Done => {
-                    known.since = sent;
-                    self.sequence().good_until(sent + self.lease);
+                    current.since = sent;
+                    self.sequence().extend_until(sent + self.lease);
                     return Ok(());
                 }
                 Swap::Absent | Swap::Other(_) => {
-                    self.sequence().end();
-                    *held = None;
-                    self.tell_of_failure(|event| event.because(GONE));
+                    self.sequence().stop();
+                    *leased = None;
+                    self.report_failure(|event| event.because(RECORD_LOST));
                 }
             }
         }
-        *held = Some(self.lease().await?);
+        *leased = Some(self.lease_id().await?);
         Ok(())
     }
 
-    async fn lease(&self) -> Result<Held, NotLeased> {
-        let clock = Clock::set(world::time_of_day()).ok_or(NotLeased::Clock)?;
-        let lasts = self.lease + self.rest;
+    async fn lease_id(&self) -> Result<LeasedId, NotLeased> {
+        let clock = Clock::new(world::time_of_day()).ok_or(NotLeased::Clock)?;
+        let lasts = self.lease + self.cooldown;
         let record = record::running(Owner::random(), None, world::time_of_day(), lasts);
         let store = self.shared.store();
-        // Where the others are is not known, and does not have to be: most ids are free.
+        // Start at a random id, because most ids are free.
         let [first, second, ..] = world::random_bits().to_le_bytes();
         let anywhere = u64::from(u16::from_le_bytes([first, second]));
         for machine in (anywhere..anywhere + MACHINES).map(|id| id % MACHINES) {
             let endpoint = &self.site.endpoint;
             let key = (self.shared).key_of(Kind::Machine, format_args!("{endpoint}:{machine}"));
             let since = Instant::now();
-            // Who got no answer leaves an id taken that nobody has; it is free again when its record expires.
+            // Without an answer the id may stay taken until its record expires.
             match asked(self.deadline(), || store.claim(&key, &record, lasts)).await? {
                 Claim::Taken(_) => {}
                 Claim::Claimed => {
                     let mut sequence = self.sequence();
-                    sequence.begin(machine, clock);
-                    sequence.good_until(since + self.lease);
-                    return Ok(Held { key, record, since });
+                    sequence.start(machine, clock);
+                    sequence.extend_until(since + self.lease);
+                    return Ok(LeasedId { key, record, since });
                 }
             }
         }
         Err(NotLeased::AllTaken)
     }
 
-    /// Gives the machine id back: it stays taken until it has rested.
-    async fn release(&self, held: Option<Held>) {
-        let ahead = self.sequence().end();
-        if let Some(held) = held {
-            // Without an answer it rests for longer.
-            let _ = self.renew(&held, ahead + self.rest).await;
+    /// Gives the machine id back. Its record stays for the cooldown.
+    async fn release(&self, leased: Option<LeasedId>) {
+        let ahead = self.sequence().stop();
+        if let Some(leased) = leased {
+            // Without an answer the record stays for the rest of the lease as well.
+            let _ = self.renew(&leased, ahead + self.cooldown).await;
         }
     }
 
-    async fn renew(&self, held: &Held, lasts: Duration) -> Result<Swap, StoreError> {
-        let (store, Held { key, record, .. }) = (self.shared.store(), held);
+    async fn renew(&self, leased: &LeasedId, lasts: Duration) -> Result<Swap, StoreError> {
+        let (store, LeasedId { key, record, .. }) = (self.shared.store(), leased);
         asked(self.deadline(), || {
             store.replace(key, record, record, lasts)
         })
         .await
     }
 
-    /// How long the store is asked: short enough to ask again before the lease ends.
+    /// The time for one request to the store, short enough for a second attempt before the lease ends.
     fn deadline(&self) -> Duration {
         self.shared.deadline().min(self.lease / 4)
     }
 
-    fn tell_of_failure<'a>(&'a self, more: impl FnOnce(Event<'a>) -> Event<'a>) {
+    fn report_failure<'a>(&'a self, more: impl FnOnce(Event<'a>) -> Event<'a>) {
         let event = Event::new(&self.site, EventKind::RenewalFailed);
         self.shared.observers().tell(&more(event));
     }
@@ -178,15 +184,18 @@ impl Machine {
     }
 }
 
-const GONE: &str = "the record of its machine id is gone from the store; another id is leased";
+const RECORD_LOST: &str =
+    "the record of its machine id was removed from the store; another id is leased";
 
 /// Why there is no machine id.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotLeased {
-    #[error("the store cannot be asked for a machine id")]
+    #[error("the store did not answer the request for a machine id")]
     Store(#[from] StoreError),
-    #[error("all {MACHINES} machine ids are leased, or rest after a lease")]
+    #[error("all {MACHINES} machine ids are leased, or in the cooldown after a lease")]
     AllTaken,
-    #[error("the clock of this machine is wrong: it says a time before 2025")]
+    #[error(
+        "the clock of this machine is wrong, because it shows a time before 2025; set the clock"
+    )]
     Clock,
 }

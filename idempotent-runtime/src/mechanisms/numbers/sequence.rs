@@ -27,7 +27,7 @@ pub(super) struct Clock {
 
 impl Clock {
     /// `None` if the time of day is before [`EPOCH`].
-    pub(super) fn set(time_of_day: SystemTime) -> Option<Self> {
+    pub(super) fn new(time_of_day: SystemTime) -> Option<Self> {
         let since = time_of_day.duration_since(SystemTime::UNIX_EPOCH + EPOCH);
         Some(Self {
             millis: since.ok()?.as_millis().try_into().ok()?,
@@ -65,7 +65,7 @@ impl Sequence {
     }
 
     /// Goes on with the numbers of `machine`. They are greater than all before, whatever the clock says.
-    pub(super) fn begin(&mut self, machine: u64, mut clock: Clock) {
+    pub(super) fn start(&mut self, machine: u64, mut clock: Clock) {
         let last = self.last.timestamp();
         clock.millis = clock.millis.max(last);
         self.clock = clock;
@@ -74,12 +74,12 @@ impl Sequence {
         self.last = Layout::from_components(last, machine, Layout::max_sequence());
     }
 
-    pub(super) fn good_until(&mut self, end: Instant) {
+    pub(super) fn extend_until(&mut self, end: Instant) {
         self.limit = self.clock.millis(end).min(Layout::max_timestamp());
     }
 
     /// No more numbers of this machine id. How far the last one is ahead of the clock.
-    pub(super) fn end(&mut self) -> Duration {
+    pub(super) fn stop(&mut self) -> Duration {
         self.limit = 0;
         let ahead = self.last.timestamp().saturating_sub(self.millis());
         Duration::from_millis(ahead)

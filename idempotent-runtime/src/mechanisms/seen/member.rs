@@ -32,7 +32,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn of<M: KeyPart + ?Sized>(set: &Arc<Set>, member: &M) -> Result<Self, Error> {
+    pub(super) fn new<M: KeyPart + ?Sized>(set: &Arc<Set>, member: &M) -> Result<Self, Error> {
         let mut hasher = set.shared.keying().hasher();
         if let Err(unencodable) = hasher.part(member) {
             let site = Site::without_key(set.endpoint.clone());
@@ -66,13 +66,13 @@ impl Member {
         }
     }
 
-    pub(super) fn add<'a>(&'a self, key: &'a str) -> Sending<'a, Claim> {
+    pub(super) fn insert<'a>(&'a self, key: &'a str) -> Sending<'a, Claim> {
         let (set, bytes) = (&*self.set, self.fingerprint.as_bytes());
         let store = set.shared.store();
         store.add(key, bytes, &self.owner, set.retention)
     }
 
-    pub(super) fn take_out<'a>(&'a self, key: &'a str) -> Sending<'a, Swap> {
+    pub(super) fn remove<'a>(&'a self, key: &'a str) -> Sending<'a, Swap> {
         let (set, bytes) = (&*self.set, self.fingerprint.as_bytes());
         let store = set.shared.store();
         store.take_out(key, bytes, &self.owner, set.retention)

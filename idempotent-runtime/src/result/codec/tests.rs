@@ -44,7 +44,7 @@ fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T) {
 
 #[track_caller]
 fn is_not_written<T: Serialize + ?Sized>(value: &T, codec: Codec) {
-    assert_eq!(encode(value, codec, NO_CAP), Err(NotKept::Unencodable));
+    assert_eq!(encode(value, codec, NO_CAP), Err(NotStored::Unencodable));
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

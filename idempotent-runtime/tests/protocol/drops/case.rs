@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::private::{Keep, Returns, replaying, returns};
+use idempotent_runtime::private::{ReplayMode, Returns, replaying, returns};
 use idempotent_runtime::{Error, OnCancel, Policy, Release};
 use tokio::runtime::Handle;
 
@@ -134,7 +134,7 @@ impl Case {
 }
 
 /// What the attribute writes with `on_cancel = "finish"`.
-async fn finished<E: 'static, K: Keep<Outcome> + Send + Sync + 'static>(
+async fn finished<E: 'static, K: ReplayMode<Outcome> + Send + Sync + 'static>(
     guarded: &Guarded,
     returns: Returns<Outcome, E, K>,
     body: impl Future<Output = Outcome> + Send + 'static,

@@ -33,13 +33,13 @@ fn exactly_the_cap_fits_and_one_byte_more_does_not() {
         let whole = encode(&value, codec, NO_CAP).unwrap();
         assert_eq!(encode(&value, codec, whole.bytes.len()), Ok(whole.clone()));
         for most in 0..whole.bytes.len() {
-            assert_eq!(encode(&value, codec, most), Err(NotKept::TooLarge));
+            assert_eq!(encode(&value, codec, most), Err(NotStored::TooLarge));
         }
         assert!(encode(&None::<u8>, codec, 0).is_ok());
-        assert_eq!(encode(&(), codec, 0), Err(NotKept::TooLarge));
+        assert_eq!(encode(&(), codec, 0), Err(NotStored::TooLarge));
     }
     assert!(encode(&f64::NAN, Codec::Json, 16).is_ok());
-    assert_eq!(encode(&f64::NAN, Codec::Json, 15), Err(NotKept::TooLarge));
+    assert_eq!(encode(&f64::NAN, Codec::Json, 15), Err(NotStored::TooLarge));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn writing_stops_at_the_cap() {
             asked: &asked,
             length_is_known: true,
         };
-        assert_eq!(encode(&zeros, codec, 100), Err(NotKept::TooLarge));
+        assert_eq!(encode(&zeros, codec, 100), Err(NotStored::TooLarge));
         assert!(asked.get() <= 101, "{codec:?}: {}", asked.get());
     }
 }
@@ -67,7 +67,7 @@ fn message_pack_measures_a_sequence_of_unknown_length_when_it_has_it_all() {
     };
     assert_eq!(
         encode(&zeros, Codec::MessagePack, 100),
-        Err(NotKept::TooLarge)
+        Err(NotStored::TooLarge)
     );
     assert_eq!(asked.get(), 1000);
 }
@@ -87,7 +87,7 @@ impl Serialize for Careless {
 #[test]
 fn what_passed_the_cap_on_its_way_is_not_kept() {
     for codec in CODECS.iter().copied() {
-        assert_eq!(encode(&Careless, codec, 10), Err(NotKept::TooLarge));
+        assert_eq!(encode(&Careless, codec, 10), Err(NotStored::TooLarge));
     }
 }
 

@@ -14,45 +14,45 @@ use crate::protocol::shared::Shared;
 use crate::store::Swap;
 
 /// A member that leaves its set in the background when this is dropped: its caller was, before an answer.
-pub(super) struct Leaving(Option<Member>);
+pub(super) struct RemovalGuard(Option<Member>);
 
-impl Leaving {
-    pub(super) fn unless_answered(member: Member) -> Self {
+impl RemovalGuard {
+    pub(super) fn new(member: Member) -> Self {
         Self(Some(member))
     }
 
     /// The answer is known.
-    pub(super) fn stays(mut self) {
+    pub(super) fn defuse(mut self) {
         self.0 = None;
     }
 
     /// The answer is known. Unless it is about the only request there was, one is perhaps on its way that adds the member
     /// again, for nobody: it is looked for in the background.
-    pub(super) fn unless_certain(self, certain: bool) {
+    pub(super) fn defuse_if(self, certain: bool) {
         if certain {
-            self.stays();
+            self.defuse();
         } else {
-            self.leaves();
+            self.remove_in_background();
         }
     }
 
     /// There will be no answer.
-    pub(super) fn leaves(mut self) {
+    pub(super) fn remove_in_background(mut self) {
         if let Some(member) = self.0.take() {
-            take_out(member);
+            start_removal(member);
         }
     }
 }
 
-impl Drop for Leaving {
+impl Drop for RemovalGuard {
     fn drop(&mut self) {
         if let Some(member) = self.0.take() {
-            take_out(member);
+            start_removal(member);
         }
     }
 }
 
-fn take_out(member: Member) {
+fn start_removal(member: Member) {
     background::start_cleanup(member, Keeper::current());
 }
 
@@ -64,7 +64,7 @@ impl Job for Member {
     async fn run(&mut self) -> Result<(), &'static str> {
         let (key, limit) = (self.key(), self.set.shared.deadline());
         let until = Instant::now() + self.set.retention.min(LONGEST).max(limit);
-        let send = || self.take_out(&key);
+        let send = || self.remove(&key);
         if background::answered(until, limit, send).await? == Swap::Absent {
             // On another connection it may have overtaken what it is to undo: so it looks a second time.
             sleep(limit).await;

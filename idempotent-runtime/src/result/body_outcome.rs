@@ -1,22 +1,22 @@
-//! How a call ended.
+//! How a body returned.
 
 use crate::record::kept::Kept;
 
-/// How a body ended.
+/// How a body returned, and what is stored of its outcome.
 #[derive(Debug)]
-pub struct End {
+pub struct BodyOutcome {
     pub(crate) success: bool,
     pub(crate) kept: Kept,
 }
 
-impl End {
+impl BodyOutcome {
     pub(crate) fn new(success: bool, kept: Kept) -> Self {
         Self { success, kept }
     }
 }
 
-impl From<bool> for End {
-    /// With a success or not, and nothing kept of it.
+impl From<bool> for BodyOutcome {
+    /// Whether the body succeeded. Nothing is stored of its outcome.
     fn from(success: bool) -> Self {
         Self::new(success, Kept::Nothing)
     }

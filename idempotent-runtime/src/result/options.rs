@@ -1,0 +1,61 @@
+//! How a handle stores results: by which codec, and up to which size.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::record::call as record;
+use crate::record::call::Record;
+use crate::record::kept::{Kept, Stored};
+use crate::result::codec;
+use crate::result::codec::{Codec, NotStored};
+
+/// How a handle stores results.
+#[derive(Debug, Clone, Copy)]
+pub struct ResultOptions {
+    pub(crate) codec: Codec,
+    /// The largest result that is stored, in encoded bytes.
+    pub(crate) max_bytes: usize,
+}
+
+impl Default for ResultOptions {
+    fn default() -> Self {
+        Self {
+            codec: Codec::default(),
+            max_bytes: DEFAULT_MAX_BYTES,
+        }
+    }
+}
+
+/// The default of [`ResultOptions::max_bytes`].
+const DEFAULT_MAX_BYTES: usize = 1024 * 1024;
+
+impl ResultOptions {
+    /// The longest record that this handle reads, in bytes.
+    ///
+    /// Never less than the longest record of a handle with the default: during a deploy such a handle may share the store.
+    pub(crate) fn longest_record(self) -> usize {
+        self.max_bytes
+            .max(DEFAULT_MAX_BYTES)
+            .saturating_add(record::LONGEST_LINE)
+    }
+
+    /// Reads the bytes under a key; `None` if they are longer than [`longest_record`](Self::longest_record), or no [`Record`].
+    pub(crate) fn read_record(self, bytes: &Bytes) -> Option<Record<'_>> {
+        let read = || Record::read(bytes);
+        (bytes.len() <= self.longest_record()).then(read)?
+    }
+
+    pub(super) fn store<T: Serialize>(self, value: &T, failure: bool) -> Kept {
+        match codec::encode(value, self.codec, self.max_bytes) {
+            Ok(encoded) => Kept::Result(Stored {
+                failure,
+                schema: codec::schema::<T>(),
+                form: encoded.form,
+                somes: encoded.somes,
+                bytes: encoded.bytes.into(),
+            }),
+            Err(NotStored::TooLarge) => Kept::TooLarge,
+            Err(NotStored::Unencodable) => Kept::Unencodable,
+        }
+    }
+}
