@@ -1,17 +1,17 @@
 #![doc = include_str!("../README.md")]
 #![cfg(unix)]
 
-mod keeper;
 mod mariadb;
 mod postgres;
 mod program;
 mod redis;
 mod shared;
 mod sql_server;
+mod supervisor;
 
 pub use self::mariadb::MariaDbServer;
 pub use self::postgres::PostgresServer;
 pub use self::redis::{
     Certificates, Direction, ProxyFault, RedisCluster, RedisProxy, RedisSentinels, RedisServer,
-    Seen, SlotMove,
+    SlotMove, Traffic,
 };

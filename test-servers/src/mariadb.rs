@@ -1,33 +1,35 @@
-//! A MariaDB server of the test's own.
+//! A MariaDB server for tests.
 
 use std::path::{Path, PathBuf};
 use std::{env, io};
 
 use crate::program::{find, path};
 use crate::shared::Shared;
-use crate::sql_server::{Programs, SqlServer};
+use crate::sql_server::{Programs, SqlServer, forward_to_sql_server};
 
-/// A private MariaDB on a free port, in a temporary folder, gone when dropped.
+/// A private MariaDB on a free port, in a temporary folder, stopped and removed when dropped.
 ///
-/// It is gone, too, when the process ends without running destructors: a shell that watches the
-/// process stops the server and removes the folder. A process of root runs it as `nobody`.
-/// All methods block until done.
+/// A shell that watches this process stops the server and removes the folder even if the process
+/// ends without running destructors. If this process runs as root, the server runs as `nobody`.
+/// All methods block until they are done.
 ///
 /// A commit does not wait for the disk (`innodb_flush_log_at_trx_commit=2`): a killed server loses
-/// nothing by that, a power failure would. It takes up to 300 connections, and texts are
-/// `utf8mb4_general_ci` unless told.
+/// nothing, a power failure would lose commits. The server accepts up to 300 connections, and the
+/// default collation is `utf8mb4_general_ci`.
 ///
-/// The programs are looked for on `PATH` and where packages put them; `MARIADBD` in the environment
-/// names another `mariadbd`.
+/// The programs are searched on `PATH` and in the usual folders of packages. The environment variable
+/// `MARIADBD` names another `mariadbd`.
 #[derive(Debug)]
 pub struct MariaDbServer(SqlServer);
 
+forward_to_sql_server!(MariaDbServer);
+
 impl MariaDbServer {
-    /// Makes a server and waits until it answers: about a second.
+    /// Starts a server and waits until it answers, which takes about a second.
     ///
     /// # Errors
     ///
-    /// If the programs are not installed, or the server does not answer within half a minute.
+    /// If the programs are not installed, or the server does not answer within 30 seconds.
     pub fn start() -> io::Result<Self> {
         Self::start_with([])
     }
@@ -37,26 +39,26 @@ impl MariaDbServer {
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start); a server that exits says why in the text.
+    /// Like [`start`](Self::start). If the server exits, the error contains its log.
     pub fn start_with<const N: usize>(args: [&str; N]) -> io::Result<Self> {
-        let found = Found::look()?;
-        let programs = |folder: &Path, port| found.programs(folder, port);
+        let installation = Installation::find()?;
+        let programs = |folder: &Path, port| installation.programs(folder, port);
         SqlServer::start("mariadb", programs, &args).map(Self)
     }
 
-    /// The one server that the tests of this process share; started by the first that asks.
+    /// The server that all tests of this process share. The first caller starts it.
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start).
+    /// Like [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
         static SHARED: Shared<MariaDbServer> = Shared::new();
 
         SHARED.get_or_start(Self::start)
     }
 
-    /// Makes an empty database and tells where it is, such as
-    /// `mysql://root@127.0.0.1:41234/test_7`. It ends with the server.
+    /// Creates an empty database and returns its URL, such as
+    /// `mysql://root@127.0.0.1:41234/test_7`. It lives as long as the server.
     ///
     /// # Errors
     ///
@@ -66,73 +68,27 @@ impl MariaDbServer {
         Ok(format!("{}/{name}", self.url()))
     }
 
-    /// Where it is, without a database, such as `mysql://root@127.0.0.1:41234`.
+    /// The URL of the server without a database, such as `mysql://root@127.0.0.1:41234`.
     pub fn url(&self) -> String {
         format!("mysql://root@127.0.0.1:{}", self.0.port())
     }
-
-    /// The temporary folder that it lives in.
-    pub fn folder(&self) -> &Path {
-        self.0.folder()
-    }
-
-    /// Its port on the loopback interface.
-    pub fn port(&self) -> u16 {
-        self.0.port()
-    }
-
-    /// Kills it with SIGKILL. What was committed is there after [`restart`](Self::restart).
-    ///
-    /// # Errors
-    ///
-    /// If the watching shell is gone.
-    pub fn kill(&self) -> io::Result<()> {
-        self.0.kill()
-    }
-
-    /// Kills it and starts it again, on the same port and in the same folder.
-    ///
-    /// # Errors
-    ///
-    /// If it does not answer within half a minute, or another program took the port.
-    pub fn restart(&self) -> io::Result<()> {
-        self.0.restart()
-    }
-
-    /// Stops it in its tracks with SIGSTOP: connections stay, answers do not come.
-    ///
-    /// # Errors
-    ///
-    /// If the watching shell is gone.
-    pub fn pause(&self) -> io::Result<()> {
-        self.0.pause()
-    }
-
-    /// Lets it go on after [`pause`](Self::pause).
-    ///
-    /// # Errors
-    ///
-    /// If the watching shell is gone.
-    pub fn resume(&self) -> io::Result<()> {
-        self.0.resume()
-    }
 }
 
-/// Where its programs are.
-struct Found {
+/// The paths of MariaDB's programs.
+struct Installation {
     install: PathBuf,
     server: PathBuf,
     client: PathBuf,
 }
 
-impl Found {
-    fn look() -> io::Result<Self> {
+impl Installation {
+    fn find() -> io::Result<Self> {
         let server = env::var_os("MARIADBD").map_or_else(|| "mariadbd".into(), PathBuf::from);
         let mut folders = path();
-        // The programs belong together.
+        // All programs must be of the same installation.
         let named = server.parent().filter(|folder| folder.is_absolute());
         folders.splice(..0, named.map(Path::to_owned));
-        // Debian's `sbin` is not on everybody's path, nor is brew's `opt`.
+        // Debian's `sbin` and brew's `opt` are often not on `PATH`.
         let more = [
             "/usr/sbin",
             "/opt/homebrew/opt/mariadb/bin",
@@ -162,7 +118,7 @@ impl Found {
         let socket = format!("--socket={folder}/mariadb.sock");
         let command = |program: &Path, args: &[&str]| {
             let program = program.display().to_string();
-            // Otherwise settings of this machine are read.
+            // Otherwise the programs read the settings of this machine.
             let args = ["--no-defaults"].iter().chain(args);
             [program]
                 .into_iter()
@@ -170,7 +126,7 @@ impl Found {
                 .collect()
         };
         let data = format!("--datadir={folder}/data");
-        // A server that starts removes what others have in a common folder.
+        // A server that starts removes the files of other servers in a shared folder.
         let temporary = format!("--tmpdir={folder}");
         let prepare: &[&str] = &[
             &data,
@@ -191,7 +147,7 @@ impl Found {
             "--collation-server=utf8mb4_general_ci",
             "--innodb-flush-log-at-trx-commit=2",
             "--innodb-buffer-pool-size=64M",
-            // Of what the kernel gives of it, many servers at once want too much.
+            // Many servers at once exceed the kernel's limit on asynchronous I/O.
             "--innodb-use-native-aio=0",
             "--key-buffer-size=1M",
             "--aria-pagecache-buffer-size=8M",

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the test's own.
+//! A PostgreSQL server for tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,28 +6,30 @@ use std::{env, fs, io};
 
 use crate::program::{find, path};
 use crate::shared::Shared;
-use crate::sql_server::{Programs, SqlServer};
+use crate::sql_server::{Programs, SqlServer, forward_to_sql_server};
 
-/// A private PostgreSQL on a free port, in a temporary folder, gone when dropped.
+/// A private PostgreSQL on a free port, in a temporary folder, stopped and removed when dropped.
 ///
-/// It is gone, too, when the process ends without running destructors: a shell that watches the
-/// process stops the server and removes the folder. A process of root runs it as `nobody`.
-/// All methods block until done.
+/// A shell that watches this process stops the server and removes the folder even if the process
+/// ends without running destructors. If this process runs as root, the server runs as `nobody`.
+/// All methods block until they are done.
 ///
-/// Nothing waits for the disk (`fsync=off`): a killed server loses nothing by that, a power failure
-/// would. The rest is as `initdb` makes it, in UTF-8 and the locale `C`, for up to 300 connections.
+/// Nothing waits for the disk (`fsync=off`): a killed server loses nothing, a power failure would lose
+/// commits. The rest is the default of `initdb` with UTF-8, the locale `C` and up to 300 connections.
 ///
-/// The programs are looked for on `PATH` and where packages put them, the newest version first;
-/// `POSTGRES_BIN` in the environment names another folder.
+/// The programs are searched on `PATH` and in the usual folders of packages, the newest version first.
+/// The environment variable `POSTGRES_BIN` names another folder.
 #[derive(Debug)]
 pub struct PostgresServer(SqlServer);
 
+forward_to_sql_server!(PostgresServer);
+
 impl PostgresServer {
-    /// Makes a server and waits until it answers: about a second.
+    /// Starts a server and waits until it answers, which takes about a second.
     ///
     /// # Errors
     ///
-    /// If the programs are not installed, or the server does not answer within half a minute.
+    /// If the programs are not installed, or the server does not answer within 30 seconds.
     pub fn start() -> io::Result<Self> {
         Self::start_with([])
     }
@@ -36,87 +38,39 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start); a server that exits says why in the text.
+    /// Like [`start`](Self::start). If the server exits, the error contains its log.
     pub fn start_with<const N: usize>(args: [&str; N]) -> io::Result<Self> {
         let bin = bin()?;
         let programs = |folder: &Path, port| programs(&bin, folder, port);
         SqlServer::start("postgres", programs, &args).map(Self)
     }
 
-    /// The one server that the tests of this process share; started by the first that asks.
+    /// The server that all tests of this process share. The first caller starts it.
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start).
+    /// Like [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
         static SHARED: Shared<PostgresServer> = Shared::new();
 
         SHARED.get_or_start(Self::start)
     }
 
-    /// Makes an empty database and tells where it is, such as
-    /// `postgres://postgres@127.0.0.1:41234/test_7`. It ends with the server.
+    /// Creates an empty database and returns its URL, such as
+    /// `postgres://postgres@127.0.0.1:41234/test_7`. It lives as long as the server.
     ///
     /// # Errors
     ///
     /// If the server does not answer.
     pub fn database(&self) -> io::Result<String> {
-        // Unlike the usual template, nobody can be connected to this one.
+        // No connection can be open to `template0`, unlike to the usual template.
         let create = |name: &str| format!("CREATE DATABASE {name} TEMPLATE template0");
         Ok(self.url_of(&self.0.database(create)?))
     }
 
-    /// Where its first database is, such as `postgres://postgres@127.0.0.1:41234/postgres`.
+    /// The URL of its first database, such as `postgres://postgres@127.0.0.1:41234/postgres`.
     pub fn url(&self) -> String {
         self.url_of("postgres")
-    }
-
-    /// The temporary folder that it lives in.
-    pub fn folder(&self) -> &Path {
-        self.0.folder()
-    }
-
-    /// Its port on the loopback interface.
-    pub fn port(&self) -> u16 {
-        self.0.port()
-    }
-
-    /// Kills it with SIGKILL, and the processes of its connections, too. What was committed is there
-    /// after [`restart`](Self::restart).
-    ///
-    /// # Errors
-    ///
-    /// If the watching shell is gone.
-    pub fn kill(&self) -> io::Result<()> {
-        self.0.kill()
-    }
-
-    /// Kills it and starts it again, on the same port and in the same folder.
-    ///
-    /// # Errors
-    ///
-    /// If it does not answer within half a minute, or another program took the port.
-    pub fn restart(&self) -> io::Result<()> {
-        self.0.restart()
-    }
-
-    /// Stops it in its tracks with SIGSTOP, and the processes of its connections, too: they stay,
-    /// answers do not come.
-    ///
-    /// # Errors
-    ///
-    /// If the watching shell is gone.
-    pub fn pause(&self) -> io::Result<()> {
-        self.0.pause()
-    }
-
-    /// Lets it go on after [`pause`](Self::pause).
-    ///
-    /// # Errors
-    ///
-    /// If the watching shell is gone.
-    pub fn resume(&self) -> io::Result<()> {
-        self.0.resume()
     }
 
     fn url_of(&self, database: &str) -> String {
@@ -142,7 +96,7 @@ fn programs(bin: &Path, folder: &Path, port: u16) -> Programs {
         format!("unix_socket_directories={folder}"),
         "max_connections=300".to_owned(),
         "fsync=off".to_owned(),
-        // In the folder; otherwise a killed server leaves it elsewhere.
+        // Memory-mapped files lie in the folder. A killed server would leave other kinds behind.
         "dynamic_shared_memory_type=mmap".to_owned(),
     ];
     serve.extend(
@@ -162,7 +116,7 @@ fn programs(bin: &Path, folder: &Path, port: u16) -> Programs {
     }
 }
 
-/// The folder of the programs.
+/// Finds the folder of the programs.
 fn bin() -> io::Result<PathBuf> {
     let folders = match env::var_os("POSTGRES_BIN") {
         Some(folder) => vec![PathBuf::from(folder)],
@@ -184,7 +138,7 @@ fn bin() -> io::Result<PathBuf> {
 
 fn usual_folders() -> Vec<PathBuf> {
     let mut folders = path();
-    // Debian's, Red Hat's, brew's on both kinds of Mac, and that of the installer.
+    // The folders of Debian, Red Hat, brew (on both kinds of Mac) and the installer.
     let parents = [
         "/usr/lib/postgresql",
         "/usr",
@@ -209,7 +163,7 @@ fn usual_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The version of what is in such a folder as `15`, `pgsql-15` or `postgresql@15`.
+/// The major version in the name of a folder, such as `15`, `pgsql-15` or `postgresql@15`.
 fn version(folder: PathBuf) -> Option<(u32, PathBuf)> {
     let name = folder.file_name()?.to_str()?;
     let version = name.trim_start_matches(|c: char| !c.is_ascii_digit());

@@ -1,9 +1,9 @@
-//! Where the programs of this machine are.
+//! Finds programs on this machine.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The first of these folders that has this program.
+/// The path of `program` in the first of these folders that has it.
 pub(crate) fn find(program: impl AsRef<Path>, folders: &[PathBuf]) -> Option<PathBuf> {
     let mut paths = folders.iter().map(|folder| folder.join(&program));
     paths.find(|path| path.is_file())

@@ -1,4 +1,4 @@
-//! Redis servers of the test's own, alone and together, and what may happen between them and a client.
+//! Redis servers for tests: alone, as a cluster, behind sentinels, and a proxy that injects faults.
 
 mod cluster;
 mod proxy;
@@ -9,7 +9,7 @@ mod tls;
 mod wait;
 
 pub use self::cluster::{RedisCluster, SlotMove};
-pub use self::proxy::{Direction, ProxyFault, RedisProxy, Seen};
+pub use self::proxy::{Direction, ProxyFault, RedisProxy, Traffic};
 pub use self::sentinel::RedisSentinels;
 pub use self::server::RedisServer;
 pub use self::tls::Certificates;

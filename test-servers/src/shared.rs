@@ -1,9 +1,9 @@
-//! The one server of its kind that the tests of this process share.
+//! The server that all tests of this process share.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// The shared server, once one is started.
+/// The shared server, once it was started.
 #[derive(Debug)]
 pub(crate) struct Shared<S: 'static>(Mutex<Option<&'static S>>);
 
@@ -13,7 +13,7 @@ impl<S> Shared<S> {
         Self(Mutex::new(None))
     }
 
-    /// The shared server; started by the first that asks, and again if that failed.
+    /// Returns the shared server. The first caller starts it; after a failed start the next caller tries again.
     pub(crate) fn get_or_start(
         &self,
         start: impl FnOnce() -> io::Result<S>,

@@ -1,4 +1,4 @@
-//! What the private database servers have in common.
+//! The code that the private database servers share.
 
 use std::io;
 use std::net::TcpListener;
@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::keeper::{Keeper, new_folder};
+use crate::supervisor::{Supervisor, new_folder};
 
-/// A database server on a free port, in a temporary folder, gone when dropped.
+/// A database server on a free port, in a temporary folder. Dropping it stops the server and removes the folder.
 #[derive(Debug)]
 pub(crate) struct SqlServer {
     port: u16,
     client: Vec<String>,
     databases: AtomicU32,
-    keeper: Keeper,
+    supervisor: Supervisor,
 }
 
-/// The programs for a server in one folder and on one port, word by word.
+/// The commands for a server in one folder and on one port, as lists of words.
 pub(crate) struct Programs {
-    /// Fills the folder.
+    /// Creates the data of a new server in the folder.
     pub(crate) prepare: Vec<String>,
     pub(crate) serve: Vec<String>,
-    /// Carries out the statement that is its last word, by a socket in the folder: behind the port
-    /// may be another's server.
+    /// Executes the statement that is appended as its last word. It connects by a socket in the folder,
+    /// because the server of another process may own the port.
     pub(crate) client: Vec<String>,
 }
 
@@ -36,22 +36,22 @@ impl SqlServer {
         args: &[&str],
     ) -> io::Result<Self> {
         loop {
-            // Between here and the server's own bind the port may be taken by others.
+            // Another process may take the port before the server binds it.
             let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
             let folder = new_folder(kind)?;
             let programs = programs(&folder, port);
-            // The shell comes first, because it is what removes the folder.
+            // The shell starts first, because it removes the folder.
             let words = programs.serve.iter().map(String::as_str);
-            let keeper = Keeper::unprivileged(folder, words.chain(args.iter().copied()))?;
-            let prepared = keeper.run(&programs.prepare)?;
+            let supervisor = Supervisor::unprivileged(folder, words.chain(args.iter().copied()))?;
+            let prepared = supervisor.run(&programs.prepare)?;
             let server = Self {
                 port,
                 client: programs.client,
                 databases: AtomicU32::new(0),
-                keeper,
+                supervisor,
             };
             if !prepared {
-                return Err(server.says("cannot prepare its folder"));
+                return Err(server.failure("cannot prepare its folder"));
             }
             match server.launch() {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
@@ -61,14 +61,14 @@ impl SqlServer {
     }
 
     pub(crate) fn folder(&self) -> &Path {
-        self.keeper.folder()
+        self.supervisor.folder()
     }
 
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// The name of a new database, made by the statement that is given for it.
+    /// Creates a database with the statement that `create` returns for its name. Returns the name.
     pub(crate) fn database(&self, create: impl Fn(&str) -> String) -> io::Result<String> {
         let number = self.databases.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("test_{number}");
@@ -77,7 +77,7 @@ impl SqlServer {
     }
 
     pub(crate) fn kill(&self) -> io::Result<()> {
-        self.keeper.kill()
+        self.supervisor.kill()
     }
 
     pub(crate) fn restart(&self) -> io::Result<()> {
@@ -86,31 +86,31 @@ impl SqlServer {
     }
 
     pub(crate) fn pause(&self) -> io::Result<()> {
-        self.keeper.pause()
+        self.supervisor.pause()
     }
 
     pub(crate) fn resume(&self) -> io::Result<()> {
-        self.keeper.resume()
+        self.supervisor.resume()
     }
 
     fn launch(&self) -> io::Result<()> {
-        self.keeper.start()?;
+        self.supervisor.start()?;
         let deadline = Instant::now() + Duration::from_secs(30);
         while self.execute("SELECT 1").is_err() {
-            if !self.keeper.runs()? {
-                let log = self.keeper.log();
+            if !self.supervisor.is_running()? {
+                let log = self.supervisor.log();
                 if log.contains("Address already in use") {
                     return Err(io::ErrorKind::AddrInUse.into());
                 }
-                // A process of the one before, killed, is still on its way out.
-                let waits = log.contains("shared memory block");
-                if !waits || Instant::now() > deadline {
-                    return Err(self.says("does not start"));
+                // A process of the killed server has not ended yet.
+                let must_wait = log.contains("shared memory block");
+                if !must_wait || Instant::now() > deadline {
+                    return Err(self.failure("does not start"));
                 }
-                self.keeper.start()?;
+                self.supervisor.start()?;
             }
             if Instant::now() > deadline {
-                return Err(self.says("does not answer"));
+                return Err(self.failure("does not answer"));
             }
             sleep(Duration::from_millis(10));
         }
@@ -129,8 +129,65 @@ impl SqlServer {
         Err(io::Error::other(String::from_utf8_lossy(&output.stderr)))
     }
 
-    fn says(&self, what: &str) -> io::Error {
-        let log = self.keeper.log();
-        io::Error::other(format!("the server {what}; its log says: {log}"))
+    fn failure(&self, what: &str) -> io::Error {
+        let log = self.supervisor.log();
+        io::Error::other(format!("the server {what}; its log: {log}"))
     }
 }
+
+/// Gives a public server the methods that only forward to its [`SqlServer`].
+macro_rules! forward_to_sql_server {
+    ($Server:ty) => {
+        impl $Server {
+            /// The temporary folder of the server.
+            pub fn folder(&self) -> &std::path::Path {
+                self.0.folder()
+            }
+
+            /// The port of the server on the loopback interface.
+            pub fn port(&self) -> u16 {
+                self.0.port()
+            }
+
+            /// Kills the server and the processes of its connections with SIGKILL. Committed data is still
+            /// there after [`restart`](Self::restart).
+            ///
+            /// # Errors
+            ///
+            /// If the supervising shell has ended.
+            pub fn kill(&self) -> std::io::Result<()> {
+                self.0.kill()
+            }
+
+            /// Kills the server and starts it again, on the same port and in the same folder.
+            ///
+            /// # Errors
+            ///
+            /// If it does not answer within 30 seconds, or another program took the port.
+            pub fn restart(&self) -> std::io::Result<()> {
+                self.0.restart()
+            }
+
+            /// Freezes the server and the processes of its connections with SIGSTOP: connections stay
+            /// open, but nothing answers.
+            ///
+            /// # Errors
+            ///
+            /// If the supervising shell has ended.
+            pub fn pause(&self) -> std::io::Result<()> {
+                self.0.pause()
+            }
+
+            /// Continues the server after [`pause`](Self::pause).
+            ///
+            /// # Errors
+            ///
+            /// If the supervising shell has ended.
+            pub fn resume(&self) -> std::io::Result<()> {
+                self.0.resume()
+            }
+        }
+    };
+}
+
+pub(crate) use forward_to_sql_server;

@@ -1,4 +1,4 @@
-//! The private PostgreSQL and MariaDB.
+//! Tests of the private PostgreSQL and MariaDB servers.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -20,8 +20,8 @@ macro_rules! tests {
         mod $database {
             use super::*;
 
-            /// What a new connection says to a statement.
-            async fn says(url: &str, statement: &'static str) -> sqlx::Result<()> {
+            /// Executes a statement on a new connection.
+            async fn execute(url: &str, statement: &'static str) -> sqlx::Result<()> {
                 let mut connection = <$Client>::connect(url).await?;
                 connection.execute(statement).await?;
                 connection.close().await
@@ -32,20 +32,20 @@ macro_rules! tests {
                 let server = <$Server>::start().unwrap();
                 let (url, port) = (server.url(), server.port());
                 assert!(url.contains(&format!("127.0.0.1:{port}")), "{url}");
-                says(&url, "SELECT 1").await.unwrap();
+                execute(&url, "SELECT 1").await.unwrap();
                 drop(server);
-                assert!(says(&url, "SELECT 1").await.is_err());
+                assert!(execute(&url, "SELECT 1").await.is_err());
             }
 
             #[tokio::test]
             async fn is_killed_and_started_again_with_what_was_committed() {
                 let server = <$Server>::start().unwrap();
                 let url = server.database().unwrap();
-                says(&url, "CREATE TABLE it (n INT PRIMARY KEY)")
+                execute(&url, "CREATE TABLE it (n INT PRIMARY KEY)")
                     .await
                     .unwrap();
-                says(&url, "INSERT INTO it VALUES (1)").await.unwrap();
-                // Its process must not outlive the server.
+                execute(&url, "INSERT INTO it VALUES (1)").await.unwrap();
+                // The process of this connection must not outlive the server.
                 let mut open = <$Client>::connect(&url).await.unwrap();
                 let mut transaction = open.begin().await.unwrap();
                 transaction
@@ -53,12 +53,14 @@ macro_rules! tests {
                     .await
                     .unwrap();
                 server.kill().unwrap();
-                assert!(says(&url, "SELECT 1").await.is_err());
+                assert!(execute(&url, "SELECT 1").await.is_err());
                 assert!(transaction.execute("SELECT 1").await.is_err());
                 server.restart().unwrap();
-                says(&url, "INSERT INTO it VALUES (2)").await.unwrap();
+                execute(&url, "INSERT INTO it VALUES (2)").await.unwrap();
                 server.restart().unwrap();
-                let again = says(&url, "INSERT INTO it VALUES (1)").await.unwrap_err();
+                let again = execute(&url, "INSERT INTO it VALUES (1)")
+                    .await
+                    .unwrap_err();
                 let again = again.as_database_error().unwrap();
                 assert!(again.is_unique_violation(), "{again}");
             }
@@ -69,17 +71,17 @@ macro_rules! tests {
                 let url = server.url();
                 let mut open = <$Client>::connect(&url).await.unwrap();
                 server.pause().unwrap();
-                let patience = Duration::from_millis(200);
-                assert!(timeout(patience, says(&url, "SELECT 1")).await.is_err());
+                let wait = Duration::from_millis(200);
+                assert!(timeout(wait, execute(&url, "SELECT 1")).await.is_err());
                 {
                     let answer = open.execute("SELECT 1");
                     tokio::pin!(answer);
-                    assert!(timeout(patience, &mut answer).await.is_err());
+                    assert!(timeout(wait, &mut answer).await.is_err());
                     server.resume().unwrap();
                     answer.await.unwrap();
                 }
-                says(&url, "SELECT 1").await.unwrap();
-                // Gone with the process also like this.
+                execute(&url, "SELECT 1").await.unwrap();
+                // A paused server is removed as well.
                 server.pause().unwrap();
             }
 
@@ -95,7 +97,7 @@ macro_rules! tests {
                     threads.into_iter().map(|it| it.join().unwrap()).collect()
                 });
                 for url in &urls {
-                    says(url, "CREATE TABLE it (n INT PRIMARY KEY)")
+                    execute(url, "CREATE TABLE it (n INT PRIMARY KEY)")
                         .await
                         .unwrap();
                 }
@@ -112,13 +114,13 @@ macro_rules! tests {
                 }
             }
 
-            /// What the next two run in another process. Without the environment that they set, nothing.
+            /// Two tests below run this in another process. It does nothing unless they set [`ROLE`].
             #[test]
             fn in_another_process() {
                 if env::var_os(ROLE).is_none() {
                     return;
                 }
-                // Past the harness, which keeps the output to itself.
+                // The test harness captures `eprintln!`, but not this.
                 let mut output = std::io::stderr();
                 match <$Server>::shared() {
                     Ok(server) => {
@@ -147,9 +149,9 @@ macro_rules! tests {
                 let folder = text.lines().find_map(|line| line.strip_prefix("folder "));
                 let folder = Path::new(folder.unwrap());
                 let deadline = Instant::now() + Duration::from_secs(20);
-                // The folder goes last.
+                // The folder is removed last.
                 while folder.exists() {
-                    assert!(Instant::now() < deadline, "{folder:?} is still there");
+                    assert!(Instant::now() < deadline, "{folder:?} still exists");
                     thread::sleep(Duration::from_millis(10));
                 }
             }
@@ -183,7 +185,7 @@ tests!(
 );
 
 #[tokio::test]
-async fn a_process_of_postgres_that_is_at_work_is_killed_with_it() {
+async fn a_busy_postgres_process_is_killed_with_its_server() {
     let server = PostgresServer::start().unwrap();
     let url = server.url();
     let mut worker = PgConnection::connect(&url).await.unwrap();
@@ -195,12 +197,13 @@ async fn a_process_of_postgres_that_is_at_work_is_killed_with_it() {
     }
     server.kill().unwrap();
     let ended = timeout(Duration::from_secs(20), work).await;
-    ended.expect("it works on").unwrap().unwrap_err();
+    let result = ended.expect("the killed process must not keep working");
+    result.unwrap().unwrap_err();
     server.restart().unwrap();
 }
 
 #[test]
-fn postgres_leaves_nothing_in_the_kernel() {
+fn a_killed_postgres_leaves_no_shared_memory() {
     let server = PostgresServer::start().unwrap();
     let text = fs::read_to_string(server.folder().join("data/postmaster.pid")).unwrap();
     let segment = text
@@ -210,7 +213,7 @@ fn postgres_leaves_nothing_in_the_kernel() {
         .split_whitespace()
         .last()
         .unwrap();
-    let is_there = || {
+    let segment_exists = || {
         let output = Command::new("ipcs").arg("-m").output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let mut segments = text
@@ -218,8 +221,8 @@ fn postgres_leaves_nothing_in_the_kernel() {
             .filter_map(|line| line.split_whitespace().nth(1));
         segments.any(|id| id == segment)
     };
-    assert!(is_there());
+    assert!(segment_exists());
     server.kill().unwrap();
     drop(server);
-    assert!(!is_there());
+    assert!(!segment_exists());
 }

@@ -20,7 +20,7 @@ async fn a_filter_in_redis_keeps_its_rate_and_tells_when_it_cannot() {
 #[tokio::test]
 async fn a_hint_is_one_round_trip_and_writes_once() {
     let server = RedisServer::start().unwrap();
-    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let store = RedisStore::connect(&proxy.url()).await.unwrap();
     let bloom = bloom(store, 1000);
     // The server learns the script, and the bucket is made.
@@ -28,7 +28,7 @@ async fn a_hint_is_one_round_trip_and_writes_once() {
     proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
     ask::<()>(&server, cmd("CONFIG").arg("RESETSTAT")).await;
     perhaps_seen(&bloom, 1..101).await;
-    let seen = proxy.seen();
+    let seen = proxy.traffic();
     assert_eq!((seen.requests, seen.replies), (100, 100));
     assert!((calls(&server, "bitfield").await - 100.0).abs() < 1.0);
     assert!((calls(&server, "pttl").await - 100.0).abs() < 1.0);
@@ -43,7 +43,7 @@ async fn a_hint_is_one_round_trip_and_writes_once() {
     bloom.stats().await.unwrap();
     bloom.stats().await.unwrap();
     // The second one alone: the script of the first was not known.
-    assert_eq!(proxy.seen().requests, 200 + 2 + 1);
+    assert_eq!(proxy.traffic().requests, 200 + 2 + 1);
 }
 
 #[tokio::test]

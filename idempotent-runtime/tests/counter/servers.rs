@@ -78,14 +78,14 @@ async fn many_attempts_do_not_move_the_end_by_a_tick() {
 #[tokio::test]
 async fn an_attempt_is_one_command() {
     let server = RedisServer::shared().unwrap();
-    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let (store, key) = (store(&proxy.url()).await, key());
     // The server may not know the script yet.
     store.count(&key, 0, WINDOW).await.unwrap();
     for attempt in 1..=5 {
         proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
         store.count(&key, attempt, WINDOW).await.unwrap();
-        assert_eq!((proxy.seen().requests, proxy.seen().replies), (1, 1));
+        assert_eq!((proxy.traffic().requests, proxy.traffic().replies), (1, 1));
     }
 }
 
@@ -94,7 +94,7 @@ async fn an_attempt_whose_message_is_harmed_is_counted_once() {
     let server = RedisServer::shared().unwrap();
     for direction in [Direction::Request, Direction::Reply] {
         for fault in ProxyFault::all(Duration::from_secs(1)) {
-            let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+            let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
             // The first try is given up after half a second.
             let idempotency = Idempotency::builder(store(&proxy.url()).await)
                 .prefix(format!("harmed-{:016x}", rand::random::<u64>()))
@@ -114,7 +114,7 @@ async fn an_attempt_whose_message_is_harmed_is_counted_once() {
                     // A connection that is silent is made anew, perhaps too late for this attempt.
                     Err(error) => assert!(error.is_unavailable(), "{error:?}"),
                 }
-                assert!(proxy.seen().struck);
+                assert!(proxy.traffic().fault_applied);
                 let next = patiently(&counter).await;
                 assert!(
                     next == last + 1 || next == last + 2,

@@ -229,7 +229,7 @@ async fn a_cluster_that_was_gone_is_found_again() {
     for node in cluster.nodes() {
         node.restart().unwrap();
     }
-    cluster.wait_until_whole().unwrap();
+    cluster.wait_until_healthy().unwrap();
     works_for(&store, "key").await;
     load.goes_well().await;
     load.end().await;

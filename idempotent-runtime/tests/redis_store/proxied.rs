@@ -7,7 +7,7 @@ mod way;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use idempotence_test_servers::{Direction, ProxyFault, Seen};
+use idempotence_test_servers::{Direction, ProxyFault, Traffic};
 use idempotent_runtime::{RedisStore, Store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -53,10 +53,10 @@ async fn broken<S: Store>(
     let mut cases = Vec::new();
     for way in ways {
         let clean = Case::unharmed(way, moment);
-        let seen = learn(clean, make).await;
+        let traffic = learn(clean, make).await;
         for (direction, count) in [
-            (Direction::Request, seen.requests),
-            (Direction::Reply, seen.replies),
+            (Direction::Request, traffic.requests),
+            (Direction::Reply, traffic.replies),
         ] {
             let faults = (0..count).flat_map(|index| faults(direction).map(move |f| (index, f)));
             cases.extend(faults.map(|(index, fault)| Case {
@@ -75,8 +75,8 @@ async fn broken<S: Store>(
             let mut wrong = Some("the fault never struck".to_owned());
             // On a slow machine a call may have ended before the message that was to be harmed.
             for _ in 0..TRIES {
-                let (seen, found) = case.check(make).await;
-                if seen.struck || found.is_some() {
+                let (traffic, found) = case.check(make).await;
+                if traffic.fault_applied || found.is_some() {
                     wrong = found;
                     break;
                 }
@@ -90,13 +90,13 @@ async fn broken<S: Store>(
 
 /// What passes when nothing is harmed: the least of several times, because a server that was slow is
 /// asked again, and what it is to remember, such as a script, it remembers from the first time.
-async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Seen {
-    let mut least: Option<Seen> = None;
+async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Traffic {
+    let mut least: Option<Traffic> = None;
     let mut reason = None;
     for _ in 0..if clean.way.is_long { 2 } else { TRIES } {
-        let (seen, wrong) = clean.check(make).await;
-        if wrong.is_none() && least.is_none_or(|least| seen.replies < least.replies) {
-            least = Some(seen);
+        let (traffic, wrong) = clean.check(make).await;
+        if wrong.is_none() && least.is_none_or(|least| traffic.replies < least.replies) {
+            least = Some(traffic);
         }
         reason = reason.or(wrong);
     }

@@ -118,7 +118,7 @@ async fn what_the_replica_had_is_taken_after_a_failover() {
     let refused = hasty.claim("lonely", &VALUE, TTL).await;
     assert_eq!(kind(refused), StoreErrorKind::Unknown);
     master.restart().unwrap();
-    sentinels.wait_until_whole().unwrap();
+    sentinels.wait_until_healthy().unwrap();
     assert_eq!(claim_of_another(&store, &key()).await, Claim::Claimed);
 }
 

@@ -19,7 +19,7 @@ async fn who_was_first_and_did_not_hear_it_is_the_first_when_it_asks_again() {
         for reply in 0..REPLIES {
             let what = format!("{fault:?} of reply {reply}");
             let (server, clean) = private().await;
-            let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+            let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
             let store = RedisStore::connect(&proxy.url()).await.unwrap();
             let builder = Idempotency::builder(store).deadline(Duration::from_secs(2));
             let idempotency = builder.build().unwrap();
@@ -36,7 +36,7 @@ async fn who_was_first_and_did_not_hear_it_is_the_first_when_it_asks_again() {
                     added(&seen, 42).await
                 }
             };
-            assert!(proxy.seen().struck, "{what}");
+            assert!(proxy.traffic().fault_applied, "{what}");
             assert!(!is_first(&clean, 42).await, "{what}");
 
             proxy.plan(Direction::Reply, reply, fault);
@@ -59,7 +59,7 @@ fn may_be_unanswered(fault: ProxyFault, error: &Error) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_was_dropped_before_the_reply_has_its_member_taken_out() {
     let (server, clean) = private().await;
-    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let store = RedisStore::connect(&proxy.url()).await.unwrap();
     let idempotency = Idempotency::new(store);
     let seen = set_of(&idempotency, HOUR);

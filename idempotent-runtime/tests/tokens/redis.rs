@@ -121,30 +121,30 @@ async fn a_token_that_never_expires_is_not_ours() {
 #[tokio::test]
 async fn each_operation_is_one_command() {
     let server = RedisServer::start().unwrap();
-    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let tokens = on(RedisStore::connect(&proxy.url()).await.unwrap());
     let count = || proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
     // The script is made known.
     redeem(&tokens, &issue(&tokens).await).await.unwrap();
     count();
     let token = issue(&tokens).await;
-    assert_eq!(proxy.seen().requests, 1);
+    assert_eq!(proxy.traffic().requests, 1);
     count();
     let redeemed = redeem(&tokens, &token).await.unwrap();
-    assert_eq!(proxy.seen().requests, 1);
+    assert_eq!(proxy.traffic().requests, 1);
     count();
     assert_refused(&tokens, &token, "token_used").await;
-    assert_eq!(proxy.seen().requests, 1);
+    assert_eq!(proxy.traffic().requests, 1);
     count();
     redeemed.give_back().await.unwrap();
-    assert_eq!(proxy.seen().requests, 1);
+    assert_eq!(proxy.traffic().requests, 1);
     count();
     assert_accepted(&tokens, &token).await;
-    assert_eq!(proxy.seen().requests, 2, "it was given back");
+    assert_eq!(proxy.traffic().requests, 2, "it was given back");
     count();
     let malformed = tokens.redeem("*", &USER, OPERATION).await;
     assert_eq!(code_of(malformed), "token_malformed");
-    assert_eq!(proxy.seen().requests, 0);
+    assert_eq!(proxy.traffic().requests, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +160,7 @@ async fn one_of_a_hundred_at_once_is_accepted() {
 async fn a_harmed_message_costs_nobody_the_token() {
     let server = RedisServer::start().unwrap();
     let direct = on(RedisStore::connect(&server.url()).await.unwrap());
-    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+    let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let store = RedisStore::connect(&proxy.url()).await.unwrap();
     let handle = Idempotency::builder(store).deadline(Duration::from_secs(5));
     let handle = handle.build().unwrap();
@@ -178,7 +178,7 @@ async fn a_harmed_message_costs_nobody_the_token() {
                 }
                 Err(error) => assert!(error.is_unavailable(), "{case}: {error}"),
             }
-            assert!(proxy.seen().struck, "{case}");
+            assert!(proxy.traffic().fault_applied, "{case}");
             handle.drain(LONG).await.unwrap();
             assert_accepted(&direct, &token).await;
         }

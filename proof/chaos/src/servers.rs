@@ -202,8 +202,8 @@ impl Servers {
         old.restart()?;
         match &self.kind {
             Kind::One(..) => self.history.note(What::ServerBack),
-            Kind::Sentinels(sentinels) => sentinels.wait_until_whole()?,
-            Kind::Cluster(cluster, _) => cluster.wait_until_whole()?,
+            Kind::Sentinels(sentinels) => sentinels.wait_until_healthy()?,
+            Kind::Cluster(cluster, _) => cluster.wait_until_healthy()?,
         }
         // Of no account to the check if another one led in time.
         self.history.note(What::LeaderBack);

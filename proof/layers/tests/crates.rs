@@ -15,7 +15,7 @@ const MACRO: [&str; 12] = [
 
 /// The files of the test servers from the bottom up: each knows only those before it.
 const SERVERS: [&str; 16] = [
-    "keeper",
+    "supervisor",
     "program",
     "shared",
     "sql_server",

@@ -1,37 +1,38 @@
-//! A Redis Cluster of the test's own.
+//! A Redis Cluster for tests.
 
 use std::io;
 
-use super::server::{RedisServer, Seat};
+use super::server::{Location, RedisServer};
 use super::wait::wait_for;
 
-/// A private Redis Cluster on free ports: [`RedisServer`]s that found each other.
+/// A private Redis Cluster on free ports, made of [`RedisServer`]s.
 ///
-/// A master that is gone for a second and a half is replaced by a replica of its own. The nodes are
-/// gone when this is dropped, and when the process ends without running destructors.
-/// All methods block until done.
+/// One of its replicas replaces a master that did not answer for 1.5 seconds. All nodes stop when this
+/// is dropped, and when the process ends without running destructors.
+/// All methods block until they are done.
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
 }
 
 impl RedisCluster {
-    /// Starts so many masters, each with so many replicas, and waits until all of them are in sync.
+    /// Starts `masters`, each with `replicas_per_master`, and waits until all nodes are in sync, which
+    /// takes about three seconds.
     ///
-    /// The slots are shared out evenly. Takes about three seconds.
+    /// Every master serves an equal share of the slots.
     ///
     /// # Errors
     ///
-    /// Those of [`RedisServer::start`], and if the nodes do not agree within half a minute.
+    /// Like [`RedisServer::start`], and if the nodes do not agree within 30 seconds.
     pub fn start(masters: usize, replicas_per_master: usize) -> io::Result<Self> {
         Self::start_with(masters, replicas_per_master, [])
     }
 
-    /// Starts a cluster whose nodes have arguments, such as `["--appendonly", "yes"]`.
+    /// Like [`start`](Self::start), with arguments for every node, such as `["--appendonly", "yes"]`.
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start); a node that exits says why in the text.
+    /// Like [`start`](Self::start). If a node exits, the error contains its log.
     pub fn start_with<const N: usize>(
         masters: usize,
         replicas_per_master: usize,
@@ -50,44 +51,45 @@ impl RedisCluster {
                 replica.ask(&["CLUSTER", "REPLICATE", &id]).map(Some)
             })?;
         }
-        cluster.wait_until_whole()?;
+        cluster.wait_until_healthy()?;
         Ok(cluster)
     }
 
-    /// Where it is: `redis-cluster://127.0.0.1:41234,127.0.0.1:…` with every node.
+    /// The URL of the cluster: `redis-cluster://127.0.0.1:41234,127.0.0.1:…` with every node.
     pub fn url(&self) -> String {
         let nodes: Vec<_> = self.nodes.iter().map(address).collect();
         format!("redis-cluster://{}", nodes.join(","))
     }
 
-    /// Where its nodes are, each such as `redis://127.0.0.1:41234`.
+    /// The URLs of its nodes, such as `redis://127.0.0.1:41234`.
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(RedisServer::url).collect()
     }
 
-    /// Its nodes, to be killed and restarted; those that began as masters come first.
+    /// Its nodes, for tests that kill and restart them. The nodes that began as masters come first.
     pub fn nodes(&self) -> &[RedisServer] {
         &self.nodes
     }
 
-    /// The master that serves `key`, once all nodes that answer agree on it.
+    /// Waits until all nodes that answer agree on the master of `key`, and returns it.
     ///
-    /// A node that is paused costs five seconds.
+    /// A paused node costs five seconds.
     ///
     /// # Errors
     ///
-    /// If the nodes do not agree within half a minute.
+    /// If the nodes do not agree within 30 seconds.
     pub fn master_of(&self, key: &str) -> io::Result<&RedisServer> {
         wait_for("the nodes to agree on a master", || {
             self.agreed_master(key, self.nodes.iter())
         })
     }
 
-    /// The master that serves `key` after `old`, which was killed or paused, is replaced.
+    /// Waits until another master serves `key` instead of `old`, which was killed or paused, and returns
+    /// it.
     ///
     /// # Errors
     ///
-    /// If it is not replaced within half a minute.
+    /// If `old` is not replaced within 30 seconds.
     pub fn wait_for_failover(&self, key: &str, old: &RedisServer) -> io::Result<&RedisServer> {
         wait_for("a master to be replaced", || {
             let others = self.nodes.iter().filter(|node| node.port() != old.port());
@@ -96,29 +98,29 @@ impl RedisCluster {
         })
     }
 
-    /// Waits until every node is there, knows all others, and the replicas are in sync.
+    /// Waits until every node answers and knows all others, and all replicas are in sync.
     ///
     /// # Errors
     ///
-    /// If that does not happen within half a minute.
-    pub fn wait_until_whole(&self) -> io::Result<()> {
+    /// If that does not happen within 30 seconds.
+    pub fn wait_until_healthy(&self) -> io::Result<()> {
         wait_for("the nodes to find each other", || {
-            let mut whole = true;
+            let mut healthy = true;
             for node in &self.nodes {
-                whole &= self.knows_all(node)?;
+                healthy &= self.knows_all(node)?;
             }
-            Ok(whole.then_some(()))
+            Ok(healthy.then_some(()))
         })
     }
 
     /// Begins to move the slot of `key` to another master.
     ///
-    /// From now on its master answers for the keys that it still has, and sends clients to the other
-    /// one by `ASK` for all others.
+    /// From now on the old master answers for the keys that it still has. For other keys of the slot it
+    /// redirects clients to the new master with `ASK`.
     ///
     /// # Errors
     ///
-    /// If there is no other master, or one of the two does not answer.
+    /// If there is no other master, or one of the two masters does not answer.
     pub fn begin_move(&self, key: &str) -> io::Result<SlotMove<'_>> {
         let from = self.master_of(key)?;
         let slot = from.ask_text(&["CLUSTER", "KEYSLOT", key])?;
@@ -149,7 +151,7 @@ impl RedisCluster {
             let last = (index + 1) * SLOTS / masters - 1;
             let (first, last) = (first.to_string(), last.to_string());
             node.ask(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
-            // Equal epochs would have to be sorted out by the nodes first.
+            // With equal epochs the nodes would first have to resolve the conflict.
             let epoch = (index + 1).to_string();
             node.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
         }
@@ -184,13 +186,13 @@ impl RedisCluster {
             && in_sync)
     }
 
-    /// How many masters there are by their own account.
+    /// How many nodes report that they are masters.
     fn masters(&self) -> io::Result<usize> {
         let roles: io::Result<Vec<_>> = self.nodes.iter().map(is_master).collect();
         Ok(roles?.into_iter().filter(|is_master| *is_master).count())
     }
 
-    /// The master that all of `nodes` name, those that do not answer left aside.
+    /// The master that all of `nodes` name. Nodes that do not answer are ignored.
     fn agreed_master<'a>(
         &self,
         key: &str,
@@ -210,7 +212,7 @@ impl RedisCluster {
     }
 }
 
-/// A slot on its way from one master of a [`RedisCluster`] to another.
+/// A slot that moves from one master of a [`RedisCluster`] to another.
 #[derive(Debug)]
 pub struct SlotMove<'a> {
     cluster: &'a RedisCluster,
@@ -226,16 +228,17 @@ impl<'a> SlotMove<'a> {
         self.from
     }
 
-    /// The master that the slot goes to.
+    /// The master that receives the slot.
     pub fn to(&self) -> &'a RedisServer {
         self.to
     }
 
-    /// Moves the keys that stand in the slot now: clients that ask for them are sent on by `ASK`.
+    /// Moves the keys that are in the slot now. The old master redirects clients that ask for them with
+    /// `ASK`.
     ///
     /// # Errors
     ///
-    /// If one of the two masters does not answer, or refuses.
+    /// If one of the two masters does not answer or refuses a command.
     pub fn move_keys(&self) -> io::Result<()> {
         let count = ["CLUSTER", "GETKEYSINSLOT", &self.slot, "1000"];
         let port = self.to.port().to_string();
@@ -251,16 +254,16 @@ impl<'a> SlotMove<'a> {
         }
     }
 
-    /// Moves what is left, and has every node know: clients that come by the old way are sent on by
-    /// `MOVED`.
+    /// Moves the remaining keys and waits until every node knows the new master. The old master redirects
+    /// clients with `MOVED`.
     ///
     /// # Errors
     ///
-    /// If a node does not answer, or refuses.
+    /// If a node does not answer or refuses a command.
     pub fn finish(self) -> io::Result<()> {
         self.move_keys()?;
         let done = ["CLUSTER", "SETSLOT", &self.slot, "NODE", &self.to_id];
-        // The new master first: a slot may have two masters for a moment, but not none.
+        // The new master is informed first: for a moment a slot may have two masters, but never none.
         self.to.ask(&done)?;
         self.from.ask(&done)?;
         wait_for("every node to know of a moved slot", || {
@@ -278,8 +281,8 @@ impl<'a> SlotMove<'a> {
 const SLOTS: usize = 16_384;
 
 fn new_node(args: &[&str]) -> io::Result<RedisServer> {
-    let set_up = |seat: &Seat<'_>| {
-        let bus_port = seat.bus_port;
+    let set_up = |location: &Location<'_>| {
+        let bus_port = location.bus_port;
         Ok(format!(
             "cluster-enabled yes\ncluster-port {bus_port}\ncluster-node-timeout 1500\n\
              repl-diskless-sync-delay 0\n"
@@ -299,7 +302,7 @@ fn is_master(node: &RedisServer) -> io::Result<bool> {
         .is_some_and(|role| role == "master"))
 }
 
-/// The port of the master that `node` names for `key`; none if it does not answer.
+/// The port of the master that `node` names for `key`; `None` if the node does not answer.
 fn named_master(node: &RedisServer, key: &str) -> io::Result<Option<u16>> {
     match node.ask(&["TYPE", key]) {
         Ok(_) => Ok(Some(node.port())),
@@ -320,13 +323,13 @@ fn named_master(node: &RedisServer, key: &str) -> io::Result<Option<u16>> {
     }
 }
 
-/// Whether a node's list of all nodes has `slot` among those of the node with this id.
+/// Whether a node's list of all nodes gives `slot` to the node with this id.
 fn names_owner(nodes: &str, id: &str, slot: &str) -> bool {
     let Ok(slot) = slot.parse::<usize>() else {
         return false;
     };
     let line = nodes.lines().find(|line| line.starts_with(id));
-    // Eight words about the node, then its slots.
+    // A line has eight words about the node, then its slots.
     let mut ranges = line.into_iter().flat_map(|line| line.split(' ').skip(8));
     ranges.any(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,4 +1,4 @@
-//! A proxy that harms one message between a client and a server.
+//! A proxy that applies a fault to one message between a client and a Redis server.
 
 mod message;
 
@@ -9,19 +9,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// Stands between clients and a Redis server, counts what passes, and harms one message by plan.
+/// Forwards messages between clients and a Redis server, counts them, and applies a planned fault to one
+/// of them.
 ///
-/// Messages are counted over all connections, each command of a pipeline and each of its replies for
-/// itself. What a server pushes by itself is passed on and not counted, if its protocol is RESP3.
-/// Every connection is cut when this is dropped. It cannot look into TLS.
+/// Messages are counted over all connections: each command of a pipeline and each of its replies
+/// counts. Pushes of a server that speaks RESP3 are forwarded and not counted.
+/// Dropping the proxy closes every connection. It cannot read TLS.
 ///
 /// ```no_run
 /// # fn main() -> std::io::Result<()> {
 /// use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
 ///
 /// let server = RedisServer::start()?;
-/// let proxy = RedisProxy::before(("127.0.0.1", server.port()))?;
-/// // The next reply never comes.
+/// let proxy = RedisProxy::start(("127.0.0.1", server.port()))?;
+/// // The next reply never arrives.
 /// proxy.plan(Direction::Reply, 0, ProxyFault::Silence);
 /// # Ok(()) }
 /// ```
@@ -31,7 +32,7 @@ pub struct RedisProxy {
     shared: Arc<Shared>,
 }
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From a client to the server.
@@ -43,22 +44,22 @@ pub enum Direction {
 /// What a [`RedisProxy`] does to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProxyFault {
-    /// It is lost, and its connection is closed.
+    /// The message is lost, and its connection is closed.
     Close,
-    /// It is lost, and so is all that follows it on its connection in its direction.
+    /// The message is lost, and so are all later messages on its connection in its direction.
     Silence,
-    /// It comes late, and before all that follows it on its connection; a request comes also if its
-    /// client has left by then.
+    /// The message arrives late, and before all later messages on its connection. A request arrives
+    /// even if its client has closed the connection by then.
     Delay(Duration),
-    /// A request comes twice, and its client gets the first reply only. A reply is passed on once:
-    /// nothing on a connection repeats it.
+    /// A request arrives twice, and its client gets only the first reply. A reply is forwarded once,
+    /// because nothing on a connection repeats a reply.
     Repeat,
-    /// Half of its bytes come, then its connection is closed.
+    /// Half of the bytes arrive, then the connection is closed.
     Cut,
 }
 
 impl ProxyFault {
-    /// All five, with this delay.
+    /// All five faults, with this delay.
     pub const fn all(delay: Duration) -> [Self; 5] {
         [
             Self::Close,
@@ -70,25 +71,26 @@ impl ProxyFault {
     }
 }
 
-/// What a [`RedisProxy`] saw since its last plan.
+/// What a [`RedisProxy`] has forwarded since its last plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Commands of clients, also those that were lost.
+pub struct Traffic {
+    /// Commands of clients, including lost ones.
     pub requests: usize,
-    /// Replies of the server, also those that were lost.
+    /// Replies of the server, including lost ones.
     pub replies: usize,
-    /// Whether the planned fault has struck.
-    pub struck: bool,
+    /// Whether the planned fault was applied to a message.
+    pub fault_applied: bool,
 }
 
 impl RedisProxy {
-    /// Starts to listen on a free port of the loopback interface, for a server at this address.
+    /// Listens on a free port of the loopback interface for the server at this address.
+    ///
+    /// If the server does not run, the proxy closes the connections of clients.
     ///
     /// # Errors
     ///
-    /// If the address makes no sense, or there is no free port. Of a server that is away its clients
-    /// learn: their connections are closed.
-    pub fn before(server: impl ToSocketAddrs) -> io::Result<Self> {
+    /// If the address cannot be resolved, or no port is free.
+    pub fn start(server: impl ToSocketAddrs) -> io::Result<Self> {
         let server = server.to_socket_addrs()?.next();
         let server = server.ok_or(io::ErrorKind::AddrNotAvailable)?;
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
@@ -105,31 +107,31 @@ impl RedisProxy {
         Ok(Self { port, shared })
     }
 
-    /// Where it is, such as `redis://127.0.0.1:41234`.
+    /// The URL of the proxy, such as `redis://127.0.0.1:41234`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Its port on the loopback interface.
+    /// The port of the proxy on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Has `fault` strike the message with this index, counted from 0, of those that pass in this
-    /// direction from now on. Earlier plans are void, and [`seen`](Self::seen) starts at zero.
+    /// Applies `fault` to the message with this index among the next messages in this direction; the
+    /// next message has index 0. Replaces the earlier plan and resets [`traffic`](Self::traffic).
     pub fn plan(&self, direction: Direction, index: usize, fault: ProxyFault) {
         let mut state = self.shared.state();
-        state.seen = Seen::default();
+        state.traffic = Traffic::default();
         state.plan = Some((direction, index, fault));
     }
 
-    /// What passed since the last [`plan`](Self::plan), or since the start.
-    pub fn seen(&self) -> Seen {
-        self.shared.state().seen
+    /// The traffic since the last [`plan`](Self::plan), or since the start.
+    pub fn traffic(&self) -> Traffic {
+        self.shared.state().traffic
     }
 
-    /// Cuts every connection, silent ones too. New ones are taken.
-    pub fn hang_up(&self) {
+    /// Closes every connection, including silent ones. New connections are accepted.
+    pub fn close_connections(&self) {
         for link in &self.shared.state().links {
             if let Some(link) = link.upgrade() {
                 link.close();
@@ -141,8 +143,8 @@ impl RedisProxy {
 impl Drop for RedisProxy {
     fn drop(&mut self) {
         self.shared.state().open = false;
-        self.hang_up();
-        // Wakes the thread that accepts; if that fails, it is not there.
+        self.close_connections();
+        // Wakes the thread that accepts connections. If this fails, the thread has ended.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -157,8 +159,8 @@ struct Shared {
 struct State {
     open: bool,
     plan: Option<(Direction, usize, ProxyFault)>,
-    seen: Seen,
-    /// Of those that ended, nothing is kept.
+    traffic: Traffic,
+    /// The open connections.
     links: Vec<Weak<Link>>,
 }
 
@@ -169,7 +171,7 @@ impl Shared {
 
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         for client in listener.incoming() {
-            // Without a server the client's connection is dropped: closed.
+            // Without a server the connection of the client is dropped and thereby closed.
             let link = client.and_then(|client| Link::new(client, self.server));
             let mut state = self.state();
             if !state.open {
@@ -183,13 +185,13 @@ impl Shared {
             drop(state);
             for direction in [Direction::Request, Direction::Reply] {
                 let (shared, link) = (Arc::clone(self), Arc::clone(&link));
-                // Its error is the end of the connection, which is no more than that.
+                // An error means that the connection ended, which needs no handling.
                 thread::spawn(move || shared.pass(direction, &link));
             }
         }
     }
 
-    /// Passes on all messages of a connection in one direction.
+    /// Forwards all messages of a connection in one direction.
     fn pass(&self, direction: Direction, link: &Link) -> io::Result<()> {
         let (from, to) = match direction {
             Direction::Request => (&link.client, &link.server),
@@ -221,43 +223,43 @@ impl Shared {
             if direction == Direction::Request {
                 link.expect_replies(times);
             }
-            // Who left is not told; the other side is heard to its end all the same.
+            // If the receiver has closed its side, the sender is still read to the end.
             let _ = to.write_all(&message.repeat(times));
         }
         let _ = to.shutdown(match direction {
-            // The server may still have something to say to what it was sent.
+            // The server may still have to answer.
             Direction::Request => Shutdown::Write,
             Direction::Reply => Shutdown::Both,
         });
         Ok(())
     }
 
-    /// Counts a message; returns what is to be done to it.
+    /// Counts a message and returns the fault that is planned for it.
     fn count(&self, direction: Direction, message: &[u8]) -> Option<ProxyFault> {
         if message::is_push(message) {
             return None;
         }
         let mut state = self.state();
         let count = match direction {
-            Direction::Request => &mut state.seen.requests,
-            Direction::Reply => &mut state.seen.replies,
+            Direction::Request => &mut state.traffic.requests,
+            Direction::Reply => &mut state.traffic.replies,
         };
         let index = *count;
         *count += 1;
         let planned = state
             .plan
             .filter(|plan| (plan.0, plan.1) == (direction, index));
-        state.seen.struck |= planned.is_some();
+        state.traffic.fault_applied |= planned.is_some();
         planned.map(|(_, _, fault)| fault)
     }
 }
 
-/// The two connections that look like one.
+/// The connection of a client and its connection to the server.
 #[derive(Debug)]
 struct Link {
     client: TcpStream,
     server: TcpStream,
-    /// Of each reply to come, whether the client awaits it.
+    /// For each outstanding reply: whether it goes to the client.
     awaited: Mutex<VecDeque<bool>>,
 }
 
@@ -275,18 +277,18 @@ impl Link {
 
     fn close(&self) {
         for stream in [&self.client, &self.server] {
-            // It may be closed already.
+            // The stream may already be closed.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// One reply for the client, and the rest for nobody.
+    /// Expects `times` replies, of which the first goes to the client and the others are dropped.
     fn expect_replies(&self, times: usize) {
         let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
         awaited.extend((0..times).map(|time| time == 0));
     }
 
-    /// Whether the client awaits this reply, or it is none but something else to be passed on.
+    /// Whether this message goes to the client: a reply that it awaits, or a push.
     fn is_awaited(&self, message: &[u8]) -> bool {
         let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
         message::is_push(message) || awaited.pop_front().unwrap_or(true)

@@ -1,20 +1,20 @@
-//! As much of a client as the servers need to be set up: one command, one answer, as text.
+//! A minimal Redis client that sets servers up: one command, one answer, as text.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a server that is there may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a running server may take to answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends one command to the server behind `socket`, and gives the strings of its answer, those of
-/// nested arrays one after another. An error of the server's is an [`io::Error`] with its text.
+/// Sends one command to the server behind `socket`. Returns the strings of its answer; nested arrays
+/// are flattened. An error of the server is an [`io::Error`] with its text.
 ///
-/// By the socket, because on the port it may be another program that answers.
+/// It uses the socket, because another program may answer on the port.
 pub(super) fn ask<S: AsRef<str>>(socket: &Path, command: &[S]) -> io::Result<Vec<String>> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
     let mut request = Vec::new();
     write!(request, "*{}\r\n", command.len())?;
     for word in command {
@@ -37,7 +37,7 @@ fn read(reader: &mut impl BufRead, strings: &mut Vec<String>) -> io::Result<()> 
     match kind {
         "+" | ":" => strings.push(rest.to_owned()),
         "-" => return Err(io::Error::other(rest)),
-        // A length of -1 is nothing.
+        // A length of -1 means that there is no string.
         "$" => {
             if let Ok(length) = rest.parse::<usize>() {
                 let mut bytes = vec![0; length + 2];

@@ -1,15 +1,15 @@
-//! A Redis master with replicas, watched by sentinels.
+//! A Redis master with replicas and sentinels, for tests.
 
 use std::io;
 
 use super::server::RedisServer;
 use super::wait::wait_for;
 
-/// A private Redis master with replicas, and three sentinels that replace it when it is gone.
+/// A private Redis master with replicas, and three sentinels that replace a failed master.
 ///
-/// A master that is gone for a second is replaced about a second later. All servers are gone when
-/// this is dropped, and when the process ends without running destructors.
-/// All methods block until done.
+/// The sentinels replace a master that did not answer for a second, about a second later. All servers
+/// stop when this is dropped, and when the process ends without running destructors.
+/// All methods block until they are done.
 #[derive(Debug)]
 pub struct RedisSentinels {
     servers: Vec<RedisServer>,
@@ -17,20 +17,20 @@ pub struct RedisSentinels {
 }
 
 impl RedisSentinels {
-    /// Starts a master with one replica, and waits until the sentinels know all of them.
+    /// Starts a master with one replica, and waits until the sentinels know all servers.
     ///
     /// # Errors
     ///
-    /// Those of [`RedisServer::start`], and if they do not find each other within half a minute.
+    /// Like [`RedisServer::start`], and if the servers do not find each other within 30 seconds.
     pub fn start() -> io::Result<Self> {
         Self::start_with(1, [])
     }
 
-    /// Starts a master with so many replicas, all with arguments such as `["--appendonly", "yes"]`.
+    /// Starts a master with `replicas`, and gives all of them arguments such as `["--appendonly", "yes"]`.
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start); a server that exits says why in the text.
+    /// Like [`start`](Self::start). If a server exits, the error contains its log.
     pub fn start_with<const N: usize>(replicas: usize, args: [&str; N]) -> io::Result<Self> {
         let new_server = |lines: &str| {
             let lines = format!("repl-diskless-sync-delay 0\n{lines}");
@@ -39,9 +39,9 @@ impl RedisSentinels {
         let mut servers = vec![new_server("")?];
         let port = servers[0].port();
         for _ in 0..replicas {
-            // In the file, where a sentinel changes it: an argument would come back at a restart.
+            // In the file, where a sentinel can change the line: an argument would return with a restart.
             let replica = new_server(&format!("replicaof 127.0.0.1 {port}\n"))?;
-            // The sentinels ask a master for its replicas at once, then every ten seconds.
+            // The sentinels ask a master for its replicas immediately, then every ten seconds.
             wait_for("a replica to be in sync", || {
                 Ok(is_in_sync(&replica)?.then_some(()))
             })?;
@@ -52,54 +52,55 @@ impl RedisSentinels {
             servers,
             sentinels: sentinels?,
         };
-        group.wait_until_whole()?;
+        group.wait_until_healthy()?;
         Ok(group)
     }
 
-    /// Where it is: `redis-sentinel://127.0.0.1:41234,127.0.0.1:…/mymaster` with every sentinel.
+    /// The URL of the master: `redis-sentinel://127.0.0.1:41234,127.0.0.1:…/mymaster` with every sentinel.
     pub fn url(&self) -> String {
         let addresses = self.sentinels.iter().map(RedisServer::port);
         let addresses: Vec<_> = addresses.map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis-sentinel://{}/{NAME}", addresses.join(","))
     }
 
-    /// The servers, to be killed and restarted; the one that began as the master comes first.
+    /// The servers, for tests that kill and restart them. The server that began as master comes first.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// The sentinels, which are servers, too.
+    /// The sentinels, which are servers as well.
     pub fn sentinels(&self) -> &[RedisServer] {
         &self.sentinels
     }
 
-    /// The master, once all sentinels that answer agree on it.
+    /// Waits until all sentinels that answer agree on the master, and returns it.
     ///
     /// # Errors
     ///
-    /// If they do not agree, or do not answer, within half a minute.
+    /// If they do not agree, or do not answer, within 30 seconds.
     pub fn master(&self) -> io::Result<&RedisServer> {
         wait_for("the sentinels to agree on a master", || {
             Ok(self.agreed_master())
         })
     }
 
-    /// The first of the servers that is not the master.
+    /// The first server that is not the master.
     ///
     /// # Errors
     ///
-    /// Those of [`master`](Self::master), and if there is none.
+    /// Like [`master`](Self::master), and if there is no replica.
     pub fn replica(&self) -> io::Result<&RedisServer> {
         let master = self.master()?.port();
         let mut others = self.servers.iter().filter(|server| server.port() != master);
         others.next().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The master after `old`, which was killed or paused, is replaced.
+    /// Waits until another server is the master instead of `old`, which was killed or paused, and returns
+    /// it.
     ///
     /// # Errors
     ///
-    /// If it is not replaced within half a minute.
+    /// If `old` is not replaced within 30 seconds.
     pub fn wait_for_failover(&self, old: &RedisServer) -> io::Result<&RedisServer> {
         wait_for("a master to be replaced", || {
             let master = self.agreed_master();
@@ -111,12 +112,12 @@ impl RedisSentinels {
         })
     }
 
-    /// Waits until the replicas are in sync, and every sentinel knows the servers and the others.
+    /// Waits until the replicas are in sync, and every sentinel knows all servers and all other sentinels.
     ///
     /// # Errors
     ///
-    /// If that does not happen within half a minute.
-    pub fn wait_until_whole(&self) -> io::Result<()> {
+    /// If that does not happen within 30 seconds.
+    pub fn wait_until_healthy(&self) -> io::Result<()> {
         wait_for("the sentinels to find each other", || {
             let Some(master) = self.agreed_master() else {
                 return Ok(None);
@@ -135,7 +136,7 @@ impl RedisSentinels {
         })
     }
 
-    /// The master that the sentinels name, those that do not answer left aside.
+    /// The master that all sentinels name. Sentinels that do not answer are ignored.
     fn agreed_master(&self) -> Option<&RedisServer> {
         let mut agreed = None;
         for sentinel in &self.sentinels {
@@ -176,8 +177,8 @@ fn new_sentinel(master: u16) -> io::Result<RedisServer> {
          sentinel failover-timeout {NAME} 5000\n"
     );
     let sentinel = RedisServer::start_set_up(|_| Ok(lines.clone()), &["--sentinel"])?;
-    // They find each other sooner, where the server knows how.
-    let haste = [
+    // The sentinels find each other sooner. Old servers refuse this command.
+    let shorter_periods = [
         "SENTINEL",
         "DEBUG",
         "PUBLISH-PERIOD",
@@ -185,7 +186,7 @@ fn new_sentinel(master: u16) -> io::Result<RedisServer> {
         "INFO-PERIOD",
         "500",
     ];
-    let _ = sentinel.ask(&haste);
+    let _ = sentinel.ask(&shorter_periods);
     Ok(sentinel)
 }
 
@@ -194,7 +195,7 @@ fn is_in_sync(replica: &RedisServer) -> io::Result<bool> {
     Ok(info.contains("master_link_status:up"))
 }
 
-/// What a list of names, each followed by its value, has under `name`; there may be several.
+/// The values of `name` in a list in which each name is followed by its value.
 fn field_values<'a>(list: &'a [String], name: &'a str) -> impl Iterator<Item = &'a str> {
     let pairs = list.chunks_exact(2).filter(move |pair| pair[0] == name);
     pairs.map(|pair| pair[1].as_str())

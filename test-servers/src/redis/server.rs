@@ -1,4 +1,4 @@
-//! A Redis server of the test's own.
+//! A Redis server for tests.
 
 use std::io;
 use std::net::TcpListener;
@@ -10,21 +10,21 @@ use std::{env, fs};
 
 use super::resp;
 use super::tls::Certificates;
-use crate::keeper::{Keeper, new_folder};
 use crate::shared::Shared;
+use crate::supervisor::{Supervisor, new_folder};
 
-/// A private `redis-server` on a free port, in a temporary folder, gone when dropped.
+/// A private `redis-server` on a free port, in a temporary folder, stopped and removed when dropped.
 ///
-/// It is gone, too, when the process ends without running destructors: a shell that watches the
-/// process stops the server and removes the folder. Nothing is persisted unless told by arguments.
-/// All methods block until done.
+/// A shell that watches this process stops the server and removes the folder even if the process
+/// ends without running destructors. Without other arguments the server persists nothing.
+/// All methods block until they are done.
 ///
-/// `REDIS_SERVER` in the environment names another program, such as `valkey-server`.
+/// The environment variable `REDIS_SERVER` names another program, such as `valkey-server`.
 #[derive(Debug)]
 pub struct RedisServer {
     port: u16,
     certificates: Option<Certificates>,
-    keeper: Keeper,
+    supervisor: Supervisor,
 }
 
 impl RedisServer {
@@ -41,56 +41,56 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start); a server that exits says why in the text.
+    /// Like [`start`](Self::start). If the server exits, the error contains its log.
     pub fn start_with<const N: usize>(args: [&str; N]) -> io::Result<Self> {
         Self::start_set_up(|_| Ok(String::new()), &args)
     }
 
-    /// Starts a server that speaks TLS only, with [`certificates`](Self::certificates) of its own.
+    /// Starts a server that speaks TLS only, with new [`certificates`](Self::certificates).
     ///
-    /// It takes clients without a certificate, too; with the argument `--tls-auth-clients yes` of
-    /// [`start_tls_with`](Self::start_tls_with) it does not.
+    /// It also accepts clients without a certificate. The argument `--tls-auth-clients yes` of
+    /// [`start_tls_with`](Self::start_tls_with) makes it refuse them.
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start), and if `openssl` is not installed.
+    /// Like [`start`](Self::start), and if `openssl` is not installed.
     pub fn start_tls() -> io::Result<Self> {
         Self::start_tls_with([])
     }
 
-    /// [`start_tls`](Self::start_tls) with arguments.
+    /// Like [`start_tls`](Self::start_tls), with arguments.
     ///
     /// # Errors
     ///
-    /// Those of [`start_tls`](Self::start_tls); a server that exits says why in the text.
+    /// Like [`start_tls`](Self::start_tls). If the server exits, the error contains its log.
     pub fn start_tls_with<const N: usize>(args: [&str; N]) -> io::Result<Self> {
-        let set_up = |seat: &Seat<'_>| Certificates::make(seat.folder, seat.port);
+        let set_up = |location: &Location<'_>| Certificates::make(location.folder, location.port);
         let mut server = Self::start_set_up(set_up, &args)?;
-        server.certificates = Some(Certificates::read(server.keeper.folder())?);
+        server.certificates = Some(Certificates::read(server.supervisor.folder())?);
         Ok(server)
     }
 
-    /// Starts a server whose configuration ends with the lines that `set_up` gives for its place.
+    /// Starts a server. Its configuration ends with the lines that `set_up` returns for its location.
     pub(super) fn start_set_up(
-        set_up: impl Fn(&Seat<'_>) -> io::Result<String>,
+        set_up: impl Fn(&Location<'_>) -> io::Result<String>,
         args: &[&str],
     ) -> io::Result<Self> {
         let program = program()?;
         loop {
-            // Between here and the server's own bind the ports may be taken by others.
+            // Another process may take the ports before the server binds them.
             let (port, bus_port) = free_ports()?;
             let folder = new_folder("redis")?;
             let config = folder.join("redis.conf");
-            // The shell comes first, because it is what removes the folder.
+            // The shell starts first, because it removes the folder.
             let command = [program.as_ref(), config.as_os_str()];
             let args = args.iter().map(AsRef::as_ref);
-            let keeper = Keeper::new(folder.clone(), command.into_iter().chain(args))?;
-            let seat = Seat {
+            let supervisor = Supervisor::new(folder.clone(), command.into_iter().chain(args))?;
+            let location = Location {
                 folder: &folder,
                 port,
                 bus_port,
             };
-            let lines = set_up(&seat)?;
+            let lines = set_up(&location)?;
             let folder_name = folder.display();
             fs::write(
                 config,
@@ -102,7 +102,7 @@ impl RedisServer {
             let server = Self {
                 port,
                 certificates: None,
-                keeper,
+                supervisor,
             };
             match server.launch() {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
@@ -111,18 +111,18 @@ impl RedisServer {
         }
     }
 
-    /// The one server that the tests of this process share; started by the first that asks.
+    /// The server that all tests of this process share. The first caller starts it.
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start).
+    /// Like [`start`](Self::start).
     pub fn shared() -> io::Result<&'static Self> {
         static SHARED: Shared<RedisServer> = Shared::new();
 
         SHARED.get_or_start(Self::start)
     }
 
-    /// Where it is, such as `redis://127.0.0.1:41234`; `rediss://` of a server that speaks TLS.
+    /// The URL of the server, such as `redis://127.0.0.1:41234`; `rediss://` if it speaks TLS.
     pub fn url(&self) -> String {
         let scheme = match self.certificates {
             Some(_) => "rediss",
@@ -131,31 +131,31 @@ impl RedisServer {
         format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
-    /// Where it is on this machine only, such as `redis+unix:///tmp/redis-42-8c6976e5/redis.sock`.
+    /// The URL of its Unix socket, such as `redis+unix:///tmp/redis-42-8c6976e5/redis.sock`.
     pub fn unix_url(&self) -> String {
         format!("redis+unix://{}", self.socket().display())
     }
 
-    /// Its port on the loopback interface.
+    /// The port of the server on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What a client needs to trust it, and to be trusted; only of a server that speaks TLS.
+    /// The certificates that a client needs; `None` if the server does not speak TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.certificates.as_ref()
     }
 
-    /// Kills it with SIGKILL, as a power failure would.
+    /// Kills the server with SIGKILL, as a power failure would.
     ///
     /// # Errors
     ///
-    /// If the watching shell is gone.
+    /// If the supervising shell has ended.
     pub fn kill(&self) -> io::Result<()> {
-        self.keeper.kill()
+        self.supervisor.kill()
     }
 
-    /// Kills it and starts it again, on the same port and in the same folder.
+    /// Kills the server and starts it again, on the same port and in the same folder.
     ///
     /// # Errors
     ///
@@ -165,40 +165,40 @@ impl RedisServer {
         self.launch()
     }
 
-    /// Stops it in its tracks with SIGSTOP: connections stay, answers do not come.
+    /// Freezes the server with SIGSTOP: connections stay open, but nothing answers.
     ///
     /// # Errors
     ///
-    /// If the watching shell is gone.
+    /// If the supervising shell has ended.
     pub fn pause(&self) -> io::Result<()> {
-        self.keeper.pause()
+        self.supervisor.pause()
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Continues the server after [`pause`](Self::pause).
     ///
     /// # Errors
     ///
-    /// If the watching shell is gone.
+    /// If the supervising shell has ended.
     pub fn resume(&self) -> io::Result<()> {
-        self.keeper.resume()
+        self.supervisor.resume()
     }
 
-    /// What it answers to a command: see [`resp::ask`].
+    /// Sends a command to the server: see [`resp::ask`].
     pub(super) fn ask<S: AsRef<str>>(&self, command: &[S]) -> io::Result<Vec<String>> {
         resp::ask(&self.socket(), command)
     }
 
-    /// What it answers to a command that is answered by one text.
+    /// Sends a command whose answer is one text.
     pub(super) fn ask_text(&self, command: &[&str]) -> io::Result<String> {
         Ok(self.ask(command)?.concat())
     }
 
     fn socket(&self) -> PathBuf {
-        self.keeper.folder().join(SOCKET)
+        self.supervisor.folder().join(SOCKET)
     }
 
     fn launch(&self) -> io::Result<()> {
-        self.keeper.start()?;
+        self.supervisor.start()?;
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             match self.ask_text(&["PING"]) {
@@ -206,17 +206,17 @@ impl RedisServer {
                 Err(error) if error.to_string().starts_with("NOAUTH") => return Ok(()),
                 Err(_) => {}
             }
-            if self.keeper.log().contains("Address already in use") {
+            if self.supervisor.log().contains("Address already in use") {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            let refuses = self.keeper.log().contains("FATAL CONFIG");
+            let refuses = self.supervisor.log().contains("FATAL CONFIG");
             if refuses {
-                // The reason comes after these words.
-                self.keeper.wait()?;
+                // The server logs the reason after these words.
+                self.supervisor.wait()?;
             }
             if refuses || Instant::now() > deadline {
-                let log = self.keeper.log();
-                let message = format!("the server does not answer; its log says: {log}");
+                let log = self.supervisor.log();
+                let message = format!("the server does not answer; its log: {log}");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             sleep(Duration::from_millis(5));
@@ -226,11 +226,11 @@ impl RedisServer {
 
 const SOCKET: &str = "redis.sock";
 
-/// Where a server is to be.
-pub(super) struct Seat<'a> {
+/// The folder and the ports that a new server gets.
+pub(super) struct Location<'a> {
     pub(super) folder: &'a Path,
     pub(super) port: u16,
-    /// For what the nodes of a cluster tell each other.
+    /// The nodes of a cluster exchange messages on this port.
     pub(super) bus_port: u16,
 }
 

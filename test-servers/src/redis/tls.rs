@@ -1,10 +1,10 @@
-//! Certificates for a server that speaks TLS, made by `openssl`.
+//! Certificates for a server that speaks TLS. `openssl` makes them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{fs, io};
 
-/// The certificates around a [`RedisServer`](super::RedisServer) that speaks TLS, as PEM.
+/// The certificates of a [`RedisServer`](super::RedisServer) that speaks TLS, as PEM.
 #[derive(Debug, Clone)]
 pub struct Certificates {
     ca: String,
@@ -13,22 +13,22 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// The authority that signed the server's certificate, which is for `127.0.0.1` and `localhost`.
+    /// The authority that signed the certificate of the server for `127.0.0.1` and `localhost`.
     pub fn ca_pem(&self) -> &str {
         &self.ca
     }
 
-    /// A client's certificate, signed by the same authority.
+    /// The certificate of a client, signed by the same authority.
     pub fn client_pem(&self) -> &str {
         &self.client
     }
 
-    /// The private key of the client's certificate.
+    /// The private key of the client.
     pub fn client_key_pem(&self) -> &str {
         &self.client_key
     }
 
-    /// Makes them in this folder, and gives the lines of a server's configuration that use them.
+    /// Makes the certificates in this folder. Returns the lines of a server's configuration that use them.
     pub(super) fn make(folder: &Path, port: u16) -> io::Result<String> {
         fs::write(folder.join(CONFIG), EXTENSIONS)?;
         let new_key = "-nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1";
@@ -55,14 +55,14 @@ impl Certificates {
                 ),
             )?;
         }
-        // The server is in this folder before it reads them.
+        // The server has changed into this folder before it reads the files.
         Ok(format!(
             "port 0\ntls-port {port}\ntls-cert-file server.pem\ntls-key-file server.key\n\
              tls-ca-cert-file ca.pem\ntls-auth-clients optional\n"
         ))
     }
 
-    /// Reads what was made in this folder.
+    /// Reads the certificates that [`make`](Self::make) wrote into this folder.
     pub(super) fn read(folder: &Path) -> io::Result<Self> {
         let read = |name| fs::read_to_string(folder.join(name));
         Ok(Self {
@@ -75,7 +75,7 @@ impl Certificates {
 
 const CONFIG: &str = "openssl.cnf";
 
-/// An authority of its own, because clients refuse one that is the server as well.
+/// The authority and the server have separate certificates, because clients refuse a server that is its own authority.
 const EXTENSIONS: &str = "
 [req]
 distinguished_name = name

@@ -1,12 +1,12 @@
-//! Waiting for what servers do by themselves.
+//! Waits for what servers do by themselves.
 
 use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Asks until there is an answer that is not `None`.
+/// Calls `look` until it returns something.
 ///
-/// The error of the last answer, or `what` did not happen, is told after half a minute.
+/// After 30 seconds returns its last error, or an error that names `what`.
 pub(super) fn wait_for<T>(
     what: &str,
     mut look: impl FnMut() -> io::Result<Option<T>>,
@@ -17,7 +17,8 @@ pub(super) fn wait_for<T>(
             Ok(Some(found)) => return Ok(found),
             Err(error) if Instant::now() > deadline => return Err(error),
             Ok(None) if Instant::now() > deadline => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+                let message = format!("waited 30 seconds for {what}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             _ => sleep(Duration::from_millis(10)),
         }

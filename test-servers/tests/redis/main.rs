@@ -1,4 +1,4 @@
-//! Private Redis servers, alone and together.
+//! Tests of the private Redis servers.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -12,11 +12,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What the server at this port answers, if there is one.
+/// Sends a question to the server at this port; `None` if nothing answers.
 fn ask(port: u16, question: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    let patience = Duration::from_millis(500);
-    stream.set_read_timeout(Some(patience)).ok()?;
+    let read_timeout = Duration::from_millis(500);
+    stream.set_read_timeout(Some(read_timeout)).ok()?;
     stream
         .write_all(format!("{question}\r\n").as_bytes())
         .ok()?;

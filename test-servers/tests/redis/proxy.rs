@@ -1,4 +1,4 @@
-//! The proxy does to messages what it is told, and to no others.
+//! The proxy applies the planned fault to the planned message and to no other.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use super::ask;
 struct Client(TcpStream);
 
 impl Client {
-    fn of(proxy: &RedisProxy) -> Self {
+    fn connect(proxy: &RedisProxy) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
@@ -33,14 +33,14 @@ impl Client {
         let mut replies = String::new();
         match self.0.read_to_string(&mut replies) {
             Ok(_) => assert_eq!(replies, expected),
-            // What was read before a reset is lost.
+            // A reset discards the bytes that were read before it.
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
         }
     }
 
     fn reads_nothing(&mut self) {
-        let patience = Some(Duration::from_millis(100));
-        self.0.set_read_timeout(patience).unwrap();
+        let wait = Some(Duration::from_millis(100));
+        self.0.set_read_timeout(wait).unwrap();
         let error = self.0.read(&mut [0]).unwrap_err();
         assert!(matches!(
             error.kind(),
@@ -51,12 +51,12 @@ impl Client {
 
 fn proxied() -> (RedisServer, RedisProxy, Client) {
     let server = RedisServer::start().unwrap();
-    let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
-    let client = Client::of(&proxy);
+    let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
+    let client = Client::connect(&proxy);
     (server, proxy, client)
 }
 
-/// A pipeline that shows in the server which of it came.
+/// A pipeline. The server's counters show which of its commands arrived.
 const PIPELINE: &str = "INCR a\r\n*2\r\n$4\r\nINCR\r\n$1\r\nb\r\nINCR c\r\n";
 
 fn counted(server: &RedisServer) -> String {
@@ -65,7 +65,7 @@ fn counted(server: &RedisServer) -> String {
         .replace("\r\n", "")
 }
 
-fn comes_to(server: &RedisServer, expected: &str) {
+fn wait_until_counted(server: &RedisServer, expected: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while counted(server) != expected {
         assert!(Instant::now() < deadline, "{}", counted(server));
@@ -79,8 +79,9 @@ fn an_unharmed_pipeline_passes_and_is_counted() {
     client.reads(":1\r\n:1\r\n:1\r\n");
     client.send("*2\r\n$3\r\nGET\r\n$1\r\na\r\n*3\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nx\r\n");
     client.reads("$1\r\n1\r\n*2\r\n$1\r\n1\r\n$-1\r\n");
-    let seen = proxy.seen();
-    assert_eq!((seen.requests, seen.replies, seen.struck), (5, 5, false));
+    let traffic = proxy.traffic();
+    assert_eq!((traffic.requests, traffic.replies), (5, 5));
+    assert!(!traffic.fault_applied);
     assert_eq!(proxy.url(), format!("redis://127.0.0.1:{}", proxy.port()));
     drop(proxy);
     client.is_cut_off_after("");
@@ -93,13 +94,13 @@ fn a_lost_request_is_not_carried_out() {
         let (server, proxy, mut client) = proxied();
         proxy.plan(Direction::Request, 1, fault);
         client.send(PIPELINE);
-        let mut left = Vec::new();
-        // Whether the first reply comes before the end is a race.
-        let _ = client.0.read_to_end(&mut left);
-        assert!(left.is_empty() || left == b":1\r\n");
+        let mut replies = Vec::new();
+        // The first reply may arrive before or after the connection is closed.
+        let _ = client.0.read_to_end(&mut replies);
+        assert!(replies.is_empty() || replies == b":1\r\n");
         assert!(counted(&server).ends_with("$-1$-1"), "{fault:?}");
-        assert!(proxy.seen().struck);
-        let mut client = Client::of(&proxy);
+        assert!(proxy.traffic().fault_applied);
+        let mut client = Client::connect(&proxy);
         client.send("PING\r\n");
         client.reads("+PONG\r\n");
     }
@@ -113,12 +114,12 @@ fn after_a_silent_request_nothing_is_carried_out() {
     client.reads(":1\r\n");
     client.reads_nothing();
     assert_eq!(counted(&server), "*3$11$-1$-1");
-    proxy.hang_up();
+    proxy.close_connections();
     client.is_cut_off_after("");
 }
 
 #[test]
-fn a_lost_reply_is_that_of_a_command_that_was_carried_out() {
+fn a_command_with_a_lost_reply_is_carried_out() {
     for (fault, part) in [(ProxyFault::Close, ""), (ProxyFault::Cut, ":1")] {
         let (server, proxy, mut client) = proxied();
         proxy.plan(Direction::Reply, 1, fault);
@@ -131,11 +132,11 @@ fn a_lost_reply_is_that_of_a_command_that_was_carried_out() {
     client.send(PIPELINE);
     client.reads(":1\r\n");
     client.reads_nothing();
-    comes_to(&server, "*3$11$11$11");
+    wait_until_counted(&server, "*3$11$11$11");
 }
 
 #[test]
-fn a_late_message_comes_before_what_follows_it() {
+fn a_delayed_message_arrives_before_later_messages() {
     let delay = Duration::from_millis(200);
     for direction in [Direction::Request, Direction::Reply] {
         let (_server, proxy, mut client) = proxied();
@@ -148,7 +149,7 @@ fn a_late_message_comes_before_what_follows_it() {
 }
 
 #[test]
-fn a_late_request_comes_also_if_its_client_has_left() {
+fn a_delayed_request_arrives_after_its_client_disconnected() {
     let (server, proxy, mut client) = proxied();
     proxy.plan(
         Direction::Request,
@@ -157,27 +158,27 @@ fn a_late_request_comes_also_if_its_client_has_left() {
     );
     client.send(PIPELINE);
     drop(client);
-    comes_to(&server, "*3$11$11$11");
-    assert_eq!(proxy.seen().requests, 3);
+    wait_until_counted(&server, "*3$11$11$11");
+    assert_eq!(proxy.traffic().requests, 3);
 }
 
 #[test]
-fn a_request_that_comes_twice_is_answered_once() {
+fn a_repeated_request_is_answered_once() {
     let (server, proxy, mut client) = proxied();
     proxy.plan(Direction::Request, 1, ProxyFault::Repeat);
     client.send(PIPELINE);
     client.reads(":1\r\n:1\r\n:1\r\n");
     assert_eq!(counted(&server), "*3$11$12$11");
-    assert_eq!(proxy.seen().replies, 3);
+    assert_eq!(proxy.traffic().replies, 3);
 }
 
 #[test]
-fn a_server_that_is_away_looks_away() {
+fn the_proxy_closes_connections_while_the_server_does_not_run() {
     let (server, proxy, _) = proxied();
     server.kill().unwrap();
-    Client::of(&proxy).is_cut_off_after("");
+    Client::connect(&proxy).is_cut_off_after("");
     server.restart().unwrap();
-    let mut client = Client::of(&proxy);
+    let mut client = Client::connect(&proxy);
     client.send("PING\r\n");
     client.reads("+PONG\r\n");
 }

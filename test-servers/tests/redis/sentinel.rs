@@ -25,6 +25,6 @@ fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
     assert_eq!(new.port(), replica.port());
     assert_eq!(ask(new.port(), "SET key value").unwrap(), "+OK");
     old.restart().unwrap();
-    // Proves that there is a replica in sync; on a slow machine they may have changed places again.
-    group.wait_until_whole().unwrap();
+    // A replica is in sync. On a slow machine there may have been another fail-over, so roles are not compared.
+    group.wait_until_healthy().unwrap();
 }

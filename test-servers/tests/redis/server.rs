@@ -1,4 +1,4 @@
-//! The private Redis server.
+//! Tests of the private Redis server.
 
 use std::env;
 use std::io::{ErrorKind, Read, Write};
@@ -56,7 +56,7 @@ fn says_why_it_does_not_start() {
 
 const ROLE: &str = "IDEMPOTENCE_TEST_ROLE";
 
-/// What the next two run in another process. Without the environment that they set, nothing.
+/// Two tests below run this in another process. It does nothing unless they set [`ROLE`].
 #[test]
 fn in_another_process() {
     if env::var_os(ROLE).is_none() {
@@ -69,7 +69,7 @@ fn in_another_process() {
             let servers = [server].into_iter().chain(cluster.nodes());
             let servers = servers.chain(sentinels.servers());
             for server in servers.chain(sentinels.sentinels()) {
-                // Past the harness, which keeps the output to itself.
+                // The test harness captures `eprintln!`, but not this.
                 writeln!(std::io::stderr(), "{}", server.unix_url()).unwrap();
             }
             abort();
@@ -100,9 +100,9 @@ fn nothing_is_left_when_the_process_dies_without_destructors() {
     assert_eq!(sockets.len(), 1 + 2 + 2 + 3, "{text}");
     let deadline = Instant::now() + Duration::from_secs(20);
     for socket in sockets {
-        // The folder goes last.
+        // The folder is removed last.
         while socket.parent().unwrap().exists() {
-            assert!(Instant::now() < deadline, "{socket:?} is still there");
+            assert!(Instant::now() < deadline, "{socket:?} still exists");
             sleep(Duration::from_millis(10));
         }
         assert!(UnixStream::connect(socket).is_err());

@@ -1,4 +1,4 @@
-//! The private server that speaks TLS.
+//! Tests of the private Redis server that speaks TLS.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use idempotence_test_servers::RedisServer;
 
 use super::ask;
 
-/// What a client with these arguments reads; the files are in a folder of its own.
+/// The answers that `openssl s_client` reads with these arguments. It runs in a folder with the certificates.
 fn asked_by_openssl(server: &RedisServer, args: &[&str]) -> String {
     let folder = env::temp_dir().join(format!("tls-{}-{}", process::id(), server.port()));
     fs::create_dir_all(&folder).unwrap();
@@ -32,7 +32,7 @@ fn asked_by_openssl(server: &RedisServer, args: &[&str]) -> String {
         .spawn()
         .unwrap();
     let mut questions = client.stdin.take().unwrap();
-    // The server hangs up after the second one.
+    // The server closes the connection after `QUIT`.
     let asked = questions.write_all(b"PING\r\nQUIT\r\n");
     let output = client.wait_with_output().unwrap();
     drop((asked, questions));
@@ -65,7 +65,7 @@ fn a_client_that_trusts_the_authority_is_answered() {
 }
 
 #[test]
-fn a_client_is_asked_for_its_certificate_if_that_is_wanted() {
+fn a_server_can_require_a_certificate_of_its_clients() {
     let server = RedisServer::start_tls_with(["--tls-auth-clients", "yes"]).unwrap();
     let trusting = ["-CAfile", "ca.pem"];
     assert_eq!(asked_by_openssl(&server, &trusting), "");

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer, Seen};
+use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer, Traffic};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::Entry;
 use idempotent_runtime::{Error, Idempotency, RedisStore, Release, Store};
@@ -45,11 +45,14 @@ impl Case {
     }
 
     /// What passed the proxy, and what is wrong.
-    pub(crate) async fn check<S: Store>(self, make: fn(RedisStore) -> S) -> (Seen, Option<String>) {
+    pub(crate) async fn check<S: Store>(
+        self,
+        make: fn(RedisStore) -> S,
+    ) -> (Traffic, Option<String>) {
         let server = RedisServer::shared().unwrap();
-        let proxy = RedisProxy::before(("127.0.0.1", server.port())).unwrap();
+        let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
         let wrong = self.wrong(server, &proxy, make).await.err();
-        (proxy.seen(), wrong)
+        (proxy.traffic(), wrong)
     }
 
     async fn wrong<S: Store>(
@@ -73,7 +76,7 @@ impl Case {
             self.plan(proxy);
         }
         if self.moment == Moment::Reconnection {
-            proxy.hang_up();
+            proxy.close_connections();
         }
 
         let clean = RedisStore::connect(&server.url()).await.unwrap();
@@ -95,7 +98,7 @@ impl Case {
         in_time(begun)?;
         if matches!(self.harm, Some((_, _, ProxyFault::Silence))) {
             // What is left to be sent would wait for the end of the silence.
-            proxy.hang_up();
+            proxy.close_connections();
         }
         let left = idempotency.drain(PATIENCE).await;
         left.map_err(|left| format!("{left} pieces of work never ended"))?;
@@ -118,8 +121,8 @@ impl Case {
     }
 
     async fn body(self, id: u64, proxy: &RedisProxy) -> Outcome {
-        let (before, begun) = (proxy.seen().requests, Instant::now());
-        while self.way.is_long && proxy.seen().requests == before && begun.elapsed() < PATIENCE {
+        let (before, begun) = (proxy.traffic().requests, Instant::now());
+        while self.way.is_long && proxy.traffic().requests == before && begun.elapsed() < PATIENCE {
             sleep(Duration::from_millis(5)).await;
         }
         if self.way.succeeds {

@@ -1,14 +1,14 @@
-//! Where a message of Redis's protocol ends.
+//! Finds the end of a message in the Redis protocol.
 
 use std::io::{self, BufRead, Read};
 
-/// Reads the bytes of one request or reply; none at the end of the stream.
+/// Reads the bytes of one request or reply; `None` at the end of the stream.
 pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut message = Vec::new();
     if reader.fill_buf()?.is_empty() {
         return Ok(None);
     }
-    // Values that are still to come; a value may stand for more of them.
+    // How many values are still missing. A value may announce more values.
     let mut missing = 1_u64;
     while missing > 0 {
         let start = message.len();
@@ -21,7 +21,7 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
         match line[0] {
             b'*' | b'~' | b'>' => missing += count(line)?,
             b'%' => missing += 2 * count(line)?,
-            // What is said about the value after it.
+            // Attributes of the value that follows them.
             b'|' => missing += 2 * count(line)? + 1,
             b'$' | b'=' | b'!' if !line.starts_with(b"$-1") => {
                 let length = count(line)? + 2;
@@ -36,12 +36,12 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(message))
 }
 
-/// Whether nobody asked for it.
+/// Whether the message is a push, which answers no request.
 pub(super) fn is_push(message: &[u8]) -> bool {
     message.starts_with(b">")
 }
 
-/// The number in a line such as `*3`; nothing of nothing (`*-1`) is none.
+/// The number in a line such as `*3`; 0 for `*-1`.
 fn count(line: &[u8]) -> io::Result<u64> {
     let number = str::from_utf8(&line[1..]).ok();
     let number = number.and_then(|number| number.trim_end().parse::<i64>().ok());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_message_is_none() {
+    fn half_a_message_is_an_error() {
         for message in ["+O", "$4\r\nab", "*2\r\n:1\r\n", "%1\r\n+a\r\n", "$x\r\n"] {
             assert!(read(&mut message.as_bytes()).is_err(), "{message}");
         }

@@ -1,4 +1,4 @@
-//! The shell that looks after a server, and outlives the process just long enough to stop it.
+//! The shell that supervises a server. It outlives the process just long enough to stop the server.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
@@ -10,10 +10,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, process};
 
-/// The shell that starts the server, signals it, and stops it when its orders end: they come by a
-/// pipe, which closes when this process is gone, whatever ended it.
+/// The shell that starts the server, signals it, and stops it when the pipe with its orders closes.
+/// The operating system closes the pipe however this process ends.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Supervisor {
     folder: PathBuf,
     shell: Child,
     pipes: Mutex<Pipes>,
@@ -25,8 +25,8 @@ struct Pipes {
     answers: BufReader<ChildStdout>,
 }
 
-impl Keeper {
-    /// A shell for a server that is started by these words. It removes the folder in the end.
+impl Supervisor {
+    /// Spawns a shell for a server that `command` starts. In the end the shell removes `folder`.
     pub(crate) fn new(
         folder: PathBuf,
         command: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -34,8 +34,8 @@ impl Keeper {
         Self::spawn(Command::new("sh"), folder, command)
     }
 
-    /// The same, but a process of root gives the folder to `nobody` and runs the shell as such,
-    /// because a database server refuses to be root's.
+    /// Like [`new`](Self::new). If this process runs as root, the folder belongs to `nobody` and the
+    /// shell runs as `nobody`, because a database server refuses to run as root.
     pub(crate) fn unprivileged(
         folder: PathBuf,
         command: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -46,7 +46,7 @@ impl Keeper {
             chown(&folder, Some(user), Some(group))?;
             shell.uid(user).gid(group);
         }
-        // The folder of this process may be closed to that user.
+        // `nobody` may be unable to read the current folder of this process.
         shell.current_dir(&folder);
         Self::spawn(shell, folder, command)
     }
@@ -57,7 +57,7 @@ impl Keeper {
         command: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Self> {
         let mut shell = shell
-            .args(["-c", include_str!("keeper.sh"), "keeper"])
+            .args(["-c", include_str!("supervisor.sh"), "supervisor"])
             .arg(&folder)
             .args(command)
             .stdin(Stdio::piped())
@@ -76,53 +76,53 @@ impl Keeper {
         })
     }
 
-    /// Where the server lives.
+    /// The folder of the server.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What the server said since its start.
+    /// What the server has logged since its start.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Starts the server, and kills the one that runs.
+    /// Starts the server. A server that still runs is killed first.
     pub(crate) fn start(&self) -> io::Result<()> {
-        self.tell("start").map(|_| ())
+        self.send_order("start").map(|_| ())
     }
 
     /// Kills the server and its children with SIGKILL.
     pub(crate) fn kill(&self) -> io::Result<()> {
-        self.tell("kill").map(|_| ())
+        self.send_order("kill").map(|_| ())
     }
 
-    /// Stops the server and its children in their tracks with SIGSTOP.
+    /// Freezes the server and its children with SIGSTOP.
     pub(crate) fn pause(&self) -> io::Result<()> {
-        self.tell("pause").map(|_| ())
+        self.send_order("pause").map(|_| ())
     }
 
-    /// Lets them go on after [`pause`](Self::pause).
+    /// Continues them after [`pause`](Self::pause).
     pub(crate) fn resume(&self) -> io::Result<()> {
-        self.tell("resume").map(|_| ())
+        self.send_order("resume").map(|_| ())
     }
 
-    /// Waits until the server ends by itself.
+    /// Waits until the server exits by itself.
     pub(crate) fn wait(&self) -> io::Result<()> {
-        self.tell("wait").map(|_| ())
+        self.send_order("wait").map(|_| ())
     }
 
     /// Whether the server runs.
-    pub(crate) fn runs(&self) -> io::Result<bool> {
-        self.tell("runs")
+    pub(crate) fn is_running(&self) -> io::Result<bool> {
+        self.send_order("runs")
     }
 
-    /// Runs another program, given word by word, to its end; whether it succeeded.
+    /// Runs another program to its end. Returns whether it succeeded.
     pub(crate) fn run(&self, command: &[String]) -> io::Result<bool> {
-        self.tell(&format!("run\n{}\n", command.join("\n")))
+        self.send_order(&format!("run\n{}\n", command.join("\n")))
     }
 
-    /// Waits until the order is carried out; whether the answer is yes.
-    fn tell(&self, order: &str) -> io::Result<bool> {
+    /// Sends an order and waits until the shell has carried it out. Returns whether the shell answered yes.
+    fn send_order(&self, order: &str) -> io::Result<bool> {
         let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         let orders = pipes.orders.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         writeln!(orders, "{order}")?;
@@ -134,18 +134,18 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Supervisor {
     fn drop(&mut self) {
         let pipes = self.pipes.get_mut();
         pipes.unwrap_or_else(PoisonError::into_inner).orders = None;
-        // What is left is the shell's; there is nobody to tell if it fails.
+        // The shell cleans up. A drop cannot report its failure.
         let _ = self.shell.wait();
     }
 }
 
-/// A new folder for a server of this kind; a [`Keeper`] removes it.
+/// Creates a folder for a server of this kind; a [`Supervisor`] removes it.
 pub(crate) fn new_folder(kind: &str) -> io::Result<PathBuf> {
-    // Short, because the path of a socket may have no more than about 100 bytes.
+    // Short, because the path of a socket may be at most about 100 bytes long.
     let random = RandomState::new().hash_one(kind) >> 32;
     let name = format!("{kind}-{}-{random:08x}", process::id());
     let folder = env::temp_dir().join(name);
@@ -156,5 +156,7 @@ pub(crate) fn new_folder(kind: &str) -> io::Result<PathBuf> {
 fn id_of_nobody(which: &str) -> io::Result<u32> {
     let output = Command::new("id").args([which, "nobody"]).output()?;
     let id = String::from_utf8_lossy(&output.stdout).trim().parse();
-    id.map_err(|_| io::Error::other("there is no user `nobody`, and a server may not be root's"))
+    id.map_err(|_| {
+        io::Error::other("there is no user `nobody`, and a database server refuses to run as root")
+    })
 }

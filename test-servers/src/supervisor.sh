@@ -1,5 +1,5 @@
-# Carries out the orders that come by its input, about one server, and answers each with yes or no. When the orders end,
-# it stops the server and removes the folder.
+# Supervises one server. Reads orders from its input and answers each with yes or no. When its input ends, it stops the
+# server and removes the folder.
 #
 # Arguments: the folder, then the words that start the server.
 trap '' INT TERM HUP
@@ -14,13 +14,13 @@ family() {
   fi
   echo "$server"
 }
-# A server that is stopped makes no more children; the others end by themselves without their parent.
+# A frozen server starts no more children. Grandchildren end by themselves without their parent.
 stop() {
   [ "$server" ] || return
   kill -STOP "$server"
   kill -KILL $(family)
   wait "$server"
-  # Its number may be another's from now on.
+  # Another process may get its id from now on.
   server=
 }
 pause() {
@@ -55,8 +55,8 @@ while read -r order; do
   echo $answer
 done
 stop
-# PostgreSQL leaves this in the kernel when it is killed.
+# A killed PostgreSQL leaves this segment in the kernel.
 segment=$(sed -n '7s/.* //p' "$folder/data/postmaster.pid")
 [ "$segment" ] && ipcrm -m "$segment"
-# Its last processes may be about to write.
+# The last processes of the server may still write into the folder.
 rm -rf "$folder" || { sleep 1; rm -rf "$folder"; }
