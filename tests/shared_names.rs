@@ -4,13 +4,13 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
-#[path = "../idempotent-runtime/tests/heard/mod.rs"]
-mod heard;
+#[path = "../idempotent-runtime/tests/log_capture/mod.rs"]
+mod log_capture;
 
 use idempotence::store::Level;
 use idempotence::{Error, Idempotency, MemoryStore, idempotent};
 
-use heard::Heard;
+use log_capture::LogCapture;
 
 mod orders {
     use super::*;
@@ -117,7 +117,7 @@ mod in_a_transaction {
 
 #[tokio::test]
 async fn two_functions_of_one_name_are_told_in_the_log_once_and_by_the_doctor() {
-    let heard = Heard::from_now_on();
+    let log = LogCapture::start();
     let idempotency = Idempotency::new(MemoryStore::new());
     let other = Idempotency::builder(MemoryStore::new()).build().unwrap();
     other.install().unwrap();
@@ -137,7 +137,7 @@ async fn two_functions_of_one_name_are_told_in_the_log_once_and_by_the_doctor() 
     let told = shared
         .each_ref()
         .map(|shared| format!("ERROR {shared}; {advice}"));
-    assert_eq!(heard.events(), told);
+    assert_eq!(log.events(), told);
 
     for handle in [&idempotency, &other] {
         let diagnosis = handle.doctor().await;

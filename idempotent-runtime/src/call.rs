@@ -19,7 +19,7 @@ use crate::error::{Error, Failure, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Hasher, KeyPart};
-use crate::observe::{Event, NOBODY, Observers};
+use crate::observe::{Event, NO_OBSERVERS, Observers};
 use crate::policy::times::Times;
 use crate::policy::{OnStoreError, Policy, Release};
 use crate::protocol::claim::Claiming;
@@ -75,7 +75,7 @@ impl Call {
                 policy,
             }),
             None => Err(refused(
-                &NOBODY,
+                &NO_OBSERVERS,
                 Error::NotInstalled(Failure::new(
                     Site::without_key(endpoint),
                     "there is no `Idempotency`: call `Idempotency::install` once at the start, wrap the \
@@ -293,7 +293,7 @@ impl Open {
             }
             _ => match (self.rejected.take(), self.broken.take()) {
                 (Some(rejected), _) => {
-                    self.shared.observers().refuse(&rejected);
+                    self.shared.observers().emit_refused(&rejected);
                     rejected.at(&Site::without_key(self.endpoint))
                 }
                 (None, Some(error)) => error,
@@ -367,6 +367,6 @@ fn times(policy: &Policy, has_token: bool) -> Result<Times, &'static str> {
 
 /// Tells of a call that ended before it was made.
 fn refused(observers: &Observers, error: Error) -> Error {
-    observers.tell(&Event::refused(&error));
+    observers.emit(&Event::refused(&error));
     error
 }

@@ -1,10 +1,10 @@
 //! What happens to calls and operations, as events for observers, tracing, and the `metrics` facade.
 
 mod event;
-#[cfg(test)]
-mod heard;
 mod kind;
 mod log;
+#[cfg(test)]
+mod log_capture;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observer;
@@ -15,4 +15,4 @@ pub use self::event::Event;
 pub use self::kind::EventKind;
 pub(crate) use self::log::span;
 pub use self::observer::Observer;
-pub(crate) use self::observer::{NOBODY, Observers};
+pub(crate) use self::observer::{NO_OBSERVERS, Observers};

@@ -181,8 +181,8 @@ impl Bloom {
         let operation = self.shared.observers().begin(&site);
         let hint = self.mark(&site).await;
         match &hint {
-            Ok(Hint::PerhapsSeen) => operation.ends(EventKind::PerhapsSeen),
-            _ => operation.ended(&hint, EventKind::FirstSeen),
+            Ok(Hint::PerhapsSeen) => operation.succeed(EventKind::PerhapsSeen),
+            _ => operation.finish(&hint, EventKind::FirstSeen),
         }
         hint
     }
@@ -216,9 +216,9 @@ impl Bloom {
     ) -> Result<Option<T>, E> {
         let site = self.site(member);
         let observers = self.shared.observers();
-        let began = observers.clock();
+        let began = observers.start_time();
         let hint = self.mark(&site).await.unwrap_or_else(|error| {
-            observers.tell_since(began, Event::of_operation(&error));
+            observers.emit_since(began, Event::of_operation(&error));
             Hint::PerhapsSeen
         });
         let is_there = hint == Hint::PerhapsSeen && look_up.await?;
@@ -227,7 +227,7 @@ impl Bloom {
             Some(_) => EventKind::FirstSeen,
             None => EventKind::SeenBefore,
         };
-        observers.tell_since(began, Event::new(&site, kind));
+        observers.emit_since(began, Event::new(&site, kind));
         Ok(inserted)
     }
 
@@ -259,11 +259,11 @@ impl Bloom {
     /// If the store gives no answer.
     pub async fn stats(&self) -> Result<Option<Fill>, Error> {
         let (store, observers) = (self.shared.store(), self.shared.observers());
-        let began = observers.clock();
+        let began = observers.start_time();
         let fill = asked(self.shared.deadline(), || store.fill(&self.filter)).await;
         fill.map_err(|error| {
             let error = Error::store(Site::without_key(self.endpoint.clone()), error);
-            observers.tell_since(began, Event::of_operation(&error));
+            observers.emit_since(began, Event::of_operation(&error));
             error
         })
     }

@@ -118,10 +118,10 @@ impl Counter {
         let observers = self.shared.observers();
         let (site, key) = self
             .place(thing)
-            .inspect_err(|error| observers.refuse(error))?;
+            .inspect_err(|error| observers.emit_refused(error))?;
         let operation = observers.begin(&site);
         let attempt = self.count(&site, &key).await;
-        operation.ended(&attempt, EventKind::Counted);
+        operation.finish(&attempt, EventKind::Counted);
         attempt
     }
 

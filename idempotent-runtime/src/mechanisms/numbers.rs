@@ -132,7 +132,7 @@ impl OrderNumbers {
         let Machine { shared, site, .. } = &*self.0.machine;
         let operation = shared.observers().begin(site);
         let issued = self.fresh(subject);
-        operation.ended(&issued, EventKind::NumberIssued);
+        operation.finish(&issued, EventKind::NumberIssued);
         issued
     }
 
@@ -160,9 +160,9 @@ impl OrderNumbers {
         subject: &S,
     ) -> Result<OrderNumber, Error> {
         let observers = self.0.machine.shared.observers();
-        let began = observers.clock();
+        let began = observers.start_time();
         self.checked(text, subject)
-            .inspect_err(|error| observers.tell_since(began, Event::of_operation(error)))
+            .inspect_err(|error| observers.emit_since(began, Event::of_operation(error)))
     }
 
     fn checked<S: KeyPart + ?Sized>(&self, text: &str, subject: &S) -> Result<OrderNumber, Error> {

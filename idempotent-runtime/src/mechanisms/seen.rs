@@ -181,13 +181,13 @@ impl SeenSet {
         match answer {
             Ok(Claim::Claimed) => {
                 guard.defuse();
-                operation.ends(EventKind::FirstSeen);
+                operation.succeed(EventKind::FirstSeen);
                 let sent_again = sends > 1;
                 Ok(FirstTime::Yes(Added { member, sent_again }))
             }
             Ok(Claim::Taken(_)) => {
                 guard.defuse_if(sends == 1);
-                operation.ends(EventKind::SeenBefore);
+                operation.succeed(EventKind::SeenBefore);
                 Ok(FirstTime::No)
             }
             Err(error) => {
@@ -197,7 +197,7 @@ impl SeenSet {
                     guard.remove_in_background();
                 }
                 let error = Error::store(site.clone(), error);
-                operation.fails(&error);
+                operation.fail(&error);
                 Err(error)
             }
         }
@@ -215,15 +215,15 @@ impl SeenSet {
         let operation = self.0.shared.observers().begin(&site);
         match Try::first(adding, self.0.shared.deadline()).await {
             Ok(Claim::Taken(_)) => {
-                operation.ends(EventKind::SeenBefore);
+                operation.succeed(EventKind::SeenBefore);
                 Hint::PerhapsSeen
             }
             Ok(Claim::Claimed) => {
-                operation.ends(EventKind::FirstSeen);
+                operation.succeed(EventKind::FirstSeen);
                 Hint::Unseen
             }
             Err(error) => {
-                operation.fails(&Error::store(site.clone(), error));
+                operation.fail(&Error::store(site.clone(), error));
                 Hint::Unseen
             }
         }
@@ -267,7 +267,7 @@ impl Added {
                 guard.defuse_if(!self.sent_again);
                 // Absent after a try without an answer: that one took it out.
                 let taken_back = swap == Swap::Done || swap == Swap::Absent && sends > 1;
-                operation.ends(if taken_back {
+                operation.succeed(if taken_back {
                     EventKind::TakenBack
                 } else {
                     EventKind::NotThere
@@ -277,7 +277,7 @@ impl Added {
             Err(error) => {
                 guard.remove_in_background();
                 let error = Error::store(site.clone(), error);
-                operation.fails(&error);
+                operation.fail(&error);
                 Err(error)
             }
         }

@@ -86,10 +86,10 @@ impl Tokens {
     ) -> Result<Token, Error> {
         let observers = self.shared.observers();
         let fresh = self.fresh(subject, operation.into(), ttl);
-        let (token, site, key) = fresh.inspect_err(|error| observers.refuse(error))?;
+        let (token, site, key) = fresh.inspect_err(|error| observers.emit_refused(error))?;
         let issue = observers.begin(&site);
         let put = self.put(&site, &key, ttl).await;
-        issue.ended(&put, EventKind::TokenIssued);
+        issue.finish(&put, EventKind::TokenIssued);
         put.map(|()| token)
     }
 
@@ -119,7 +119,8 @@ impl Tokens {
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Redeemed, Error> {
         let operation = Endpoint::try_new(operation).map_err(Error::invalid_name);
-        let operation = operation.inspect_err(|error| self.shared.observers().refuse(error))?;
+        let operation =
+            operation.inspect_err(|error| self.shared.observers().emit_refused(error))?;
         let redemption = Redemption::new(&self.shared, operation, token, |hasher| {
             hasher.part(subject)
         })?;

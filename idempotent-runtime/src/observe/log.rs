@@ -1,4 +1,4 @@
-//! What tracing is told.
+//! Events as lines of `tracing`, and the span of a call.
 
 use tracing::field::{self, Empty};
 use tracing::{Level, Span};
@@ -6,7 +6,7 @@ use tracing::{Level, Span};
 use super::event::{Event, digits};
 use crate::error::Site;
 
-/// The span of a call; its `outcome` is recorded when it is known.
+/// The span of a call. Its `outcome` is recorded when the call ends.
 pub(crate) fn span(site: &Site) -> Span {
     tracing::debug_span!(
         target: "idempotence",
@@ -17,14 +17,14 @@ pub(crate) fn span(site: &Site) -> Span {
     )
 }
 
-/// Whether the end of a call that goes well is heard.
-pub(super) fn listens() -> bool {
+/// Whether the ends of successful calls are logged.
+pub(super) fn is_enabled() -> bool {
     tracing::enabled!(target: "idempotence", Level::DEBUG)
 }
 
-pub(super) fn say(event: &Event<'_>) {
-    // Tracing wants each level at a place of its own.
-    macro_rules! say {
+pub(super) fn write(event: &Event<'_>) {
+    // Each level needs its own call site of tracing.
+    macro_rules! write_at {
         ($level:ident) => {
             tracing::event!(
                 target: "idempotence",
@@ -40,10 +40,10 @@ pub(super) fn say(event: &Event<'_>) {
         };
     }
     match event.kind().level() {
-        Level::ERROR => say!(ERROR),
-        Level::WARN => say!(WARN),
-        Level::INFO => say!(INFO),
-        _ => say!(DEBUG),
+        Level::ERROR => write_at!(ERROR),
+        Level::WARN => write_at!(WARN),
+        Level::INFO => write_at!(INFO),
+        _ => write_at!(DEBUG),
     }
 }
 
@@ -52,18 +52,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::observe::heard::Heard;
     use crate::observe::kind::EventKind;
+    use crate::observe::log_capture::LogCapture;
 
     #[test]
-    fn every_kind_is_said_once_at_its_level() {
+    fn every_kind_is_logged_once_at_its_level() {
         let site = Site::example();
         for &kind in EventKind::ALL {
-            let heard = Heard::from_now_on();
-            say(&Event::new(&site, kind));
+            let log = LogCapture::start();
+            write(&Event::new(&site, kind));
             for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG] {
                 let times = usize::from(level == kind.level());
-                assert_eq!(heard.at(level.as_str()).len(), times, "{kind} at {level}");
+                assert_eq!(log.at(level.as_str()).len(), times, "{kind} at {level}");
             }
         }
     }
@@ -72,14 +72,16 @@ mod tests {
     fn an_event_has_its_fields() {
         let site = Site::example();
         let error = std::io::Error::other("the cable is out");
-        let heard = Heard::from_now_on();
-        say(&Event::new(&site, EventKind::Unguarded)
-            .lasted(Some(Duration::from_micros(1500)))
-            .caused_by(&error)
-            .because("as a test"));
+        let log = LogCapture::start();
+        write(
+            &Event::new(&site, EventKind::Unguarded)
+                .lasted(Some(Duration::from_micros(1500)))
+                .caused_by(&error)
+                .because("as a test"),
+        );
         let key = &site.fingerprint.unwrap().to_string()[..8];
         assert_eq!(
-            heard.at("ERROR"),
+            log.at("ERROR"),
             [format!(
                 "idempotence: message=the store is unavailable; the body runs unguarded: as a test \
                  endpoint=\"orders.pay\" key={key} outcome=\"unguarded\" took_ms=1.5 \
@@ -89,15 +91,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_no_field() {
+    fn a_line_has_no_field_for_what_is_unknown() {
         let site = Site {
             fingerprint: None,
             ..Site::example()
         };
-        let heard = Heard::from_now_on();
-        say(&Event::new(&site, EventKind::Executed));
+        let log = LogCapture::start();
+        write(&Event::new(&site, EventKind::Executed));
         assert_eq!(
-            heard.at("DEBUG"),
+            log.at("DEBUG"),
             [
                 "idempotence: message=the body ran, with success endpoint=\"orders.pay\" outcome=\"executed\""
             ]
@@ -107,12 +109,15 @@ mod tests {
     #[test]
     fn a_span_has_its_endpoint_key_and_outcome() {
         let site = Site::example();
-        assert!(span(&site).is_disabled(), "nobody listens");
-        let heard = Heard::from_now_on();
+        assert!(
+            span(&site).is_disabled(),
+            "without a subscriber the span is disabled"
+        );
+        let log = LogCapture::start();
         span(&site).record("outcome", "executed");
         let key = &site.fingerprint.unwrap().to_string()[..8];
         assert_eq!(
-            heard.at("span"),
+            log.at("span"),
             [
                 format!("idempotent endpoint=\"orders.pay\" key={key}"),
                 " outcome=\"executed\"".to_owned()

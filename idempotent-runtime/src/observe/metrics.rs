@@ -12,7 +12,7 @@ use metrics::{
 
 use super::event::Event;
 use super::kind::Class;
-use super::panics::guarded;
+use super::panics::catch_panics;
 use crate::key::endpoint::Endpoint;
 
 const CALLS: &str = "idempotence_calls_total";
@@ -40,7 +40,7 @@ pub(super) const LABELS: [&str; 2] = [ENDPOINT, OUTCOME];
 pub(super) fn record(event: &Event<'_>) {
     static PANICKED: AtomicBool = AtomicBool::new(false);
 
-    guarded("the recorder of metrics", &PANICKED, || {
+    catch_panics("the recorder of metrics", &PANICKED, || {
         describe();
         let labels = || {
             vec![

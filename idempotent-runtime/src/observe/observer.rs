@@ -1,4 +1,4 @@
-//! The observers of a handle, and everything else that hears an event.
+//! The observers of a handle, and the emission of events to the log, the metrics and the observers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::event::Event;
 use super::log;
 #[cfg(feature = "metrics")]
 use super::metrics;
-use super::panics::guarded;
+use super::panics::catch_panics;
 
 /// Gets the events of the calls and operations of a handle: [`Builder::observer`](crate::Builder::observer).
 ///
-/// `observe` runs in the middle of the call, or of the renewal or settling that goes on without its
-/// caller: it must be quick and must not block. A panic of it is caught, logged once as an error of
-/// tracing, and changes no call; the observer gets later events all the same.
+/// `observe` runs inside the call, or inside the renewal or settling that continues without the caller: it must be
+/// quick and must not block. A panic in it is caught, changes no call, and is logged once as an error of tracing; the
+/// observer gets later events.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -43,7 +43,7 @@ use super::panics::guarded;
 ///
 /// With the feature `metrics`, the recorder of the crate `metrics` gets:
 ///
-/// | name | type, unit | labels | says |
+/// | name | type, unit | labels | meaning |
 /// | --- | --- | --- | --- |
 /// | `idempotence_calls_total` | counter | `endpoint`, `outcome` | calls that ended |
 /// | `idempotence_call_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long they took, claim and settling included |
@@ -52,17 +52,17 @@ use super::panics::guarded;
 /// | `idempotence_operations_total` | counter | `endpoint`, `outcome` | operations of tokens, counters, seen-sets, Bloom filters and order numbers |
 /// | `idempotence_operation_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long these took |
 ///
-/// A panic of the recorder is caught like that of an observer. No key is ever a label.
+/// A panic in the recorder is caught like a panic in an observer. No key is ever a label.
 ///
-/// * `endpoint` is a name. Of names that are data (`idempotency.call(name)`) the first thousand of a process are labels, and the others
-///   together are `other`.
+/// * `endpoint` is a name. Of names that are data (`idempotency.call(name)`), the first thousand in a process are labels. All others share
+///   the label `other`.
 /// * `outcome` is the word of an [`EventKind`](crate::EventKind): of an end of a call ([`is_end`](crate::EventKind::is_end)) in the metrics of calls, of an operation
-///   ([`is_operation`](crate::EventKind::is_operation)) in the metrics of operations, and of any other event of a call in the rest. A call with the option `token` redeems its
-///   token by an operation, too: if that is `token_rejected`, the call ends as `token_refused`.
+///   ([`is_operation`](crate::EventKind::is_operation)) in the metrics of operations, and of any other event of a call in the rest. A call with the option `token` also redeems its
+///   token in an operation: if the operation is `token_rejected`, the call ends as `token_refused`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an observer",
     label = "not an observer",
-    note = "a closure says what it takes: `|event: &Event<'_>| …`"
+    note = "a closure names the type of its argument: `|event: &Event<'_>| …`"
 )]
 pub trait Observer: Send + Sync + 'static {
     /// Gets one event.
@@ -75,12 +75,12 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
     }
 }
 
-/// The observers of a handle, in the order in which they are told.
+/// The observers of a handle, in the order in which they run.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Vec<Arc<Listener<dyn Observer>>>);
 
-/// Those of a call without a handle.
-pub(crate) static NOBODY: Observers = Observers(Vec::new());
+/// The observers of a call without a handle.
+pub(crate) static NO_OBSERVERS: Observers = Observers(Vec::new());
 
 struct Listener<O: ?Sized> {
     panicked: AtomicBool,
@@ -95,37 +95,38 @@ impl Observers {
         }));
     }
 
-    /// Tells tracing, the metrics and the observers. No lock may be held: they may come back to us.
+    /// Sends an event to tracing, the metrics and the observers. The caller must not hold a lock: foreign code runs here and
+    /// may call us.
     #[inline]
-    pub(crate) fn tell(&self, event: &Event<'_>) {
-        log::say(event);
+    pub(crate) fn emit(&self, event: &Event<'_>) {
+        log::write(event);
         #[cfg(feature = "metrics")]
         metrics::record(event);
         if !self.0.is_empty() {
-            self.tell_observers(event);
+            self.notify_observers(event);
         }
     }
 
-    /// Whether anybody listens who wants to know how long calls take.
+    /// Whether a duration would reach the log, the metrics or an observer.
     #[inline]
-    pub(crate) fn timed(&self) -> bool {
-        cfg!(feature = "metrics") || !self.0.is_empty() || log::listens()
+    pub(crate) fn wants_durations(&self) -> bool {
+        cfg!(feature = "metrics") || !self.0.is_empty() || log::is_enabled()
     }
 
-    /// The beginning of something whose event has a duration; `None` if nobody listens.
-    pub(crate) fn clock(&self) -> Option<Instant> {
-        self.timed().then(Instant::now)
+    /// The start of something whose event has a duration; `None` if no one wants durations.
+    pub(crate) fn start_time(&self) -> Option<Instant> {
+        self.wants_durations().then(Instant::now)
     }
 
-    /// Tells what came of something that began then.
-    pub(crate) fn tell_since(&self, began: Option<Instant>, event: Event<'_>) {
+    /// Emits the event of something that started at `began`.
+    pub(crate) fn emit_since(&self, began: Option<Instant>, event: Event<'_>) {
         let took = began.map(|began| began.elapsed());
-        self.tell(&event.lasted(took));
+        self.emit(&event.lasted(took));
     }
 
-    fn tell_observers(&self, event: &Event<'_>) {
+    fn notify_observers(&self, event: &Event<'_>) {
         for Listener { panicked, observer } in self.0.iter().map(|listener| &**listener) {
-            guarded("an observer", panicked, || observer.observe(event));
+            catch_panics("an observer", panicked, || observer.observe(event));
         }
     }
 }
@@ -143,12 +144,12 @@ mod tests {
 
     use super::*;
     use crate::error::Site;
-    use crate::observe::heard::Heard;
     use crate::observe::kind::EventKind;
+    use crate::observe::log_capture::LogCapture;
 
-    fn told(observers: &Observers) {
+    fn emit_one(observers: &Observers) {
         let site = Site::example();
-        observers.tell(&Event::new(&site, EventKind::Executed));
+        observers.emit(&Event::new(&site, EventKind::Executed));
     }
 
     fn noting(name: &'static str, notes: &Arc<Mutex<Vec<String>>>) -> impl Observer + use<> {
@@ -160,12 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn observers_are_told_in_order() {
+    fn observers_run_in_order() {
         let notes = Arc::default();
         let mut observers = Observers::default();
         observers.add(noting("first", &notes));
         observers.add(noting("second", &notes));
-        told(&observers);
+        emit_one(&observers);
         let expected = [
             "first: executed of orders.pay",
             "second: executed of orders.pay",
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_that_panics_is_told_again_and_stops_no_other() {
+    fn an_observer_that_panics_gets_later_events_and_stops_no_other() {
         let notes = Arc::default();
         let mut observers = Observers::default();
         let before = noting("before", &notes);
@@ -183,9 +184,9 @@ mod tests {
             panic!("on purpose");
         });
         observers.add(noting("after", &notes));
-        let heard = Heard::from_now_on();
-        told(&observers);
-        told(&observers);
+        let log = LogCapture::start();
+        emit_one(&observers);
+        emit_one(&observers);
         let notes: Vec<_> = notes
             .lock()
             .unwrap()
@@ -193,7 +194,7 @@ mod tests {
             .map(|note| note[..5].to_owned())
             .collect();
         assert_eq!(notes, ["befor", "after", "befor", "after"]);
-        let errors = heard.at("ERROR");
+        let errors = log.at("ERROR");
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert!(errors[0].contains("an observer panicked"), "{errors:?}");
     }
@@ -203,7 +204,7 @@ mod tests {
         struct Call(Observers);
         impl Drop for Call {
             fn drop(&mut self) {
-                told(&self.0);
+                emit_one(&self.0);
             }
         }
 
@@ -218,24 +219,24 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_may_tell_the_others_something() {
+    fn an_observer_may_emit_events_to_other_observers() {
         let notes = Arc::default();
         let mut others = Observers::default();
         others.add(noting("other", &notes));
         let mut observers = others.clone();
-        observers.add(move |_: &Event<'_>| told(&others));
-        told(&observers);
+        observers.add(move |_: &Event<'_>| emit_one(&others));
+        emit_one(&observers);
         assert_eq!(notes.lock().unwrap().len(), 2);
     }
 
     #[test]
-    fn the_clock_is_looked_at_only_for_those_who_listen() {
-        assert_eq!(NOBODY.timed(), cfg!(feature = "metrics"));
+    fn the_clock_is_read_only_if_durations_are_wanted() {
+        assert_eq!(NO_OBSERVERS.wants_durations(), cfg!(feature = "metrics"));
         let mut observers = Observers::default();
         observers.add(|_: &Event<'_>| ());
-        assert!(observers.timed());
-        let _heard = Heard::from_now_on();
-        assert!(NOBODY.timed());
+        assert!(observers.wants_durations());
+        let _log = LogCapture::start();
+        assert!(NO_OBSERVERS.wants_durations());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One operation of a token, a counter, a seen-set, a Bloom filter or order numbers, from its beginning to its one event.
+//! One operation of a token, a counter, a seen-set, a Bloom filter or order numbers. Each operation emits one event.
 
 use tokio::time::Instant;
 
@@ -7,7 +7,7 @@ use super::kind::EventKind;
 use super::observer::Observers;
 use crate::error::{Error, Site};
 
-/// An operation that is under way. Dropped before its end, it says that its caller dropped it.
+/// A running operation. Dropping it before its end emits `OperationCancelled`.
 pub(crate) struct Operation<'a> {
     observers: &'a Observers,
     site: &'a Site,
@@ -16,49 +16,49 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Observers {
-    /// Begins an operation.
+    /// Starts an operation.
     pub(crate) fn begin<'a>(&'a self, site: &'a Site) -> Operation<'a> {
         Operation {
             observers: self,
             site,
-            began: self.clock(),
+            began: self.start_time(),
             ended: false,
         }
     }
 
-    /// Tells of an operation that was refused before it began.
-    pub(crate) fn refuse(&self, error: &Error) {
-        self.tell_since(self.clock(), Event::of_operation(error));
+    /// Emits the event of an operation that was refused before it started.
+    pub(crate) fn emit_refused(&self, error: &Error) {
+        self.emit_since(self.start_time(), Event::of_operation(error));
     }
 }
 
 impl Operation<'_> {
-    /// Ends it as this `kind` if it went well, and else by its error.
-    pub(crate) fn ended<T>(self, outcome: &Result<T, Error>, kind: EventKind) {
+    /// Emits `kind` on success, else the event of the error.
+    pub(crate) fn finish<T>(self, outcome: &Result<T, Error>, kind: EventKind) {
         match outcome {
-            Ok(_) => self.ends(kind),
-            Err(error) => self.fails(error),
+            Ok(_) => self.succeed(kind),
+            Err(error) => self.fail(error),
         }
     }
 
-    pub(crate) fn ends(mut self, kind: EventKind) {
-        self.tell(Event::new(self.site, kind));
+    pub(crate) fn succeed(mut self, kind: EventKind) {
+        self.emit(Event::new(self.site, kind));
     }
 
-    pub(crate) fn fails(mut self, error: &Error) {
-        self.tell(Event::of_operation(error));
+    pub(crate) fn fail(mut self, error: &Error) {
+        self.emit(Event::of_operation(error));
     }
 
-    fn tell(&mut self, event: Event<'_>) {
+    fn emit(&mut self, event: Event<'_>) {
         self.ended = true;
-        self.observers.tell_since(self.began, event);
+        self.observers.emit_since(self.began, event);
     }
 }
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.tell(Event::new(self.site, EventKind::OperationCancelled));
+            self.emit(Event::new(self.site, EventKind::OperationCancelled));
         }
     }
 }

@@ -43,7 +43,7 @@ impl CallContext {
     pub(crate) fn new(shared: Arc<Shared>, site: Site, policy: Policy, times: Times) -> Self {
         Self {
             span: observe::span(&site),
-            made: shared.observers().timed().then(Instant::now),
+            made: shared.observers().wants_durations().then(Instant::now),
             shared,
             site,
             key: String::new(),
@@ -57,7 +57,7 @@ impl CallContext {
     /// Tells what happened beside the end of the call.
     pub(crate) fn tell<'a>(&'a self, kind: EventKind, more: impl FnOnce(Event<'a>) -> Event<'a>) {
         let event = Event::new(&self.site, kind);
-        self.shared.observers().tell(&more(event));
+        self.shared.observers().emit(&more(event));
     }
 
     /// Tells how the call ended.
@@ -82,7 +82,7 @@ impl CallContext {
     fn ended_by(&self, event: Event<'_>) {
         self.span.record("outcome", event.kind().as_str());
         let took = self.made.map(|made| made.elapsed());
-        self.shared.observers().tell(&event.lasted(took));
+        self.shared.observers().emit(&event.lasted(took));
     }
 
     /// How a body ended, with what is kept of its outcome.

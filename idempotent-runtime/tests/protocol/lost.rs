@@ -9,7 +9,7 @@ use idempotent_runtime::{
 use tokio::time::{Instant, sleep};
 
 use crate::guarded::{Guarded, forever, millis, secs};
-use crate::heard::Heard;
+use crate::log_capture::LogCapture;
 
 fn policy() -> Policy {
     Policy::new(secs(60)).lease(secs(3))
@@ -132,7 +132,7 @@ async fn nothing_but_a_success_is_sent_after_a_body_that_ran_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_misses_while_the_call_is_settled_is_no_loss() {
-    let heard = Heard::from_now_on();
+    let log = LogCapture::start();
     let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
     let guarded = Guarded::on(store.clone(), policy());
     let body = async {
@@ -148,15 +148,15 @@ async fn a_renewal_that_misses_while_the_call_is_settled_is_no_loss() {
         "a completion, a renewal that missed, a completion"
     );
     guarded.settled().await;
-    assert_eq!(heard.errors(), Vec::<String>::new());
+    assert_eq!(log.errors(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_is_loud() {
-    let heard = Heard::from_now_on();
+    let log = LogCapture::start();
     let guarded = Guarded::in_memory(policy().renew(Renew::No));
     guarded.run(1, forever()).await.unwrap_err();
-    let errors = heard.errors();
+    let errors = log.errors();
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].contains("lease lost"), "{errors:?}");
 }

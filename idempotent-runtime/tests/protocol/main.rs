@@ -10,11 +10,11 @@ mod events;
 mod finish;
 mod following;
 mod guarded;
-#[path = "../heard/mod.rs"]
-mod heard;
 mod hinting;
 mod hints;
 mod keeper;
+#[path = "../log_capture/mod.rs"]
+mod log_capture;
 mod lost;
 mod names;
 mod never_released;

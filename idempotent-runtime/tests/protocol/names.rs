@@ -3,7 +3,7 @@
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Release};
 
 use crate::guarded::secs;
-use crate::heard::Heard;
+use crate::log_capture::LogCapture;
 
 async fn call(idempotency: &Idempotency, endpoint: String) {
     let call = idempotency.call(endpoint).key(&()).ttl(secs(60));
@@ -13,7 +13,7 @@ async fn call(idempotency: &Idempotency, endpoint: String) {
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_them_leaves_the_latest_and_is_told_once() {
-    let heard = Heard::from_now_on();
+    let log = LogCapture::start();
     let idempotency = Idempotency::new(MemoryStore::new());
     let named = || idempotency.call("orders.pay").key(&()).ttl(secs(60));
     named().run(async { Ok::<_, Error>(()) }).await.unwrap();
@@ -33,7 +33,7 @@ async fn a_flood_of_them_leaves_the_latest_and_is_told_once() {
         endpoints.forgotten()
     );
     assert_eq!(text.lines().last(), Some(&*last));
-    let warnings = heard.events();
+    let warnings = log.events();
     let warnings: Vec<_> = warnings
         .iter()
         .filter(|event| event.starts_with("WARN"))

@@ -7,7 +7,7 @@ use idempotent_runtime::{MemoryStore, Policy, Release, StoreErrorKind};
 use tokio::time::{Instant, sleep};
 
 use crate::guarded::{Guarded, forever, millis, secs, yielding};
-use crate::heard::Heard;
+use crate::log_capture::LogCapture;
 
 const AWAY: Fault = Fault::Fail(StoreErrorKind::NotApplied);
 const TTL: Duration = secs(300);
@@ -19,7 +19,7 @@ fn policy() -> Policy {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_left_is_removed_as_soon_as_the_store_is_back() {
     for outage in [secs(3), secs(50)] {
-        let heard = Heard::from_now_on();
+        let log = LogCapture::start();
         let store = FaultyStore::new(MemoryStore::new());
         let policy = Policy::new(secs(60)).release(Release::Always);
         let guarded = Guarded::on(store.clone(), policy);
@@ -34,13 +34,13 @@ async fn a_claim_that_was_left_is_removed_as_soon_as_the_store_is_back() {
         guarded.settled().await;
         assert_eq!(guarded.stands(1).await, None, "after {outage:?}");
         assert!(back.elapsed() <= secs(4), "{:?}", back.elapsed());
-        assert_eq!(heard.errors(), Vec::<String>::new());
+        assert_eq!(log.errors(), Vec::<String>::new());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_left_is_given_up_quietly_when_its_lease_is_over() {
-    let heard = Heard::from_now_on();
+    let log = LogCapture::start();
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::LoseReply);
@@ -50,7 +50,7 @@ async fn a_claim_that_was_left_is_given_up_quietly_when_its_lease_is_over() {
     guarded.settled().await;
     let lasted = begun.elapsed();
     assert!(lasted >= secs(8) && lasted <= secs(12), "{lasted:?}");
-    assert_eq!(heard.errors(), Vec::<String>::new());
+    assert_eq!(log.errors(), Vec::<String>::new());
 }
 
 /// A success whose completion cannot be sent, and is not by the time that its claim is gone.

@@ -4,7 +4,7 @@ use idempotent_runtime::private::Release;
 use idempotent_runtime::{MemoryStore, Policy};
 use tokio::time::advance;
 
-use crate::heard::Heard;
+use crate::log_capture::LogCapture;
 use crate::{File, call, call_with, listed, secs, taken_for};
 
 #[tokio::test(start_paused = true)]
@@ -45,7 +45,7 @@ async fn a_setting_that_does_not_fit_a_new_endpoint_is_left_out_and_told_once() 
     let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"\nlease = \"5s\"");
     let store = MemoryStore::new();
     let handle = file.handle_on(store.clone()).unwrap();
-    let heard = Heard::from_now_on();
+    let log = LogCapture::start();
     for id in 0..3 {
         // As if the attribute had an expression for its ttl.
         let policy = Policy::new(secs(30 + id)).release(Release::Never);
@@ -58,7 +58,7 @@ async fn a_setting_that_does_not_fit_a_new_endpoint_is_left_out_and_told_once() 
         "{}: `lease` does not fit the endpoint `orders.pay`: {why}",
         file.at(3)
     );
-    assert_eq!(heard.events(), [format!("ERROR {line}; it is left out")]);
+    assert_eq!(log.events(), [format!("ERROR {line}; it is left out")]);
     assert_eq!(handle.settings_problems(), std::slice::from_ref(&line));
     assert_eq!(handle.reload().unwrap_err().to_string(), line);
     assert_eq!(

@@ -3,7 +3,7 @@
 use idempotent_runtime::private::{Policy, Release, register};
 use idempotent_runtime::{Idempotency, MemoryStore, Origin, Settings, endpoints};
 
-use crate::heard::Heard;
+use crate::log_capture::LogCapture;
 use crate::{File, call, listed, secs};
 
 /// As the attribute writes it into the body of a function, generic or not.
@@ -171,7 +171,7 @@ async fn an_endpoint_that_nobody_knows_is_a_warning_until_its_first_call() {
     let file = File::new(
         "[endpoints.\"listing.litteral\"]\nttl = \"1m\"\n[endpoints.\"shop.pay\"]\nttl = \"1m\"",
     );
-    let heard = Heard::from_now_on();
+    let log = LogCapture::start();
     let handle = file.handle().unwrap();
     let hint = "(a function without the option `name` becomes known with its first call)";
     let misspelt = format!(
@@ -183,7 +183,7 @@ async fn an_endpoint_that_nobody_knows_is_a_warning_until_its_first_call() {
         file.at(3)
     );
     assert_eq!(
-        heard.events(),
+        log.events(),
         [format!("WARN {misspelt}"), format!("WARN {unknown}")]
     );
     assert_eq!(handle.settings_problems(), [misspelt.clone(), unknown]);

@@ -4,9 +4,9 @@
 mod calls;
 mod environment;
 mod file;
-#[path = "../heard/mod.rs"]
-mod heard;
 mod listing;
+#[path = "../log_capture/mod.rs"]
+mod log_capture;
 mod reload;
 
 use std::future::{Future, poll_fn, ready};

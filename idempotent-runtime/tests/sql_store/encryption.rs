@@ -15,7 +15,7 @@ use idempotent_runtime::{Idempotency, MySqlStore, PostgresStore, Store};
 
 use crate::databases::Fresh;
 use crate::fresh::Kind;
-use crate::heard::Heard;
+use crate::log_capture::LogCapture;
 
 const LEAVES: &str = "leaves this machine";
 
@@ -31,10 +31,10 @@ fn outer_address() -> Option<IpAddr> {
 
 /// What is told of an attempt to connect to where nobody listens.
 async fn told(url: &str) -> Vec<String> {
-    let heard = Heard::from_now_on();
+    let log = LogCapture::start();
     let error = Idempotency::from_url(url).await.unwrap_err();
     assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
-    heard.events()
+    log.events()
 }
 
 #[tokio::test]

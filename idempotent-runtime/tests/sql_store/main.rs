@@ -10,8 +10,8 @@ mod dropped;
 mod encryption;
 #[path = "../fresh/mod.rs"]
 mod fresh;
-#[path = "../heard/mod.rs"]
-mod heard;
+#[path = "../log_capture/mod.rs"]
+mod log_capture;
 mod outage;
 mod oversize;
 mod processes;

@@ -176,7 +176,7 @@ impl Machine {
 
     fn report_failure<'a>(&'a self, more: impl FnOnce(Event<'a>) -> Event<'a>) {
         let event = Event::new(&self.site, EventKind::RenewalFailed);
-        self.shared.observers().tell(&more(event));
+        self.shared.observers().emit(&more(event));
     }
 
     fn sequence(&self) -> MutexGuard<'_, Sequence> {

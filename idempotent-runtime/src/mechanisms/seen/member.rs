@@ -38,7 +38,7 @@ impl Member {
             let site = Site::without_key(set.endpoint.clone());
             let what = "the member of the set could not be serialized";
             let error = Error::InvalidKey(Failure::new(site, what, Some(unencodable.into())));
-            set.shared.observers().refuse(&error);
+            set.shared.observers().emit_refused(&error);
             return Err(error);
         }
         Ok(Self {

@@ -77,7 +77,7 @@ impl Job for Member {
         if let Some(why) = undone {
             let site = self.site();
             let event = Event::new(&site, EventKind::NotWithdrawn).because(why);
-            self.set.shared.observers().tell(&event);
+            self.set.shared.observers().emit(&event);
         }
     }
 }

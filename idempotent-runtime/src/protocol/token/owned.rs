@@ -33,7 +33,7 @@ impl Owned {
     /// Tells that it is given back without a caller, of which the sending began then.
     pub(super) fn is_given_back(&self, began: Option<Instant>) {
         let event = Event::new(&self.site, EventKind::TokenGivenBack);
-        self.shared.observers().tell_since(began, event);
+        self.shared.observers().emit_since(began, event);
     }
 
     /// Makes the token good again, whether the redemption was applied, will be, or never was.

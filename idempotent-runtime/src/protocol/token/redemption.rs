@@ -39,7 +39,7 @@ impl Redemption {
         subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
     ) -> Result<Self, Error> {
         let redemption = Self::of(shared, operation, token, subject);
-        redemption.inspect_err(|error| shared.observers().refuse(error))
+        redemption.inspect_err(|error| shared.observers().emit_refused(error))
     }
 
     /// As [`new`](Self::new), and told by the caller, if at all.
@@ -92,7 +92,7 @@ impl Redemption {
     async fn redeem_by(self, sent: Sent) -> Result<Redeemed, Error> {
         let operation = self.0.shared.observers().begin(&self.0.site);
         let redeemed = self.sent(sent).await;
-        operation.ended(&redeemed, EventKind::TokenRedeemed);
+        operation.finish(&redeemed, EventKind::TokenRedeemed);
         redeemed
     }
 
@@ -135,7 +135,7 @@ impl Redemption {
     /// Gives the token back that was redeemed under this owner, or may have been. It may be sent twice.
     pub(crate) async fn send_back(&self) -> Result<(), StoreError> {
         let owned = &*self.0;
-        let began = owned.shared.observers().clock();
+        let began = owned.shared.observers().start_time();
         let doubt = owned.doubt().clone();
         if let Some(expected) = doubt {
             owned.take_back(&expected).await?;
@@ -154,7 +154,7 @@ impl Redemption {
     pub(crate) fn give_up(&self, why: &'static str) {
         *self.0.doubt() = None;
         let event = Event::new(&self.0.site, EventKind::NotWithdrawn).because(why);
-        self.0.shared.observers().tell(&event);
+        self.0.shared.observers().emit(&event);
     }
 }
 
@@ -219,8 +219,8 @@ impl Redeemed {
             Err(error) => Err(Error::store(owned.site.clone(), error)),
         };
         match &given_back {
-            Ok(false) => operation.ends(EventKind::NotThere),
-            _ => operation.ended(&given_back, EventKind::TokenGivenBack),
+            Ok(false) => operation.succeed(EventKind::NotThere),
+            _ => operation.finish(&given_back, EventKind::TokenGivenBack),
         }
         given_back
     }

@@ -119,7 +119,7 @@ impl Job for Left {
 
     async fn run(&mut self) -> Result<(), &'static str> {
         let (owned, expected) = (&*self.owned, &self.expected);
-        let began = owned.shared.observers().clock();
+        let began = owned.shared.observers().start_time();
         let until = Instant::now() + LONGEST;
         let send = || -> Sending<'_, Swap> { Box::pin(owned.take_back(expected)) };
         let swap = background::answered(until, owned.shared.deadline(), send).await?;
@@ -132,7 +132,7 @@ impl Job for Left {
     fn end(&mut self, undone: Option<&'static str>) {
         if let Some(why) = undone {
             let event = Event::new(&self.owned.site, EventKind::NotWithdrawn);
-            self.owned.shared.observers().tell(&event.because(why));
+            self.owned.shared.observers().emit(&event.because(why));
         }
     }
 }

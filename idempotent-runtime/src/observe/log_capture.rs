@@ -1,4 +1,4 @@
-//! What tracing is told, for tests.
+//! Captures what is logged, for tests.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -7,47 +7,48 @@ use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Dispatch, Metadata, Subscriber, span};
 
-/// What is told on this thread while it lives.
-pub(super) struct Heard {
-    told: Told,
-    _listening: DefaultGuard,
+/// Captures what this thread logs while the capture lives.
+pub(super) struct LogCapture {
+    lines: Lines,
+    _default: DefaultGuard,
 }
 
 /// A level, or `span`, and the text.
-type Told = Arc<Mutex<Vec<(String, String)>>>;
+type Lines = Arc<Mutex<Vec<(String, String)>>>;
 
-impl Heard {
-    pub(super) fn from_now_on() -> Self {
-        // With a single subscriber in the process, tracing asks only the thread that comes to a place
-        // first, and does not ask again: a test without an ear would make the others deaf.
+impl LogCapture {
+    pub(super) fn start() -> Self {
+        // With one subscriber in the process, tracing asks only the thread that first reaches a call site, and caches the
+        // answer: a test without a capture would silence the others.
         static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&SECOND);
 
-        let told = Told::default();
+        let lines = Lines::default();
         Self {
-            _listening: set_default(Ear(Arc::clone(&told))),
-            told,
+            _default: set_default(Capturing(Arc::clone(&lines))),
+            lines,
         }
     }
 
     pub(super) fn at(&self, level: &str) -> Vec<String> {
-        let told = self.told.lock().unwrap();
-        told.iter()
+        let lines = self.lines.lock().unwrap();
+        lines
+            .iter()
             .filter(|(at, _)| at == level)
             .map(|(_, text)| text.clone())
             .collect()
     }
 }
 
-struct Ear(Told);
+struct Capturing(Lines);
 
-impl Ear {
-    fn note(&self, at: &str, text: Text) {
+impl Capturing {
+    fn push(&self, at: &str, text: Text) {
         self.0.lock().unwrap().push((at.to_owned(), text.0));
     }
 }
 
-impl Subscriber for Ear {
+impl Subscriber for Capturing {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -56,20 +57,20 @@ impl Subscriber for Ear {
         let metadata = event.metadata();
         let mut text = Text(format!("{}:", metadata.target()));
         event.record(&mut text);
-        self.note(metadata.level().as_str(), text);
+        self.push(metadata.level().as_str(), text);
     }
 
     fn new_span(&self, attributes: &span::Attributes<'_>) -> span::Id {
         let mut text = Text(attributes.metadata().name().to_owned());
         attributes.record(&mut text);
-        self.note("span", text);
+        self.push("span", text);
         span::Id::from_u64(1)
     }
 
     fn record(&self, _: &span::Id, values: &span::Record<'_>) {
         let mut text = Text(String::new());
         values.record(&mut text);
-        self.note("span", text);
+        self.push("span", text);
     }
 
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}

@@ -1,4 +1,4 @@
-//! What the runtime says aloud, for several test programs, each of which needs a part of it.
+//! Captures what the runtime logs, for several test programs. Each of them needs a part of it.
 #![allow(dead_code)]
 
 use std::fmt;
@@ -8,48 +8,50 @@ use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
 
-/// The warnings and errors that were told on this thread while it lives.
-pub(crate) struct Heard {
-    told: Told,
-    _listening: DefaultGuard,
+/// Captures the warnings and errors that this thread logs while the capture lives.
+pub(crate) struct LogCapture {
+    lines: Lines,
+    _default: DefaultGuard,
 }
 
-/// The level, the target and the text of each.
-type Told = Arc<Mutex<Vec<(Level, String, String)>>>;
+/// The level, the target and the text of each line.
+type Lines = Arc<Mutex<Vec<(Level, String, String)>>>;
 
-impl Heard {
-    pub(crate) fn from_now_on() -> Self {
-        // With one subscriber in the process, what it asks to hear is remembered for all threads.
+impl LogCapture {
+    pub(crate) fn start() -> Self {
+        // With one subscriber in the process, tracing caches that subscriber's interests for all threads.
         static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&SECOND);
 
-        let told = Told::default();
+        let lines = Lines::default();
         Self {
-            _listening: set_default(Ear(Arc::clone(&told))),
-            told,
+            _default: set_default(Capturing(Arc::clone(&lines))),
+            lines,
         }
     }
 
     /// The texts of the errors.
     pub(crate) fn errors(&self) -> Vec<String> {
-        let told = self.told.lock().unwrap();
-        let errors = told.iter().filter(|(level, ..)| *level == Level::ERROR);
+        let lines = self.lines.lock().unwrap();
+        let errors = lines.iter().filter(|(level, ..)| *level == Level::ERROR);
         errors.map(|(_, _, text)| text.clone()).collect()
     }
 
     /// The level and the text of each event that users see.
     pub(crate) fn events(&self) -> Vec<String> {
-        let told = self.told.lock().unwrap();
-        let events = told.iter().filter(|(_, target, _)| target == "idempotence");
+        let lines = self.lines.lock().unwrap();
+        let events = lines
+            .iter()
+            .filter(|(_, target, _)| target == "idempotence");
         events
             .map(|(level, _, text)| format!("{level} {text}"))
             .collect()
     }
 }
 
-struct Ear(Told);
+struct Capturing(Lines);
 
-impl Subscriber for Ear {
+impl Subscriber for Capturing {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         *metadata.level() <= Level::WARN
     }
@@ -58,8 +60,8 @@ impl Subscriber for Ear {
         let mut message = Message::default();
         event.record(&mut message);
         let metadata = event.metadata();
-        let told = (*metadata.level(), metadata.target().to_owned(), message.0);
-        self.0.lock().unwrap().push(told);
+        let line = (*metadata.level(), metadata.target().to_owned(), message.0);
+        self.0.lock().unwrap().push(line);
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
