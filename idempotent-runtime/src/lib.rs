@@ -82,4 +82,4 @@ pub use sql::store::SqliteStore;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use sql::store::{PurgeTask, SqlStore};
 pub use store::memory::MemoryStore;
-pub use store::{Durability, Fill, Hint, Mechanism, Store, StoreError, StoreErrorKind};
+pub use store::{BloomStats, Durability, Hint, Mechanism, Store, StoreError, StoreErrorKind};

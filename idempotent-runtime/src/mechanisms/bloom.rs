@@ -14,7 +14,7 @@ use crate::key::kind::Kind;
 use crate::observe::{Event, EventKind};
 use crate::protocol::retry::{Try, asked};
 use crate::protocol::shared::Shared;
-use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape};
+use crate::store::{BloomFilter, BloomStats, ERROR_RATES, Hint, MOST_BITS, Shape};
 
 /// A prefilter: for what was never seen, it saves the look-up whether it was.
 ///
@@ -79,7 +79,7 @@ use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape};
 /// Redis keeps bitmaps, or filters of its module `bf` where all servers have that and the user may use it. A bitmap
 /// has all its memory from the first mark of a bucket on, and 2³² bits (512 MB) at most. In a cluster one node has the
 /// whole filter. The memory store has bitmaps, too. Databases, and stores that do not implement
-/// [`Store::mark`](crate::Store::mark), have no filters: there everything was perhaps seen.
+/// [`Store::bloom_insert`](crate::Store::bloom_insert), have no filters: there everything was perhaps seen.
 ///
 /// Processes that share a filter give it the same settings: with another capacity or error rate it is another filter, which
 /// begins empty.
@@ -87,7 +87,7 @@ use crate::store::{ERROR_RATES, Fill, Filter, Hint, MOST_BITS, Shape};
 pub struct Bloom {
     shared: Arc<Shared>,
     endpoint: Endpoint,
-    filter: Filter,
+    filter: BloomFilter,
 }
 
 impl Idempotency {
@@ -134,7 +134,7 @@ impl Idempotency {
         Ok(Bloom {
             shared: Arc::clone(self.shared()),
             endpoint,
-            filter: Filter {
+            filter: BloomFilter {
                 key,
                 capacity,
                 error_rate,
@@ -257,10 +257,10 @@ impl Bloom {
     /// # Errors
     ///
     /// If the store gives no answer.
-    pub async fn stats(&self) -> Result<Option<Fill>, Error> {
+    pub async fn stats(&self) -> Result<Option<BloomStats>, Error> {
         let (store, observers) = (self.shared.store(), self.shared.observers());
         let began = observers.start_time();
-        let fill = asked(self.shared.deadline(), || store.fill(&self.filter)).await;
+        let fill = asked(self.shared.deadline(), || store.bloom_stats(&self.filter)).await;
         fill.map_err(|error| {
             let error = Error::store(Site::without_key(self.endpoint.clone()), error);
             observers.emit_since(began, Event::of_operation(&error));
@@ -274,7 +274,7 @@ impl Bloom {
             return Err(Error::InvalidKey(Failure::new(site.clone(), what, None)));
         };
         let store = self.shared.store();
-        let mark = store.mark(&self.filter, fingerprint.as_bytes());
+        let mark = store.bloom_insert(&self.filter, fingerprint.as_bytes());
         let hint = Try::first(mark, self.shared.deadline()).await;
         hint.map_err(|error| Error::store(site.clone(), error))
     }

@@ -148,13 +148,13 @@ impl Counter {
             Err(error) => return Err(Error::store(site.clone(), error)),
         };
         if count.attempt > self.limit {
-            let limited = Limited::new(site.clone(), count.attempt, self.limit, count.left);
+            let limited = Limited::new(site.clone(), count.attempt, self.limit, count.remaining);
             return Err(Error::LimitReached(limited));
         }
         Ok(Attempt {
             number: count.attempt,
             limit: self.limit,
-            window_remaining: count.left,
+            window_remaining: count.remaining,
         })
     }
 }

@@ -31,7 +31,7 @@ impl Pauses {
     /// Waits until what stands under the key may have changed, and not beyond `until`.
     pub(crate) async fn pause(&mut self, call: &CallContext, until: Instant) {
         if !std::mem::replace(&mut self.listens, true) {
-            let listening = call.shared.store().changed(&call.key);
+            let listening = call.shared.store().subscribe(&call.key);
             let limit = until.min(Instant::now() + first_try(call.shared.deadline()));
             self.changes = timeout_at(limit, listening).await.ok().flatten();
             if self.changes.is_some() {

@@ -186,10 +186,10 @@ impl Ending {
         // Only where calls wait is there anybody to be told.
         let tell = lease.call.policy.patience().is_some();
         match self {
-            Self::Remove | Self::Withdraw if tell => store.remove_and_tell(key, claim),
+            Self::Remove | Self::Withdraw if tell => store.remove_and_notify(key, claim),
             Self::Remove | Self::Withdraw => store.remove(key, claim),
             Self::Complete(done) if tell => {
-                store.replace_and_tell(key, claim, done, lease.done_for())
+                store.replace_and_notify(key, claim, done, lease.done_for())
             }
             Self::Complete(done) => store.replace(key, claim, done, lease.done_for()),
             Self::Hold(until) => {

@@ -69,10 +69,10 @@ where
     if reply == Value::Nil {
         return Err(count::foreign());
     }
-    let (attempt, left) = executor.read(reply)?;
+    let (attempt, remaining) = executor.read(reply)?;
     Ok(Count {
         attempt,
-        left: Duration::from_millis(left),
+        remaining: Duration::from_millis(remaining),
     })
 }
 

@@ -15,7 +15,7 @@ use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 
 use super::failure::is_forbidden;
-use crate::store::{Fill, Filter, Hint};
+use crate::store::{BloomFilter, BloomStats, Hint};
 
 /// How this server keeps filters. A clone shares what was learnt.
 #[derive(Clone, Default)]
@@ -39,34 +39,34 @@ impl Filters {
     }
 
     /// One round trip; two when the module is found to be gone.
-    pub(super) async fn mark<C: ConnectionLike>(
+    pub(super) async fn insert<C: ConnectionLike>(
         &self,
         connection: &mut C,
-        filter: &Filter,
+        filter: &BloomFilter,
         member: &[u8],
     ) -> RedisResult<Hint> {
         if self.by_module() {
-            let hint = module::mark(connection, filter, member).await;
+            let hint = module::insert(connection, filter, member).await;
             if let Some(hint) = self.learn_from(hint) {
                 return hint;
             }
         }
-        bitmaps::mark(connection, filter, member).await
+        bitmaps::insert(connection, filter, member).await
     }
 
     /// One round trip; two when the module is found to be gone.
-    pub(super) async fn fill<C: ConnectionLike>(
+    pub(super) async fn stats<C: ConnectionLike>(
         &self,
         connection: &mut C,
-        filter: &Filter,
-    ) -> RedisResult<Fill> {
+        filter: &BloomFilter,
+    ) -> RedisResult<BloomStats> {
         if self.by_module() {
-            let fill = module::fill(connection, filter).await;
+            let fill = module::stats(connection, filter).await;
             if let Some(fill) = self.learn_from(fill) {
                 return fill;
             }
         }
-        bitmaps::fill(connection, filter).await
+        bitmaps::stats(connection, filter).await
     }
 
     /// Whether filters are the module's.
@@ -108,8 +108,8 @@ mod tests {
         "# Modules\r\nmodule:name=bf,ver=20820,api=1,filters=0,usedby=[],using=[]\r\n";
     const WITHOUT: &str = "# Modules\r\nmodule:name=search,ver=21020,api=1,using=[bf]\r\n";
 
-    fn filter() -> Filter {
-        Filter {
+    fn filter() -> BloomFilter {
+        BloomFilter {
             key: "idem:#bloom:{orders.no}".to_owned(),
             capacity: 1000,
             error_rate: 0.01,
@@ -121,8 +121,8 @@ mod tests {
         Filters::of_servers(&[WITH_IT.to_owned()])
     }
 
-    async fn mark(filters: &Filters, mut server: Scripted) -> RedisResult<Hint> {
-        let hint = filters.mark(&mut server, &filter(), b"member").await;
+    async fn insert(filters: &Filters, mut server: Scripted) -> RedisResult<Hint> {
+        let hint = filters.insert(&mut server, &filter(), b"member").await;
         server.has_been_asked_all();
         hint
     }
@@ -160,7 +160,7 @@ mod tests {
     async fn the_module_answers_with_a_hint_and_in_one_round_trip() {
         for (reply, hint) in [(":0\r\n", Hint::Unseen), (":1\r\n", Hint::PerhapsSeen)] {
             let server = Scripted::default().answers(&BY_MODULE, &[reply]);
-            assert_eq!(mark(&with_module(), server).await.expect("a hint"), hint);
+            assert_eq!(insert(&with_module(), server).await.expect("a hint"), hint);
         }
     }
 
@@ -176,10 +176,10 @@ mod tests {
             let server = Scripted::default()
                 .answers(&BY_MODULE, &[refusal])
                 .answers(&IN_BITMAPS, &[":0\r\n"]);
-            let hint = mark(&filters, server).await.expect("a hint");
+            let hint = insert(&filters, server).await.expect("a hint");
             assert_eq!(hint, Hint::Unseen, "{refusal}");
             let server = Scripted::default().answers(&IN_BITMAPS, &[":1\r\n"]);
-            let hint = mark(&filters.clone(), server).await.expect("a hint");
+            let hint = insert(&filters.clone(), server).await.expect("a hint");
             assert_eq!(hint, Hint::PerhapsSeen, "{refusal}");
         }
     }
@@ -189,7 +189,7 @@ mod tests {
         for refusal in ["-WRONGTYPE Operation against a key\r\n", "-OOM no\r\n"] {
             let filters = with_module();
             let server = Scripted::default().answers(&BY_MODULE, &[refusal]);
-            mark(&filters, server).await.expect_err("refused");
+            insert(&filters, server).await.expect_err("refused");
             assert!(filters.by_module());
         }
     }
@@ -198,7 +198,7 @@ mod tests {
     async fn a_full_bucket_of_the_module_takes_everything_for_seen() {
         let counts = "*2\r\n$4\r\n0.25\r\n*4\r\n:10\r\n:1000\r\n:0\r\n:0\r\n";
         let mut server = Scripted::default().answers(&["bf:1000:0.01:3"], &[counts]);
-        let fill = with_module().fill(&mut server, &filter()).await;
+        let fill = with_module().stats(&mut server, &filter()).await;
         let fill = fill.expect("a fill");
         assert_eq!((fill.members, fill.capacity), (1010, 1000));
         assert!(fill.is_full() && fill.error_rate > 0.99, "{fill}");

@@ -13,7 +13,7 @@ use crate::store::{Claim, StoreError, Swap};
 ///
 /// The member is looked for in all buckets, so that one which was added before the turn is found, and the caller's own, too,
 /// from a try whose reply was lost. That one is written again, so that a `WAIT` behind the script has something to wait for.
-static ADD: Script = Script::new(
+static INSERT: Script = Script::new(
     concat!(
         turn!(),
         "local member, owner = ARGV[2], ARGV[3]
@@ -28,24 +28,24 @@ end
 put(function(bucket) redis.call('HSET', bucket, member, owner) end)
 return 1"
     ),
-    || hash(&ADD),
+    || hash(&INSERT),
 );
 
 /// `1`: taken out. Nil: it was not there. Bytes: its owner.
-static TAKE_OUT: Script = Script::new(
+static REMOVE: Script = Script::new(
     "for _, key in ipairs(KEYS) do
   local standing = redis.call('HGET', key, ARGV[1])
   if standing and standing ~= ARGV[2] then return standing end
   if standing then return redis.call('HDEL', key, ARGV[1]) end
 end
 return false",
-    || hash(&TAKE_OUT),
+    || hash(&REMOVE),
 );
 
 /// A member that is added is remembered for a quarter of the retention longer, at most.
 const BUCKETS: u64 = 4;
 
-pub(super) async fn add<C>(
+pub(super) async fn insert<C>(
     executor: &Executor<C>,
     set: &str,
     member: &[u8],
@@ -58,11 +58,11 @@ where
     let ring = Ring::new(BUCKETS, retention);
     let (keys, width) = (ring.keys(set), ring.width());
     let args = [width.as_bytes(), member, owner];
-    let reply = executor.write(&ADD, &ADD, &all(&keys), &args).await?;
+    let reply = executor.write(&INSERT, &INSERT, &all(&keys), &args).await?;
     executor.read_claim(reply)
 }
 
-pub(super) async fn take_out<C>(
+pub(super) async fn remove<C>(
     executor: &Executor<C>,
     set: &str,
     member: &[u8],
@@ -74,7 +74,7 @@ where
 {
     let keys = Ring::new(BUCKETS, retention).keys(set);
     let (keys, args) = (all(&keys), [member, owner]);
-    let reply = executor.run(&TAKE_OUT, &keys, &args).await?;
+    let reply = executor.run(&REMOVE, &keys, &args).await?;
     executor.read_swap(reply)
 }
 

@@ -19,7 +19,8 @@ use super::script::SILENT;
 use super::topology::Topology;
 use super::{counting, sets};
 use crate::store::{
-    Claim, Count, Durability, Entry, Fill, Filter, Finding, Hint, Store, StoreError, Swap,
+    BloomFilter, BloomStats, Claim, Count, Durability, Entry, Finding, Hint, Store, StoreError,
+    Swap,
 };
 
 /// Keeps records in Redis: one string per key, with an expiry.
@@ -137,7 +138,7 @@ where
         self.records.get(&self.executor, key).await
     }
 
-    async fn replace_and_tell(
+    async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
@@ -151,34 +152,34 @@ where
         replace.await
     }
 
-    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let channel = self.channel(key);
         let remove = self.records.remove(&self.executor, channel, key, expected);
         remove.await
     }
 
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.listener.as_ref()?.listen(key).await
     }
 
-    async fn add(
+    async fn set_insert(
         &self,
         set: &str,
         member: &[u8],
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Claim, StoreError> {
-        sets::add(&self.executor, set, member, owner, retention).await
+        sets::insert(&self.executor, set, member, owner, retention).await
     }
 
-    async fn take_out(
+    async fn set_remove(
         &self,
         set: &str,
         member: &[u8],
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Swap, StoreError> {
-        sets::take_out(&self.executor, set, member, owner, retention).await
+        sets::remove(&self.executor, set, member, owner, retention).await
     }
 
     async fn exchange(
@@ -195,15 +196,15 @@ where
         counting::count(&self.executor, key, attempt, window).await
     }
 
-    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
         let mut connection = self.executor.connection();
-        let hint = self.filters.mark(&mut connection, filter, member).await;
+        let hint = self.filters.insert(&mut connection, filter, member).await;
         hint.map_err(|error| self.executor.error(error))
     }
 
-    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         let mut connection = self.executor.connection();
-        let fill = self.filters.fill(&mut connection, filter).await;
+        let fill = self.filters.stats(&mut connection, filter).await;
         fill.map(Some).map_err(|error| self.executor.error(error))
     }
 

@@ -85,7 +85,7 @@ impl Store for Link {
         }
     }
 
-    async fn replace_and_tell(
+    async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
@@ -96,12 +96,12 @@ impl Store for Link {
         self.swap(key, replacement, true).await
     }
 
-    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let expected = expected.clone();
         self.swap(key, Op::Remove { expected }, true).await
     }
 
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.net.listen(number_of(key)?)
     }
 }

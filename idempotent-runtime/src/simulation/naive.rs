@@ -276,8 +276,8 @@ impl Store for NaiveStore {
         }))
     }
 
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.link.changed(key).await
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.link.subscribe(key).await
     }
 }
 

@@ -293,14 +293,14 @@ impl<DB: Database> Store for SqlStore<DB> {
             let mut connection = attempts.acquire().await?;
             let counted = DB::count(&mut connection, key, &first, &id, micros(window)).await;
             let counted = counted.map(|standing| {
-                let (standing, left) = standing?;
-                Some((count::number(&standing, attempt).transpose()?, left))
+                let (standing, remaining) = standing?;
+                Some((count::number(&standing, attempt).transpose()?, remaining))
             });
-            if let Some((number, left)) = attempts.resolve(connection, counted)? {
+            if let Some((number, remaining)) = attempts.resolve(connection, counted)? {
                 turn.leave(attempts.into_connection());
                 return Ok(Count {
                     attempt: number?,
-                    left: Duration::from_micros(left.unsigned_abs()),
+                    remaining: Duration::from_micros(remaining.unsigned_abs()),
                 });
             }
         }

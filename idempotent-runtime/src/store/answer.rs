@@ -39,10 +39,10 @@ pub struct Count {
     /// Which attempt of the window this is, counted from 1.
     pub attempt: u64,
     /// How long the window lasts from now on.
-    pub left: Duration,
+    pub remaining: Duration,
 }
 
-/// The answer to [`Store::mark`](super::Store::mark). There is no third one: a filter never knows that it has seen something.
+/// The answer to [`Store::bloom_insert`](super::Store::bloom_insert). There is no third one: a filter never knows that it has seen something.
 #[must_use = "it decides nothing: what was perhaps seen is for a store that knows"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hint {

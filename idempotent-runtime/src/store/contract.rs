@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::durability::Durability;
-use super::filter::{Fill, Filter};
+use super::filter::{BloomFilter, BloomStats};
 use super::finding::Finding;
 use super::queue::Queues;
 use crate::error::store::StoreError;
@@ -32,13 +32,13 @@ use crate::world;
 /// # Hints
 ///
 /// A call that waits for a key asks for it again and again. A store that can tell it of a change
-/// implements [`replace_and_tell`](Self::replace_and_tell), [`remove_and_tell`](Self::remove_and_tell)
-/// and [`changed`](Self::changed); the others leave them out.
+/// implements [`replace_and_notify`](Self::replace_and_notify), [`remove_and_notify`](Self::remove_and_notify)
+/// and [`subscribe`](Self::subscribe); the others leave them out.
 ///
 /// # Beyond the four
 ///
 /// Tokens, counters, seen-sets and Bloom filters ask for more: [`exchange`](Self::exchange), [`count`](Self::count),
-/// [`add`](Self::add), [`take_out`](Self::take_out), [`mark`](Self::mark) and [`fill`](Self::fill). Each has a default that is made
+/// [`set_insert`](Self::set_insert), [`set_remove`](Self::set_remove), [`bloom_insert`](Self::bloom_insert) and [`bloom_stats`](Self::bloom_stats). Each has a default that is made
 /// of the four; a store that can do better implements it.
 ///
 /// # A store around a store
@@ -98,7 +98,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError>;
 
     /// Does what [`replace`](Self::replace) does, and tells those who listen by
-    /// [`changed`](Self::changed), in the same round trip.
+    /// [`subscribe`](Self::subscribe), in the same round trip.
     ///
     /// The telling is a hint: it may fail unnoticed, and never changes the answer. By default this
     /// is [`replace`](Self::replace), and nobody is told.
@@ -106,7 +106,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// Those of [`replace`](Self::replace).
-    async fn replace_and_tell(
+    async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
@@ -117,7 +117,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Does what [`remove`](Self::remove) does, and tells those who listen by
-    /// [`changed`](Self::changed), in the same round trip.
+    /// [`subscribe`](Self::subscribe), in the same round trip.
     ///
     /// The telling is a hint: it may fail unnoticed, and never changes the answer. By default this
     /// is [`remove`](Self::remove), and nobody is told.
@@ -125,7 +125,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// Those of [`remove`](Self::remove).
-    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         self.remove(key, expected).await
     }
 
@@ -138,7 +138,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// when no more hints will come (a connection broke): then the caller has to ask by itself. No
     /// rule depends on a hint: it may be lost, late, or about nothing, and a record that expires
     /// gives none. Dropping the receiver ends the listening.
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         let _ = key;
         None
     }
@@ -166,12 +166,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
                 ttl: Some(ttl),
             }) if standing == expected => {
                 // Without this each of many exchanges would add the time that it takes.
-                let left = ttl.saturating_sub(asked.elapsed());
-                if left < SHORTEST_TTL {
+                let remaining = ttl.saturating_sub(asked.elapsed());
+                if remaining < SHORTEST_TTL {
                     // To put it for the shortest time there is, again and again, would keep it for ever.
                     return Ok(Swap::Absent);
                 }
-                self.replace(key, expected, value, left).await
+                self.replace(key, expected, value, remaining).await
             }
             Some(entry) if entry.value == value => Ok(Swap::Done),
             Some(entry) => Ok(Swap::Other(entry.value)),
@@ -204,7 +204,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`StoreError`] whose kind says whether the member may have been added.
-    async fn add(
+    async fn set_insert(
         &self,
         set: &str,
         member: &[u8],
@@ -214,12 +214,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.claim(&member_key(set, member), owner, retention).await
     }
 
-    /// Takes `member` out of a set if it is `owner`'s. `retention` is that of [`add`](Self::add).
+    /// Takes `member` out of a set if it is `owner`'s. `retention` is that of [`set_insert`](Self::set_insert).
     ///
     /// # Errors
     ///
     /// A [`StoreError`] whose kind says whether the member may have been taken out.
-    async fn take_out(
+    async fn set_remove(
         &self,
         set: &str,
         member: &[u8],
@@ -237,7 +237,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`StoreError`] if there is no answer; the member may be marked.
-    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
         let _ = (filter, member);
         Ok(Hint::PerhapsSeen)
     }
@@ -247,7 +247,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`StoreError`] if there is no answer.
-    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         let _ = filter;
         Ok(None)
     }
@@ -317,7 +317,7 @@ async fn count_by_comparing<S: Store + ?Sized>(
             if claim == Claim::Claimed {
                 return Ok(Count {
                     attempt: 1,
-                    left: window,
+                    remaining: window,
                 });
             }
             again(&mut pause).await;
@@ -326,7 +326,7 @@ async fn count_by_comparing<S: Store + ?Sized>(
         let Next { attempt, record } = count::next(&entry.value, attempt)?;
         let count = Count {
             attempt,
-            left: entry.ttl.unwrap_or(window),
+            remaining: entry.ttl.unwrap_or(window),
         };
         let Some(record) = record else {
             return Ok(count);

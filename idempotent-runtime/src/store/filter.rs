@@ -4,7 +4,7 @@ use std::fmt;
 
 mod shape;
 
-pub use self::shape::Filter;
+pub use self::shape::BloomFilter;
 #[cfg(feature = "redis")]
 pub(crate) use self::shape::float;
 pub(crate) use self::shape::{ERROR_RATES, MOST_BITS, Shape};
@@ -14,7 +14,7 @@ pub(crate) use self::shape::{ERROR_RATES, MOST_BITS, Shape};
 /// As text it is a sentence, such as `10213 of 20000 members, and 0.02 % of the unseen are taken for seen`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Fill {
+pub struct BloomStats {
     /// How many members were marked within the last retention, estimated.
     pub members: u64,
     /// How many it is made for.
@@ -23,7 +23,7 @@ pub struct Fill {
     pub error_rate: f64,
 }
 
-impl Fill {
+impl BloomStats {
     /// Whether it holds as many members as it is made for: it takes more of the unseen for seen than it was set to, and
     /// saves fewer look-ups.
     pub fn is_full(&self) -> bool {
@@ -31,7 +31,7 @@ impl Fill {
     }
 
     /// Makes one of the buckets that are there.
-    pub(crate) fn of(filter: &Filter, buckets: impl IntoIterator<Item = Bucket>) -> Self {
+    pub(crate) fn of(filter: &BloomFilter, buckets: impl IntoIterator<Item = Bucket>) -> Self {
         let (mut members, mut unseen) = (0.0, 1.0);
         for bucket in buckets {
             // As much of the bucket as lies within the last retention, which is two buckets wide.
@@ -51,7 +51,7 @@ impl Fill {
     }
 }
 
-impl fmt::Display for Fill {
+impl fmt::Display for BloomStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_fill_counts_what_lies_within_the_retention() {
-        let filter = Filter {
+        let filter = BloomFilter {
             key: "filter".to_owned(),
             capacity: 1000,
             error_rate: 0.01,
@@ -93,7 +93,7 @@ mod tests {
             members: 400.0,
             error_rate: 0.1,
         };
-        let fill = Fill::of(&filter, [0.25, 1.25, 2.25].map(bucket));
+        let fill = BloomStats::of(&filter, [0.25, 1.25, 2.25].map(bucket));
         assert_eq!((fill.members, fill.capacity), (1100, 1000));
         assert!(fill.is_full());
         assert!((fill.error_rate - 0.271).abs() < 1e-9, "{fill:?}");
@@ -101,9 +101,9 @@ mod tests {
             fill.to_string(),
             "1100 of 1000 members, and 27.10 % of the unseen are taken for seen"
         );
-        let fill = Fill::of(&filter, [1.5, 3.5].map(bucket));
+        let fill = BloomStats::of(&filter, [1.5, 3.5].map(bucket));
         assert_eq!(fill.members, 400);
         assert!(!fill.is_full());
-        assert_eq!(Fill::of(&filter, []).members, 0);
+        assert_eq!(BloomStats::of(&filter, []).members, 0);
     }
 }

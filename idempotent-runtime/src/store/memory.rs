@@ -19,7 +19,7 @@ use self::filters::Filters;
 use self::shard::Shard;
 use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::contract::Store;
-use super::filter::{Fill, Filter};
+use super::filter::{BloomFilter, BloomStats};
 use super::finding::{Finding, Level};
 use crate::error::store::{StoreError, StoreErrorKind};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
@@ -171,12 +171,12 @@ impl Store for MemoryStore {
         }
     }
 
-    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
-        Ok(self.filters.mark(filter, member, Instant::now()))
+    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
+        Ok(self.filters.insert(filter, member, Instant::now()))
     }
 
-    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
-        Ok(Some(self.filters.fill(filter, Instant::now())))
+    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
+        Ok(Some(self.filters.stats(filter, Instant::now())))
     }
 
     async fn examine(&self, _: &str, _: Duration) -> Vec<Finding> {

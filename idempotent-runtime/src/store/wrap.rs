@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::contract::Store;
 use super::durability::Durability;
-use super::filter::{Fill, Filter};
+use super::filter::{BloomFilter, BloomStats};
 use super::finding::Finding;
 use crate::error::store::StoreError;
 
@@ -27,15 +27,15 @@ macro_rules! forward {
                 replace<'k, 'e, 'v>(key: &'k str, expected: &'e Bytes, value: &'v Bytes, ttl: Duration) -> Result<Swap, StoreError>;
                 remove<'k, 'e>(key: &'k str, expected: &'e Bytes) -> Result<Swap, StoreError>;
                 get<'k>(key: &'k str) -> Result<Option<Entry>, StoreError>;
-                replace_and_tell<'k, 'e, 'v>(key: &'k str, expected: &'e Bytes, value: &'v Bytes, ttl: Duration) -> Result<Swap, StoreError>;
-                remove_and_tell<'k, 'e>(key: &'k str, expected: &'e Bytes) -> Result<Swap, StoreError>;
-                changed<'k>(key: &'k str) -> Option<watch::Receiver<()>>;
+                replace_and_notify<'k, 'e, 'v>(key: &'k str, expected: &'e Bytes, value: &'v Bytes, ttl: Duration) -> Result<Swap, StoreError>;
+                remove_and_notify<'k, 'e>(key: &'k str, expected: &'e Bytes) -> Result<Swap, StoreError>;
+                subscribe<'k>(key: &'k str) -> Option<watch::Receiver<()>>;
                 exchange<'k, 'e, 'v>(key: &'k str, expected: &'e Bytes, value: &'v Bytes) -> Result<Swap, StoreError>;
                 count<'k>(key: &'k str, attempt: u128, window: Duration) -> Result<Count, StoreError>;
-                add<'s, 'm, 'o>(set: &'s str, member: &'m [u8], owner: &'o Bytes, retention: Duration) -> Result<Claim, StoreError>;
-                take_out<'s, 'm, 'o>(set: &'s str, member: &'m [u8], owner: &'o Bytes, retention: Duration) -> Result<Swap, StoreError>;
-                mark<'f, 'm>(filter: &'f Filter, member: &'m [u8]) -> Result<Hint, StoreError>;
-                fill<'f>(filter: &'f Filter) -> Result<Option<Fill>, StoreError>;
+                set_insert<'s, 'm, 'o>(set: &'s str, member: &'m [u8], owner: &'o Bytes, retention: Duration) -> Result<Claim, StoreError>;
+                set_remove<'s, 'm, 'o>(set: &'s str, member: &'m [u8], owner: &'o Bytes, retention: Duration) -> Result<Swap, StoreError>;
+                bloom_insert<'f, 'm>(filter: &'f BloomFilter, member: &'m [u8]) -> Result<Hint, StoreError>;
+                bloom_stats<'f>(filter: &'f BloomFilter) -> Result<Option<BloomStats>, StoreError>;
                 examine<'k>(key: &'k str, deadline: Duration) -> Vec<Finding>;
             }
             plain {
@@ -110,7 +110,7 @@ macro_rules! forward {
 /// # What is not forwarded to
 ///
 /// An operation that is not overridden goes to the store inside, past those that are. Whoever overrides
-/// [`replace`](Self::replace) also overrides [`replace_and_tell`](Self::replace_and_tell); whoever gives keys or values
+/// [`replace`](Self::replace) also overrides [`replace_and_notify`](Self::replace_and_notify); whoever gives keys or values
 /// another form overrides whatever has a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the
 /// `impl`, clippy names those that were left out. A store that changes the form of everything, such as one that
 /// encrypts, has less to write as a [`Store`] of its own: it has the four operations, and by default all others are

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::op::Op;
-use crate::store::{Claim, Count, Entry, Fill, Filter, Hint, Store, StoreError, Swap, Wrap};
+use crate::store::{
+    BloomFilter, BloomStats, Claim, Count, Entry, Hint, Store, StoreError, Swap, Wrap,
+};
 
 /// Counts the operations that are sent to the store inside; a clone shares the counts.
 ///
@@ -23,7 +25,7 @@ pub struct CountingStore<S> {
 #[derive(Debug, Default)]
 struct Sent {
     operations: [AtomicUsize; Op::ALL.len()],
-    changed: AtomicUsize,
+    subscribe: AtomicUsize,
 }
 
 /// How often each operation was sent.
@@ -32,9 +34,9 @@ struct Sent {
 pub struct Counts {
     /// Sends of [`Store::claim`].
     pub claim: usize,
-    /// Sends of [`Store::replace`] and [`Store::replace_and_tell`].
+    /// Sends of [`Store::replace`] and [`Store::replace_and_notify`].
     pub replace: usize,
-    /// Sends of [`Store::remove`] and [`Store::remove_and_tell`].
+    /// Sends of [`Store::remove`] and [`Store::remove_and_notify`].
     pub remove: usize,
     /// Sends of [`Store::get`].
     pub get: usize,
@@ -42,16 +44,16 @@ pub struct Counts {
     pub exchange: usize,
     /// Sends of [`Store::count`].
     pub count: usize,
-    /// Sends of [`Store::add`].
-    pub add: usize,
-    /// Sends of [`Store::take_out`].
-    pub take_out: usize,
-    /// Sends of [`Store::mark`].
-    pub mark: usize,
-    /// Sends of [`Store::fill`].
-    pub fill: usize,
-    /// Sends of [`Store::changed`].
-    pub changed: usize,
+    /// Sends of [`Store::set_insert`].
+    pub set_insert: usize,
+    /// Sends of [`Store::set_remove`].
+    pub set_remove: usize,
+    /// Sends of [`Store::bloom_insert`].
+    pub bloom_insert: usize,
+    /// Sends of [`Store::bloom_stats`].
+    pub bloom_stats: usize,
+    /// Sends of [`Store::subscribe`].
+    pub subscribe: usize,
 }
 
 impl Counts {
@@ -63,11 +65,11 @@ impl Counts {
             + self.get
             + self.exchange
             + self.count
-            + self.add
-            + self.take_out
-            + self.mark
-            + self.fill
-            + self.changed
+            + self.set_insert
+            + self.set_remove
+            + self.bloom_insert
+            + self.bloom_stats
+            + self.subscribe
     }
 }
 
@@ -90,11 +92,11 @@ impl<S> CountingStore<S> {
             get: of(Op::Get),
             exchange: of(Op::Exchange),
             count: of(Op::Count),
-            add: of(Op::Add),
-            take_out: of(Op::TakeOut),
-            mark: of(Op::Mark),
-            fill: of(Op::Fill),
-            changed: self.sent.changed.load(Ordering::SeqCst),
+            set_insert: of(Op::SetInsert),
+            set_remove: of(Op::SetRemove),
+            bloom_insert: of(Op::BloomInsert),
+            bloom_stats: of(Op::BloomStats),
+            subscribe: self.sent.subscribe.load(Ordering::SeqCst),
         }
     }
 
@@ -103,7 +105,7 @@ impl<S> CountingStore<S> {
         for op in Op::ALL {
             self.of(op).store(0, Ordering::SeqCst);
         }
-        self.sent.changed.store(0, Ordering::SeqCst);
+        self.sent.subscribe.store(0, Ordering::SeqCst);
     }
 
     /// The store inside, to send without counting.
@@ -152,7 +154,7 @@ impl<S: Store> Wrap for CountingStore<S> {
         self.sending(Op::Get).get(key).await
     }
 
-    async fn replace_and_tell(
+    async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
@@ -160,17 +162,17 @@ impl<S: Store> Wrap for CountingStore<S> {
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
         let store = self.sending(Op::Replace);
-        store.replace_and_tell(key, expected, value, ttl).await
+        store.replace_and_notify(key, expected, value, ttl).await
     }
 
-    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let store = self.sending(Op::Remove);
-        store.remove_and_tell(key, expected).await
+        store.remove_and_notify(key, expected).await
     }
 
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.sent.changed.fetch_add(1, Ordering::SeqCst);
-        self.store.changed(key).await
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.sent.subscribe.fetch_add(1, Ordering::SeqCst);
+        self.store.subscribe(key).await
     }
 
     async fn exchange(
@@ -187,33 +189,35 @@ impl<S: Store> Wrap for CountingStore<S> {
         self.sending(Op::Count).count(key, attempt, window).await
     }
 
-    async fn add(
+    async fn set_insert(
         &self,
         set: &str,
         member: &[u8],
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Claim, StoreError> {
-        let store = self.sending(Op::Add);
-        store.add(set, member, owner, retention).await
+        let store = self.sending(Op::SetInsert);
+        store.set_insert(set, member, owner, retention).await
     }
 
-    async fn take_out(
+    async fn set_remove(
         &self,
         set: &str,
         member: &[u8],
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Swap, StoreError> {
-        let store = self.sending(Op::TakeOut);
-        store.take_out(set, member, owner, retention).await
+        let store = self.sending(Op::SetRemove);
+        store.set_remove(set, member, owner, retention).await
     }
 
-    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
-        self.sending(Op::Mark).mark(filter, member).await
+    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
+        self.sending(Op::BloomInsert)
+            .bloom_insert(filter, member)
+            .await
     }
 
-    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
-        self.sending(Op::Fill).fill(filter).await
+    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
+        self.sending(Op::BloomStats).bloom_stats(filter).await
     }
 }

@@ -11,7 +11,8 @@ use tokio::time::sleep;
 
 use super::op::Op;
 use crate::store::{
-    Claim, Count, Entry, Fill, Filter, Hint, Store, StoreError, StoreErrorKind, Swap, Wrap,
+    BloomFilter, BloomStats, Claim, Count, Entry, Hint, Store, StoreError, StoreErrorKind, Swap,
+    Wrap,
 };
 
 /// What goes wrong with one operation.
@@ -216,7 +217,7 @@ impl<S: Store> Wrap for FaultyStore<S> {
         .await
     }
 
-    async fn replace_and_tell(
+    async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
@@ -226,15 +227,15 @@ impl<S: Store> Wrap for FaultyStore<S> {
         let (key, expected, value) = (key.to_owned(), expected.clone(), value.clone());
         self.send(Op::Replace, move |shared: Arc<Shared<S>>| async move {
             let store = &shared.store;
-            store.replace_and_tell(&key, &expected, &value, ttl).await
+            store.replace_and_notify(&key, &expected, &value, ttl).await
         })
         .await
     }
 
-    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let (key, expected) = (key.to_owned(), expected.clone());
         self.send(Op::Remove, move |shared: Arc<Shared<S>>| async move {
-            shared.store.remove_and_tell(&key, &expected).await
+            shared.store.remove_and_notify(&key, &expected).await
         })
         .await
     }
@@ -260,7 +261,7 @@ impl<S: Store> Wrap for FaultyStore<S> {
         .await
     }
 
-    async fn add(
+    async fn set_insert(
         &self,
         set: &str,
         member: &[u8],
@@ -268,13 +269,16 @@ impl<S: Store> Wrap for FaultyStore<S> {
         retention: Duration,
     ) -> Result<Claim, StoreError> {
         let (set, member, owner) = (set.to_owned(), member.to_owned(), owner.clone());
-        self.send(Op::Add, move |shared: Arc<Shared<S>>| async move {
-            shared.store.add(&set, &member, &owner, retention).await
+        self.send(Op::SetInsert, move |shared: Arc<Shared<S>>| async move {
+            shared
+                .store
+                .set_insert(&set, &member, &owner, retention)
+                .await
         })
         .await
     }
 
-    async fn take_out(
+    async fn set_remove(
         &self,
         set: &str,
         member: &[u8],
@@ -282,25 +286,25 @@ impl<S: Store> Wrap for FaultyStore<S> {
         retention: Duration,
     ) -> Result<Swap, StoreError> {
         let (set, member, owner) = (set.to_owned(), member.to_owned(), owner.clone());
-        self.send(Op::TakeOut, move |shared: Arc<Shared<S>>| async move {
+        self.send(Op::SetRemove, move |shared: Arc<Shared<S>>| async move {
             let store = &shared.store;
-            store.take_out(&set, &member, &owner, retention).await
+            store.set_remove(&set, &member, &owner, retention).await
         })
         .await
     }
 
-    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
         let (filter, member) = (filter.clone(), member.to_owned());
-        self.send(Op::Mark, move |shared: Arc<Shared<S>>| async move {
-            shared.store.mark(&filter, &member).await
+        self.send(Op::BloomInsert, move |shared: Arc<Shared<S>>| async move {
+            shared.store.bloom_insert(&filter, &member).await
         })
         .await
     }
 
-    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         let filter = filter.clone();
-        self.send(Op::Fill, move |shared: Arc<Shared<S>>| async move {
-            shared.store.fill(&filter).await
+        self.send(Op::BloomStats, move |shared: Arc<Shared<S>>| async move {
+            shared.store.bloom_stats(&filter).await
         })
         .await
     }

@@ -15,14 +15,14 @@ pub enum Op {
     Exchange,
     /// [`Store::count`](crate::Store::count)
     Count,
-    /// [`Store::add`](crate::Store::add)
-    Add,
-    /// [`Store::take_out`](crate::Store::take_out)
-    TakeOut,
-    /// [`Store::mark`](crate::Store::mark)
-    Mark,
-    /// [`Store::fill`](crate::Store::fill)
-    Fill,
+    /// [`Store::set_insert`](crate::Store::set_insert)
+    SetInsert,
+    /// [`Store::set_remove`](crate::Store::set_remove)
+    SetRemove,
+    /// [`Store::bloom_insert`](crate::Store::bloom_insert)
+    BloomInsert,
+    /// [`Store::bloom_stats`](crate::Store::bloom_stats)
+    BloomStats,
 }
 
 impl Op {
@@ -37,9 +37,9 @@ impl Op {
         Self::Get,
         Self::Exchange,
         Self::Count,
-        Self::Add,
-        Self::TakeOut,
-        Self::Mark,
-        Self::Fill,
+        Self::SetInsert,
+        Self::SetRemove,
+        Self::BloomInsert,
+        Self::BloomStats,
     ];
 }

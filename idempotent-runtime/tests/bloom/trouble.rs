@@ -46,7 +46,7 @@ async fn a_filter_that_is_away_costs_a_look_up_and_a_quarter_of_the_deadline() {
         let idempotency = Idempotency::new(store.clone());
         let bloom = idempotency.bloom("orders.no", 1000, 0.01, DAY).unwrap();
         let table = Table::default();
-        store.always(Op::Mark, fault);
+        store.always(Op::BloomInsert, fault);
         let begun = Instant::now();
         let error = bloom.hint(&7).await.unwrap_err();
         let misconfigured = fault == Fault::Fail(StoreErrorKind::Misconfigured);
@@ -88,7 +88,7 @@ async fn a_full_filter_costs_look_ups() {
 async fn a_mark_whose_reply_was_lost_is_perhaps_seen() {
     let store = FaultyStore::new(MemoryStore::new());
     let bloom = bloom(store.clone(), 1000);
-    store.next(Op::Mark, Fault::LoseReply);
+    store.next(Op::BloomInsert, Fault::LoseReply);
     bloom.hint(&42).await.unwrap_err();
     assert_eq!(bloom.hint(&42).await.unwrap(), Hint::PerhapsSeen);
 }
@@ -128,12 +128,12 @@ async fn one_event_tells_of_the_decision_and_one_of_trouble() {
     let _ = bloom.hint(&42).await.unwrap();
     let _ = bloom.hint(&44).await.unwrap();
     assert_eq!(events(), [EventKind::PerhapsSeen, EventKind::FirstSeen]);
-    store.always(Op::Mark, Fault::Fail(StoreErrorKind::Unknown));
+    store.always(Op::BloomInsert, Fault::Fail(StoreErrorKind::Unknown));
     bloom.hint(&42).await.unwrap_err();
     assert_eq!(events(), [EventKind::OperationFailed]);
     order(&bloom, &table, 43).await;
     assert_eq!(events(), [EventKind::OperationFailed, EventKind::FirstSeen]);
-    store.always(Op::Fill, Fault::Fail(StoreErrorKind::Unknown));
+    store.always(Op::BloomStats, Fault::Fail(StoreErrorKind::Unknown));
     assert!(bloom.stats().await.unwrap_err().is_unavailable());
     assert_eq!(events(), [EventKind::OperationFailed]);
 }

@@ -30,7 +30,7 @@ impl<S: Store> Wrap for ReadsThenWrites<S> {
         } else {
             self.0.claim(key, &value, window).await?;
         }
-        let left = window;
-        Ok(Count { attempt, left })
+        let remaining = window;
+        Ok(Count { attempt, remaining })
     }
 }

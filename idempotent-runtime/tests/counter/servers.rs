@@ -56,7 +56,7 @@ async fn every_single_attempt_leaves_an_expiry_that_none_of_them_moves() {
         assert_eq!(count.attempt, number);
         let left: i64 = ask(server, cmd("PTTL").arg(&key)).await;
         assert!(0 < left && left <= least, "{left}, before {least}");
-        assert!(count.left.as_millis() >= left.unsigned_abs().into());
+        assert!(count.remaining.as_millis() >= left.unsigned_abs().into());
         least = left;
     }
     assert!(least > 300_000);
@@ -171,7 +171,7 @@ async fn a_record_whose_expiry_somebody_took_away_is_given_one() {
         store.count(&key, 1, WINDOW).await.unwrap();
         let _: i64 = ask(server, cmd("PERSIST").arg(&key)).await;
         let count = store.count(&key, 2, WINDOW).await.unwrap();
-        assert_eq!((count.attempt, count.left), (2, WINDOW));
+        assert_eq!((count.attempt, count.remaining), (2, WINDOW));
         assert!(ask::<i64>(server, cmd("PTTL").arg(&key)).await > 0);
     }
 }
@@ -189,7 +189,7 @@ async fn windows_of_milliseconds_end_and_leave_nothing() {
             .count(&key, attempt, Duration::from_millis(3))
             .await
             .unwrap();
-        assert!(count.left <= Duration::from_millis(3), "{count:?}");
+        assert!(count.remaining <= Duration::from_millis(3), "{count:?}");
         windows += usize::from(count.attempt == 1);
         assert!(Instant::now() < deadline, "{windows} windows");
     }

@@ -54,12 +54,12 @@ async fn the_second_submit_is_the_same_order_and_is_hinted_at() {
         orders.place(&numbers, number.as_str()).await.unwrap(),
         Placed::New(())
     );
-    assert_eq!((store.counts().add, store.counts().total()), (1, 1));
+    assert_eq!((store.counts().set_insert, store.counts().total()), (1, 1));
     assert_eq!(
         orders.place(&numbers, number.as_str()).await.unwrap(),
         Placed::Again
     );
-    assert_eq!((store.counts().add, store.counts().total()), (2, 2));
+    assert_eq!((store.counts().set_insert, store.counts().total()), (2, 2));
     assert_eq!(orders.hints(), [Hint::Unseen, Hint::PerhapsSeen]);
     assert_eq!(
         *orders.0.lock().unwrap().0.iter().next().unwrap(),
@@ -141,7 +141,7 @@ async fn a_hint_that_fails_costs_no_more_than_its_time() {
     ] {
         let store = FaultyStore::new(MemoryStore::new());
         let (numbers, orders) = (numbers(store.clone()).await, Orders::default());
-        store.always(Op::Add, fault);
+        store.always(Op::SetInsert, fault);
         let began = Instant::now();
         let number = numbers.issue(&USER).unwrap();
         assert_eq!(
@@ -161,7 +161,7 @@ async fn a_hint_that_fails_costs_no_more_than_its_time() {
 async fn a_lost_reply_of_the_hint_is_no_hint_of_its_own_number() {
     let store = FaultyStore::new(MemoryStore::new());
     let (numbers, orders) = (numbers(store.clone()).await, Orders::default());
-    store.next(Op::Add, Fault::LoseReply);
+    store.next(Op::SetInsert, Fault::LoseReply);
     let number = numbers.issue(&USER).unwrap();
     let _ = orders.place(&numbers, number.as_str()).await.unwrap();
     assert_eq!(store.left(), 0);

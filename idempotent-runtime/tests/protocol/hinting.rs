@@ -83,7 +83,7 @@ impl Wrap for Hinting {
         answer
     }
 
-    async fn replace_and_tell(
+    async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
@@ -94,14 +94,14 @@ impl Wrap for Hinting {
         self.replace(key, expected, value, ttl).await
     }
 
-    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         self.tells.fetch_add(1, Ordering::SeqCst);
         self.remove(key, expected).await
     }
 
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         // It counts only that it was asked: the store inside gives no hints.
-        let _ = self.sent.changed(key).await;
+        let _ = self.sent.subscribe(key).await;
         if !self.listening_takes.is_zero() {
             sleep(self.listening_takes).await;
         }

@@ -58,7 +58,7 @@ async fn when_hints_end_the_store_is_asked_and_listened_to_again() {
         sleep(secs(1)).await;
         store.break_off();
         sleep(secs(2)).await;
-        assert_eq!(store.sent.counts().changed, 2);
+        assert_eq!(store.sent.counts().subscribe, 2);
         held.settle(false).await;
         store.hint();
     };

@@ -87,7 +87,7 @@ async fn a_user_who_may_not_listen_is_told_of_once() {
         .await
         .unwrap();
     for _ in 0..3 {
-        assert!(store.changed("key").await.is_none());
+        assert!(store.subscribe("key").await.is_none());
     }
     assert_eq!(WARNINGS.load(Ordering::SeqCst), 1);
 }

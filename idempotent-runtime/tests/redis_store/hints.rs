@@ -36,17 +36,17 @@ fn listening_connections() -> Cmd {
 #[tokio::test]
 async fn a_change_that_tells_is_heard_by_another_store_within_a_second() {
     let (waiting, settling, key) = (shared().await, shared().await, key());
-    let mut listener = waiting.changed(&key).await.unwrap();
+    let mut listener = waiting.subscribe(&key).await.unwrap();
     let mut latencies = Vec::new();
     for _ in 0..50 {
         settling.claim(&key, &VALUE, TTL).await.unwrap();
         let begun = Instant::now();
-        let swap = settling.replace_and_tell(&key, &VALUE, &DONE, TTL).await;
+        let swap = settling.replace_and_notify(&key, &VALUE, &DONE, TTL).await;
         assert_eq!(swap.unwrap(), Swap::Done);
         heard(&mut listener).await;
         latencies.push(begun.elapsed());
         let begun = Instant::now();
-        let swap = settling.remove_and_tell(&key, &DONE).await;
+        let swap = settling.remove_and_notify(&key, &DONE).await;
         assert_eq!(swap.unwrap(), Swap::Done);
         heard(&mut listener).await;
         latencies.push(begun.elapsed());
@@ -65,9 +65,9 @@ async fn a_hint_is_heard_by_either_protocol() {
     for version in [2, 3] {
         let (url, key) = (format!("{}?protocol={version}", server.url()), key());
         let waiting = RedisStore::connect(&url).await.unwrap();
-        let mut listener = waiting.changed(&key).await.unwrap();
+        let mut listener = waiting.subscribe(&key).await.unwrap();
         settling.claim(&key, &VALUE, TTL).await.unwrap();
-        settling.remove_and_tell(&key, &VALUE).await.unwrap();
+        settling.remove_and_notify(&key, &VALUE).await.unwrap();
         heard(&mut listener).await;
     }
 }
@@ -79,42 +79,42 @@ async fn only_a_change_that_tells_is_published() {
     let silent = RedisStore::from_connection(connection_to(server).await)
         .await
         .unwrap();
-    assert!(silent.changed(&key).await.is_none());
-    let mut listener = store.changed(&key).await.unwrap();
+    assert!(silent.subscribe(&key).await.is_none());
+    let mut listener = store.subscribe(&key).await.unwrap();
 
     store.claim(&key, &VALUE, TTL).await.unwrap();
     store.replace(&key, &VALUE, &DONE, TTL).await.unwrap();
     store.remove(&key, &DONE).await.unwrap();
     store.claim(&key, &VALUE, TTL).await.unwrap();
-    let renewal = store.replace_and_tell(&key, &VALUE, &VALUE, TTL).await;
+    let renewal = store.replace_and_notify(&key, &VALUE, &VALUE, TTL).await;
     assert_eq!(renewal.unwrap(), Swap::Done);
-    let refused = store.replace_and_tell(&key, &DONE, &DONE, TTL).await;
+    let refused = store.replace_and_notify(&key, &DONE, &DONE, TTL).await;
     assert_eq!(refused.unwrap(), Swap::Other(VALUE));
     // The server's own command cannot keep the hint beside it back: that is about nothing, then.
     let keeps_back = !removes_natively(&store);
     if keeps_back {
-        let refused = store.remove_and_tell(&key, &DONE).await;
+        let refused = store.remove_and_notify(&key, &DONE).await;
         assert_eq!(refused.unwrap(), Swap::Other(VALUE));
     }
-    let done = silent.replace_and_tell(&key, &VALUE, &DONE, TTL).await;
+    let done = silent.replace_and_notify(&key, &VALUE, &DONE, TTL).await;
     assert_eq!(done.unwrap(), Swap::Done);
-    let done = silent.remove_and_tell(&key, &DONE).await;
+    let done = silent.remove_and_notify(&key, &DONE).await;
     assert_eq!(done.unwrap(), Swap::Done);
     if keeps_back {
-        let absent = store.remove_and_tell(&key, &DONE).await;
+        let absent = store.remove_and_notify(&key, &DONE).await;
         assert_eq!(absent.unwrap(), Swap::Absent);
     }
 
     // What is published after all of them is heard after them: a key of its own is the mark.
     let mark = format!("{key}:mark");
-    let mut marked = store.changed(&mark).await.unwrap();
+    let mut marked = store.subscribe(&mark).await.unwrap();
     store.claim(&mark, &VALUE, TTL).await.unwrap();
-    store.remove_and_tell(&mark, &VALUE).await.unwrap();
+    store.remove_and_notify(&mark, &VALUE).await.unwrap();
     heard(&mut marked).await;
     assert!(!listener.has_changed().unwrap());
 
     store.claim(&key, &VALUE, TTL).await.unwrap();
-    store.remove_and_tell(&key, &VALUE).await.unwrap();
+    store.remove_and_notify(&key, &VALUE).await.unwrap();
     heard(&mut listener).await;
 }
 
@@ -125,7 +125,7 @@ async fn listeners_of_one_key_share_a_subscription_until_the_last_one_leaves() {
     let clone = store.clone();
     let listeners = join_all((0..20).map(|number| {
         let store = if number % 2 == 0 { &store } else { &clone };
-        store.changed("key")
+        store.subscribe("key")
     }));
     let mut listeners: Vec<_> = listeners.await.into_iter().map(Option::unwrap).collect();
     becomes(&server, &listening_to("key"), ("key".to_owned(), 1)).await;
@@ -138,21 +138,21 @@ async fn listeners_of_one_key_share_a_subscription_until_the_last_one_leaves() {
 
     store.claim("key", &VALUE, TTL).await.unwrap();
     store
-        .replace_and_tell("key", &VALUE, &DONE, TTL)
+        .replace_and_notify("key", &VALUE, &DONE, TTL)
         .await
         .unwrap();
     for listener in &mut listeners {
         heard(listener).await;
     }
     listeners.truncate(1);
-    store.remove_and_tell("key", &DONE).await.unwrap();
+    store.remove_and_notify("key", &DONE).await.unwrap();
     heard(&mut listeners[0]).await;
     listeners.clear();
     becomes(&server, &channels(), Vec::<String>::new()).await;
 
-    let mut back = store.changed("key").await.unwrap();
+    let mut back = store.subscribe("key").await.unwrap();
     store.claim("key", &VALUE, TTL).await.unwrap();
-    store.remove_and_tell("key", &VALUE).await.unwrap();
+    store.remove_and_notify("key", &VALUE).await.unwrap();
     heard(&mut back).await;
 }
 
@@ -161,8 +161,8 @@ async fn a_thousand_keys_leave_no_subscription_behind() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let keys: Vec<_> = (0..1000).map(|number| format!("key:{number}")).collect();
-    let stays = store.changed("stays").await.unwrap();
-    let listeners = join_all(keys.iter().map(|key| store.changed(key))).await;
+    let stays = store.subscribe("stays").await.unwrap();
+    let listeners = join_all(keys.iter().map(|key| store.subscribe(key))).await;
     assert!(listeners.iter().all(Option::is_some));
     let mut connection = connection_to(&server).await;
     let subscribed: Vec<String> = channels().query_async(&mut connection).await.unwrap();
@@ -171,8 +171,8 @@ async fn a_thousand_keys_leave_no_subscription_behind() {
     becomes(&server, &channels(), vec!["stays".to_owned()]).await;
     // One after the other, and some that nobody waits for the confirmation of.
     for key in &keys {
-        drop(store.changed(key).await.unwrap());
-        let _ = timeout(Duration::ZERO, store.changed(&format!("{key}:dropped"))).await;
+        drop(store.subscribe(key).await.unwrap());
+        let _ = timeout(Duration::ZERO, store.subscribe(&format!("{key}:dropped"))).await;
     }
     becomes(&server, &channels(), vec!["stays".to_owned()]).await;
     assert!(!stays.has_changed().unwrap());
@@ -182,11 +182,11 @@ async fn a_thousand_keys_leave_no_subscription_behind() {
 async fn listening_ends_with_the_store() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
-    let mut listener = store.changed("key").await.unwrap();
+    let mut listener = store.subscribe("key").await.unwrap();
     let clone = store.clone();
     drop(store);
     clone.claim("key", &VALUE, TTL).await.unwrap();
-    clone.remove_and_tell("key", &VALUE).await.unwrap();
+    clone.remove_and_notify("key", &VALUE).await.unwrap();
     heard(&mut listener).await;
     drop(clone);
     ended(&mut listener).await;
@@ -197,33 +197,33 @@ async fn listening_ends_with_the_store() {
 async fn listening_ends_with_the_connection_and_begins_anew() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
-    let mut listener = store.changed("key").await.unwrap();
+    let mut listener = store.subscribe("key").await.unwrap();
     server.kill().unwrap();
     ended(&mut listener).await;
-    assert!(store.changed("key").await.is_none());
+    assert!(store.subscribe("key").await.is_none());
     server.restart().unwrap();
-    let mut listener = store.changed("key").await.unwrap();
+    let mut listener = store.subscribe("key").await.unwrap();
     let settling = RedisStore::connect(&server.url()).await.unwrap();
     settling.claim("key", &VALUE, TTL).await.unwrap();
-    settling.remove_and_tell("key", &VALUE).await.unwrap();
+    settling.remove_and_notify("key", &VALUE).await.unwrap();
     heard(&mut listener).await;
 
     let kill = cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub"]).clone();
     send(&server, &kill).await;
     ended(&mut listener).await;
-    store.changed("key").await.unwrap();
+    store.subscribe("key").await.unwrap();
 }
 
 #[tokio::test]
 async fn a_server_that_is_silent_gives_no_hints_within_seconds() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
-    let mut listener = store.changed("key").await.unwrap();
+    let mut listener = store.subscribe("key").await.unwrap();
     server.pause().unwrap();
     // On the connection that there is, then on a new one.
     for _ in 0..2 {
         let begun = Instant::now();
-        assert!(store.changed("other").await.is_none());
+        assert!(store.subscribe("other").await.is_none());
         assert!(
             begun.elapsed() < Duration::from_secs(5),
             "{:?}",
@@ -233,7 +233,7 @@ async fn a_server_that_is_silent_gives_no_hints_within_seconds() {
     // Nobody knows what was missed.
     ended(&mut listener).await;
     server.resume().unwrap();
-    store.changed("key").await.unwrap();
+    store.subscribe("key").await.unwrap();
 }
 
 #[test]
@@ -246,16 +246,16 @@ fn listening_goes_on_when_the_runtime_that_it_began_on_has_ended() {
     let first = runtime();
     let (store, mut orphan) = first.block_on(async {
         let store = RedisStore::connect(&server.url()).await.unwrap();
-        let orphan = store.changed("orphan").await.unwrap();
+        let orphan = store.subscribe("orphan").await.unwrap();
         (store, orphan)
     });
     drop(first);
     let key = key();
     let hears = async || {
-        let mut listener = store.changed(&key).await.unwrap();
+        let mut listener = store.subscribe(&key).await.unwrap();
         let settling = shared().await;
         settling.claim(&key, &VALUE, TTL).await.unwrap();
-        settling.remove_and_tell(&key, &VALUE).await.unwrap();
+        settling.remove_and_notify(&key, &VALUE).await.unwrap();
         heard(&mut listener).await;
     };
     let second = runtime();
@@ -265,7 +265,7 @@ fn listening_goes_on_when_the_runtime_that_it_began_on_has_ended() {
     });
     // The second one is there still, but nothing runs on it.
     runtime().block_on(async {
-        assert!(store.changed(&key).await.is_none());
+        assert!(store.subscribe(&key).await.is_none());
         hears().await;
     });
     drop(second);
@@ -279,7 +279,7 @@ async fn a_publish_that_is_not_allowed_changes_no_answer() {
         ["~*", "+@all", "-publish", "&*"],
         ["~*", "+@all", "resetchannels", "&elsewhere:*"],
     ] {
-        let mut listener = listening.changed("key").await.unwrap();
+        let mut listener = listening.subscribe("key").await.unwrap();
         let mut set = cmd("ACL");
         set.arg(&["SETUSER", "mute", "reset", "on", ">s3cret"]);
         send(&server, set.arg(&rules)).await;
@@ -290,16 +290,16 @@ async fn a_publish_that_is_not_allowed_changes_no_answer() {
         send(&server, cmd("SCRIPT").arg("FLUSH")).await;
         for _ in 0..2 {
             store.claim("key", &VALUE, TTL).await.unwrap();
-            let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+            let swap = store.replace_and_notify("key", &VALUE, &DONE, TTL).await;
             assert_eq!(swap.unwrap(), Swap::Done, "{rules:?}");
             assert_eq!(store.get("key").await.unwrap().unwrap().value, DONE);
-            let swap = store.remove_and_tell("key", &DONE).await;
+            let swap = store.remove_and_notify("key", &DONE).await;
             assert_eq!(swap.unwrap(), Swap::Done, "{rules:?}");
             assert_eq!(store.get("key").await.unwrap(), None);
         }
         listening.claim("key", &VALUE, TTL).await.unwrap();
         assert!(!listener.has_changed().unwrap());
-        listening.remove_and_tell("key", &VALUE).await.unwrap();
+        listening.remove_and_notify("key", &VALUE).await.unwrap();
         heard(&mut listener).await;
     }
 }
@@ -310,9 +310,9 @@ async fn a_publish_that_the_server_does_not_know_changes_no_answer() {
     let store = by_script(&server).await;
     for _ in 0..2 {
         store.claim("key", &VALUE, TTL).await.unwrap();
-        let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+        let swap = store.replace_and_notify("key", &VALUE, &DONE, TTL).await;
         assert_eq!(swap.unwrap(), Swap::Done);
-        let swap = store.remove_and_tell("key", &DONE).await;
+        let swap = store.remove_and_notify("key", &DONE).await;
         assert_eq!(swap.unwrap(), Swap::Done);
     }
 }
@@ -327,12 +327,12 @@ async fn a_channel_that_is_not_allowed_gives_no_hints_and_spoils_no_other() {
         .await
         .unwrap();
     let (mine, theirs) = (format!("mine:{}", key()), key());
-    let together = [&*theirs, &mine, &theirs].map(|key| store.changed(key));
+    let together = [&*theirs, &mine, &theirs].map(|key| store.subscribe(key));
     let [forbidden, mut allowed, again] = join_all(together).await.try_into().unwrap();
     assert!(forbidden.is_none() && again.is_none());
-    assert!(store.changed(&theirs).await.is_none());
+    assert!(store.subscribe(&theirs).await.is_none());
     store.claim(&mine, &VALUE, TTL).await.unwrap();
-    store.remove_and_tell(&mine, &VALUE).await.unwrap();
+    store.remove_and_notify(&mine, &VALUE).await.unwrap();
     heard(allowed.as_mut().unwrap()).await;
 }
 
@@ -348,16 +348,16 @@ async fn the_documented_permissions_are_enough_for_hints() {
         .await
         .unwrap();
     let key = format!("least:{}", key());
-    let mut listener = store.changed(&key).await.unwrap();
+    let mut listener = store.subscribe(&key).await.unwrap();
     store.claim(&key, &VALUE, TTL).await.unwrap();
     store
-        .replace_and_tell(&key, &VALUE, &DONE, TTL)
+        .replace_and_notify(&key, &VALUE, &DONE, TTL)
         .await
         .unwrap();
     heard(&mut listener).await;
-    store.remove_and_tell(&key, &DONE).await.unwrap();
+    store.remove_and_notify(&key, &DONE).await.unwrap();
     heard(&mut listener).await;
     drop(listener);
     becomes(server, &listening_to(&key), (key.clone(), 0)).await;
-    store.changed(&key).await.unwrap();
+    store.subscribe(&key).await.unwrap();
 }

@@ -20,7 +20,7 @@ async fn a_release_costs_a_new_server_no_script() {
                 VALUE
             };
             let swap = if tells {
-                store.remove_and_tell("key", &own).await
+                store.remove_and_notify("key", &own).await
             } else {
                 store.remove("key", &own).await
             };

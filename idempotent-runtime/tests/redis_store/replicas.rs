@@ -366,7 +366,7 @@ async fn other_calls_are_not_held_up_by_those_that_wait() {
     waits(&pair.primary).await;
     assert_eq!(store.get("key").await.unwrap().unwrap().value, VALUE);
     assert_eq!(store.remove("held", &VALUE).await.unwrap(), Swap::Done);
-    assert!(store.changed("held").await.is_some());
+    assert!(store.subscribe("held").await.is_some());
     assert!(!claiming.is_finished());
     pair.replica.resume().unwrap();
     assert_eq!(claiming.await.unwrap().unwrap(), Claim::Claimed);

@@ -33,7 +33,7 @@ pub(crate) async fn who_waits_is_woken(
     // A slow machine may not have the connection for hints in time; the next listener tries again.
     let deadline = Instant::now() + PATIENCE;
     let _listening = loop {
-        if let Some(listening) = there.changed("idem:first").await {
+        if let Some(listening) = there.subscribe("idem:first").await {
             break listening;
         }
         assert!(Instant::now() < deadline, "there are no hints");

@@ -82,9 +82,9 @@ async fn each_operation_is_one_of_the_store() {
     let seen = set_on(store.clone());
     let first = added(&seen, 42).await;
     assert!(!is_first(&seen, 42).await);
-    assert_eq!((store.counts().add, store.counts().total()), (2, 2));
+    assert_eq!((store.counts().set_insert, store.counts().total()), (2, 2));
     assert!(first.take_back().await.unwrap());
-    assert_eq!((store.counts().take_out, store.counts().total()), (1, 3));
+    assert_eq!((store.counts().set_remove, store.counts().total()), (1, 3));
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn each_operation_tells_what_came_of_it() {
     let first = added(&seen, 42).await;
     assert!(!is_first(&seen, 42).await);
     assert!(first.take_back().await.unwrap());
-    for op in [Op::Add, Op::TakeOut] {
+    for op in [Op::SetInsert, Op::SetRemove] {
         store.next(op, Fault::Fail(StoreErrorKind::Misconfigured));
     }
     let error = seen.first_time(&43).await.unwrap_err();

@@ -102,7 +102,7 @@ async fn an_own_member_is_found_although_the_bucket_has_turned() {
     let (mine, yours) = (Bytes::from("mine"), Bytes::from("yours"));
     let add = async |owner| {
         store
-            .add("{set}", b"member", owner, retention)
+            .set_insert("{set}", b"member", owner, retention)
             .await
             .unwrap()
     };
@@ -112,7 +112,10 @@ async fn an_own_member_is_found_although_the_bucket_has_turned() {
     let mut other = 0_u32;
     while buckets(&server).await.len() < 2 {
         let member = other.to_le_bytes();
-        store.add("{set}", &member, &mine, retention).await.unwrap();
+        store
+            .set_insert("{set}", &member, &mine, retention)
+            .await
+            .unwrap();
         other += 1;
     }
     assert_eq!(add(&mine).await, Claim::Claimed, "its own, sent again");
@@ -120,7 +123,7 @@ async fn an_own_member_is_found_although_the_bucket_has_turned() {
     let members: usize = buckets(&server).await.iter().map(|b| b.members).sum();
     assert_eq!(members, other as usize + 1, "it is there once");
     let take_out = async |owner| {
-        let out = store.take_out("{set}", b"member", owner, retention);
+        let out = store.set_remove("{set}", b"member", owner, retention);
         out.await.unwrap()
     };
     assert_eq!(take_out(&yours).await, Swap::Other(mine.clone()));

@@ -68,7 +68,8 @@ async fn an_add_counts_only_when_the_replica_has_it() {
     let hasty = RedisStore::connect(&format!("{url}50ms")).await.unwrap();
 
     let (mine, yours) = (Bytes::from("mine"), Bytes::from("yours"));
-    let add = async |store: &RedisStore, owner| store.add("{set}", b"member", owner, HOUR).await;
+    let add =
+        async |store: &RedisStore, owner| store.set_insert("{set}", b"member", owner, HOUR).await;
     let deadline = Instant::now() + PATIENCE;
     while add(&patient, &mine).await.is_err() {
         assert!(Instant::now() < deadline, "the replica does not come");

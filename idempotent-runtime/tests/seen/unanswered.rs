@@ -65,7 +65,7 @@ async fn as_many_members_are_taken_out_at_once_as_the_handle_allows() {
         let handle = Idempotency::builder(store.clone()).cleanup_limit(limit);
         let handle = handle.build().unwrap();
         let seen = set_of(&handle, DAY);
-        store.always(Op::Add, Fault::ApplyThenHang);
+        store.always(Op::SetInsert, Fault::ApplyThenHang);
         for member in 0..3 {
             let first = Box::pin(seen.first_time(&member)).now_or_never();
             assert!(first.is_none(), "{first:?}");
@@ -88,7 +88,7 @@ async fn who_was_dropped_before_the_answer_leaves_nothing_behind() {
         Fault::Ghost(SECOND / 2),
     ] {
         let faulty = Faulty::new();
-        faulty.store.always(Op::Add, fault);
+        faulty.store.always(Op::SetInsert, fault);
         let first = timeout(SECOND / 10, faulty.seen.first_time(&42)).await;
         assert!(first.is_err(), "{fault:?}: {first:?}");
         assert_eq!(faulty.told(), [EventKind::OperationCancelled], "{fault:?}");
@@ -106,9 +106,9 @@ async fn who_is_dropped_at_any_poll_leaves_nothing_behind() {
     let mut polls = 0;
     loop {
         let faulty = Faulty::new();
-        faulty.store.next(Op::Add, Fault::ApplyThenHang);
-        faulty.store.next(Op::Add, Fault::LoseReply);
-        faulty.store.next(Op::Add, Fault::Delay(SECOND / 10));
+        faulty.store.next(Op::SetInsert, Fault::ApplyThenHang);
+        faulty.store.next(Op::SetInsert, Fault::LoseReply);
+        faulty.store.next(Op::SetInsert, Fault::Delay(SECOND / 10));
         let ended = {
             let mut first = pin!(faulty.seen.first_time(&42));
             let mut left = polls;
@@ -137,7 +137,7 @@ async fn who_is_dropped_at_any_poll_leaves_nothing_behind() {
 async fn who_is_told_that_the_store_is_away_leaves_nothing_behind() {
     for fault in [Fault::LoseReply, Fault::ApplyThenHang, Fault::Hang] {
         let faulty = Faulty::new();
-        faulty.store.always(Op::Add, fault);
+        faulty.store.always(Op::SetInsert, fault);
         let error = faulty.seen.first_time(&42).await.unwrap_err();
         assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
         assert_eq!(faulty.told(), [EventKind::OperationFailed], "{fault:?}");
@@ -150,19 +150,19 @@ async fn who_is_told_that_the_store_is_away_leaves_nothing_behind() {
 async fn what_was_refused_at_once_is_not_taken_out() {
     let faulty = Faulty::new();
     let full = Fault::Fail(StoreErrorKind::Full);
-    faulty.store.next(Op::Add, full);
+    faulty.store.next(Op::SetInsert, full);
     let error = faulty.seen.first_time(&42).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     faulty.drained().await;
     let counts = faulty.store.inner().counts();
-    assert_eq!((counts.take_out, counts.total()), (0, 0));
+    assert_eq!((counts.set_remove, counts.total()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_does_not_make_the_adder_a_duplicate() {
     for fault in [Fault::LoseReply, Fault::ApplyThenHang] {
         let faulty = Faulty::new();
-        faulty.store.next(Op::Add, fault);
+        faulty.store.next(Op::SetInsert, fault);
         assert!(is_first(&faulty.seen, 42).await, "{fault:?}");
         assert!(!is_first(&faulty.seen, 42).await, "{fault:?}");
         assert_eq!(faulty.members(), 1);
@@ -173,7 +173,7 @@ async fn a_lost_reply_does_not_make_the_adder_a_duplicate() {
 async fn a_member_of_another_is_not_taken_out_for_who_was_dropped() {
     let faulty = Faulty::new();
     let _first = added(&faulty.seen, 42).await;
-    faulty.store.next(Op::Add, Fault::ApplyThenHang);
+    faulty.store.next(Op::SetInsert, Fault::ApplyThenHang);
     let second = timeout(SECOND / 10, faulty.seen.first_time(&42)).await;
     assert!(second.is_err());
     faulty.drained().await;
@@ -185,7 +185,7 @@ async fn a_member_is_taken_back_although_the_reply_is_lost() {
     for fault in [Fault::LoseReply, Fault::ApplyThenHang] {
         let faulty = Faulty::new();
         let first = added(&faulty.seen, 42).await;
-        faulty.store.next(Op::TakeOut, fault);
+        faulty.store.next(Op::SetRemove, fault);
         assert!(first.take_back().await.unwrap(), "{fault:?}");
         assert_eq!(faulty.members(), 0);
     }
@@ -195,14 +195,14 @@ async fn a_member_is_taken_back_although_the_reply_is_lost() {
 async fn taking_back_goes_on_without_its_caller() {
     let faulty = Faulty::new();
     let first = added(&faulty.seen, 42).await;
-    faulty.store.next(Op::TakeOut, Fault::Hang);
+    faulty.store.next(Op::SetRemove, Fault::Hang);
     let back = timeout(SECOND / 10, first.take_back()).await;
     assert!(back.is_err());
     faulty.drained().await;
     assert!(is_first(&faulty.seen, 42).await);
 
     let again = added(&faulty.seen, 43).await;
-    faulty.store.always(Op::TakeOut, Fault::Hang);
+    faulty.store.always(Op::SetRemove, Fault::Hang);
     let error = again.take_back().await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     faulty.store.heal();
@@ -213,8 +213,8 @@ async fn taking_back_goes_on_without_its_caller() {
 #[tokio::test(start_paused = true)]
 async fn a_member_that_cannot_be_taken_out_is_told_of() {
     let faulty = Faulty::new();
-    faulty.store.always(Op::Add, Fault::LoseReply);
-    faulty.store.always(Op::TakeOut, Fault::Hang);
+    faulty.store.always(Op::SetInsert, Fault::LoseReply);
+    faulty.store.always(Op::SetRemove, Fault::Hang);
     faulty.seen.first_time(&42).await.unwrap_err();
     faulty.drained().await;
     let told = [EventKind::OperationFailed, EventKind::NotWithdrawn];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Count, Entry, Fill, Filter, Hint, Swap};
+use idempotent_runtime::store::{BloomFilter, BloomStats, Claim, Count, Entry, Hint, Swap};
 use idempotent_runtime::{MemoryStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::yield_now;
@@ -201,7 +201,7 @@ impl Store for Broken {
         self.store.get(&self.key(key)).await
     }
 
-    async fn replace_and_tell(
+    async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
@@ -214,7 +214,7 @@ impl Store for Broken {
         Ok(swap)
     }
 
-    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let expected = self.expected(key, expected).await?;
         let swap = self.remove(key, &expected).await?;
         self.tell(key);
@@ -258,7 +258,7 @@ impl Store for Broken {
                 let mut count = self.store.count(key, attempt, window).await?;
                 if let Some(Entry { value, .. }) = self.store.get(key).await? {
                     self.store.replace(key, &value, &value, window).await?;
-                    count.left = window;
+                    count.remaining = window;
                 }
                 Ok(count)
             }
@@ -266,27 +266,27 @@ impl Store for Broken {
                 let before = self.store.get(key).await?;
                 yield_now().await;
                 let store = MemoryStore::new();
-                let left = before.as_ref().and_then(|entry| entry.ttl);
-                let left = left.unwrap_or(window);
+                let remaining = before.as_ref().and_then(|entry| entry.ttl);
+                let remaining = remaining.unwrap_or(window);
                 if let Some(entry) = before {
                     store.claim(key, &entry.value, Duration::MAX).await?;
                 }
                 let count = store.count(key, attempt, Duration::MAX).await?;
                 let after = store.get(key).await?.unwrap().value;
-                self.put(key, &after, left).await?;
-                Ok(Count { left, ..count })
+                self.put(key, &after, remaining).await?;
+                Ok(Count { remaining, ..count })
             }
             Mistake::CountsAResendTwice => self.store.count(key, rand::random(), window).await,
             _ => self.store.count(key, attempt, window).await,
         }
     }
 
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         let mut listeners = self.listeners.lock().unwrap();
         Some(listeners.entry(key.to_owned()).or_default().subscribe())
     }
 
-    async fn add(
+    async fn set_insert(
         &self,
         set: &str,
         member: &[u8],
@@ -318,7 +318,7 @@ impl Store for Broken {
         self.claim(key, owner, retention).await
     }
 
-    async fn take_out(
+    async fn set_remove(
         &self,
         set: &str,
         member: &[u8],
@@ -334,7 +334,7 @@ impl Store for Broken {
         self.remove(key, &owner).await
     }
 
-    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
+    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
         match self.mistake {
             // One of a hundred is not marked.
             Mistake::FilterForgets
@@ -353,14 +353,14 @@ impl Store for Broken {
                     .await?;
                 Ok(hint)
             }
-            _ => self.store.mark(filter, member).await,
+            _ => self.store.bloom_insert(filter, member).await,
         }
     }
 
-    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
+    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         match self.mistake {
             Mistake::FilterLooksThenMarks => Ok(None),
-            _ => self.store.fill(filter).await,
+            _ => self.store.bloom_stats(filter).await,
         }
     }
 }

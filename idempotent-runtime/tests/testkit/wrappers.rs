@@ -131,14 +131,14 @@ async fn sends_are_counted_answered_or_not() {
 async fn operations_that_tell_are_counted_with_those_that_do_not() {
     let store = CountingStore::new(MemoryStore::new());
     store.claim("key", &VALUE, TTL).await.unwrap();
-    let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+    let swap = store.replace_and_notify("key", &VALUE, &DONE, TTL).await;
     assert_eq!(swap.unwrap(), Swap::Done);
-    let swap = store.remove_and_tell("key", &DONE).await;
+    let swap = store.remove_and_notify("key", &DONE).await;
     assert_eq!(swap.unwrap(), Swap::Done);
-    assert!(store.changed("key").await.is_none());
+    assert!(store.subscribe("key").await.is_none());
     let counts = store.counts();
     assert_eq!((counts.replace, counts.remove), (1, 1));
-    assert_eq!((counts.changed, counts.total()), (1, 4));
+    assert_eq!((counts.subscribe, counts.total()), (1, 4));
     store.reset();
     assert_eq!(store.counts().total(), 0);
 }
@@ -150,10 +150,10 @@ async fn operations_that_tell_meet_the_faults_of_those_that_do_not() {
     for op in [Op::Replace, Op::Remove] {
         store.next(op, Fault::LoseReply);
     }
-    let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+    let swap = store.replace_and_notify("key", &VALUE, &DONE, TTL).await;
     assert_eq!(swap.unwrap_err().kind(), StoreErrorKind::Unknown);
     assert_eq!(stands(&store).await, Some(DONE));
-    let swap = store.remove_and_tell("key", &DONE).await;
+    let swap = store.remove_and_notify("key", &DONE).await;
     assert_eq!(swap.unwrap_err().kind(), StoreErrorKind::Unknown);
     assert_eq!(stands(&store).await, None);
 }
@@ -162,14 +162,14 @@ async fn operations_that_tell_meet_the_faults_of_those_that_do_not() {
 async fn wrappers_pass_hints_on() {
     let inside: Arc<dyn Store> = Arc::new(Broken::new(Mistake::None));
     let store = FaultyStore::new(CountingStore::new(inside));
-    let mut heard = store.changed("key").await.unwrap();
+    let mut heard = store.subscribe("key").await.unwrap();
     store.claim("key", &VALUE, TTL).await.unwrap();
     assert!(!heard.has_changed().unwrap());
-    let swap = store.replace_and_tell("key", &VALUE, &DONE, TTL).await;
+    let swap = store.replace_and_notify("key", &VALUE, &DONE, TTL).await;
     assert_eq!(swap.unwrap(), Swap::Done);
     assert!(heard.has_changed().unwrap());
     heard.mark_unchanged();
-    let swap = store.remove_and_tell("key", &DONE).await;
+    let swap = store.remove_and_notify("key", &DONE).await;
     assert_eq!(swap.unwrap(), Swap::Done);
     assert!(heard.has_changed().unwrap());
 }

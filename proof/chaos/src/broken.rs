@@ -101,7 +101,7 @@ impl Store for BrokenStore {
         self.store.get(key).await
     }
 
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.store.changed(key).await
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.store.subscribe(key).await
     }
 }

@@ -69,13 +69,13 @@ impl Member {
     pub(super) fn insert<'a>(&'a self, key: &'a str) -> Sending<'a, Claim> {
         let (set, bytes) = (&*self.set, self.fingerprint.as_bytes());
         let store = set.shared.store();
-        store.add(key, bytes, &self.owner, set.retention)
+        store.set_insert(key, bytes, &self.owner, set.retention)
     }
 
     pub(super) fn remove<'a>(&'a self, key: &'a str) -> Sending<'a, Swap> {
         let (set, bytes) = (&*self.set, self.fingerprint.as_bytes());
         let store = set.shared.store();
-        store.take_out(key, bytes, &self.owner, set.retention)
+        store.set_remove(key, bytes, &self.owner, set.retention)
     }
 
     pub(super) fn site(&self) -> Site {

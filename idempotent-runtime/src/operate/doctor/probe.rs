@@ -77,7 +77,7 @@ impl<'a> Probe<'a> {
             right("claim a taken key", &taken, &Claim::Taken(CLAIM.clone()))?;
             let renewal = store.replace(key, &CLAIM, &CLAIM, TTL);
             right("renew", &self.answer("renew", renewal).await?, &Swap::Done)?;
-            let completion = store.replace_and_tell(key, &CLAIM, &DONE, TTL);
+            let completion = store.replace_and_notify(key, &CLAIM, &DONE, TTL);
             let completion = self.answer("complete", completion).await?;
             right("complete", &completion, &Swap::Done)?;
             let standing = self.answer("read", store.get(key)).await?;
@@ -89,7 +89,7 @@ impl<'a> Probe<'a> {
                 &other,
                 &Swap::Other(DONE.clone()),
             )?;
-            let removal = store.remove_and_tell(key, &DONE);
+            let removal = store.remove_and_notify(key, &DONE);
             let removal = self.answer("remove", removal).await?;
             right("remove", &removal, &Swap::Done)?;
         }

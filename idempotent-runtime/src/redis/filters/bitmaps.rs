@@ -9,7 +9,7 @@ use super::super::ring::turn;
 use super::super::script::{Script, hash};
 use super::buckets::{fill_of, hint, run};
 use crate::store::filter::Shape;
-use crate::store::{Fill, Filter, Hint};
+use crate::store::{BloomFilter, BloomStats, Hint};
 
 /// `1` if all bits of the member are set in one of the buckets, else `0`. Sets them in the current one.
 ///
@@ -62,9 +62,9 @@ return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
     || hash(&FILL),
 );
 
-pub(super) async fn mark<C: ConnectionLike>(
+pub(super) async fn insert<C: ConnectionLike>(
     connection: &mut C,
-    filter: &Filter,
+    filter: &BloomFilter,
     member: &[u8],
 ) -> RedisResult<Hint> {
     let shape = Shape::of(filter);
@@ -75,10 +75,10 @@ pub(super) async fn mark<C: ConnectionLike>(
     Ok(hint(seen))
 }
 
-pub(super) async fn fill<C: ConnectionLike>(
+pub(super) async fn stats<C: ConnectionLike>(
     connection: &mut C,
-    filter: &Filter,
-) -> RedisResult<Fill> {
+    filter: &BloomFilter,
+) -> RedisResult<BloomStats> {
     let shape = Shape::of(filter);
     let counts = run(connection, &FILL, &prefix(filter, shape), filter, &[]).await?;
     Ok(fill_of(filter, counts, |set| {
@@ -87,6 +87,6 @@ pub(super) async fn fill<C: ConnectionLike>(
 }
 
 /// What the keys of the bitmaps begin with: those of another shape are another filter's.
-fn prefix(filter: &Filter, Shape { bits, hashes }: Shape) -> String {
+fn prefix(filter: &BloomFilter, Shape { bits, hashes }: Shape) -> String {
     format!("{}:{bits}x{hashes}", filter.key)
 }

@@ -8,7 +8,7 @@ use ::redis::{FromRedisValue, RedisError, RedisResult};
 use super::super::ring::Ring;
 use super::super::script::Script;
 use crate::store::filter::Bucket;
-use crate::store::{Fill, Filter, Hint};
+use crate::store::{BloomFilter, BloomStats, Hint};
 
 /// How many buckets a retention has. Each more would be looked into by every mark.
 const BUCKETS: u64 = 2;
@@ -18,7 +18,7 @@ pub(super) async fn run<T: FromRedisValue, C: ConnectionLike>(
     connection: &mut C,
     script: &Script,
     name: &str,
-    filter: &Filter,
+    filter: &BloomFilter,
     args: &[&[u8]],
 ) -> RedisResult<T> {
     let ring = Ring::new(BUCKETS, filter.retention);
@@ -40,12 +40,12 @@ pub(super) fn hint(seen: bool) -> Hint {
 
 /// Of what was counted in the buckets, the members and the error rate of each.
 pub(super) fn fill_of(
-    filter: &Filter,
+    filter: &BloomFilter,
     (age, counts): (f64, Vec<u64>),
     of_count: impl Fn(u64) -> (f64, f64),
-) -> Fill {
+) -> BloomStats {
     let ages = iter::successors(Some(age), |age| Some(age + 1.0));
-    Fill::of(
+    BloomStats::of(
         filter,
         counts.into_iter().zip(ages).map(|(count, age)| {
             let (members, error_rate) = of_count(count);

@@ -7,7 +7,7 @@ use super::super::ring::turn;
 use super::super::script::{Script, hash};
 use super::buckets::{fill_of, hint, run};
 use crate::store::filter::{Shape, float};
-use crate::store::{Fill, Filter, Hint};
+use crate::store::{BloomFilter, BloomStats, Hint};
 
 /// `1` if a bucket has the member, or is full, else `0`. Puts it into the current one. What follows the width: the member, the capacity and the error rate of a bucket.
 ///
@@ -49,9 +49,9 @@ return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
     || hash(&FILL),
 );
 
-pub(super) async fn mark<C: ConnectionLike>(
+pub(super) async fn insert<C: ConnectionLike>(
     connection: &mut C,
-    filter: &Filter,
+    filter: &BloomFilter,
     member: &[u8],
 ) -> RedisResult<Hint> {
     let capacity = filter.capacity.to_string();
@@ -61,10 +61,10 @@ pub(super) async fn mark<C: ConnectionLike>(
     Ok(hint(seen))
 }
 
-pub(super) async fn fill<C: ConnectionLike>(
+pub(super) async fn stats<C: ConnectionLike>(
     connection: &mut C,
-    filter: &Filter,
-) -> RedisResult<Fill> {
+    filter: &BloomFilter,
+) -> RedisResult<BloomStats> {
     let shape = Shape::of(filter);
     let counts = run(connection, &FILL, &prefix(filter), filter, &[]).await?;
     Ok(fill_of(filter, counts, |members| {
@@ -78,7 +78,7 @@ pub(super) async fn fill<C: ConnectionLike>(
 }
 
 /// What the keys begin with.
-fn prefix(filter: &Filter) -> String {
+fn prefix(filter: &BloomFilter) -> String {
     format!(
         "{}:bf:{}:{}",
         filter.key, filter.capacity, filter.error_rate

@@ -8,7 +8,7 @@ use md5::{Digest as _, Md5};
 ///
 /// It is kept in buckets of time, each half a retention wide: the one that is being filled, and the two before it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
+pub struct BloomFilter {
     /// What its keys begin with. The part in braces keeps them on one node of a cluster.
     pub key: String,
     /// How many members it is made for, within the retention.
@@ -40,7 +40,7 @@ pub(crate) const ERROR_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
 
 impl Shape {
     /// The shape of a filter; one that could not be made is as near to its setting as it may be.
-    pub(crate) fn of(filter: &Filter) -> Self {
+    pub(crate) fn of(filter: &BloomFilter) -> Self {
         // `max` first: of NaN and a number it is the number.
         let error_rate = filter.error_rate.max(*ERROR_RATES.start());
         let error_rate = error_rate.min(*ERROR_RATES.end());
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn shape(capacity: u64, error_rate: f64) -> Shape {
-        Shape::of(&Filter {
+        Shape::of(&BloomFilter {
             key: String::new(),
             capacity,
             error_rate,

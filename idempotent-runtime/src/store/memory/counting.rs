@@ -23,18 +23,18 @@ impl Shard {
             self.claim(key, &count::first(attempt), window, now, room)?;
             return Some(Ok(Count {
                 attempt: 1,
-                left: window,
+                remaining: window,
             }));
         };
-        let left = entry.ttl.unwrap_or(window);
+        let remaining = entry.ttl.unwrap_or(window);
         let counted = count::next(&entry.value, attempt).map(|next| {
             if let Some(record) = next.record {
-                // Not for what is left: less than a millisecond would become one, each time.
+                // Not for what remains: less than a millisecond would become one, each time.
                 self.exchange(key, &entry.value, &record, now);
             }
             Count {
                 attempt: next.attempt,
-                left,
+                remaining,
             }
         });
         Some(counted)

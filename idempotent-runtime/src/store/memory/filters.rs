@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::shard::after;
 use crate::store::answer::Hint;
-use crate::store::filter::{Bucket, Fill, Filter, Shape};
+use crate::store::filter::{BloomFilter, BloomStats, Bucket, Shape};
 use crate::sync::{Mutex, MutexGuard};
 
 /// The filters of a store, behind a lock of their own.
@@ -36,7 +36,7 @@ struct Bits {
 }
 
 impl Filters {
-    pub(super) fn mark(&self, filter: &Filter, member: &[u8], now: Instant) -> Hint {
+    pub(super) fn insert(&self, filter: &BloomFilter, member: &[u8], now: Instant) -> Hint {
         let shape = Shape::of(filter);
         let mut filters = self.live(now);
         let key = filter.key.clone();
@@ -57,12 +57,12 @@ impl Filters {
         }
     }
 
-    pub(super) fn fill(&self, filter: &Filter, now: Instant) -> Fill {
+    pub(super) fn stats(&self, filter: &BloomFilter, now: Instant) -> BloomStats {
         let shape = Shape::of(filter);
         let key = filter.key.clone();
         let filters = self.live(now);
         let buckets = filters.get(&Name { key, shape }).into_iter().flatten();
-        Fill::of(
+        BloomStats::of(
             filter,
             buckets.map(|bits| Bucket {
                 age: (now - bits.began).as_secs_f64() / (bits.ends - bits.began).as_secs_f64(),

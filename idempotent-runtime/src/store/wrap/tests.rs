@@ -55,7 +55,7 @@ impl Store for Recorder {
         }))
     }
 
-    async fn replace_and_tell(
+    async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
@@ -63,15 +63,15 @@ impl Store for Recorder {
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
         let sent = format!("{key} {expected:?} {value:?} {ttl:?}");
-        Ok(self.other("replace_and_tell", &sent))
+        Ok(self.other("replace_and_notify", &sent))
     }
 
-    async fn remove_and_tell(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        Ok(self.other("remove_and_tell", &format!("{key} {expected:?}")))
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        Ok(self.other("remove_and_notify", &format!("{key} {expected:?}")))
     }
 
-    async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.note(format!("changed {key}"));
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.note(format!("subscribe {key}"));
         Some(watch::Sender::new(()).subscribe())
     }
 
@@ -88,21 +88,24 @@ impl Store for Recorder {
         self.note(format!("count {key} {attempt} {window:?}"));
         Ok(Count {
             attempt: 7,
-            left: window,
+            remaining: window,
         })
     }
 
-    async fn add(
+    async fn set_insert(
         &self,
         set: &str,
         member: &[u8],
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Claim, StoreError> {
-        Ok(self.taken("add", &format!("{set} {member:?} {owner:?} {retention:?}")))
+        Ok(self.taken(
+            "set_insert",
+            &format!("{set} {member:?} {owner:?} {retention:?}"),
+        ))
     }
 
-    async fn take_out(
+    async fn set_remove(
         &self,
         set: &str,
         member: &[u8],
@@ -110,17 +113,17 @@ impl Store for Recorder {
         retention: Duration,
     ) -> Result<Swap, StoreError> {
         let said = format!("{set} {member:?} {owner:?} {retention:?}");
-        Ok(self.other("take_out", &said))
+        Ok(self.other("set_remove", &said))
     }
 
-    async fn mark(&self, filter: &Filter, member: &[u8]) -> Result<Hint, StoreError> {
-        self.note(format!("mark {filter:?} {member:?}"));
+    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
+        self.note(format!("bloom_insert {filter:?} {member:?}"));
         Ok(Hint::Unseen)
     }
 
-    async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, StoreError> {
-        self.note(format!("fill {filter:?}"));
-        Ok(Some(Fill::of(filter, [])))
+    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
+        self.note(format!("bloom_stats {filter:?}"));
+        Ok(Some(BloomStats::of(filter, [])))
     }
 
     fn durability(&self) -> Durability {
@@ -158,16 +161,18 @@ impl Said {
             format!("{:?}", store.get("k4").await),
             format!(
                 "{:?}",
-                store.replace_and_tell("k5", expected, value, second).await
+                store
+                    .replace_and_notify("k5", expected, value, second)
+                    .await
             ),
-            format!("{:?}", store.remove_and_tell("k6", expected).await),
-            format!("{:?}", store.changed("k7").await.is_some()),
+            format!("{:?}", store.remove_and_notify("k6", expected).await),
+            format!("{:?}", store.subscribe("k7").await.is_some()),
             format!("{:?}", store.exchange("k8", expected, value).await),
             format!("{:?}", store.count("k9", 3, second).await),
-            format!("{:?}", store.add("s1", member, value, second).await),
-            format!("{:?}", store.take_out("s2", member, value, second).await),
-            format!("{:?}", store.mark(filter, member).await),
-            format!("{:?}", store.fill(filter).await),
+            format!("{:?}", store.set_insert("s1", member, value, second).await),
+            format!("{:?}", store.set_remove("s2", member, value, second).await),
+            format!("{:?}", store.bloom_insert(filter, member).await),
+            format!("{:?}", store.bloom_stats(filter).await),
             format!("{:?}", store.durability()),
             format!("{:?}", store.examine("k10", second).await),
         ];
@@ -182,8 +187,8 @@ impl Said {
     }
 }
 
-fn filter() -> Filter {
-    Filter {
+fn filter() -> BloomFilter {
+    BloomFilter {
         key: "filter".to_owned(),
         capacity: 10,
         error_rate: 0.01,
@@ -328,6 +333,6 @@ async fn what_is_overridden_is_not_forwarded_and_the_rest_is() {
     assert!(Store::get(&store, "key").await.unwrap().is_none());
     store.0.claim("key", &value, minute).await.unwrap();
     let shared: Arc<dyn Store> = Arc::new(store);
-    let swap = shared.remove_and_tell("key", &value).await;
+    let swap = shared.remove_and_notify("key", &value).await;
     assert_eq!(swap.unwrap(), Swap::Done);
 }

@@ -20,7 +20,7 @@ pub(super) async fn attempts_are_numbered_in_their_order(subject: Subject) -> Ve
     for number in 1..=40 {
         let count = subject.count(&key, number.into(), LONG).await?;
         same("number of an attempt", &count.attempt, &number)?;
-        stands_for(count.left, LONG)?;
+        stands_for(count.remaining, LONG)?;
     }
     Ok(())
 }
@@ -75,7 +75,7 @@ pub(super) async fn no_attempt_moves_the_end_of_the_window(subject: Subject) -> 
     subject.count(&key, 0, LONG).await?;
     for attempt in [1, 2, 1, 0] {
         let count = subject.count(&key, attempt, LONGER).await?;
-        stands_for(count.left, LONG)?;
+        stands_for(count.remaining, LONG)?;
     }
 
     let key = subject.key("short");
@@ -104,7 +104,7 @@ pub(super) async fn a_window_that_has_ended_begins_anew(subject: Subject) -> Ver
         // The first attempt of all asks whether it is known still.
         let count = subject.count(&key, 1, LONG).await?;
         if count.attempt == 1 {
-            stands_for(count.left, LONG)?;
+            stands_for(count.remaining, LONG)?;
             break;
         }
         if begun.elapsed() > SHORT + TOO_LATE {
@@ -116,7 +116,7 @@ pub(super) async fn a_window_that_has_ended_begins_anew(subject: Subject) -> Ver
     not_too_early(begun)?;
     let count = subject.count(&key, 2, SHORT).await?;
     same("number of an attempt", &count.attempt, &2)?;
-    stands_for(count.left, LONG)
+    stands_for(count.remaining, LONG)
 }
 
 pub(super) async fn a_window_may_be_a_century(subject: Subject) -> Verdict {
@@ -126,8 +126,11 @@ pub(super) async fn a_window_may_be_a_century(subject: Subject) -> Verdict {
         let count = subject.count(&key, number.into(), century).await?;
         same("number of an attempt", &count.attempt, &number)?;
         // A store may not count that far; but it may not wrap around either.
-        if count.left < LONG {
-            return Err(format!("a window of a century ends in {:?}", count.left));
+        if count.remaining < LONG {
+            return Err(format!(
+                "a window of a century ends in {:?}",
+                count.remaining
+            ));
         }
     }
     Ok(())

@@ -19,14 +19,16 @@ pub(super) async fn a_replacement_that_tells_answers_as_one_that_does_not(
     let key = subject.key("key");
     subject.put(&key, &FIRST, LONG).await?;
     let renewal = subject
-        .replace_and_tell(&key, &FIRST, &FIRST, LONGER)
+        .replace_and_notify(&key, &FIRST, &FIRST, LONGER)
         .await?;
     same("renewal", &renewal, &Swap::Done)?;
     stands_for(subject.stands(&key, &FIRST).await?, LONGER)?;
     // The second finds its value there already, and changes nothing.
     for ttl in [LONG, LONGER] {
-        let swap = subject.replace_and_tell(&key, &FIRST, &SECOND, ttl).await?;
-        same("replace_and_tell", &swap, &Swap::Done)?;
+        let swap = subject
+            .replace_and_notify(&key, &FIRST, &SECOND, ttl)
+            .await?;
+        same("replace_and_notify", &swap, &Swap::Done)?;
         stands_for(subject.stands(&key, &SECOND).await?, LONG)?;
     }
     Ok(())
@@ -36,8 +38,8 @@ pub(super) async fn a_removal_that_tells_answers_as_one_that_does_not(subject: S
     let key = subject.key("key");
     subject.put(&key, &FIRST, LONG).await?;
     for answer in [Swap::Done, Swap::Absent] {
-        let swap = subject.remove_and_tell(&key, &FIRST).await?;
-        same("remove_and_tell", &swap, &answer)?;
+        let swap = subject.remove_and_notify(&key, &FIRST).await?;
+        same("remove_and_notify", &swap, &answer)?;
         subject.is_free(&key).await?;
     }
     subject.put(&key, &SECOND, LONG).await
@@ -48,25 +50,25 @@ pub(super) async fn a_refused_change_that_would_tell_changes_nothing(subject: Su
     subject.put(&taken, &FIRST, LONG).await?;
     for (expected, value) in [(SECOND, THIRD), (SECOND, SECOND)] {
         let swap = subject
-            .replace_and_tell(&free, &expected, &value, LONGER)
+            .replace_and_notify(&free, &expected, &value, LONGER)
             .await?;
-        same("replace_and_tell of nothing", &swap, &Swap::Absent)?;
+        same("replace_and_notify of nothing", &swap, &Swap::Absent)?;
         subject.is_free(&free).await?;
         let swap = subject
-            .replace_and_tell(&taken, &expected, &value, LONGER)
+            .replace_and_notify(&taken, &expected, &value, LONGER)
             .await?;
         same(
-            "replace_and_tell of another value",
+            "replace_and_notify of another value",
             &swap,
             &Swap::Other(FIRST),
         )?;
         stands_for(subject.stands(&taken, &FIRST).await?, LONG)?;
     }
-    let swap = subject.remove_and_tell(&free, &SECOND).await?;
-    same("remove_and_tell of nothing", &swap, &Swap::Absent)?;
-    let swap = subject.remove_and_tell(&taken, &SECOND).await?;
+    let swap = subject.remove_and_notify(&free, &SECOND).await?;
+    same("remove_and_notify of nothing", &swap, &Swap::Absent)?;
+    let swap = subject.remove_and_notify(&taken, &SECOND).await?;
     same(
-        "remove_and_tell of another value",
+        "remove_and_notify of another value",
         &swap,
         &Swap::Other(FIRST),
     )?;
@@ -77,21 +79,21 @@ pub(super) async fn a_change_that_tells_is_heard(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, LONG).await?;
     // A store need not give hints.
-    let Some(mut early) = subject.changed(&key).await else {
+    let Some(mut early) = subject.subscribe(&key).await else {
         return Ok(());
     };
     let swap = subject
-        .replace_and_tell(&key, &FIRST, &SECOND, LONG)
+        .replace_and_notify(&key, &FIRST, &SECOND, LONG)
         .await?;
-    same("replace_and_tell", &swap, &Swap::Done)?;
-    heard(&mut early, "replace_and_tell").await?;
-    let Some(mut late) = subject.changed(&key).await else {
-        return Err("changed: nothing, after it gave a receiver".to_owned());
+    same("replace_and_notify", &swap, &Swap::Done)?;
+    heard(&mut early, "replace_and_notify").await?;
+    let Some(mut late) = subject.subscribe(&key).await else {
+        return Err("subscribe: nothing, after it gave a receiver".to_owned());
     };
-    let swap = subject.remove_and_tell(&key, &SECOND).await?;
-    same("remove_and_tell", &swap, &Swap::Done)?;
+    let swap = subject.remove_and_notify(&key, &SECOND).await?;
+    same("remove_and_notify", &swap, &Swap::Done)?;
     for listener in [&mut early, &mut late] {
-        heard(listener, "remove_and_tell").await?;
+        heard(listener, "remove_and_notify").await?;
     }
     Ok(())
 }

@@ -17,11 +17,11 @@ const ROUNDS: usize = 50;
 
 pub(super) async fn a_member_is_added_once(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
-    let added = subject.add(&set, MEMBER, &MINE, LONG).await?;
-    same("add", &added, &Claim::Claimed)?;
+    let added = subject.set_insert(&set, MEMBER, &MINE, LONG).await?;
+    same("set_insert", &added, &Claim::Claimed)?;
     for _ in 0..2 {
-        let again = subject.add(&set, MEMBER, &YOURS, LONG).await?;
-        same("add of a member", &again, &Claim::Taken(MINE))?;
+        let again = subject.set_insert(&set, MEMBER, &YOURS, LONG).await?;
+        same("set_insert of a member", &again, &Claim::Taken(MINE))?;
     }
     Ok(())
 }
@@ -29,41 +29,41 @@ pub(super) async fn a_member_is_added_once(subject: Subject) -> Verdict {
 pub(super) async fn an_add_sent_twice_is_answered_alike(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
     for _ in 0..3 {
-        let added = subject.add(&set, MEMBER, &MINE, LONG).await?;
-        same("add of an own member", &added, &Claim::Claimed)?;
+        let added = subject.set_insert(&set, MEMBER, &MINE, LONG).await?;
+        same("set_insert of an own member", &added, &Claim::Claimed)?;
     }
-    let other = subject.add(&set, MEMBER, &YOURS, LONG).await?;
-    same("add of a member", &other, &Claim::Taken(MINE))
+    let other = subject.set_insert(&set, MEMBER, &YOURS, LONG).await?;
+    same("set_insert of a member", &other, &Claim::Taken(MINE))
 }
 
 pub(super) async fn a_member_is_taken_out_by_its_owner(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
     for owner in [MINE, YOURS, MINE] {
-        let added = subject.add(&set, MEMBER, &owner, LONG).await?;
-        same("add", &added, &Claim::Claimed)?;
-        let out = subject.take_out(&set, MEMBER, &owner, LONG).await?;
-        same("take_out", &out, &Swap::Done)?;
+        let added = subject.set_insert(&set, MEMBER, &owner, LONG).await?;
+        same("set_insert", &added, &Claim::Claimed)?;
+        let out = subject.set_remove(&set, MEMBER, &owner, LONG).await?;
+        same("set_remove", &out, &Swap::Done)?;
     }
     Ok(())
 }
 
 pub(super) async fn a_member_is_not_taken_out_by_another(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
-    subject.add(&set, MEMBER, &MINE, LONG).await?;
-    let out = subject.take_out(&set, MEMBER, &YOURS, LONG).await?;
-    same("take_out by another", &out, &Swap::Other(MINE))?;
-    let standing = subject.add(&set, MEMBER, &YOURS, LONG).await?;
-    same("add of a member", &standing, &Claim::Taken(MINE))
+    subject.set_insert(&set, MEMBER, &MINE, LONG).await?;
+    let out = subject.set_remove(&set, MEMBER, &YOURS, LONG).await?;
+    same("set_remove by another", &out, &Swap::Other(MINE))?;
+    let standing = subject.set_insert(&set, MEMBER, &YOURS, LONG).await?;
+    same("set_insert of a member", &standing, &Claim::Taken(MINE))
 }
 
 pub(super) async fn no_member_is_not_taken_out(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
-    let out = subject.take_out(&set, MEMBER, &MINE, LONG).await?;
-    same("take_out of nothing", &out, &Swap::Absent)?;
-    subject.add(&set, MEMBER, &MINE, LONG).await?;
-    subject.take_out(&set, MEMBER, &MINE, LONG).await?;
-    let out = subject.take_out(&set, MEMBER, &MINE, LONG).await?;
-    same("take_out of what was taken out", &out, &Swap::Absent)
+    let out = subject.set_remove(&set, MEMBER, &MINE, LONG).await?;
+    same("set_remove of nothing", &out, &Swap::Absent)?;
+    subject.set_insert(&set, MEMBER, &MINE, LONG).await?;
+    subject.set_remove(&set, MEMBER, &MINE, LONG).await?;
+    let out = subject.set_remove(&set, MEMBER, &MINE, LONG).await?;
+    same("set_remove of what was taken out", &out, &Swap::Absent)
 }
 
 pub(super) async fn members_may_be_any_bytes(subject: Subject) -> Verdict {
@@ -75,12 +75,18 @@ pub(super) async fn members_may_be_any_bytes(subject: Subject) -> Verdict {
             .flat_map(|set| members.map(|member| (set, member)))
     };
     for (owner, (set, member)) in each().enumerate() {
-        let added = subject.add(set, member, &owner_of(owner), LONG).await?;
-        same("add of another member", &added, &Claim::Claimed)?;
+        let added = subject
+            .set_insert(set, member, &owner_of(owner), LONG)
+            .await?;
+        same("set_insert of another member", &added, &Claim::Claimed)?;
     }
     for (owner, (set, member)) in each().enumerate() {
-        let standing = subject.add(set, member, &YOURS, LONG).await?;
-        same("add of a member", &standing, &Claim::Taken(owner_of(owner)))?;
+        let standing = subject.set_insert(set, member, &YOURS, LONG).await?;
+        same(
+            "set_insert of a member",
+            &standing,
+            &Claim::Taken(owner_of(owner)),
+        )?;
     }
     Ok(())
 }
@@ -101,7 +107,9 @@ pub(super) async fn one_of_many_adds_wins(subject: Subject) -> Verdict {
             let set = set.clone();
             async move {
                 let member = round.to_le_bytes();
-                subject.add(&set, &member, &owner_of(racer), LONG).await
+                subject
+                    .set_insert(&set, &member, &owner_of(racer), LONG)
+                    .await
             }
         };
         let answers = subject.race(RACERS, race).await?;
@@ -129,9 +137,9 @@ const TOO_LATE: Duration = Duration::from_secs(5);
 /// Checks when another can add `member`, which is when it is forgotten.
 async fn remembered(subject: &Subject, member: &[u8]) -> Verdict {
     let (set, begun) = (subject.key("{set}"), Instant::now());
-    let added = subject.add(&set, member, &MINE, RETENTION).await?;
-    same("add", &added, &Claim::Claimed)?;
-    while subject.add(&set, member, &YOURS, RETENTION).await? != Claim::Claimed {
+    let added = subject.set_insert(&set, member, &MINE, RETENTION).await?;
+    same("set_insert", &added, &Claim::Claimed)?;
+    while subject.set_insert(&set, member, &YOURS, RETENTION).await? != Claim::Claimed {
         if begun.elapsed() > 2 * RETENTION + TOO_LATE {
             let late = begun.elapsed();
             return Err(format!(

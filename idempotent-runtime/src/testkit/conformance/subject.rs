@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
 
-use crate::store::{Claim, Count, Entry, Fill, Filter, Hint, Store, StoreError, Swap};
+use crate::store::{BloomFilter, BloomStats, Claim, Count, Entry, Hint, Store, StoreError, Swap};
 
 /// What went wrong, if something did.
 pub(super) type Verdict = Result<(), String>;
@@ -66,24 +66,27 @@ impl Subject {
         answer.map_err(|error| failed("get", &error))
     }
 
-    pub(super) async fn replace_and_tell(
+    pub(super) async fn replace_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, String> {
-        let answer = self.store.replace_and_tell(key, expected, value, ttl).await;
-        answer.map_err(|error| failed("replace_and_tell", &error))
+        let answer = self
+            .store
+            .replace_and_notify(key, expected, value, ttl)
+            .await;
+        answer.map_err(|error| failed("replace_and_notify", &error))
     }
 
-    pub(super) async fn remove_and_tell(
+    pub(super) async fn remove_and_notify(
         &self,
         key: &str,
         expected: &Bytes,
     ) -> Result<Swap, String> {
-        let answer = self.store.remove_and_tell(key, expected).await;
-        answer.map_err(|error| failed("remove_and_tell", &error))
+        let answer = self.store.remove_and_notify(key, expected).await;
+        answer.map_err(|error| failed("remove_and_notify", &error))
     }
 
     pub(super) async fn exchange(
@@ -96,30 +99,30 @@ impl Subject {
         answer.map_err(|error| failed("exchange", &error))
     }
 
-    pub(super) async fn changed(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.store.changed(key).await
+    pub(super) async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        self.store.subscribe(key).await
     }
 
-    pub(super) async fn add(
+    pub(super) async fn set_insert(
         &self,
         set: &str,
         member: &[u8],
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Claim, String> {
-        let answer = self.store.add(set, member, owner, retention).await;
-        answer.map_err(|error| failed("add", &error))
+        let answer = self.store.set_insert(set, member, owner, retention).await;
+        answer.map_err(|error| failed("set_insert", &error))
     }
 
-    pub(super) async fn take_out(
+    pub(super) async fn set_remove(
         &self,
         set: &str,
         member: &[u8],
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Swap, String> {
-        let answer = self.store.take_out(set, member, owner, retention).await;
-        answer.map_err(|error| failed("take_out", &error))
+        let answer = self.store.set_remove(set, member, owner, retention).await;
+        answer.map_err(|error| failed("set_remove", &error))
     }
 
     pub(super) async fn count(
@@ -132,14 +135,21 @@ impl Subject {
         answer.map_err(|error| failed("count", &error))
     }
 
-    pub(super) async fn mark(&self, filter: &Filter, member: u32) -> Result<Hint, String> {
-        let answer = self.store.mark(filter, &member.to_be_bytes()).await;
-        answer.map_err(|error| failed("mark", &error))
+    pub(super) async fn bloom_insert(
+        &self,
+        filter: &BloomFilter,
+        member: u32,
+    ) -> Result<Hint, String> {
+        let answer = self.store.bloom_insert(filter, &member.to_be_bytes()).await;
+        answer.map_err(|error| failed("bloom_insert", &error))
     }
 
-    pub(super) async fn fill(&self, filter: &Filter) -> Result<Option<Fill>, String> {
-        let answer = self.store.fill(filter).await;
-        answer.map_err(|error| failed("fill", &error))
+    pub(super) async fn bloom_stats(
+        &self,
+        filter: &BloomFilter,
+    ) -> Result<Option<BloomStats>, String> {
+        let answer = self.store.bloom_stats(filter).await;
+        answer.map_err(|error| failed("bloom_stats", &error))
     }
 
     /// Puts `value` under a key that is free.
