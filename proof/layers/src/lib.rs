@@ -1,12 +1,12 @@
-//! Which file of a crate knows which other file, as the paths in its source say.
+//! Reads from the paths in the sources of a crate which file uses which other file.
 //!
-//! A file knows another if a path in it leads to something that the other file defines. A path is one in a `use`, in
-//! an expression, in a type or among the tokens of a macro; it begins with `crate`, `self`, `super`, or with a name
-//! that a `use` or a `mod` brought into scope. A path through a re-export leads to the file that defines the thing,
-//! and the re-export is itself a path of the file that has it. `mod a;` alone is no path, and neither is
-//! `pub(in crate::a)`: no file knows another by them. Code under `cfg(test)` does not count.
+//! A file uses another file if a path in it leads to an item that the other file defines. Paths are read in `use`s,
+//! expressions, types and the tokens of macros. A path begins with `crate`, `self`, `super`, or a name that a `use` or
+//! a `mod` brought into scope. A path through a re-export leads to the file that defines the item. The re-export is
+//! itself a path of the file that contains it. `mod a;` and `pub(in crate::a)` are not paths. Code under `cfg(test)`
+//! does not count.
 //!
-//! A method call names no path. A type whose methods are spread over files can hide a circle from this crate.
+//! A method call contains no path. If the methods of a type are spread over files, this crate may miss a cycle.
 
 #![allow(unreachable_pub, reason = "`pub` in a private module says enough")]
 
@@ -20,20 +20,20 @@ use source::{File, Source};
 mod resolve;
 mod source;
 
-/// The files of one crate, and which of them know which.
+/// The files of one crate and their dependencies.
 #[derive(Debug)]
 pub struct Layers {
     files: Vec<File>,
-    /// From file to file, with a path that leads there.
-    arrows: BTreeMap<(usize, usize), String>,
+    /// From file to file, with one path that leads there.
+    edges: BTreeMap<(usize, usize), String>,
 }
 
-/// Files of which each knows each other one, if only through others.
+/// Files that all depend on each other, directly or through other files.
 #[derive(Debug)]
-pub struct Circle {
-    /// Relative to the folder of the sources, in the order of their names.
+pub struct Cycle {
+    /// Relative to the folder of the sources, sorted by name.
     pub files: Vec<String>,
-    arrows: Vec<String>,
+    edges: Vec<String>,
 }
 
 impl Layers {
@@ -41,81 +41,79 @@ impl Layers {
     ///
     /// # Errors
     ///
-    /// Names the file that is missing or is not Rust.
+    /// Names the file that is missing or is not valid Rust.
     pub fn read(folder: &Path) -> Result<Self, String> {
         Self::of(|file| fs::read_to_string(folder.join(file)).ok())
     }
 
-    /// Reads a crate from wherever `text` finds the text of a file, beginning with `lib.rs`.
+    /// Reads a crate whose files `text` returns, beginning with `lib.rs`.
     ///
     /// # Errors
     ///
-    /// Names the file that is missing or is not Rust.
+    /// Names the file that is missing or is not valid Rust.
     pub fn of(text: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let source = Source::read(text)?;
-        let mut arrows = BTreeMap::new();
+        let mut edges = BTreeMap::new();
         for module in &source.modules {
             for path in &module.paths {
                 for file in resolve::files(&source, module, path) {
                     if file != module.file {
                         let written = || path.join("::");
-                        arrows.entry((module.file, file)).or_insert_with(written);
+                        edges.entry((module.file, file)).or_insert_with(written);
                     }
                 }
             }
         }
         let files = source.files;
-        Ok(Self { files, arrows })
+        Ok(Self { files, edges })
     }
 
-    /// The modules that have a file of their own, such as `store/redis`; those of tests do not count.
+    /// The modules that have their own file, such as `store/redis`, without modules of tests.
     pub fn modules(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|file| module(&file.name))
     }
 
-    /// The circles: none, if the files can be put in an order in which each knows only those before it.
-    pub fn circles(&self) -> Vec<Circle> {
+    /// The dependency cycles. There are none if the files can be ordered so that each uses only files before it.
+    pub fn cycles(&self) -> Vec<Cycle> {
         let reached: Vec<_> = (0..self.files.len()).map(|file| self.reach(file)).collect();
-        let mut circles = BTreeSet::new();
+        let mut cycles = BTreeSet::new();
         for (file, known) in reached.iter().enumerate() {
             if known.contains(&file) {
                 let back = |other: &usize| reached[*other].contains(&file);
-                let circle: BTreeSet<usize> = known.iter().copied().filter(back).collect();
-                circles.insert(circle);
+                let cycle: BTreeSet<usize> = known.iter().copied().filter(back).collect();
+                cycles.insert(cycle);
             }
         }
-        circles.iter().map(|files| self.circle(files)).collect()
+        cycles.iter().map(|files| self.cycle(files)).collect()
     }
 
-    /// The arrows that lead to a room further up than where they begin, and the files that are in no room.
+    /// Reports the files that use a higher room than their own, and the files that are in no room.
     ///
-    /// `rooms` are named from the bottom up. A room is a module and all modules under it that are not rooms themselves:
-    /// `redis/doctor` is `redis/doctor.rs` and `redis/doctor/servers.rs`; `lib` is `lib.rs`.
-    pub fn climbs(&self, rooms: &[&str]) -> Vec<String> {
-        let floors: Vec<_> = self
+    /// `rooms` are listed from the bottom up. A room is a module and all modules under it that are not rooms themselves:
+    /// `redis/doctor` contains `redis/doctor.rs` and `redis/doctor/servers.rs`; `lib` is `lib.rs`.
+    pub fn violations(&self, rooms: &[&str]) -> Vec<String> {
+        let levels: Vec<_> = self
             .files
             .iter()
-            .map(|file| floor(&file.name, rooms))
+            .map(|file| level(&file.name, rooms))
             .collect();
-        let homeless = self.files.iter().zip(&floors);
-        let homeless = homeless.filter(|(_, floor)| floor.is_none());
-        let homeless = homeless.map(|(file, _)| format!("{} is in no room", file.name));
-        let climbing = self.arrows.keys().filter_map(|arrow| {
-            let (from, to) = (floors[arrow.0]?, floors[arrow.1]?);
+        let unlisted = self.files.iter().zip(&levels);
+        let unlisted = unlisted.filter(|(_, level)| level.is_none());
+        let unlisted = unlisted.map(|(file, _)| format!("{} is in no room", file.name));
+        let upward = self.edges.keys().filter_map(|edge| {
+            let (from, to) = (levels[edge.0]?, levels[edge.1]?);
             let (room, above) = (rooms[from], rooms[to]);
-            let said = || {
-                format!(
-                    "room `{room}` may not know `{above}`: {}",
-                    self.arrow(arrow)
-                )
+            let message = || {
+                let edge = self.describe(edge);
+                format!("room `{room}` must not use `{above}`, which is above it: {edge}")
             };
-            (from < to).then(said)
+            (from < to).then(message)
         });
-        homeless.chain(climbing).collect()
+        unlisted.chain(upward).collect()
     }
 
-    /// The files with more lines than `of_file`, and the functions with more than `of_function`. Tests in a file
-    /// count as lines of it, and not as functions.
+    /// The files with more than `of_file` lines, and the functions with more than `of_function` lines. Tests count as
+    /// lines of their file, but not as functions.
     pub fn longer_than(&self, of_file: usize, of_function: usize) -> Vec<String> {
         let mut longer = Vec::new();
         for file in &self.files {
@@ -132,15 +130,15 @@ impl Layers {
         longer
     }
 
-    /// The files that `file` knows, if only through others.
+    /// The files that `file` uses, directly or through other files.
     fn reach(&self, file: usize) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         let mut open = vec![file];
         while let Some(from) = open.pop() {
             for &(_, to) in self
-                .arrows
+                .edges
                 .range((from, 0)..(from + 1, 0))
-                .map(|arrow| arrow.0)
+                .map(|edge| edge.0)
             {
                 if reached.insert(to) {
                     open.push(to);
@@ -150,30 +148,30 @@ impl Layers {
         reached
     }
 
-    fn circle(&self, files: &BTreeSet<usize>) -> Circle {
+    fn cycle(&self, files: &BTreeSet<usize>) -> Cycle {
         let inside = |(from, to): &&(usize, usize)| files.contains(from) && files.contains(to);
-        let arrows = self.arrows.keys().filter(inside);
-        let arrows = arrows.map(|arrow| self.arrow(arrow)).collect();
+        let edges = self.edges.keys().filter(inside);
+        let edges = edges.map(|edge| self.describe(edge)).collect();
         let mut files: Vec<_> = files
             .iter()
             .map(|file| self.files[*file].name.clone())
             .collect();
         files.sort();
-        Circle { files, arrows }
+        Cycle { files, edges }
     }
 
-    fn arrow(&self, arrow: &(usize, usize)) -> String {
-        let (from, to) = (&self.files[arrow.0].name, &self.files[arrow.1].name);
-        format!("{from} knows {to}: {}", self.arrows[arrow])
+    fn describe(&self, edge: &(usize, usize)) -> String {
+        let (from, to) = (&self.files[edge.0].name, &self.files[edge.1].name);
+        format!("{from} uses {to}: {}", self.edges[edge])
     }
 }
 
-impl Display for Circle {
+impl Display for Cycle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "a circle of {}", self.files.join(", "))?;
-        self.arrows
+        writeln!(f, "a cycle of {}", self.files.join(", "))?;
+        self.edges
             .iter()
-            .try_for_each(|arrow| writeln!(f, "  {arrow}"))
+            .try_for_each(|edge| writeln!(f, "  {edge}"))
     }
 }
 
@@ -183,17 +181,17 @@ pub fn is_within(module: &str, room: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The module that `file` is.
+/// The name of the module in `file`.
 fn module(file: &str) -> &str {
     file.strip_suffix(".rs").unwrap_or(file)
 }
 
-/// Where among `rooms` the one of `file` is: the room with the longest name, if several fit.
-fn floor(file: &str, rooms: &[&str]) -> Option<usize> {
+/// The index of the room that contains `file`. If several fit, the room with the longest name counts.
+fn level(file: &str, rooms: &[&str]) -> Option<usize> {
     let module = module(file);
     let fitting = rooms.iter().enumerate();
     let fitting = fitting.filter(|(_, room)| is_within(module, room));
     fitting
         .max_by_key(|(_, room)| room.len())
-        .map(|(floor, _)| floor)
+        .map(|(level, _)| level)
 }

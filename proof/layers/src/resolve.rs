@@ -1,64 +1,64 @@
-//! From a path to the file that defines what the path names.
+//! Resolves a path to the file that defines the item.
 
 use std::collections::BTreeSet;
 
 use crate::source::{Module, Source};
 
-/// The files that define what `path` names, written in `module`: none for another crate's, or for a module; several
-/// only if a `cfg` chooses among imports.
+/// The files that define the item that `path` names in `module`. The set is empty for items of other crates and for
+/// modules. It has several files only if a `cfg` chooses among imports.
 pub fn files(source: &Source, module: &Module, path: &[String]) -> BTreeSet<usize> {
     let mut search = Search {
         source,
         followed: BTreeSet::new(),
         found: BTreeSet::new(),
     };
-    search.written(module, path);
+    search.resolve(module, path);
     search.found
 }
 
 struct Search<'a> {
     source: &'a Source,
-    /// The imports that were followed, by module and path, as `use quote::quote` may lead back to itself.
+    /// The imports that were followed, by module and path, because `use quote::quote` may lead back to itself.
     followed: BTreeSet<(&'a [String], &'a [String])>,
     found: BTreeSet<usize>,
 }
 
 impl<'a> Search<'a> {
-    /// Follows a path from the module in which it is written.
-    fn written(&mut self, module: &'a Module, path: &[String]) {
+    /// Resolves a path in the module that contains it.
+    fn resolve(&mut self, module: &'a Module, path: &[String]) {
         match path {
-            [word, rest @ ..] if word == "crate" => self.within(&self.source.modules[0], rest),
-            [word, rest @ ..] if word == "self" => self.within(module, rest),
-            [word, ..] if word == "super" => self.within(module, path),
-            // What the module neither has nor imports is another crate's, or local to a function.
+            [word, rest @ ..] if word == "crate" => self.resolve_in(&self.source.modules[0], rest),
+            [word, rest @ ..] if word == "self" => self.resolve_in(module, rest),
+            [word, ..] if word == "super" => self.resolve_in(module, path),
+            // Names that the module neither defines nor imports belong to another crate or to a function.
             _ => {
-                self.named(module, path);
+                self.resolve_name(module, path);
             }
         }
     }
 
-    /// Follows what is left of a path that has led to `module`.
-    fn within(&mut self, module: &'a Module, path: &[String]) {
+    /// Resolves the rest of a path whose start has led to `module`.
+    fn resolve_in(&mut self, module: &'a Module, path: &[String]) {
         match path {
             [word, rest @ ..] if word == "super" => {
-                self.within(&self.source.modules[module.parent], rest);
+                self.resolve_in(&self.source.modules[module.parent], rest);
             }
-            // A star names all that is there; a name that is not found is made by a macro.
-            [word, ..] if word == "*" || !self.named(module, path) => {
+            // A star names every item of the module. A macro defines a name that is not found.
+            [word, ..] if word == "*" || !self.resolve_name(module, path) => {
                 self.found.insert(module.file);
             }
-            // The name was followed, or the path ends with the module.
+            // The name was resolved, or the path ends with the module.
             _ => {}
         }
     }
 
-    /// Whether `module` has the first name of `path`; if so, follows the rest.
-    fn named(&mut self, module: &'a Module, path: &[String]) -> bool {
+    /// Resolves a path whose first name `module` defines or imports. Returns whether it does.
+    fn resolve_name(&mut self, module: &'a Module, path: &[String]) -> bool {
         let Some((name, rest)) = path.split_first() else {
             return false;
         };
         if let Some(child) = module.children.get(name) {
-            self.within(&self.source.modules[*child], rest);
+            self.resolve_in(&self.source.modules[*child], rest);
             return true;
         }
         if module.items.contains(name) {
@@ -69,14 +69,14 @@ impl<'a> Search<'a> {
         for import in module.imports.iter().filter(|import| import.name == *name) {
             is_imported = true;
             if self.followed.insert((&module.path, &import.path)) {
-                self.written(module, &[&import.path, rest].concat());
+                self.resolve(module, &[&import.path, rest].concat());
             }
         }
-        is_imported || self.brought_by_stars(module, path)
+        is_imported || self.resolve_by_stars(module, path)
     }
 
-    /// Whether a `use a::*` of `module` brings the first name of `path`; if so, follows it.
-    fn brought_by_stars(&mut self, module: &'a Module, path: &[String]) -> bool {
+    /// Resolves a path whose first name a `use a::*` of `module` brings into scope. Returns whether there is one.
+    fn resolve_by_stars(&mut self, module: &'a Module, path: &[String]) -> bool {
         module.imports.iter().any(|import| {
             let Some((_, starred)) = import.path.split_last().filter(|(last, _)| *last == "*")
             else {
@@ -85,7 +85,7 @@ impl<'a> Search<'a> {
             self.followed.insert((&module.path, &import.path))
                 && self
                     .module(module, starred)
-                    .is_some_and(|all| self.named(all, path))
+                    .is_some_and(|all| self.resolve_name(all, path))
         })
     }
 

@@ -1,4 +1,4 @@
-//! The modules of a crate as its files declare them: what each one has, imports, and names by a path.
+//! The modules of a crate as its files declare them: their items, imports and paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,34 +15,34 @@ pub struct Source {
 pub struct File {
     /// Relative to the folder of the sources.
     pub name: String,
-    /// Of all of it, tests included.
+    /// The lines of the whole file, including tests.
     pub lines: usize,
-    /// The functions with a body, and how many lines each one has.
+    /// The functions with a body and their numbers of lines.
     pub functions: Vec<(String, usize)>,
 }
 
-/// A module in a file of its own, or in braces.
+/// A module in its own file, or in braces.
 pub struct Module {
-    /// From the root, `crate` included.
+    /// From the root, including `crate`.
     pub path: Vec<String>,
     pub file: usize,
     /// The root is its own parent.
     pub parent: usize,
     pub children: BTreeMap<String, usize>,
-    /// What is defined here, but for what a macro makes.
+    /// The items of the module, without items that a macro defines.
     pub items: BTreeSet<String>,
     pub imports: Vec<Import>,
-    /// Every path that is written here, those of the imports included.
+    /// Every path in the module, including the paths of its imports.
     pub paths: Vec<Vec<String>>,
 }
 
-/// One name that a `use` brings into scope, in a function, too.
+/// One name that a `use` brings into scope, also in a function.
 pub struct Import {
     pub name: String,
     pub path: Vec<String>,
 }
 
-/// The words before the name of an item.
+/// The keywords before the name of an item.
 const ITEMS: [&str; 10] = [
     "const",
     "enum",
@@ -88,9 +88,9 @@ struct Reader<F> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    /// Reads the file in which `module` is written.
+    /// Reads the file of `module`.
     fn file(&mut self, module: usize, file: String) -> Result<(), String> {
-        let text = (self.text)(&file).ok_or_else(|| format!("there is no {file}"))?;
+        let text = (self.text)(&file).ok_or_else(|| format!("the file {file} is missing"))?;
         let tokens: TokenStream = text.parse().map_err(|error| format!("{file}: {error}"))?;
         self.source.modules[module].file = self.source.files.len();
         self.source.files.push(File {
@@ -101,7 +101,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         self.tokens(module, tokens, true)
     }
 
-    /// Reads what is written in `module`: its items, or what is in the braces of one.
+    /// Reads tokens of `module`: its items, or the content of braces.
     fn tokens(&mut self, module: usize, tokens: TokenStream, items: bool) -> Result<(), String> {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut rest = tokens.as_slice();
@@ -147,7 +147,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         Ok(())
     }
 
-    /// Reads the module whose name `rest` begins with.
+    /// Reads the module whose name is at the start of `rest`.
     fn module<'a>(
         &mut self,
         parent: usize,
@@ -169,7 +169,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         Ok(after)
     }
 
-    /// Reads the `use` that `rest` is in.
+    /// Reads the `use` whose tree is at the start of `rest`.
     fn import<'a>(&mut self, module: usize, rest: &'a [TokenTree]) -> &'a [TokenTree] {
         let end = rest.iter().position(|token| is_punct(Some(token), ';'));
         let (tree, after) = rest.split_at(end.unwrap_or(rest.len()));
@@ -183,7 +183,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         after
     }
 
-    /// A macro with `#[macro_export]` has its name in the root, wherever it is written.
+    /// Puts the name of a macro with `#[macro_export]` into the root.
     fn export(&mut self, module: usize, rest: &[TokenTree]) {
         let Some(name) = after_attributes(rest).get(1..).and_then(name) else {
             return;
@@ -195,7 +195,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     }
 }
 
-/// The name and the length of the function that `tokens` begin with, if it has a body.
+/// The name and the length of the function at the start of `tokens`, if it has a body.
 fn function(tokens: &[TokenTree]) -> Option<(String, usize)> {
     let [TokenTree::Ident(word), TokenTree::Ident(name), rest @ ..] = tokens else {
         return None;
@@ -216,7 +216,7 @@ fn extended(path: &[String], name: &str) -> Vec<String> {
 /// The names that the tree of a `use` imports.
 fn leaves(tree: &[TokenTree], mut path: Vec<String>, imports: &mut Vec<Import>) {
     if path.is_empty() && is_punct(tree.first(), ':') {
-        return; // another crate's
+        return; // a path of another crate
     }
     let mut name = None;
     for (at, token) in tree.iter().enumerate() {
@@ -243,7 +243,8 @@ fn leaves(tree: &[TokenTree], mut path: Vec<String>, imports: &mut Vec<Import>) 
     }
 }
 
-/// The path that `tokens` begin with, and what follows: only one word if it is no path, none if it is another crate's.
+/// The path at the start of `tokens`, and the tokens after it. The path has one word if there is no path, and no words
+/// if the path belongs to another crate.
 fn path(tokens: &[TokenTree]) -> (Vec<String>, &[TokenTree]) {
     let (mut path, mut rest) = (Vec::new(), tokens);
     let is_foreign = is_colons(rest);
@@ -267,7 +268,7 @@ fn path(tokens: &[TokenTree]) -> (Vec<String>, &[TokenTree]) {
     (path, rest)
 }
 
-/// The attribute that `tokens` begin with, and what follows.
+/// The attribute at the start of `tokens`, and the tokens after it.
 fn attribute(tokens: &[TokenTree]) -> Option<(&Group, &[TokenTree])> {
     match tokens {
         [TokenTree::Punct(hash), TokenTree::Group(group), rest @ ..] if hash.as_char() == '#' => {
@@ -294,7 +295,7 @@ fn after_attributes(mut tokens: &[TokenTree]) -> &[TokenTree] {
 fn is_test(attribute: &Group) -> bool {
     let tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
     match tokens.as_slice() {
-        [TokenTree::Ident(cfg), TokenTree::Group(on)] if cfg == "cfg" => asks_for_test(on),
+        [TokenTree::Ident(cfg), TokenTree::Group(on)] if cfg == "cfg" => requires_test(on),
         _ => false,
     }
 }
@@ -304,17 +305,17 @@ fn is_export(attribute: &Group) -> bool {
     matches!(first, Some(TokenTree::Ident(word)) if word == "macro_export")
 }
 
-fn asks_for_test(conditions: &Group) -> bool {
+fn requires_test(conditions: &Group) -> bool {
     let tokens: Vec<TokenTree> = conditions.stream().into_iter().collect();
     match tokens.as_slice() {
-        [TokenTree::Ident(all), TokenTree::Group(of)] if all == "all" => asks_for_test(of),
+        [TokenTree::Ident(all), TokenTree::Group(of)] if all == "all" => requires_test(of),
         tokens => tokens
             .split(|token| is_punct(Some(token), ','))
             .any(|condition| matches!(condition, [TokenTree::Ident(test)] if test == "test")),
     }
 }
 
-/// What follows the item, statement, field or arm that `tokens` begin with.
+/// The tokens after the item, statement, field or arm at the start of `tokens`.
 fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
     let mut rest = after_attributes(tokens);
     if let [TokenTree::Ident(word), after @ ..] = rest
@@ -338,7 +339,7 @@ fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
     end.map_or(&[], |end| &rest[end + 1..])
 }
 
-/// The name that follows the word before an item: `macro_rules` has a `!` between them.
+/// The name after the keyword of an item: `macro_rules` has a `!` between them.
 fn name(tokens: &[TokenTree]) -> Option<String> {
     match tokens {
         [TokenTree::Ident(name), ..] | [TokenTree::Punct(_), TokenTree::Ident(name), ..] => {

@@ -1,4 +1,4 @@
-//! The crates of the workspace as they are.
+//! The order of the files in the crates of this workspace.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 
 use idempotence_layers::{Layers, is_within};
 
-/// The files of the macro from the bottom up: each knows only those before it.
+/// The files of the macro from the bottom up: each uses only files before it.
 const MACRO: [&str; 12] = [
     "error", "span", "duration", "value", "output", "function", "key", "options", "rules", "call",
     "expand", "lib",
 ];
 
-/// The files of the test servers from the bottom up: each knows only those before it.
+/// The files of the test servers from the bottom up: each uses only files before it.
 const SERVERS: [&str; 16] = [
     "supervisor",
     "program",
@@ -33,13 +33,13 @@ const SERVERS: [&str; 16] = [
     "lib",
 ];
 
-/// The files of the Redis wing from the bottom up: each knows only those before it.
+/// The files of the Redis wing from the bottom up: each uses only files before it.
 const REDIS: [&str; 34] = [
-    // What a server is told, what it says, and what an error of it means.
+    // Commands, answers and errors of a server.
     "redis/script",
     "redis/info",
     "redis/failure",
-    // Where the servers are, and how they are reached.
+    // Addresses of the servers, and connections to them.
     "redis/url",
     "redis/link",
     "redis/tls",
@@ -52,7 +52,7 @@ const REDIS: [&str; 34] = [
     "redis/lanes",
     "redis/large",
     "redis/executor",
-    // What is kept there.
+    // The data in Redis.
     "redis/oversize",
     "redis/record_scripts",
     "redis/removal",
@@ -75,12 +75,12 @@ const REDIS: [&str; 34] = [
     "redis",
 ];
 
-/// The files of the SQL wing from the bottom up: each knows only those before it.
+/// The files of the SQL wing from the bottom up: each uses only files before it.
 const SQL: [&str; 37] = [
-    // What a URL may say, and who may read what travels.
+    // The options of a URL, and encryption.
     "sql/url",
     "sql/session",
-    // What each database must be able to say.
+    // The operations that every database implements.
     "sql/database/time",
     "sql/database/run",
     "sql/database/records",
@@ -91,18 +91,18 @@ const SQL: [&str; 37] = [
     "sql/database/doctor",
     "sql/database/schema",
     "sql/database/syntax",
-    // How each database says it, and the sum.
+    // The implementations for each database, and the choice among them.
     "sql/postgres",
     "sql/mysql",
     "sql/sqlite",
     "sql/database",
-    // What an error means, and what statements run on.
+    // The meaning of errors, retries, and connections.
     "sql/failure",
     "sql/retryable",
     "sql/retry",
     "sql/checkout",
     "sql/connection",
-    // What is done once.
+    // Transactions that run once, and locks.
     "sql/rows",
     "sql/statement",
     "sql/row",
@@ -122,7 +122,7 @@ const SQL: [&str; 37] = [
     "sql",
 ];
 
-/// The files of the observers from the bottom up: each knows only those before it.
+/// The files of the observers from the bottom up: each uses only files before it.
 const OBSERVERS: [&str; 8] = [
     "observe/kind",
     "observe/event",
@@ -134,7 +134,7 @@ const OBSERVERS: [&str; 8] = [
     "observe",
 ];
 
-/// The files of keys from the bottom up: each knows only those before it.
+/// The files of keys from the bottom up: each uses only files before it.
 const KEYS: [&str; 8] = [
     "key/fingerprint/digest",
     "key/fingerprint/canonical",
@@ -146,7 +146,7 @@ const KEYS: [&str; 8] = [
     "key",
 ];
 
-/// The files of calls from the bottom up: each knows only those before it.
+/// The files of calls from the bottom up: each uses only files before it.
 const CALLS: [&str; 9] = [
     "call/finish",
     "call/key_parts",
@@ -159,7 +159,7 @@ const CALLS: [&str; 9] = [
     "call/run_in",
 ];
 
-/// The files of errors from the bottom up: each knows only those before it.
+/// The files of errors from the bottom up: each uses only files before it.
 const ERRORS: [&str; 11] = [
     "error/advice",
     "error/closest",
@@ -174,7 +174,7 @@ const ERRORS: [&str; 11] = [
     "error",
 ];
 
-/// The files of integrations from the bottom up: each knows only those before it.
+/// The files of integrations from the bottom up: each uses only files before it.
 const INTEGRATIONS: [&str; 10] = [
     "integrations/wait",
     "integrations/axum/lang",
@@ -188,15 +188,15 @@ const INTEGRATIONS: [&str; 10] = [
     "integrations",
 ];
 
-/// The files of the stores from the bottom up: each knows only those before it.
+/// The files of the stores from the bottom up: each uses only files before it.
 const STORE: [&str; 15] = [
-    // What is asked and answered.
+    // Answers and arguments.
     "store/answer",
     "store/durability",
     "store/filter/shape",
     "store/filter",
     "store/finding",
-    // What stores share.
+    // Code that stores share.
     "store/longest",
     "store/queue",
     // The contracts.
@@ -211,7 +211,7 @@ const STORE: [&str; 15] = [
     "store",
 ];
 
-/// The files of the tools for tests from the bottom up: each knows only those before it.
+/// The files of the tools for tests from the bottom up: each uses only files before it.
 const TESTKIT: [&str; 15] = [
     "testkit/op",
     "testkit/counting",
@@ -230,16 +230,16 @@ const TESTKIT: [&str; 15] = [
     "testkit",
 ];
 
-/// The files of the settings from the bottom up: each knows only those before it.
+/// The files of the settings from the bottom up: each uses only files before it.
 const SETTINGS: [&str; 11] = [
-    // What is set.
+    // The settings.
     "settings/setting",
     "settings/overrides",
     "settings/table",
     "settings/env",
     "settings/file",
     "settings",
-    // Whom it is set for.
+    // The endpoints that they apply to.
     "settings/endpoint_info",
     "settings/list",
     "settings/called",
@@ -247,7 +247,7 @@ const SETTINGS: [&str; 11] = [
     "settings/known",
 ];
 
-/// The files of the handle from the bottom up: each knows only those before it.
+/// The files of the handle from the bottom up: each uses only files before it.
 const HANDLE: [&str; 4] = [
     "handle",
     "handle/endpoints",
@@ -255,7 +255,7 @@ const HANDLE: [&str; 4] = [
     "handle/builder",
 ];
 
-/// The files of the mechanisms from the bottom up: each knows only those before it.
+/// The files of the mechanisms from the bottom up: each uses only files before it.
 const MECHANISMS: [&str; 14] = [
     "mechanisms/tokens",
     "mechanisms/counter",
@@ -273,13 +273,13 @@ const MECHANISMS: [&str; 14] = [
     "mechanisms",
 ];
 
-/// The files of the protocol from the bottom up: each knows only those before it.
+/// The files of the protocol from the bottom up: each uses only files before it.
 const PROTOCOL: [&str; 26] = [
-    // What runs without a caller, and how often it is tried.
+    // Background work and retries.
     "protocol/tracker",
     "protocol/scheduler",
     "protocol/retry",
-    // What the calls of a handle know of each other.
+    // The state that the calls of a handle share.
     "protocol/state",
     "protocol/in_flight",
     "protocol/shared",
@@ -297,7 +297,7 @@ const PROTOCOL: [&str; 26] = [
     "protocol/settle",
     "protocol/renewal",
     "protocol/refusal",
-    // From the call to the end of its body.
+    // From the claim to the end of the body.
     "protocol/held",
     "protocol/claim",
     "protocol/redeem",
@@ -309,7 +309,7 @@ const PROTOCOL: [&str; 26] = [
     "protocol",
 ];
 
-/// The files of policies from the bottom up: each knows only those before it.
+/// The files of policies from the bottom up: each uses only files before it.
 const POLICY: [&str; 4] = [
     "policy/duration",
     "policy/deadline",
@@ -317,7 +317,7 @@ const POLICY: [&str; 4] = [
     "policy/times",
 ];
 
-/// The files of records from the bottom up: each knows only those before it.
+/// The files of records from the bottom up: each uses only files before it.
 const RECORDS: [&str; 7] = [
     "record/owner",
     "record/form",
@@ -328,7 +328,7 @@ const RECORDS: [&str; 7] = [
     "record",
 ];
 
-/// The files of results from the bottom up: each knows only those before it.
+/// The files of results from the bottom up: each uses only files before it.
 const RESULTS: [&str; 14] = [
     "result/once",
     "result/outcome",
@@ -346,7 +346,7 @@ const RESULTS: [&str; 14] = [
     "result",
 ];
 
-/// The files for operators from the bottom up: each knows only those before it.
+/// The files for operators from the bottom up: each uses only files before it.
 const OPERATE: [&str; 4] = [
     "operate/peek",
     "operate/doctor/probe",
@@ -354,7 +354,7 @@ const OPERATE: [&str; 4] = [
     "operate",
 ];
 
-/// The rooms of the runtime from the bottom up: each knows only those before it.
+/// The rooms of the runtime from the bottom up: each uses only rooms before it.
 const RUNTIME: [&str; 21] = [
     "world",
     "sync",
@@ -391,135 +391,135 @@ fn layers(package: &str) -> Layers {
     Layers::read(&sources(package)).expect("the sources of a crate")
 }
 
-/// Asserts that there is no circle, and that each file is in its place.
-fn is_built_from_the_bottom_up(layers: &Layers, files: &[&str]) {
-    let circles: Vec<_> = layers.circles().iter().map(ToString::to_string).collect();
-    assert_eq!(circles, [""; 0], "{}", circles.concat());
-    assert_eq!(layers.climbs(files), [""; 0]);
+/// Asserts that there is no cycle and that each file uses only files before it.
+fn assert_in_order(layers: &Layers, files: &[&str]) {
+    let cycles: Vec<_> = layers.cycles().iter().map(ToString::to_string).collect();
+    assert_eq!(cycles, [""; 0], "{}", cycles.concat());
+    assert_eq!(layers.violations(files), [""; 0]);
 }
 
-/// Asserts that each file of a wing of the runtime, or the folder that it is in, is named, and that it knows only what is named before it.
-fn is_in_order(wing: &str, files: &[&str]) {
-    assert_eq!(out_of_order(wing, files), [""; 0]);
+/// Asserts that each file of a wing of the runtime, or its folder, is listed, and that it uses only files before it.
+fn assert_wing_in_order(wing: &str, files: &[&str]) {
+    assert_eq!(wing_violations(wing, files), [""; 0]);
 }
 
-fn out_of_order(wing: &str, files: &[&str]) -> Vec<String> {
+fn wing_violations(wing: &str, files: &[&str]) -> Vec<String> {
     let modules = RUNTIME_LAYERS.modules();
     let modules = modules.filter(|module| is_within(module, wing));
-    let is_named = |module: &str| {
-        // The wing itself names its root, and nothing below that.
+    let is_listed = |module: &str| {
+        // The name of the wing lists its root, but no file in it.
         let mut files = files.iter().filter(|file| **file != wing || module == wing);
         files.any(|file| is_within(module, file))
     };
-    let unnamed = modules.filter(|module| !is_named(module));
-    let unnamed = unnamed.map(|module| format!("`{module}` is not in the list of `{wing}`"));
-    let climbs = RUNTIME_LAYERS.climbs(files).into_iter();
-    let climbs = climbs.filter(|climb| climb.starts_with(&format!("room `{wing}")));
-    unnamed.chain(climbs).collect()
+    let unlisted = modules.filter(|module| !is_listed(module));
+    let unlisted = unlisted.map(|module| format!("`{module}` is not in the list of `{wing}`"));
+    let upward = RUNTIME_LAYERS.violations(files).into_iter();
+    let upward = upward.filter(|violation| violation.starts_with(&format!("room `{wing}")));
+    unlisted.chain(upward).collect()
 }
 
 #[test]
-fn a_file_that_is_in_no_list_or_in_the_wrong_place_is_found() {
+fn unlisted_and_misplaced_files_are_reported() {
     let reversed: Vec<&str> = PROTOCOL.into_iter().rev().collect();
-    let climbs = out_of_order("protocol", &reversed);
-    assert!(climbs.len() > 50, "{climbs:?}");
-    let unnamed = out_of_order("operate", &OPERATE[1..]);
-    assert_eq!(unnamed, ["`operate/peek` is not in the list of `operate`"]);
+    let violations = wing_violations("protocol", &reversed);
+    assert!(violations.len() > 50, "{violations:?}");
+    let unlisted = wing_violations("operate", &OPERATE[1..]);
+    assert_eq!(unlisted, ["`operate/peek` is not in the list of `operate`"]);
 }
 
 #[test]
-fn no_file_of_the_macro_knows_one_above_it() {
-    is_built_from_the_bottom_up(&layers("idempotent-macro"), &MACRO);
+fn files_of_the_macro_use_only_files_before_them() {
+    assert_in_order(&layers("idempotent-macro"), &MACRO);
 }
 
 #[test]
-fn no_file_of_the_test_servers_knows_one_above_it() {
-    is_built_from_the_bottom_up(&layers("test-servers"), &SERVERS);
+fn files_of_the_test_servers_use_only_files_before_them() {
+    assert_in_order(&layers("test-servers"), &SERVERS);
 }
 
 #[test]
-fn no_file_of_redis_knows_one_above_it() {
-    is_in_order("redis", &REDIS);
+fn files_of_redis_use_only_files_before_them() {
+    assert_wing_in_order("redis", &REDIS);
 }
 
 #[test]
-fn no_file_of_sql_knows_one_above_it() {
-    is_in_order("sql", &SQL);
+fn files_of_sql_use_only_files_before_them() {
+    assert_wing_in_order("sql", &SQL);
 }
 
 #[test]
-fn no_file_of_the_observers_knows_one_above_it() {
-    is_in_order("observe", &OBSERVERS);
+fn files_of_the_observers_use_only_files_before_them() {
+    assert_wing_in_order("observe", &OBSERVERS);
 }
 
 #[test]
-fn no_file_of_keys_knows_one_above_it() {
-    is_in_order("key", &KEYS);
+fn files_of_keys_use_only_files_before_them() {
+    assert_wing_in_order("key", &KEYS);
 }
 
 #[test]
-fn no_file_of_calls_knows_one_above_it() {
-    is_in_order("call", &CALLS);
+fn files_of_calls_use_only_files_before_them() {
+    assert_wing_in_order("call", &CALLS);
 }
 
 #[test]
-fn no_file_of_errors_knows_one_above_it() {
-    is_in_order("error", &ERRORS);
+fn files_of_errors_use_only_files_before_them() {
+    assert_wing_in_order("error", &ERRORS);
 }
 
 #[test]
-fn no_file_of_integrations_knows_one_above_it() {
-    is_in_order("integrations", &INTEGRATIONS);
+fn files_of_integrations_use_only_files_before_them() {
+    assert_wing_in_order("integrations", &INTEGRATIONS);
 }
 
 #[test]
-fn no_file_of_policies_knows_one_above_it() {
-    is_in_order("policy", &POLICY);
+fn files_of_policies_use_only_files_before_them() {
+    assert_wing_in_order("policy", &POLICY);
 }
 
 #[test]
-fn no_file_of_records_knows_one_above_it() {
-    is_in_order("record", &RECORDS);
+fn files_of_records_use_only_files_before_them() {
+    assert_wing_in_order("record", &RECORDS);
 }
 
 #[test]
-fn no_file_of_results_knows_one_above_it() {
-    is_in_order("result", &RESULTS);
+fn files_of_results_use_only_files_before_them() {
+    assert_wing_in_order("result", &RESULTS);
 }
 
 #[test]
-fn no_file_of_the_operators_knows_one_above_it() {
-    is_in_order("operate", &OPERATE);
+fn files_of_the_operators_use_only_files_before_them() {
+    assert_wing_in_order("operate", &OPERATE);
 }
 
 #[test]
-fn no_file_of_the_stores_knows_one_above_it() {
-    is_in_order("store", &STORE);
+fn files_of_the_stores_use_only_files_before_them() {
+    assert_wing_in_order("store", &STORE);
 }
 
 #[test]
-fn no_file_of_the_testkit_knows_one_above_it() {
-    is_in_order("testkit", &TESTKIT);
+fn files_of_the_testkit_use_only_files_before_them() {
+    assert_wing_in_order("testkit", &TESTKIT);
 }
 
 #[test]
-fn no_file_of_the_settings_knows_one_above_it() {
-    is_in_order("settings", &SETTINGS);
+fn files_of_the_settings_use_only_files_before_them() {
+    assert_wing_in_order("settings", &SETTINGS);
 }
 
 #[test]
-fn no_file_of_the_handle_knows_one_above_it() {
-    is_in_order("handle", &HANDLE);
+fn files_of_the_handle_use_only_files_before_them() {
+    assert_wing_in_order("handle", &HANDLE);
 }
 
 #[test]
-fn no_file_of_the_mechanisms_knows_one_above_it() {
-    is_in_order("mechanisms", &MECHANISMS);
+fn files_of_the_mechanisms_use_only_files_before_them() {
+    assert_wing_in_order("mechanisms", &MECHANISMS);
 }
 
 #[test]
-fn no_file_of_the_protocol_knows_one_above_it() {
-    is_in_order("protocol", &PROTOCOL);
+fn files_of_the_protocol_use_only_files_before_them() {
+    assert_wing_in_order("protocol", &PROTOCOL);
 }
 
 #[test]
@@ -540,12 +540,12 @@ fn each_database_has_files_of_the_same_names() {
 }
 
 #[test]
-fn no_room_of_the_runtime_knows_one_above_it() {
-    is_built_from_the_bottom_up(&RUNTIME_LAYERS, &RUNTIME);
+fn rooms_of_the_runtime_use_only_rooms_before_them() {
+    assert_in_order(&RUNTIME_LAYERS, &RUNTIME);
 }
 
 #[test]
-fn no_file_and_no_function_is_too_long_to_be_read_at_once() {
+fn no_file_has_more_than_400_lines_and_no_function_more_than_60() {
     let longer = |layers: &Layers| layers.longer_than(400, 60);
     assert_eq!(longer(&layers("idempotent-macro")), [""; 0]);
     assert_eq!(longer(&layers("test-servers")), [""; 0]);

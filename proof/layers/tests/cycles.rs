@@ -1,4 +1,4 @@
-//! Crates of a few lines, with a circle planted in each way in which one file can know another.
+//! Small crates with planted cycles: one for each way in which a file can use another.
 
 use idempotence_layers::Layers;
 
@@ -12,23 +12,23 @@ fn layers(files: &Files) -> Layers {
     Layers::of(text).expect("Rust")
 }
 
-/// The files of each circle.
-fn circles(files: &Files) -> Vec<Vec<String>> {
-    let circles = layers(files).circles();
-    circles.into_iter().map(|circle| circle.files).collect()
+/// The files of each cycle.
+fn cycles(files: &Files) -> Vec<Vec<String>> {
+    let cycles = layers(files).cycles();
+    cycles.into_iter().map(|cycle| cycle.files).collect()
 }
 
 const LIB: (&str, &str) = ("lib.rs", "mod a; mod b;");
-const B_KNOWS_A: (&str, &str) = ("b.rs", "use crate::a::A; pub struct B(A); pub fn b() {}");
+const B_USES_A: (&str, &str) = ("b.rs", "use crate::a::A; pub struct B(A); pub fn b() {}");
 
 #[test]
-fn files_that_know_each_other_one_way_are_no_circle() {
+fn a_one_way_dependency_is_no_cycle() {
     let a = "pub struct A; impl A { fn new() -> Self { Vec::new(); std::mem::take(); Self } }";
-    assert!(circles(&[LIB, ("a.rs", a), B_KNOWS_A]).is_empty());
+    assert!(cycles(&[LIB, ("a.rs", a), B_USES_A]).is_empty());
 }
 
 #[test]
-fn a_circle_is_found_in_whatever_way_a_file_knows_the_other() {
+fn every_kind_of_path_is_followed() {
     let ways = [
         // a use
         "use crate::b::B; pub struct A;",
@@ -49,17 +49,17 @@ fn a_circle_is_found_in_whatever_way_a_file_knows_the_other() {
         "pub struct A; fn f() { println!(\"{}\", crate::b::b()) }",
         "pub struct A; macro_rules! make { ($x:expr) => { $crate::b::b($x) } }",
         "use super::b; pub struct A; make! { struct C { field: b::B } }",
-        // a re-export, which is a path of the file that has it
+        // a re-export, which is a path of the file that contains it
         "pub use crate::b::B; pub struct A;",
     ];
     for way in ways {
-        let circles = circles(&[LIB, ("a.rs", way), B_KNOWS_A]);
-        assert_eq!(circles, [["a.rs", "b.rs"]], "{way}");
+        let cycles = cycles(&[LIB, ("a.rs", way), B_USES_A]);
+        assert_eq!(cycles, [["a.rs", "b.rs"]], "{way}");
     }
 }
 
 #[test]
-fn a_re_export_leads_to_the_file_that_defines() {
+fn a_re_export_leads_to_the_file_that_defines_the_item() {
     let through = [
         ("pub use b::B;", "use crate::B; pub struct A;"),
         ("pub use b::*;", "use crate::B; pub struct A;"),
@@ -79,30 +79,30 @@ fn a_re_export_leads_to_the_file_that_defines() {
     ];
     for (lib, a) in through {
         let lib = format!("mod a; mod b; {lib}").leak();
-        let circles = circles(&[("lib.rs", lib), ("a.rs", a), B_KNOWS_A]);
-        assert_eq!(circles, [["a.rs", "b.rs"]], "{lib}");
+        let cycles = cycles(&[("lib.rs", lib), ("a.rs", a), B_USES_A]);
+        assert_eq!(cycles, [["a.rs", "b.rs"]], "{lib}");
     }
 }
 
 #[test]
-fn an_exported_macro_is_of_the_file_that_writes_it() {
+fn an_exported_macro_belongs_to_the_file_that_defines_it() {
     let b = "use crate::a::A; #[macro_export] macro_rules! make { () => {} }";
-    let circles = circles(&[LIB, ("a.rs", "pub struct A; crate::make!();"), ("b.rs", b)]);
-    assert_eq!(circles, [["a.rs", "b.rs"]]);
+    let cycles = cycles(&[LIB, ("a.rs", "pub struct A; crate::make!();"), ("b.rs", b)]);
+    assert_eq!(cycles, [["a.rs", "b.rs"]]);
 }
 
 #[test]
-fn a_parent_that_its_child_uses_is_a_circle_only_if_it_uses_the_child() {
+fn a_child_may_use_its_parent_if_the_parent_does_not_use_the_child() {
     let child = ("a/c.rs", "pub fn c(_: super::A) {}");
     let b = ("b.rs", "");
     let declared = ("a.rs", "mod c; pub struct A;");
-    assert!(circles(&[LIB, declared, child, b]).is_empty());
+    assert!(cycles(&[LIB, declared, child, b]).is_empty());
     let used = ("a.rs", "mod c; pub struct A; fn f() { c::c(A) }");
-    assert_eq!(circles(&[LIB, used, child, b]), [["a.rs", "a/c.rs"]]);
+    assert_eq!(cycles(&[LIB, used, child, b]), [["a.rs", "a/c.rs"]]);
 }
 
 #[test]
-fn what_only_tests_know_is_no_circle() {
+fn paths_in_tests_do_not_count() {
     let ways = [
         "pub struct A; #[cfg(test)] mod tests;",
         "pub struct A; #[cfg(test)] use crate::b::{B, b};",
@@ -114,55 +114,52 @@ fn what_only_tests_know_is_no_circle() {
         "use quote::quote; pub struct A; fn f(b: ::b::B) { quote::b() }",
     ];
     for way in ways {
-        assert!(
-            circles(&[LIB, ("a.rs", way), B_KNOWS_A]).is_empty(),
-            "{way}"
-        );
+        assert!(cycles(&[LIB, ("a.rs", way), B_USES_A]).is_empty(), "{way}");
     }
 }
 
 #[test]
-fn a_circle_names_its_files_and_the_paths_between_them() {
+fn a_cycle_reports_its_files_and_the_paths_between_them() {
     let a = ("a.rs", "pub struct A; fn f() { crate::c::c() }");
     let c = ("c.rs", "pub fn c() { crate::b::b() }");
-    let circles = layers(&[("lib.rs", "mod a; mod b; mod c;"), a, B_KNOWS_A, c]).circles();
-    let said: Vec<String> = circles.iter().map(ToString::to_string).collect();
-    let expected = "a circle of a.rs, b.rs, c.rs\n  a.rs knows c.rs: crate::c::c\n  b.rs knows a.rs: crate::a::A\n  c.rs knows b.rs: crate::b::b\n";
-    assert_eq!(said, [expected]);
+    let cycles = layers(&[("lib.rs", "mod a; mod b; mod c;"), a, B_USES_A, c]).cycles();
+    let reports: Vec<String> = cycles.iter().map(ToString::to_string).collect();
+    let expected = "a cycle of a.rs, b.rs, c.rs\n  a.rs uses c.rs: crate::c::c\n  b.rs uses a.rs: crate::a::A\n  c.rs uses b.rs: crate::b::b\n";
+    assert_eq!(reports, [expected]);
 }
 
 #[test]
-fn a_room_may_not_know_one_above_it() {
+fn a_room_must_not_use_a_room_above_it() {
     let a = ("a.rs", "mod c; mod d; pub struct A;");
     let c = ("a/c.rs", "fn f() { super::d::d(crate::b::b()) }");
     let d = ("a/d.rs", "pub fn d() {}");
-    let layers = layers(&[LIB, a, B_KNOWS_A, c, d]);
-    assert_eq!(layers.climbs(&["a", "b", "a/c", "lib"]), [""; 0]);
-    let climbs = layers.climbs(&["b", "a", "lib"]);
+    let layers = layers(&[LIB, a, B_USES_A, c, d]);
+    assert_eq!(layers.violations(&["a", "b", "a/c", "lib"]), [""; 0]);
+    let violations = layers.violations(&["b", "a", "lib"]);
     assert_eq!(
-        climbs,
-        ["room `b` may not know `a`: b.rs knows a.rs: crate::a::A"]
+        violations,
+        ["room `b` must not use `a`, which is above it: b.rs uses a.rs: crate::a::A"]
     );
-    let climbs = layers.climbs(&["a", "b"]);
+    let violations = layers.violations(&["a", "b"]);
     assert_eq!(
-        climbs,
+        violations,
         [
             "lib.rs is in no room",
-            "room `a` may not know `b`: a/c.rs knows b.rs: crate::b::b"
+            "room `a` must not use `b`, which is above it: a/c.rs uses b.rs: crate::b::b"
         ]
     );
 }
 
 #[test]
-fn a_file_that_is_missing_or_is_not_rust_is_named() {
+fn an_error_names_the_missing_or_invalid_file() {
     let missing = Layers::of(|file| (file == "lib.rs").then(|| "mod a;".to_owned()));
-    assert_eq!(missing.expect_err("no file"), "there is no a.rs");
+    assert_eq!(missing.expect_err("no file"), "the file a.rs is missing");
     let broken = Layers::of(|_| Some("fn (".to_owned()));
     assert!(broken.expect_err("no Rust").starts_with("lib.rs: "));
 }
 
 #[test]
-fn a_file_or_function_that_is_too_long_is_named() {
+fn long_files_and_functions_are_reported() {
     let a = "fn short() { }
 fn declared();
 
