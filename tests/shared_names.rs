@@ -129,11 +129,11 @@ async fn two_functions_of_one_name_are_told_in_the_log_once_and_by_the_doctor() 
     let shared = shared.map(|(name, [first, second])| {
         let file = file!();
         format!(
-            "2 functions have the name `{name}`, so a call of one is answered with what another did: \
+            "2 functions have the name `{name}`, so equal calls of them are duplicates of each other: \
              {file}:{first} and {file}:{second}"
         )
     });
-    let advice = "give each function a `name` of its own, or have both call one guarded function";
+    let advice = "give each function its own `name`, or let all of them call one guarded function";
     let told = shared
         .each_ref()
         .map(|shared| format!("ERROR {shared}; {advice}"));

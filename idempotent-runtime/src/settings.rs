@@ -1,4 +1,4 @@
-//! What operators set for endpoints without compiling: where it stands, and how it is read.
+//! The options of endpoints that operators set without compiling, and the endpoints that are known.
 
 mod called;
 pub(crate) mod endpoint_info;
@@ -19,10 +19,10 @@ use std::path::PathBuf;
 
 use crate::settings::table::{Layer, Table};
 
-/// Where the settings of endpoints are read from: the environment, or a file and the environment.
+/// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
-/// They change `ttl`, `lease`, `wait` and `on_store_error` of guarded functions without compiling: when the handle
-/// is built, and again at each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
+/// Settings change `ttl`, `lease`, `wait` and `on_store_error` of guarded functions without compiling. They are read when
+/// the handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -36,7 +36,7 @@ use crate::settings::table::{Layer, Table};
 ///
 /// # The file
 ///
-/// TOML, with the feature `toml`. `[all]` is for every endpoint, `[endpoints."…"]` for the one of that name:
+/// TOML, with the feature `toml`. `[all]` is for every endpoint, `[endpoints."…"]` for the endpoint with that name:
 ///
 /// ```toml
 /// [all]
@@ -47,7 +47,8 @@ use crate::settings::table::{Layer, Table};
 /// wait = "2s"
 /// ```
 ///
-/// Durations are written as in the attribute: whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`.
+/// Durations are written as in the attribute: whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`. `wait = "0s"`
+/// switches waiting off.
 ///
 /// # The environment
 ///
@@ -56,31 +57,36 @@ use crate::settings::table::{Layer, Table};
 /// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_WAIT`, `…_ON_STORE_ERROR` | every endpoint |
 /// | `IDEMPOTENCE__ORDERS_PAY__TTL`, … | the endpoint `orders.pay`: its name in capitals, with an underscore for every character but `A-Z 0-9` |
 ///
-/// Endpoints whose names become equal that way all get it. `IDEMPOTENCE_URL`, `IDEMPOTENCE_PREFIX`,
-/// `IDEMPOTENCE_SECRET`, `IDEMPOTENCE_DEADLINE` and `IDEMPOTENCE_SETTINGS` are left to the program, which may build its
-/// handle by them; so are those that Kubernetes sets for a service of such a name. Any other variable that begins with `IDEMPOTENCE_` is an error.
+/// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_PREFIX`,
+/// `IDEMPOTENCE_SECRET`, `IDEMPOTENCE_DEADLINE` and `IDEMPOTENCE_SETTINGS` are ignored here: your program may read them. The
+/// variables that Kubernetes sets for a service named `idempotence…` are ignored, too. Any other variable that begins with
+/// `IDEMPOTENCE_` is an error.
 ///
-/// # Which one counts
+/// # Precedence
 ///
-/// From the strongest: the endpoint's variable, the endpoint in the file, the variable for all, `[all]` in the file,
-/// the attribute, the default.
+/// From the strongest: the endpoint's variable, the endpoint in the file, the variable for all endpoints, `[all]` in the
+/// file, the attribute, the default.
 ///
-/// A `lease` for all counts only where `release = "on_error"`: elsewhere the lease is the ttl.
+/// A `lease` for all endpoints applies only to functions with `release = "on_error"`. The lease of other functions is their ttl.
 ///
-/// # What is checked
+/// # Checks
 ///
-/// An unknown table, setting or variable, a value that cannot be read, and a `ttl` or `lease` that does not fit the
-/// attribute of an endpoint (a `lease` with `release = true`, a `renew` shorter than the lease) are errors of
-/// [`build`](crate::Builder::build) and [`reload`](crate::Idempotency::reload), all of them at once.
+/// [`build`](crate::Builder::build) and [`reload`](crate::Idempotency::reload) report all mistakes at once:
 ///
-/// An endpoint is known from the start if its function has the option `name` and only literals as durations, else from
-/// its first call on. If a `ttl` or `lease` turns out then not to fit, it is left out, with an error in the log.
+/// * an unknown table, setting or variable,
+/// * a value that cannot be read,
+/// * a `ttl` or `lease` that does not fit the attribute of an endpoint: for example a `lease` with `release = true`, or a
+///   `renew` shorter than the lease.
 ///
-/// With `on_store_error = "run"` a body that has begun runs on when its lease is lost, unless the attribute has
-/// `on_lease_lost = "stop"`: what is to run while the store is away is not stopped by that.
+/// An endpoint is known from the start if its function has the option `name` and only literals as durations. Any other
+/// endpoint is known from its first call on. If its `ttl` or `lease` does not fit then, that setting is ignored, with an error
+/// in the log.
 ///
-/// An endpoint that nobody knows is a warning in the log, not an error, so that two versions of a program can share a
-/// file; see also [`settings_problems`](crate::Idempotency::settings_problems).
+/// With `on_store_error = "run"` a running body continues after it has lost its lease, unless the attribute has
+/// `on_lease_lost = "stop"`. Otherwise an outage would stop the bodies that must run during it.
+///
+/// A setting for an unknown endpoint is a warning in the log, not an error, so that two versions of a program can share a
+/// file. See also [`settings_problems`](crate::Idempotency::settings_problems).
 #[derive(Debug, Clone)]
 pub struct Settings {
     #[cfg(feature = "toml")]
@@ -88,7 +94,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The environment alone.
+    /// Only the environment.
     pub fn env() -> Self {
         Self {
             #[cfg(feature = "toml")]
@@ -96,9 +102,9 @@ impl Settings {
         }
     }
 
-    /// The TOML file at `path`, and above it the environment.
+    /// The TOML file at `path`, and the environment, which is stronger.
     ///
-    /// Change the file by renaming another one to its name, or a reload may see half of it.
+    /// To change the file, write a new file and rename it to `path`. Otherwise a reload may read a half-written file.
     #[cfg(feature = "toml")]
     #[cfg_attr(docsrs, doc(cfg(feature = "toml")))]
     pub fn file(path: impl Into<PathBuf>) -> Self {
@@ -107,7 +113,9 @@ impl Settings {
         }
     }
 
-    /// Reads and checks; an error is one line for each mistake.
+    /// Reads and checks the settings. The error has one line for each mistake.
+    ///
+    /// Blocks the thread while it reads the file.
     pub(crate) fn read(&self) -> Result<Table, Vec<String>> {
         let mut problems = Vec::new();
         #[cfg(feature = "toml")]
@@ -117,7 +125,7 @@ impl Settings {
         };
         #[cfg(not(feature = "toml"))]
         let (Self {}, file) = (self, Layer::default());
-        let env = env::read(env::of_the_process(), &mut problems);
+        let env = env::read(env::process_variables(), &mut problems);
         if problems.is_empty() {
             Ok(Table::new(file, env))
         } else {

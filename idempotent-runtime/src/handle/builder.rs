@@ -268,7 +268,7 @@ impl Builder {
             Some(secret) => Keying::with_secret(digest, &secret.0),
             None => Keying::new(digest),
         };
-        let known = Arc::new(known.of(self.prefix.clone()));
+        let known = Arc::new(known.with_prefix(self.prefix.clone()));
         endpoints::add(&known);
         Idempotency(Arc::new(Shared {
             keying: keying(self.digest),

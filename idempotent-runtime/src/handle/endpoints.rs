@@ -26,7 +26,7 @@ pub fn endpoints() -> Endpoints {
     let others = all().into_iter();
     let others = others.filter(|other| !Arc::ptr_eq(other, &current));
     let others = others.map(|other| other.list_called()).collect();
-    current.list().beside(others)
+    current.list().merge(others)
 }
 
 impl Idempotency {

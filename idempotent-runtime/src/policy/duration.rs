@@ -3,16 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Reads `1h30m`, or says what is wrong with it.
+/// Reads a duration that may be zero, such as `0s`, or returns what is wrong with it.
+pub(crate) fn read_or_zero(text: &str) -> Result<Duration, String> {
+    if is_zero(text) {
+        return Ok(Duration::ZERO);
+    }
+    read(text)
+}
+
+/// Reads `1h30m`, or returns what is wrong with it.
 pub(crate) fn read(text: &str) -> Result<Duration, String> {
     let written = text.escape_debug();
     match millis(text) {
         Some(millis) if millis <= LONGEST => Ok(Duration::from_millis(millis)),
         Some(_) => Err(format!(
-            "`{written}` is too long: write at most 100 years, `36500d`"
+            "`{written}` is too long: write at most `36500d`, which is 100 years"
         )),
         None if is_zero(text) => Err(format!(
-            "`{written}` is no time at all: write a duration longer than zero"
+            "`{written}` is too short: write a duration between `1ms` and `36500d`"
         )),
         None if millis(&format!("{text}s")).is_some() => {
             Err(format!("a duration needs a unit: write `{written}s`"))
@@ -32,7 +40,10 @@ impl fmt::Display for Written {
         let Ok(mut rest) = u64::try_from(self.0.as_millis()) else {
             return write!(f, "{:?}", self.0);
         };
-        // An expression may give any duration, also one that cannot be written.
+        if self.0.is_zero() {
+            return f.write_str("0s");
+        }
+        // An expression in an attribute may give a duration that has no text.
         if rest == 0 || Duration::from_millis(rest) != self.0 {
             return write!(f, "{:?}", self.0);
         }
@@ -104,11 +115,11 @@ mod tests {
             ("30", "a duration needs a unit: write `30s`"),
             (
                 "0s",
-                "`0s` is no time at all: write a duration longer than zero",
+                "`0s` is too short: write a duration between `1ms` and `36500d`",
             ),
             (
                 "36501d",
-                "`36501d` is too long: write at most 100 years, `36500d`",
+                "`36501d` is too long: write at most `36500d`, which is 100 years",
             ),
             (
                 "1.5h\n",
@@ -121,11 +132,21 @@ mod tests {
     }
 
     #[test]
+    fn zero_is_read_where_it_is_allowed() {
+        for zero in ["0s", "0ms", "00h", "0m0s"] {
+            assert_eq!(read_or_zero(zero), Ok(Duration::ZERO), "{zero}");
+            read(zero).unwrap_err();
+        }
+        assert_eq!(read_or_zero("30s"), Ok(Duration::from_secs(30)));
+        read_or_zero("0").unwrap_err();
+    }
+
+    #[test]
     fn a_duration_is_printed_as_it_is_written() {
         for text in ["500ms", "30s", "1h30m", "1d2h3m4s5ms", "36500d"] {
             assert_eq!(Written(read(text).unwrap()).to_string(), text);
         }
         assert_eq!(Written(Duration::from_micros(1500)).to_string(), "1.5ms");
-        assert_eq!(Written(Duration::ZERO).to_string(), "0ns");
+        assert_eq!(Written(Duration::ZERO).to_string(), "0s");
     }
 }

@@ -1,4 +1,4 @@
-//! The endpoints that were called on a handle: those that the program names, and the latest of those whose names are data.
+//! The endpoints that were called on a handle: all with literal names, and the latest of the dynamic names.
 
 use std::collections::HashMap;
 use std::mem;
@@ -10,81 +10,77 @@ use crate::policy::Policy;
 
 /// An endpoint that was called.
 #[derive(Debug)]
-pub(super) struct Called {
-    /// Of the latest call: it differs from that of another call if functions share the name, or an
-    /// expression gave another value.
+pub(super) struct CalledEndpoint {
+    /// The attribute's policy in the latest call. It varies between calls if functions share the name, or if an
+    /// expression in the attribute gives another value.
     pub(super) attribute: Policy,
-    /// The same with what is set.
+    /// The attribute's policy with the settings applied.
     pub(super) policy: Policy,
-    /// Whether it was said that settings are left out.
-    pub(super) said: bool,
+    /// Whether the log has reported the settings that are ignored.
+    pub(super) reported: bool,
 }
 
 /// The endpoints that were called.
 ///
-/// A program has as many names as functions, and they stay. Names that are data may be any number, so they are in two
-/// halves: when the later half is full, the earlier one is forgotten, and the later one takes its place. A name that goes on being called moves
-/// over to the later half. Looking there changes nothing, so most calls read only.
+/// A program has at most one literal name per function, so these names are kept. Dynamic names are data, so there may be any
+/// number of them. They are kept in two generations: when the later generation is full, the earlier one is dropped, and the
+/// later one takes its place. A name that is still called moves to the later generation. Most calls only read.
 #[derive(Debug, Default)]
 pub(super) struct CalledEndpoints {
-    of_the_program: Names<&'static str>,
+    literal: Names<&'static str>,
     later: Names<Box<str>>,
     earlier: Names<Box<str>>,
     forgotten: u64,
 }
 
-type Names<N> = HashMap<N, Called, RandomState>;
+type Names<N> = HashMap<N, CalledEndpoint, RandomState>;
 
-/// How many names that are data are kept.
+/// How many dynamic names are kept.
 pub(super) const MOST_NAMES: usize = 10_000;
 
 impl CalledEndpoints {
-    /// An endpoint that need not be [entered](Self::enter) again.
-    pub(super) fn get(&self, name: &str) -> Option<&Called> {
-        let called = self.of_the_program.get(name);
+    /// The endpoint, unless it must be [entered](Self::enter) first.
+    pub(super) fn get(&self, name: &str) -> Option<&CalledEndpoint> {
+        let called = self.literal.get(name);
         called.or_else(|| self.later.get(name))
     }
 
-    /// Enters an endpoint that is called.
+    /// Enters a called endpoint, or moves its dynamic name to the later generation.
     pub(super) fn enter(
         &mut self,
         endpoint: &Endpoint,
-        new: impl FnOnce() -> Called,
-    ) -> &mut Called {
+        new: impl FnOnce() -> CalledEndpoint,
+    ) -> &mut CalledEndpoint {
         if let Some(name) = endpoint.of_the_program() {
-            return self.of_the_program.entry(name).or_insert_with(new);
+            return self.literal.entry(name).or_insert_with(new);
         }
         let name = endpoint.as_str();
-        let known = self.earlier.remove(name);
+        let earlier = self.earlier.remove(name);
         if self.later.len() >= MOST_NAMES / 2 && !self.later.contains_key(name) {
             let later = mem::take(&mut self.later);
             let forgotten = mem::replace(&mut self.earlier, later);
             self.forgotten += forgotten.len() as u64;
         }
         let later = self.later.entry(name.into());
-        later.or_insert_with(|| known.unwrap_or_else(new))
+        later.or_insert_with(|| earlier.unwrap_or_else(new))
     }
 
-    /// All that are kept.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Called)> {
+    /// All endpoints that are kept.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &CalledEndpoint)> {
         let data = self.earlier.iter().chain(&self.later);
         let data = data.map(|(name, called)| (&**name, called));
-        data.chain(
-            self.of_the_program
-                .iter()
-                .map(|(name, called)| (*name, called)),
-        )
+        data.chain(self.literal.iter().map(|(name, called)| (*name, called)))
     }
 
-    /// All that are kept, to be changed.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Called)> {
+    /// All endpoints that are kept, mutable.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut CalledEndpoint)> {
         let data = self.earlier.iter_mut().chain(&mut self.later);
         let data = data.map(|(name, called)| (&**name, called));
-        let of_the_program = self.of_the_program.iter_mut();
-        data.chain(of_the_program.map(|(name, called)| (*name, called)))
+        let literal = self.literal.iter_mut();
+        data.chain(literal.map(|(name, called)| (*name, called)))
     }
 
-    /// How often a name was forgotten.
+    /// How often a dynamic name was dropped.
     pub(super) fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -99,15 +95,15 @@ mod tests {
     fn enter(endpoints: &mut CalledEndpoints, name: String) {
         let endpoint = Endpoint::try_new(name).unwrap();
         let policy = Policy::new(Duration::from_secs(1));
-        endpoints.enter(&endpoint, || Called {
+        endpoints.enter(&endpoint, || CalledEndpoint {
             attribute: policy,
             policy,
-            said: false,
+            reported: false,
         });
     }
 
     #[test]
-    fn of_names_that_are_data_the_latest_stay_and_so_do_those_still_called() {
+    fn the_latest_dynamic_names_are_kept_and_names_still_called() {
         let mut endpoints = CalledEndpoints::default();
         for number in 0..300_000 {
             enter(&mut endpoints, format!("data.{number}"));
@@ -127,33 +123,36 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_program_are_never_forgotten() {
+    fn literal_names_are_never_dropped() {
         let mut endpoints = CalledEndpoints::default();
         let policy = Policy::new(Duration::from_secs(1));
-        endpoints.enter(&Endpoint::named("orders.pay"), || Called {
+        endpoints.enter(&Endpoint::named("orders.pay"), || CalledEndpoint {
             attribute: policy,
             policy,
-            said: true,
+            reported: true,
         });
         for number in 0..MOST_NAMES * 2 {
             enter(&mut endpoints, format!("data.{number}"));
         }
-        assert!(endpoints.get("orders.pay").unwrap().said);
+        assert!(endpoints.get("orders.pay").unwrap().reported);
     }
 
     #[test]
-    fn a_name_that_is_called_again_keeps_what_is_known_of_it() {
+    fn a_dynamic_name_that_is_called_again_keeps_its_state() {
         let mut endpoints = CalledEndpoints::default();
         enter(&mut endpoints, "data.first".to_owned());
         for (_, called) in endpoints.iter_mut() {
-            called.said = true;
+            called.reported = true;
         }
         for number in 0..MOST_NAMES / 2 {
             enter(&mut endpoints, format!("data.{number}"));
         }
-        assert!(endpoints.get("data.first").is_none(), "it is to be entered");
+        assert!(
+            endpoints.get("data.first").is_none(),
+            "the name must be entered again"
+        );
         enter(&mut endpoints, "data.first".to_owned());
-        assert!(endpoints.get("data.first").unwrap().said);
+        assert!(endpoints.get("data.first").unwrap().reported);
         assert_eq!(endpoints.forgotten(), 0);
     }
 }

@@ -1,9 +1,9 @@
-//! A guarded function as operators see it: its name, and the settings in force for it.
+//! One guarded function in the list for operators: its name, and the settings in force.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::overrides::{Applied, LeftOut, Overrides, Resolved};
+use super::overrides::{Applied, IgnoredSetting, Overrides, Resolved};
 use super::setting::{Origin, Setting};
 use crate::policy::{OnStoreError, Policy};
 use crate::store::rows::DEFAULT_PATIENCE;
@@ -15,23 +15,23 @@ use crate::store::rows::DEFAULT_PATIENCE;
 #[non_exhaustive]
 pub struct EndpointInfo {
     pub(super) name: String,
-    /// Of the handle that it was called on, if that is not the one whose list this is.
+    /// The prefix of the handle that it was called on, if the list is of another handle.
     pub(super) prefix: Option<String>,
     pub(super) called: bool,
     attribute_known: bool,
     shown: Overrides,
-    left_out: Vec<LeftOut>,
+    ignored: Vec<IgnoredSetting>,
 }
 
 impl EndpointInfo {
     pub(super) fn new(name: &str, attribute: Option<Policy>, resolved: &Resolved) -> Self {
         let Some(attribute) = attribute else {
-            return Self::of(name, false, resolved.of_unknown(), Vec::new());
+            return Self::with(name, false, resolved.without_attribute(), Vec::new());
         };
         let Applied {
             policy,
             overrides,
-            left_out,
+            ignored,
         } = resolved.apply(attribute);
         let by_attribute = |value| Setting {
             value,
@@ -50,7 +50,7 @@ impl EndpointInfo {
                 }),
                 ..Overrides::default()
             };
-            return Self::of(name, true, overrides.over(lowest), left_out);
+            return Self::with(name, true, overrides.or(lowest), ignored);
         }
         let lowest = Overrides {
             ttl: Some(by_attribute(attribute.ttl)),
@@ -67,33 +67,38 @@ impl EndpointInfo {
                 },
             }),
         };
-        Self::of(name, true, overrides.over(lowest), left_out)
+        Self::with(name, true, overrides.or(lowest), ignored)
     }
 
-    fn of(name: &str, attribute_known: bool, shown: Overrides, left_out: Vec<LeftOut>) -> Self {
+    fn with(
+        name: &str,
+        attribute_known: bool,
+        shown: Overrides,
+        ignored: Vec<IgnoredSetting>,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             prefix: None,
             called: false,
             attribute_known,
             shown,
-            left_out,
+            ignored,
         }
     }
 
-    /// Says that it was called on the handle whose list this is.
-    pub(super) fn called(self) -> Self {
+    /// Notes that it was called on the handle that makes the list.
+    pub(super) fn mark_called(self) -> Self {
         Self {
             called: true,
             ..self
         }
     }
 
-    /// Says that it was called on another handle than the one whose list this is.
-    pub(super) fn called_on(self, prefix: &str) -> Self {
+    /// Notes that it was called on another handle, with this prefix.
+    pub(super) fn mark_called_on(self, prefix: &str) -> Self {
         Self {
             prefix: Some(prefix.to_owned()),
-            ..self.called()
+            ..self.mark_called()
         }
     }
 
@@ -102,37 +107,37 @@ impl EndpointInfo {
         &self.name
     }
 
-    /// The prefix of the handle that runs it so, if that is another one than the handle whose list this is.
+    /// The prefix of the handle that runs it, if the list is of another handle.
     pub fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
     }
 
-    /// How long a key stays taken. `None`: an expression that no call has evaluated yet.
+    /// How long a key stays taken. `None` if the attribute has an expression that no call has evaluated yet.
     pub fn ttl(&self) -> Option<&Setting<Duration>> {
         self.shown.ttl.as_ref()
     }
 
-    /// How long an unfinished claim outlives a silent holder. `None`: not known before the first call, or there is
-    /// none, as with `tx`.
+    /// How long a claim outlives the last renewal by its holder. `None` if that is unknown before the first call, or if there
+    /// is no lease, as with `tx`.
     pub fn lease(&self) -> Option<&Setting<Duration>> {
         self.shown.lease.as_ref()
     }
 
-    /// How long a duplicate of a running call waits. `None`: it does not, or that is not known before the first call.
+    /// How long a duplicate of a running call waits. `None` if it does not wait, or if that is unknown before the first call.
     pub fn wait(&self) -> Option<&Setting<Duration>> {
         self.shown.wait.as_ref()
     }
 
-    /// What happens when the store is unavailable. `None`: not known before the first call, or the store is not used, as
-    /// with `tx`.
+    /// What happens when the store is unavailable. `None` if that is unknown before the first call, or if the store is not
+    /// used, as with `tx`.
     pub fn on_store_error(&self) -> Option<&Setting<OnStoreError>> {
         self.shown.on_store_error.as_ref()
     }
 
-    /// What is set for it but does not fit its attribute, and is left out: a line each.
-    pub fn left_out(&self) -> Vec<String> {
-        let line = |left_out: &LeftOut| left_out.of(&self.name);
-        self.left_out.iter().map(line).collect()
+    /// The settings that are ignored because they do not fit the attribute: a line each.
+    pub fn ignored(&self) -> Vec<String> {
+        let line = |ignored: &IgnoredSetting| ignored.describe(&self.name);
+        self.ignored.iter().map(line).collect()
     }
 }
 
@@ -162,14 +167,14 @@ impl fmt::Display for EndpointInfo {
             let rest = if joint.is_empty() { "" } else { "the rest " };
             write!(
                 f,
-                "{joint}{rest}by expressions in its attribute, known with its first call"
+                "{joint}{rest}by expressions in its attribute, unknown before its first call"
             )?;
         }
-        for left_out in &self.left_out {
+        for ignored in &self.ignored {
             write!(
                 f,
-                "; left out: {} = {}, as {}",
-                left_out.setting, left_out.value, left_out.why
+                "; ignored: {} = {}, because {}",
+                ignored.setting, ignored.value, ignored.why
             )?;
         }
         Ok(())

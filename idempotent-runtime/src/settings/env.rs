@@ -3,51 +3,52 @@
 use std::collections::BTreeMap;
 use std::env;
 
-use super::overrides::{LIST, NAMES, Overrides, in_capitals, is_for_the_attribute};
+use super::overrides::{LIST, NAMES, Overrides, in_capitals, is_attribute_only};
 use super::setting::Origin;
 use super::table::{Layer, Named};
 use crate::error::closest::closest;
 
 const PREFIX: &str = "IDEMPOTENCE_";
 
-/// What a program may read itself to set its handle up.
-const LEFT_TO_THE_PROGRAM: [&str; 5] = ["URL", "PREFIX", "SECRET", "DEADLINE", "SETTINGS"];
+/// Variables that a program may read itself to build its handle.
+const PROGRAM_VARIABLES: [&str; 5] = ["URL", "PREFIX", "SECRET", "DEADLINE", "SETTINGS"];
 
-/// Whether Kubernetes sets it, as in `IDEMPOTENCE_REDIS_SERVICE_HOST`, for a service that is called `idempotence…`.
-fn is_of_a_service(rest: &str) -> bool {
+/// Whether Kubernetes sets the variable for a service named `idempotence…`, as in `IDEMPOTENCE_REDIS_SERVICE_HOST`.
+fn is_service_variable(rest: &str) -> bool {
     let mut words = rest.split('_');
     !rest.starts_with('_') && (rest.ends_with("SERVICE_HOST") || words.any(|word| word == "PORT"))
 }
 
-/// The variables of this process; what is not UTF-8 in them can be no setting, and is reported as such.
-pub(super) fn of_the_process() -> impl Iterator<Item = (String, String)> {
+/// The variables of this process. Bytes that are not UTF-8 become replacement characters, which no setting has.
+pub(super) fn process_variables() -> impl Iterator<Item = (String, String)> {
     env::vars_os().map(|(name, value)| {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         (text(name), text(value))
     })
 }
 
+/// Reads the settings from `variables`, and adds a line to `problems` for each mistake.
 pub(super) fn read(
     variables: impl Iterator<Item = (String, String)>,
     problems: &mut Vec<String>,
 ) -> Layer {
-    // In order, so that the same mistakes make the same text.
+    // Sorted, so that the same mistakes always give the same text.
     let variables: BTreeMap<String, String> = variables.collect();
     let mut layer = Layer::default();
     for (name, value) in &variables {
         let Some(rest) = name.strip_prefix(PREFIX) else {
             continue;
         };
-        if LEFT_TO_THE_PROGRAM.contains(&rest) || is_of_a_service(rest) {
+        if PROGRAM_VARIABLES.contains(&rest) || is_service_variable(rest) {
             continue;
         }
         let origin = Origin::Env {
             name: name.as_str().into(),
         };
-        let set = addressee(rest).and_then(|(endpoint, setting)| {
+        let set = parse_name(rest).and_then(|(endpoint, setting)| {
             let overrides = match endpoint {
                 None => &mut layer.all,
-                Some(endpoint) => overrides(&mut layer, endpoint, &origin),
+                Some(endpoint) => overrides_of(&mut layer, endpoint, &origin),
             };
             overrides.set(setting, value, origin)
         });
@@ -58,7 +59,7 @@ pub(super) fn read(
     layer
 }
 
-fn overrides<'a>(layer: &'a mut Layer, endpoint: &str, origin: &Origin) -> &'a mut Overrides {
+fn overrides_of<'a>(layer: &'a mut Layer, endpoint: &str, origin: &Origin) -> &'a mut Overrides {
     let named = layer.endpoints.entry(endpoint.to_owned());
     let named = named.or_insert_with(|| Named {
         origin: origin.clone(),
@@ -72,33 +73,36 @@ fn overrides<'a>(layer: &'a mut Layer, endpoint: &str, origin: &Origin) -> &'a m
 //
 // Input:  _ORDERS_PAY__TTL
 // Output: Some(ORDERS_PAY), ttl
-/// Whom a variable is for, and what it sets.
-fn addressee(rest: &str) -> Result<(Option<&str>, &'static str), String> {
+/// The endpoint that a variable is for, `None` for all endpoints, and the setting.
+fn parse_name(rest: &str) -> Result<(Option<&str>, &'static str), String> {
     let parted = rest.strip_prefix('_').map(|named| named.rsplit_once("__"));
     match parted {
-        None => match setting(rest) {
+        None => match setting_named(rest) {
             Some(setting) => Ok((None, setting)),
-            None => Err(unknown(rest)),
+            None => Err(explain_unknown(rest)),
         },
         Some(Some((endpoint, name))) if !endpoint.is_empty() => {
             let capitals = in_capitals(endpoint);
-            match setting(name) {
+            match setting_named(name) {
                 Some(setting) if capitals == endpoint => Ok((Some(endpoint), setting)),
                 Some(_) => Err(format!("write `{PREFIX}_{capitals}__{name}`")),
-                None => Err(not_a_setting(name, &format!("{PREFIX}_{capitals}__"))),
+                None => Err(explain_not_a_setting(
+                    name,
+                    &format!("{PREFIX}_{capitals}__"),
+                )),
             }
         }
-        Some(_) => Err(unknown(rest)),
+        Some(_) => Err(explain_unknown(rest)),
     }
 }
 
-fn setting(name: &str) -> Option<&'static str> {
+fn setting_named(name: &str) -> Option<&'static str> {
     let is_it = |setting: &&str| setting.to_ascii_uppercase() == name;
     NAMES.into_iter().find(is_it)
 }
 
-/// What to write instead of a variable that names no setting, or no endpoint.
-fn unknown(rest: &str) -> String {
+/// What to write instead of a variable that names no setting or no endpoint.
+fn explain_unknown(rest: &str) -> String {
     // Input:  ORDERS_PAY_TTL
     // Output: IDEMPOTENCE__ORDERS_PAY__TTL
     for setting in NAMES.map(str::to_ascii_uppercase) {
@@ -111,12 +115,14 @@ fn unknown(rest: &str) -> String {
             return format!("for one endpoint write `{PREFIX}_{endpoint}__{setting}`");
         }
     }
-    not_a_setting(rest, PREFIX)
+    explain_not_a_setting(rest, PREFIX)
 }
 
-fn not_a_setting(name: &str, before: &str) -> String {
-    if is_for_the_attribute(&name.to_ascii_lowercase()) {
-        return format!("set in the attribute only: the settings are {LIST}, in capitals");
+fn explain_not_a_setting(name: &str, before: &str) -> String {
+    if is_attribute_only(&name.to_ascii_lowercase()) {
+        return format!(
+            "can be set only in code, in the attribute; the settings are {LIST}, in capitals"
+        );
     }
     let capitals = NAMES.map(str::to_ascii_uppercase);
     match closest(&in_capitals(name), capitals.iter().map(String::as_str)) {
@@ -141,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_for_all_or_for_the_endpoint_in_it() {
+    fn a_variable_is_for_all_endpoints_or_for_the_endpoint_in_its_name() {
         let (layer, problems) = read_these(&[
             ("IDEMPOTENCE_TTL", "5m"),
             ("IDEMPOTENCE__ORDERS_PAY__TTL", "10m"),
@@ -159,12 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_says_what_to_write() {
+    fn every_mistake_is_reported_with_what_to_write() {
         for (name, value, problem) in [
             (
                 "IDEMPOTENCE_TTL",
                 "30",
                 "a duration needs a unit: write `30s`",
+            ),
+            (
+                "IDEMPOTENCE__ORDERS_PAY__LEASE",
+                "0s",
+                "`0s` is too short: write a duration between `1ms` and `36500d`",
             ),
             (
                 "IDEMPOTENCE_ON_STORE_ERROR",
@@ -184,7 +195,7 @@ mod tests {
             (
                 "IDEMPOTENCE_RELEASE",
                 "true",
-                "set in the attribute only: the settings are \
+                "can be set only in code, in the attribute; the settings are \
                  `ttl`, `lease`, `wait` and `on_store_error`, in capitals",
             ),
             (
@@ -225,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_sets_for_a_service_is_no_mistake() {
+    fn variables_that_kubernetes_sets_for_a_service_are_ignored() {
         let (_, problems) = read_these(&[
             ("IDEMPOTENCE_SERVICE_HOST", "10.0.0.1"),
             ("IDEMPOTENCE_REDIS_SERVICE_PORT", "6379"),
@@ -235,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_sets_its_handle_up_with_is_left_to_it() {
+    fn variables_that_the_program_reads_itself_are_ignored() {
         let (_, problems) = read_these(&[
             ("IDEMPOTENCE_URL", "redis://host/"),
             ("IDEMPOTENCE_SETTINGS", "idempotence.toml"),

@@ -8,21 +8,26 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::overrides::{LIST, NAMES, Overrides, is_for_the_attribute};
+use super::overrides::{LIST, NAMES, Overrides, is_attribute_only};
 use super::setting::Origin;
 use super::table::{Layer, Named};
 use crate::error::closest::closest;
 
+/// Reads the file, and adds a line to `problems` for each mistake.
 pub(super) fn read(path: &Path, problems: &mut Vec<String>) -> Layer {
     match fs::read_to_string(path) {
         Ok(text) => parse(path, &text, problems),
         Err(error) => {
-            problems.push(format!("{}: cannot be read: {error}", path.display()));
+            problems.push(format!(
+                "cannot read the settings file {}: {error}",
+                path.display()
+            ));
             Layer::default()
         }
     }
 }
 
+/// Reads the text of a file, and adds a line to `problems` for each mistake.
 pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Layer {
     let mut reader = Reader {
         path: path.into(),
@@ -32,7 +37,7 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Laye
     let (root, errors) = DeTable::parse_recoverable(text);
     let layer = reader.root(root.get_ref());
 
-    // What the parser made up for a line that is no TOML is not worth a second complaint.
+    // A line that is not TOML is reported once: the values that the parser guesses for it are not checked.
     let at = |error: &toml::de::Error| line(text, error.span().map_or(0, |span| span.start));
     let broken: BTreeSet<usize> = errors.iter().map(at).collect();
     let mut mistakes = reader.mistakes;
@@ -50,7 +55,7 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Laye
 struct Reader<'a> {
     path: Arc<Path>,
     text: &'a str,
-    /// By line, as the parser sorts by name.
+    /// Sorted by line, because the parser sorts by name.
     mistakes: BTreeSet<(usize, String)>,
 }
 
@@ -69,14 +74,14 @@ impl Reader<'_> {
                 }
                 (name, _) if NAMES.contains(&name) => {
                     let help = "write it below `[all]` or `[endpoints.\"…\"]`";
-                    self.mistake(key, format!("`{name}` stands in no table: {help}"));
+                    self.mistake(key, format!("`{name}` is in no table: {help}"));
                 }
                 (name, _) => {
                     let what = match closest(name, ["all", "endpoints"]) {
                         Some(guess) => format!("did you mean `{guess}`?"),
                         None => "the tables are `[all]` and `[endpoints.\"…\"]`".to_owned(),
                     };
-                    self.mistake(key, format!("unknown table `{}`: {what}", shown(name)));
+                    self.mistake(key, format!("unknown table `{}`: {what}", escape(name)));
                 }
             }
         }
@@ -88,12 +93,15 @@ impl Reader<'_> {
             let name = &**key.get_ref();
             let DeValue::Table(settings) = value.get_ref() else {
                 let help = "write a table for each endpoint, as in `[endpoints.\"orders.pay\"]`";
-                self.mistake(key, format!("`{}` is no endpoint: {help}", shown(name)));
+                self.mistake(
+                    key,
+                    format!("`{}` is not an endpoint: {help}", escape(name)),
+                );
                 continue;
             };
             if let Err(why) = check_name(name) {
-                let name = shown(name);
-                self.mistake(key, format!("`{name}` cannot be an endpoint: {why}"));
+                let name = escape(name);
+                self.mistake(key, format!("`{name}` cannot name an endpoint: {why}"));
                 continue;
             }
             let mut named = Named {
@@ -105,19 +113,23 @@ impl Reader<'_> {
         }
     }
 
-    /// The settings of one endpoint, or with an empty name those of all.
+    /// Reads the settings of one endpoint, or of all endpoints if the name is empty.
     fn settings(&mut self, table: &DeTable<'_>, endpoint: &str, overrides: &mut Overrides) {
+        let place = match endpoint {
+            "" => "in `[all]`".to_owned(),
+            endpoint => format!("of `{}`", escape(endpoint)),
+        };
         for (key, value) in table {
             let name = &**key.get_ref();
             let result = match value.get_ref() {
                 DeValue::Table(inner) if !endpoint.is_empty() => {
-                    Err(unquoted(endpoint, name, inner))
+                    Err(explain_missing_quotes(endpoint, name, inner))
                 }
-                _ if !NAMES.contains(&name) => Err(unknown_setting(name)),
+                _ if !NAMES.contains(&name) => Err(explain_unknown(name)),
                 DeValue::String(text) => overrides
                     .set(name, text, self.origin(key))
-                    .map_err(|what| format!("`{name}`: {what}")),
-                other => Err(wrong_type(name, other)),
+                    .map_err(|what| format!("`{name}` {place}: {what}")),
+                other => Err(format!("`{name}` {place}{}", explain_type(name, other))),
             };
             if let Err(what) = result {
                 self.mistake(key, what);
@@ -143,37 +155,40 @@ fn line(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// What was read, on one line.
-fn shown(name: &str) -> std::str::EscapeDebug<'_> {
+/// Makes a name from the file safe to print on one line.
+fn escape(name: &str) -> std::str::EscapeDebug<'_> {
     name.escape_debug()
 }
 
-fn unknown_setting(name: &str) -> String {
-    if is_for_the_attribute(name) {
-        return format!("`{name}` is set in the attribute only: the settings are {LIST}");
+fn explain_unknown(name: &str) -> String {
+    if is_attribute_only(name) {
+        return format!(
+            "`{name}` can be set only in code, in the attribute; the settings are {LIST}"
+        );
     }
     let what = match closest(name, NAMES) {
         Some(guess) => format!("did you mean `{guess}`?"),
         None => format!("the settings are {LIST}"),
     };
-    format!("unknown setting `{}`: {what}", shown(name))
+    format!("unknown setting `{}`: {what}", escape(name))
 }
 
-fn wrong_type(name: &str, value: &DeValue<'_>) -> String {
+/// Why a value of this type cannot be the value of the setting; the text follows the name of the setting.
+fn explain_type(name: &str, value: &DeValue<'_>) -> String {
     match value {
         _ if name == "on_store_error" => {
-            format!("`{name}` is a word in quotes: write `\"refuse\"` or `\"run\"`")
+            " must be a word in quotes: write `\"refuse\"` or `\"run\"`".to_owned()
         }
         DeValue::Integer(number) if number.radix() == 10 && !number.as_str().starts_with('-') => {
-            format!("`{name}`: a duration needs a unit: write `\"{number}s\"`")
+            format!(": a duration needs a unit: write `\"{number}s\"`")
         }
-        _ => format!("`{name}` is a duration in quotes, as in `\"30s\"` or `\"1h30m\"`"),
+        _ => " must be a duration in quotes, as in `\"30s\"` or `\"1h30m\"`".to_owned(),
     }
 }
 
 // Input:  [endpoints.shop.orders.pay]
 // Output: write `[endpoints."shop.orders.pay"]`
-fn unquoted(endpoint: &str, name: &str, mut inner: &DeTable<'_>) -> String {
+fn explain_missing_quotes(endpoint: &str, name: &str, mut inner: &DeTable<'_>) -> String {
     let mut path = format!("{endpoint}.{name}");
     while let Some((name, value)) = inner.iter().next()
         && let DeValue::Table(deeper) = value.get_ref()
@@ -182,11 +197,11 @@ fn unquoted(endpoint: &str, name: &str, mut inner: &DeTable<'_>) -> String {
         path.push_str(name.get_ref());
         inner = deeper;
     }
-    let path = shown(&path);
-    format!("the name of an endpoint stands in quotes: write `[endpoints.\"{path}\"]`")
+    let path = escape(&path);
+    format!("the name of an endpoint must be in quotes: write `[endpoints.\"{path}\"]`")
 }
 
-/// Names of the option `name` and names of functions' paths; longer ones than these there are not.
+/// Accepts the names of the option `name` and the names made from the paths of functions.
 fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("it is empty".to_owned());
@@ -196,11 +211,14 @@ fn check_name(name: &str) -> Result<(), String> {
     }
     if name.contains("::") {
         let dots = name.replace("::", ".");
-        return Err(format!("write dots for `::`, as in `{}`", shown(&dots)));
+        return Err(format!(
+            "write dots instead of `::`, as in `{}`",
+            escape(&dots)
+        ));
     }
     let odd = |c: &char| c.is_control() || ['{', '}'].contains(c);
     match name.chars().find(odd) {
-        Some(c) => Err(format!("{c:?} is in no endpoint's name")),
+        Some(c) => Err(format!("no name of an endpoint has the character {c:?}")),
         None => Ok(()),
     }
 }
@@ -237,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_line_and_what_to_write() {
+    fn every_mistake_is_reported_with_its_line_and_what_to_write() {
         for (text, problem) in [
             (
                 "[endpoint.\"a\"]",
@@ -249,7 +267,7 @@ mod tests {
             ),
             (
                 "ttl = \"1m\"",
-                "1: `ttl` stands in no table: write it below `[all]` or `[endpoints.\"…\"]`",
+                "1: `ttl` is in no table: write it below `[all]` or `[endpoints.\"…\"]`",
             ),
             ("all = 1", "1: `all` is a table: write `[all]`"),
             ("[[all]]", "1: `all` is a table: write `[all]`"),
@@ -259,31 +277,43 @@ mod tests {
             ),
             (
                 "[all]\nrelease = true",
-                "2: `release` is set in the attribute only: the settings are `ttl`, `lease`, `wait` and `on_store_error`",
+                "2: `release` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait` and `on_store_error`",
             ),
             (
                 "[all]\nttl = 30",
-                "2: `ttl`: a duration needs a unit: write `\"30s\"`",
+                "2: `ttl` in `[all]`: a duration needs a unit: write `\"30s\"`",
             ),
             (
                 "[all]\nttl = -30",
-                "2: `ttl` is a duration in quotes, as in `\"30s\"` or `\"1h30m\"`",
+                "2: `ttl` in `[all]` must be a duration in quotes, as in `\"30s\"` or `\"1h30m\"`",
             ),
             (
                 "[all]\nwait = true",
-                "2: `wait` is a duration in quotes, as in `\"30s\"` or `\"1h30m\"`",
+                "2: `wait` in `[all]` must be a duration in quotes, as in `\"30s\"` or `\"1h30m\"`",
             ),
             (
                 "[all]\nttl = \"30\"",
-                "2: `ttl`: a duration needs a unit: write `30s`",
+                "2: `ttl` in `[all]`: a duration needs a unit: write `30s`",
             ),
             (
                 "[all]\nlease = \"0s\"",
-                "2: `lease`: `0s` is no time at all: write a duration longer than zero",
+                "2: `lease` in `[all]`: `0s` is too short: write a duration between `1ms` and `36500d`",
+            ),
+            (
+                "[endpoints.\"orders.pay\"]\nttl = \"0m\"",
+                "2: `ttl` of `orders.pay`: `0m` is too short: write a duration between `1ms` and `36500d`",
+            ),
+            (
+                "[all]\nreplay_err = true",
+                "2: `replay_err` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait` and `on_store_error`",
+            ),
+            (
+                "[all]\ncrate = \"shop\"",
+                "2: `crate` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait` and `on_store_error`",
             ),
             (
                 "[all]\nttl = \"101d1000000h\"",
-                "2: `ttl`: `101d1000000h` is too long: write at most 100 years, `36500d`",
+                "2: `ttl` in `[all]`: `101d1000000h` is too long: write at most `36500d`, which is 100 years",
             ),
             (
                 "[all]\ncolour = true",
@@ -291,31 +321,31 @@ mod tests {
             ),
             (
                 "[all]\non_store_error = \"rum\"",
-                "2: `on_store_error`: `rum` is neither `refuse` nor `run`: did you mean `run`?",
+                "2: `on_store_error` in `[all]`: `rum` is neither `refuse` nor `run`: did you mean `run`?",
             ),
             (
                 "[all]\non_store_error = false",
-                "2: `on_store_error` is a word in quotes: write `\"refuse\"` or `\"run\"`",
+                "2: `on_store_error` in `[all]` must be a word in quotes: write `\"refuse\"` or `\"run\"`",
             ),
             (
                 "[endpoints.shop.orders.pay]\nttl = \"1m\"",
-                "1: the name of an endpoint stands in quotes: write `[endpoints.\"shop.orders.pay\"]`",
+                "1: the name of an endpoint must be in quotes: write `[endpoints.\"shop.orders.pay\"]`",
             ),
             (
                 "[endpoints]\nttl = \"1m\"",
-                "2: `ttl` is no endpoint: write a table for each endpoint, as in `[endpoints.\"orders.pay\"]`",
+                "2: `ttl` is not an endpoint: write a table for each endpoint, as in `[endpoints.\"orders.pay\"]`",
             ),
             (
                 "[endpoints.\"shop::pay\"]",
-                "1: `shop::pay` cannot be an endpoint: write dots for `::`, as in `shop.pay`",
+                "1: `shop::pay` cannot name an endpoint: write dots instead of `::`, as in `shop.pay`",
             ),
             (
                 "[endpoints.\"\"]",
-                "1: `` cannot be an endpoint: it is empty",
+                "1: `` cannot name an endpoint: it is empty",
             ),
             (
                 "[endpoints.\"a\\nb\"]",
-                "1: `a\\nb` cannot be an endpoint: '\\n' is in no endpoint's name",
+                "1: `a\\nb` cannot name an endpoint: no name of an endpoint has the character '\\n'",
             ),
         ] {
             let (_, problems) = parsed(text);
@@ -324,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
+    fn all_mistakes_are_reported_at_once_in_the_order_of_their_lines() {
         let text =
             "[endpoints.\"b\"]\nwiat = \"1s\"\nttl = ten\n[endpoints.\"a\"]\nlease = 5\n[all\n";
         let (_, problems) = parsed(text);
@@ -333,7 +363,7 @@ mod tests {
             [
                 "a.toml:2: unknown setting `wiat`: did you mean `wait`?",
                 "a.toml:3: this is not TOML: invalid boolean, expected `true`",
-                "a.toml:5: `lease`: a duration needs a unit: write `\"5s\"`",
+                "a.toml:5: `lease` of `a`: a duration needs a unit: write `\"5s\"`",
                 "a.toml:6: this is not TOML: unclosed table, expected `]`",
             ]
         );

@@ -1,10 +1,10 @@
-//! The endpoints that a handle knows, and what is set for them.
+//! The endpoints that a handle knows, and their settings.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use super::Settings;
-use super::called::{Called, CalledEndpoints, MOST_NAMES};
+use super::called::{CalledEndpoint, CalledEndpoints, MOST_NAMES};
 use super::endpoint_info::EndpointInfo;
 use super::list::Endpoints;
 use super::registered::Registered;
@@ -17,9 +17,9 @@ use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// The endpoints of a handle.
 #[derive(Debug, Default)]
 pub(crate) struct KnownEndpoints {
-    /// Of the handle.
+    /// The prefix of the handle.
     prefix: String,
-    /// Locked for as long as a reload takes, so that the later one wins.
+    /// Locked during a reload, so that of two reloads the later wins.
     settings: Mutex<Option<Settings>>,
     state: RwLock<State>,
 }
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl KnownEndpoints {
-    /// Reads the settings.
+    /// The endpoints of a handle with these settings, which are read now.
     pub(crate) fn new(settings: Option<Settings>) -> Result<Self, SetupError> {
         let known = Self {
             prefix: String::new(),
@@ -44,32 +44,34 @@ impl KnownEndpoints {
         Ok(known)
     }
 
-    /// Says which prefix the handle has.
-    pub(crate) fn of(self, prefix: String) -> Self {
+    /// Sets the prefix of the handle.
+    pub(crate) fn with_prefix(self, prefix: String) -> Self {
         Self { prefix, ..self }
     }
 
-    /// Reads the settings again; if anything is wrong with them, nothing changes.
+    /// Reads the settings again. After an error nothing has changed.
+    ///
+    /// Blocks the thread while it reads the file.
     pub(crate) fn reload(&self) -> Result<(), SetupError> {
         let settings = self.settings();
         let Some(settings) = &*settings else {
-            let what = "this handle was built without `settings`, so there are none to reload";
+            let what = "there are no settings to reload, because the handle was built without `Builder::settings`";
             return Err(SetupError::new(what));
         };
-        let table = settings.read().map_err(|problems| all_of(&problems))?;
+        let table = settings.read().map_err(|problems| setup_error(&problems))?;
         let unknown = {
-            let mut state = self.write();
-            let left_out = state.left_out(&table);
-            if !left_out.is_empty() {
-                return Err(all_of(&left_out));
+            let mut state = self.write_state();
+            let ignored = state.ignored_settings(&table);
+            if !ignored.is_empty() {
+                return Err(setup_error(&ignored));
             }
             state.table = table;
             let State { table, called } = &mut *state;
             for (name, called) in called.iter_mut() {
-                called.policy = table.of(name).apply(called.attribute).policy;
-                called.said = false;
+                called.policy = table.resolve(name).apply(called.attribute).policy;
+                called.reported = false;
             }
-            state.unknown()
+            state.unknown_endpoints()
         };
         for problem in unknown {
             tracing::warn!(target: "idempotence", "{problem}");
@@ -77,52 +79,52 @@ impl KnownEndpoints {
         Ok(())
     }
 
-    /// Enters an endpoint that is called. Returns the policy of the call: what its attribute says, and over it what is set.
+    /// Enters a called endpoint. Returns the policy of the call: the attribute's policy with the settings applied.
     pub(crate) fn enter(&self, endpoint: &Endpoint, attribute: Policy) -> Policy {
-        match self.read().called.get(endpoint.as_str()) {
+        match self.read_state().called.get(endpoint.as_str()) {
             Some(called) if called.attribute == attribute => return called.policy,
             _ => {}
         }
-        let mut state = self.write();
+        let mut state = self.write_state();
         let State { table, called } = &mut *state;
         let name = endpoint.as_str();
-        let mut applied = table.of(name).apply(attribute);
+        let mut applied = table.resolve(name).apply(attribute);
         let policy = applied.policy;
         let forgotten_before = called.forgotten();
-        let entered = called.enter(endpoint, || Called {
+        let entered = called.enter(endpoint, || CalledEndpoint {
             attribute,
             policy,
-            said: false,
+            reported: false,
         });
         (entered.attribute, entered.policy) = (attribute, policy);
-        if entered.said {
-            applied.left_out.clear();
+        if entered.reported {
+            applied.ignored.clear();
         }
-        entered.said |= !applied.left_out.is_empty();
+        entered.reported |= !applied.ignored.is_empty();
         let first_forgotten = forgotten_before == 0 && called.forgotten() > 0;
         drop(state);
         if first_forgotten {
             tracing::warn!(
                 target: "idempotence",
                 endpoint = %endpoint,
-                "the names of more than {MOST_NAMES} endpoints are data, so `endpoints` forgets those not called lately, and metrics \
-                 count most of them as `other`: name endpoints by what they do, and put what differs into the key"
+                "more than {MOST_NAMES} endpoint names were made at run time, so `endpoints` lists only the latest, and metrics count most of \
+                 them as `other`; name an endpoint by what it does, and put what varies into the key"
             );
         }
-        for left_out in applied.left_out {
+        for ignored in applied.ignored {
             tracing::error!(
                 target: "idempotence",
                 endpoint = %endpoint,
-                "{}; it is left out",
-                left_out.of(name)
+                "{}; it is ignored",
+                ignored.describe(name)
             );
         }
         policy
     }
 
-    /// All endpoints by name: those of this program that are known from the start, and those called.
+    /// All known endpoints by name: those that are known from the start, and those that were called.
     pub(crate) fn list(&self) -> Endpoints {
-        let state = self.read();
+        let state = self.read_state();
         let mut attributes: BTreeMap<&str, Option<Policy>> = BTreeMap::new();
         for registered in Registered::all() {
             let attribute = attributes.entry(registered.name).or_default();
@@ -131,27 +133,33 @@ impl KnownEndpoints {
         let of_attribute = |(name, attribute)| {
             (
                 name,
-                EndpointInfo::new(name, attribute, &state.table.of(name)),
+                EndpointInfo::new(name, attribute, &state.table.resolve(name)),
             )
         };
         let mut known: BTreeMap<&str, EndpointInfo> =
             attributes.into_iter().map(of_attribute).collect();
-        known.extend(state.called().map(|(name, info)| (name, info.called())));
+        known.extend(
+            state
+                .called()
+                .map(|(name, info)| (name, info.mark_called())),
+        );
         Endpoints::new(known.into_values().collect(), state.called.forgotten())
     }
 
-    /// Those called, for the list of another handle.
+    /// The called endpoints, for the list of another handle.
     pub(crate) fn list_called(&self) -> Endpoints {
-        let state = self.read();
-        let called = state.called().map(|(_, info)| info.called_on(&self.prefix));
+        let state = self.read_state();
+        let called = state
+            .called()
+            .map(|(_, info)| info.mark_called_on(&self.prefix));
         Endpoints::new(called.collect(), state.called.forgotten())
     }
 
-    /// What is set in vain, a line each.
+    /// The settings that have no effect, a line each.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let state = self.read();
-        let mut problems = state.unknown();
-        problems.extend(state.left_out(&state.table));
+        let state = self.read_state();
+        let mut problems = state.unknown_endpoints();
+        problems.extend(state.ignored_settings(&state.table));
         problems
     }
 
@@ -159,27 +167,27 @@ impl KnownEndpoints {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// The endpoints that were called, as they run.
+    /// The called endpoints with the settings in force.
     fn called(&self) -> impl Iterator<Item = (&str, EndpointInfo)> {
         self.called.iter().map(|(name, called)| {
-            let resolved = self.table.of(name);
+            let resolved = self.table.resolve(name);
             let info = EndpointInfo::new(name, Some(called.attribute), &resolved);
             (name, info)
         })
     }
 
-    /// What of `table` does not fit the endpoints that are known.
-    fn left_out(&self, table: &Table) -> Vec<String> {
+    /// The settings of `table` that do not fit the known endpoints, a line each.
+    fn ignored_settings(&self, table: &Table) -> Vec<String> {
         let registered = Registered::all().filter_map(|registered| {
             let policy = registered.policy?;
             Some((registered.name, policy()))
@@ -191,8 +199,10 @@ impl State {
         let mut lines: Vec<String> = registered
             .chain(called)
             .flat_map(|(name, attribute)| {
-                let left_out = table.of(name).apply(attribute).left_out;
-                left_out.into_iter().map(move |left_out| left_out.of(name))
+                let ignored = table.resolve(name).apply(attribute).ignored;
+                ignored
+                    .into_iter()
+                    .map(move |ignored| ignored.describe(name))
             })
             .collect();
         lines.sort();
@@ -200,15 +210,15 @@ impl State {
         lines
     }
 
-    /// What `table` sets for endpoints that are not known.
-    fn unknown(&self) -> Vec<String> {
+    /// The unknown endpoints that have settings, a line each.
+    fn unknown_endpoints(&self) -> Vec<String> {
         let registered = Registered::all().map(|registered| registered.name);
         let called = self.called.iter().map(|(name, _)| name);
         let known: Vec<&str> = registered.chain(called).collect();
-        self.table.unknown(&known)
+        self.table.unknown_endpoints(&known)
     }
 }
 
-fn all_of(problems: &[String]) -> SetupError {
+fn setup_error(problems: &[String]) -> SetupError {
     SetupError::new(problems.join("\n"))
 }

@@ -7,7 +7,7 @@ use std::{slice, vec};
 
 use super::endpoint_info::EndpointInfo;
 
-/// The guarded functions that are known, sorted by name: a slice of [`EndpointInfo`]. Prints one a line.
+/// The known guarded functions, sorted by name: a slice of [`EndpointInfo`]. Prints one endpoint per line.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoints {
     known: Vec<EndpointInfo>,
@@ -19,14 +19,15 @@ impl Endpoints {
         Self { known, forgotten }
     }
 
-    /// How often an endpoint was forgotten: of names that are data (`idempotency.call(name)`) a handle keeps the latest
-    /// 10,000. One that is forgotten again after another call counts again.
+    /// How often an endpoint was dropped from the list. A handle keeps the latest 10,000 names that are made at run time
+    /// (`idempotency.call(name)`). An endpoint that is called and dropped again counts again.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// The same list with what other handles run. What a handle would run, and never has, is left out if another handle runs it.
-    pub(crate) fn beside(mut self, others: Vec<Self>) -> Self {
+    /// Adds the lists of other handles. An endpoint that was not called on this handle is listed only if no other handle has
+    /// called it.
+    pub(crate) fn merge(mut self, others: Vec<Self>) -> Self {
         let mut elsewhere = Vec::new();
         for other in others {
             self.forgotten += other.forgotten;
@@ -81,7 +82,7 @@ impl fmt::Display for Endpoints {
             0 => Ok(()),
             forgotten => write!(
                 f,
-                "\n… and {forgotten} more whose names are data, and which are not kept"
+                "\n… and {forgotten} more with names made at run time, which are not kept"
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! What is set for one endpoint or for all, and what it makes of an attribute's policy.
+//! The settings of one endpoint or of all endpoints, and how they change the policy of an attribute.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::policy::{OnStoreError, Policy, Release, duration};
 
 /// The names of the settings.
 pub(super) const NAMES: [&str; 4] = ["ttl", "lease", "wait", "on_store_error"];
-/// The same in a sentence.
+/// The names of the settings, as part of a sentence.
 pub(super) const LIST: &str = "`ttl`, `lease`, `wait` and `on_store_error`";
 
 /// The options of the attribute that are no settings, in the order of the attribute's own list.
-const FOR_THE_ATTRIBUTE: [&str; 19] = [
+const ATTRIBUTE_ONLY: [&str; 19] = [
     "key",
     "release",
     "name",
@@ -34,13 +34,12 @@ const FOR_THE_ATTRIBUTE: [&str; 19] = [
     "crate",
 ];
 
-/// Whether `name` is an option of the attribute that cannot be set elsewhere, such as `release`, which is close to
-/// `lease` only in its letters.
-pub(super) fn is_for_the_attribute(name: &str) -> bool {
-    FOR_THE_ATTRIBUTE.contains(&name)
+/// Whether `name` is an option that can be set only in the attribute, such as `release`.
+pub(super) fn is_attribute_only(name: &str) -> bool {
+    ATTRIBUTE_ONLY.contains(&name)
 }
 
-/// An endpoint's name as variables have it.
+/// The name of an endpoint as it is part of a variable's name.
 pub(super) fn in_capitals(endpoint: &str) -> String {
     let capital = |c: char| match c.to_ascii_uppercase() {
         c @ ('A'..='Z' | '0'..='9') => c,
@@ -49,7 +48,7 @@ pub(super) fn in_capitals(endpoint: &str) -> String {
     endpoint.chars().map(capital).collect()
 }
 
-/// Settings with a value each; one that is not set is `None`.
+/// The values of settings; `None` where a setting has no value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Overrides {
     pub(crate) ttl: Option<Setting<Duration>>,
@@ -59,7 +58,7 @@ pub(crate) struct Overrides {
 }
 
 impl Overrides {
-    /// Sets one of [`NAMES`], or says what is wrong with its value.
+    /// Sets one of [`NAMES`], or returns what is wrong with its value.
     pub(super) fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), String> {
         let place = match name {
             "ttl" => &mut self.ttl,
@@ -71,13 +70,18 @@ impl Overrides {
                 return Ok(());
             }
         };
-        let value = duration::read(value)?;
+        // A `wait` of zero switches waiting off.
+        let read = match name {
+            "wait" => duration::read_or_zero,
+            _ => duration::read,
+        };
+        let value = read(value)?;
         *place = Some(Setting { value, origin });
         Ok(())
     }
 
-    /// These, and where they say nothing, those of `lower`.
-    pub(crate) fn over(self, lower: Self) -> Self {
+    /// These settings, and for each that has no value the setting of `lower`.
+    pub(crate) fn or(self, lower: Self) -> Self {
         Self {
             ttl: self.ttl.or(lower.ttl),
             lease: self.lease.or(lower.lease),
@@ -86,7 +90,7 @@ impl Overrides {
         }
     }
 
-    fn on(&self, mut policy: Policy) -> Policy {
+    fn apply_to(&self, mut policy: Policy) -> Policy {
         policy.ttl = self.ttl.as_ref().map_or(policy.ttl, Setting::value);
         policy.lease = self.lease.as_ref().map(Setting::value).or(policy.lease);
         policy.wait = self.wait.as_ref().map(Setting::value).or(policy.wait);
@@ -109,32 +113,32 @@ fn read_on_store_error(value: &str) -> Result<OnStoreError, String> {
     }
 }
 
-/// What is set for one endpoint by its name, and for all.
+/// The settings of one endpoint by its name, and of all endpoints.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Resolved {
     pub(super) named: Overrides,
     pub(super) all: Overrides,
 }
 
-/// An attribute's policy with what is set.
+/// The policy of an attribute with the settings applied.
 #[derive(Debug, Clone)]
 pub(crate) struct Applied {
     pub(crate) policy: Policy,
-    /// What is in force of what is set.
+    /// The settings that are in force.
     pub(crate) overrides: Overrides,
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) ignored: Vec<IgnoredSetting>,
 }
 
-/// A setting that would leave an endpoint without a policy that makes sense.
+/// A setting that is ignored because it does not fit the attribute of an endpoint.
 #[derive(Debug, Clone)]
-pub(crate) struct LeftOut {
+pub(crate) struct IgnoredSetting {
     pub(crate) setting: &'static str,
     pub(crate) value: Setting<Duration>,
     pub(crate) why: &'static str,
 }
 
-impl LeftOut {
-    pub(crate) fn of(&self, endpoint: &str) -> String {
+impl IgnoredSetting {
+    pub(crate) fn describe(&self, endpoint: &str) -> String {
         let Self {
             setting,
             value,
@@ -146,56 +150,56 @@ impl LeftOut {
 }
 
 impl Resolved {
-    /// Lays this over the policy of an attribute; what does not fit it is left out.
+    /// Applies the settings to the policy of an attribute, and ignores a `ttl` or `lease` that does not fit it.
     pub(crate) fn apply(&self, attribute: Policy) -> Applied {
-        let wanted = self.of(attribute);
+        let wanted = self.wanted(attribute);
         let without = |dropped: &[&str]| Overrides {
             ttl: wanted.ttl.clone().filter(|_| !dropped.contains(&"ttl")),
             lease: wanted.lease.clone().filter(|_| !dropped.contains(&"lease")),
             ..wanted.clone()
         };
-        let why_not = |dropped: &[&str]| without(dropped).on(attribute).times().err();
-        // The two are tried together first, for one may make sense only with the other. If nothing fits, it is
-        // the attribute that makes no sense, and the call is refused for that.
+        let why_not = |dropped: &[&str]| without(dropped).apply_to(attribute).times().err();
+        // The two are tried together first, because one may fit only with the other. If nothing fits, the attribute
+        // itself is invalid, and its calls are refused.
         let tried: [&[&str]; 4] = [&[], &["lease"], &["ttl"], &["ttl", "lease"]];
         let fits = tried.into_iter().find(|dropped| why_not(dropped).is_none());
         let dropped = fits.unwrap_or_default();
-        let left_out = [
+        let ignored = [
             ("ttl", &wanted.ttl, &["lease"]),
             ("lease", &wanted.lease, &["ttl"]),
         ];
-        let left_out = left_out.into_iter().filter_map(|(setting, value, other)| {
-            Some(LeftOut {
+        let ignored = ignored.into_iter().filter_map(|(setting, value, other)| {
+            Some(IgnoredSetting {
                 setting,
                 value: value.clone().filter(|_| dropped.contains(&setting))?,
-                why: why_not(other).unwrap_or("it does not go with the others"),
+                why: why_not(other).unwrap_or("it does not fit the other settings"),
             })
         });
-        let (left_out, overrides) = (left_out.collect(), without(dropped));
+        let (ignored, overrides) = (ignored.collect(), without(dropped));
         Applied {
-            policy: overrides.on(attribute),
+            policy: overrides.apply_to(attribute),
             overrides,
-            left_out,
+            ignored,
         }
     }
 
-    /// What is set for an endpoint with this attribute.
-    fn of(&self, attribute: Policy) -> Overrides {
+    /// The settings of an endpoint with this attribute.
+    fn wanted(&self, attribute: Policy) -> Overrides {
         match attribute.release {
-            // The handle's store has no part in a call that its caller's transaction holds.
+            // A call with `tx` does not use the handle's store.
             _ if attribute.tx => Overrides {
                 on_store_error: None,
-                ..self.of_unknown()
+                ..self.without_attribute()
             },
-            Release::OnError => self.named.clone().over(self.all.clone()),
-            Release::Always | Release::Never => self.of_unknown(),
+            Release::OnError => self.named.clone().or(self.all.clone()),
+            Release::Always | Release::Never => self.without_attribute(),
         }
     }
 
-    /// What is set for an endpoint whose attribute is not known: all but a lease for all, which is not meant for
-    /// endpoints whose lease is their ttl.
-    pub(crate) fn of_unknown(&self) -> Overrides {
-        self.named.clone().over(Overrides {
+    /// The settings of an endpoint whose attribute is unknown: without the lease for all endpoints, because the lease of this
+    /// endpoint may be its ttl.
+    pub(crate) fn without_attribute(&self) -> Overrides {
+        self.named.clone().or(Overrides {
             lease: None,
             ..self.all.clone()
         })
@@ -229,12 +233,16 @@ mod tests {
         }
     }
 
-    fn left_out(applied: &Applied) -> Vec<&'static str> {
-        applied.left_out.iter().map(|left| left.setting).collect()
+    fn ignored(applied: &Applied) -> Vec<&'static str> {
+        applied
+            .ignored
+            .iter()
+            .map(|ignored| ignored.setting)
+            .collect()
     }
 
     #[test]
-    fn every_option_of_the_attribute_is_a_setting_or_for_the_attribute_alone() {
+    fn every_option_of_the_attribute_is_a_setting_or_set_only_in_code() {
         let source = include_str!("../../../idempotent-macro/src/options.rs");
         let (_, list) = source.split_once("const NAMES: [&str; ").unwrap();
         let (_, list) = list.split_once("] = [").unwrap();
@@ -243,11 +251,11 @@ mod tests {
         let (settings, others): (Vec<&str>, Vec<&str>) =
             options.iter().partition(|option| NAMES.contains(option));
         assert_eq!(settings.len(), NAMES.len(), "{settings:?}");
-        assert_eq!(others, FOR_THE_ATTRIBUTE);
+        assert_eq!(others, ATTRIBUTE_ONLY);
     }
 
     #[test]
-    fn what_is_set_replaces_what_the_attribute_says_and_nothing_else() {
+    fn settings_replace_the_values_of_the_attribute_and_nothing_else() {
         let attribute = Policy::new(secs(10)).lease(secs(5)).renew(Renew::No);
         let mut resolved = named(Some(secs(60)), Some(secs(20)));
         resolved.named.wait = Some(setting(secs(2)));
@@ -265,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_a_transaction_holds_has_no_lease_and_no_store() {
+    fn a_call_in_a_transaction_has_no_lease_and_no_store() {
         let mut resolved = named(Some(secs(60)), Some(secs(20)));
         resolved.named.wait = Some(setting(secs(2)));
         resolved.all.lease = Some(setting(secs(5)));
@@ -276,11 +284,11 @@ mod tests {
         let applied = resolved.apply(Policy::new(secs(10)).tx());
         let expected = Policy::new(secs(60)).wait(secs(2)).tx();
         assert_eq!(applied.policy, expected);
-        assert_eq!(left_out(&applied), ["lease"]);
+        assert_eq!(ignored(&applied), ["lease"]);
     }
 
     #[test]
-    fn a_lease_for_all_is_for_those_that_release_on_error() {
+    fn a_lease_for_all_applies_only_with_release_on_error() {
         let resolved = Resolved {
             all: named(None, Some(secs(5))).named,
             ..Resolved::default()
@@ -292,51 +300,51 @@ mod tests {
             let attribute = attribute.release(release);
             let applied = resolved.apply(attribute);
             assert_eq!(applied.policy, attribute);
-            assert!(applied.left_out.is_empty());
+            assert!(applied.ignored.is_empty());
         }
     }
 
     #[test]
-    fn a_lease_of_an_endpoint_that_has_none_is_left_out_alone() {
+    fn only_the_lease_is_ignored_if_the_attribute_cannot_have_one() {
         let attribute = Policy::new(secs(60)).release(Release::Always);
         let applied = named(Some(secs(90)), Some(secs(5))).apply(attribute);
         assert_eq!(
             applied.policy,
             Policy::new(secs(90)).release(Release::Always)
         );
-        assert_eq!(left_out(&applied), ["lease"]);
+        assert_eq!(ignored(&applied), ["lease"]);
         assert_eq!(
-            applied.left_out[0].of("orders.pay"),
+            applied.ignored[0].describe("orders.pay"),
             "IDEMPOTENCE_X: `lease` does not fit the endpoint `orders.pay`: \
              its lease is its ttl unless `release` is \"on_error\""
         );
     }
 
     #[test]
-    fn a_ttl_that_makes_the_lease_longer_than_its_renewal_is_left_out() {
+    fn a_ttl_that_makes_the_lease_longer_than_its_renewal_is_ignored() {
         let attribute = Policy::new(secs(60))
             .release(Release::Always)
             .renew(Renew::Cap(secs(600)));
         let applied = named(Some(secs(601)), None).apply(attribute);
         assert_eq!(applied.policy, attribute);
-        assert_eq!(left_out(&applied), ["ttl"]);
+        assert_eq!(ignored(&applied), ["ttl"]);
     }
 
     #[test]
-    fn settings_that_make_sense_only_together_are_both_in_force() {
+    fn settings_that_fit_only_together_are_both_in_force() {
         let attribute = Policy::new(secs(20)).renew(Renew::Cap(secs(25)));
         let alone = named(Some(secs(60)), None).apply(attribute);
-        assert_eq!(left_out(&alone), ["ttl"]);
+        assert_eq!(ignored(&alone), ["ttl"]);
         let both = named(Some(secs(60)), Some(secs(10))).apply(attribute);
-        assert_eq!(left_out(&both), [""; 0]);
+        assert_eq!(ignored(&both), [""; 0]);
         assert_eq!(both.policy.ttl, secs(60));
     }
 
     #[test]
-    fn an_attribute_that_makes_no_sense_is_not_blamed_on_the_settings() {
+    fn an_invalid_attribute_is_not_blamed_on_the_settings() {
         let attribute = Policy::new(Duration::ZERO).lease(Duration::ZERO);
         let applied = named(Some(secs(60)), None).apply(attribute);
-        assert!(applied.left_out.is_empty());
+        assert!(applied.ignored.is_empty());
         assert!(applied.policy.times().is_err());
     }
 }

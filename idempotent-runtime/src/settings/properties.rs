@@ -1,4 +1,4 @@
-//! Whatever somebody writes into a file or the environment: it is read, or each mistake is told.
+//! Any text in a file or the environment is read, or each mistake is reported.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{env, file};
 use crate::cases::cases;
 use crate::policy::{Policy, duration};
 
-/// Text of the pieces that settings are made of, and of others.
+/// Text made of `pieces` and of arbitrary text.
 fn text(u: &mut Unstructured<'_>, pieces: &[&str]) -> Result<String> {
     let mut text = String::new();
     for _ in 0..u.int_in_range(0..=12)? {
@@ -83,7 +83,7 @@ const IN_A_NAME: [&str; 11] = [
 ];
 
 #[test]
-fn any_file_is_read_or_its_mistakes_are_told() {
+fn any_file_is_read_or_its_mistakes_are_reported() {
     let path = Path::new("settings.toml");
     cases(200, |u| {
         let text = text(u, &IN_A_FILE)?;
@@ -94,13 +94,13 @@ fn any_file_is_read_or_its_mistakes_are_told() {
             assert!(!problem.contains(char::is_control), "{problem:?}");
         }
         let table = Table::new(layer, env::read(std::iter::empty(), &mut problems));
-        let _ = (table.unknown(&["a.b"]), table.of("a.b"));
+        let _ = (table.unknown_endpoints(&["a.b"]), table.resolve("a.b"));
         Ok(())
     });
 }
 
 #[test]
-fn any_variable_is_read_or_its_mistake_is_told() {
+fn any_variable_is_read_or_its_mistake_is_reported() {
     cases(200, |u| {
         let variables = [(); 3].map(|()| Ok((text(u, &IN_A_NAME)?, text(u, &IN_A_DURATION)?)));
         let variables: Vec<_> = variables.into_iter().collect::<Result<_>>()?;
@@ -114,7 +114,7 @@ fn any_variable_is_read_or_its_mistake_is_told() {
 }
 
 #[test]
-fn any_duration_is_a_policy_can_have_or_its_mistake_is_told() {
+fn any_duration_fits_a_policy_or_its_mistake_is_reported() {
     let mut read = 0;
     cases(100, |u| {
         let written = text(u, &IN_A_DURATION)?;
@@ -133,5 +133,5 @@ fn any_duration_is_a_policy_can_have_or_its_mistake_is_told() {
         }
         Ok(())
     });
-    assert!(read > 50, "{read}");
+    assert!(read > 50, "only {read} of the texts were durations");
 }

@@ -1,4 +1,4 @@
-//! The guarded functions that are known before their first call: those with the option `name`.
+//! The guarded functions that are known before their first call: the functions with the option `name`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,14 +10,15 @@ use crate::policy::Policy;
 #[derive(Debug)]
 pub struct Registered {
     pub(super) name: &'static str,
-    /// None if the attribute has expressions, which are evaluated in each call.
+    /// `None` if the attribute has expressions, which are evaluated in each call.
     pub(super) policy: Option<fn() -> Policy>,
-    /// With the option `tx`.
+    /// Whether the function has the option `tx`.
     tx: bool,
     place: Place,
 }
 
-/// Where the name of a function is written. A generic function is one place, and so are all functions that a macro makes by one name.
+/// Where the source code has the name of a function. All instances of a generic function have one place, and so have all
+/// functions that a macro makes with one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     file: &'static str,
@@ -26,7 +27,7 @@ struct Place {
 }
 
 impl Registered {
-    /// What generated code submits.
+    /// Called by generated code.
     pub const fn new(
         name: &'static str,
         policy: Option<fn() -> Policy>,
@@ -42,16 +43,15 @@ impl Registered {
         }
     }
 
-    /// All of this program.
+    /// All functions of this program with the option `name`.
     pub(super) fn all() -> impl Iterator<Item = &'static Self> {
         inventory::iter::<Self>.into_iter()
     }
 }
 
-/// The names that several functions have, a line each: equal calls of these would be answered by each other's records.
+/// The names that several functions share, a line each. Equal calls of these functions would be duplicates of each other.
 ///
-/// A function with `tx` has its records in the transaction's database, and one outside, which begins that transaction, in the store: these
-/// two may share a name.
+/// A function with `tx` and a function without it may share a name, because their records have different keys.
 pub(crate) fn shared_names() -> Vec<String> {
     let mut places: BTreeMap<_, BTreeSet<Place>> = BTreeMap::new();
     for registered in Registered::all() {
@@ -62,16 +62,16 @@ pub(crate) fn shared_names() -> Vec<String> {
     let lines = places.into_iter().map(|((name, _), places)| {
         let places: Vec<String> = places.iter().map(ToString::to_string).collect();
         let (count, places) = (places.len(), places.join(" and "));
-        format!("{count} functions have the name `{name}`, so a call of one is answered with what another did: {places}")
+        format!("{count} functions have the name `{name}`, so equal calls of them are duplicates of each other: {places}")
     });
     lines.collect()
 }
 
 /// What to do about [`shared_names`].
 pub(crate) const ONE_NAME_EACH: &str =
-    "give each function a `name` of its own, or have both call one guarded function";
+    "give each function its own `name`, or let all of them call one guarded function";
 
-/// Logs the [`shared_names`], once in a process.
+/// Logs the [`shared_names`], once per process.
 pub(crate) fn report_shared_names() {
     static REPORTED: Once = Once::new();
 

@@ -1,4 +1,4 @@
-//! The value of a setting, and where it is from.
+//! The value of a setting, and its origin.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::policy::OnStoreError;
 use crate::policy::duration::Written;
 
-/// The value of one setting of an endpoint, and where it is from. Prints as `10m (idempotence.toml:5)`.
+/// The value of one setting of an endpoint, and its origin. Prints as `10m (idempotence.toml:5)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<T> {
     pub(crate) value: T,
@@ -24,7 +24,7 @@ impl<T> Setting<T> {
         self.value
     }
 
-    /// Where it is from.
+    /// Where the value was set.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -46,15 +46,15 @@ impl fmt::Display for Setting<OnStoreError> {
     }
 }
 
-/// Where the value of a setting is from.
+/// Where the value of a setting was set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Nobody said anything.
+    /// Nowhere: it is the default.
     Default,
-    /// The attribute.
+    /// In the attribute.
     Attribute,
-    /// The file. Prints as `idempotence.toml:5`.
+    /// In the file. Prints as `idempotence.toml:5`.
     #[non_exhaustive]
     File {
         /// The file, as [`Settings`](crate::Settings) names it.
@@ -62,7 +62,7 @@ pub enum Origin {
         /// The line, counted from 1.
         line: usize,
     },
-    /// A variable of the environment. Prints as its name.
+    /// In a variable of the environment. Prints as its name.
     #[non_exhaustive]
     Env {
         /// The name of the variable.

@@ -1,4 +1,4 @@
-//! What the file and the environment say, and which of them counts for an endpoint.
+//! The settings of the file and of the environment, and which of them is in force for an endpoint.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use super::overrides::{Overrides, Resolved, in_capitals};
 use super::setting::Origin;
 use crate::error::closest::closest;
 
-/// What one source says.
+/// The settings of one source.
 #[derive(Debug, Default)]
 pub(super) struct Layer {
     pub(super) all: Overrides,
-    /// By name in the file, by name in capitals in the environment.
+    /// By name in the file, by the name in capitals in the environment.
     pub(super) endpoints: BTreeMap<String, Named>,
 }
 
-/// What one source says of one endpoint.
+/// The settings of one endpoint in one source.
 #[derive(Debug)]
 pub(super) struct Named {
-    /// Where the endpoint is named first.
+    /// Where the source first names the endpoint.
     pub(super) origin: Origin,
     pub(super) overrides: Overrides,
 }
 
-/// What both sources say.
+/// The settings of both sources.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     all: Overrides,
@@ -33,28 +33,28 @@ pub(crate) struct Table {
 impl Table {
     pub(super) fn new(file: Layer, env: Layer) -> Self {
         Self {
-            all: env.all.over(file.all),
+            all: env.all.or(file.all),
             in_file: file.endpoints,
             in_env: env.endpoints,
         }
     }
 
-    /// What is set for `endpoint`.
-    pub(crate) fn of(&self, endpoint: &str) -> Resolved {
-        let said = |named: Option<&Named>| {
+    /// The settings of `endpoint`.
+    pub(crate) fn resolve(&self, endpoint: &str) -> Resolved {
+        let overrides = |named: Option<&Named>| {
             named.map_or_else(Overrides::default, |named| named.overrides.clone())
         };
-        // Most handles have no settings, and then there is no name to work out.
+        // Most handles have no settings, so the name in capitals is not needed.
         let in_env = (!self.in_env.is_empty()).then(|| in_capitals(endpoint));
         let in_env = in_env.and_then(|name| self.in_env.get(&name));
         Resolved {
-            named: said(in_env).over(said(self.in_file.get(endpoint))),
+            named: overrides(in_env).or(overrides(self.in_file.get(endpoint))),
             all: self.all.clone(),
         }
     }
 
-    /// A line for each endpoint that is set but not among the `known`.
-    pub(crate) fn unknown(&self, known: &[&str]) -> Vec<String> {
+    /// A line for each endpoint that has settings but is not among the `known` endpoints.
+    pub(crate) fn unknown_endpoints(&self, known: &[&str]) -> Vec<String> {
         let capitals: Vec<String> = known.iter().copied().map(in_capitals).collect();
         let capitals: Vec<&str> = capitals.iter().map(String::as_str).collect();
         let in_file = self.in_file.iter().map(|named| (named, known));
@@ -66,10 +66,10 @@ impl Table {
                 let origin = &named.origin;
                 let guess = match closest(name, known.iter().copied()) {
                     Some(guess) => format!("did you mean `{guess}`?"),
-                    None => "nothing is set by it".to_owned(),
+                    None => "its settings have no effect".to_owned(),
                 };
                 format!(
-                    "{origin}: no endpoint `{name}` is known: {guess} \
+                    "{origin}: unknown endpoint `{name}`: {guess} \
                      (a function without the option `name` becomes known with its first call)"
                 )
             })
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_counts_more_than_all_and_a_variable_more_than_the_file() {
+    fn an_endpoint_is_stronger_than_all_and_a_variable_is_stronger_than_the_file() {
         let lines = [
             ("", "[all]\nttl = \"4s\""),
             ("IDEMPOTENCE_TTL", "3s"),
@@ -105,8 +105,8 @@ mod tests {
             let (text, variables): (Vec<_>, Vec<_>) =
                 lines.iter().partition(|(name, _)| name.is_empty());
             let text: String = text.iter().map(|(_, text)| *text).collect();
-            let resolved = table(&text, &variables).of("orders.pay");
-            resolved.of_unknown().ttl.map(|ttl| ttl.to_string())
+            let resolved = table(&text, &variables).resolve("orders.pay");
+            resolved.without_attribute().ttl.map(|ttl| ttl.to_string())
         };
         let strongest = [
             "4s (a.toml:2)",
@@ -121,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_is_looked_for_by_itself() {
+    fn each_setting_is_looked_up_separately() {
         let table = table(
             "[all]\nttl = \"1m\"\nwait = \"1s\"\n[endpoints.\"orders.pay\"]\nttl = \"2m\"",
             &[("IDEMPOTENCE_ON_STORE_ERROR", "run")],
         );
-        let pay = table.of("orders.pay").of_unknown();
+        let pay = table.resolve("orders.pay").without_attribute();
         let shown = (
             pay.ttl.map(|ttl| ttl.to_string()),
             pay.wait.map(|wait| wait.to_string()),
@@ -145,13 +145,22 @@ mod tests {
     fn endpoints_whose_names_are_equal_in_capitals_share_a_variable() {
         let table = table("", &[("IDEMPOTENCE__ORDERS_PAY__TTL", "1s")]);
         for name in ["orders.pay", "orders-pay", "Orders_Pay"] {
-            assert!(table.of(name).of_unknown().ttl.is_some(), "{name}");
+            assert!(
+                table.resolve(name).without_attribute().ttl.is_some(),
+                "{name}"
+            );
         }
-        assert!(table.of("orders.pay2").of_unknown().ttl.is_none());
+        assert!(
+            table
+                .resolve("orders.pay2")
+                .without_attribute()
+                .ttl
+                .is_none()
+        );
     }
 
     #[test]
-    fn an_endpoint_that_is_not_known_is_reported_with_the_closest_that_is() {
+    fn an_unknown_endpoint_is_reported_with_the_closest_known_name() {
         let table = table(
             "[endpoints.\"orders.pya\"]\n[endpoints.\"orders.pay\"]\n[endpoints.\"queue\"]",
             &[
@@ -162,14 +171,14 @@ mod tests {
         let known = ["orders.pay", "files.upload"];
         let hint = "(a function without the option `name` becomes known with its first call)";
         assert_eq!(
-            table.unknown(&known),
+            table.unknown_endpoints(&known),
             [
                 format!(
-                    "a.toml:1: no endpoint `orders.pya` is known: did you mean `orders.pay`? {hint}"
+                    "a.toml:1: unknown endpoint `orders.pya`: did you mean `orders.pay`? {hint}"
                 ),
-                format!("a.toml:3: no endpoint `queue` is known: nothing is set by it {hint}"),
+                format!("a.toml:3: unknown endpoint `queue`: its settings have no effect {hint}"),
                 format!(
-                    "IDEMPOTENCE__ORDERS_PYA__TTL: no endpoint `ORDERS_PYA` is known: \
+                    "IDEMPOTENCE__ORDERS_PYA__TTL: unknown endpoint `ORDERS_PYA`: \
                      did you mean `ORDERS_PAY`? {hint}"
                 ),
             ]

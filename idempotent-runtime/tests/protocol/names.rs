@@ -29,7 +29,7 @@ async fn a_flood_of_them_leaves_the_latest_and_is_told_once() {
     }
     let text = endpoints.to_string();
     let last = format!(
-        "… and {} more whose names are data, and which are not kept",
+        "… and {} more with names made at run time, which are not kept",
         endpoints.forgotten()
     );
     assert_eq!(text.lines().last(), Some(&*last));

@@ -1,8 +1,8 @@
-//! What is set is what calls do.
+//! Calls follow the settings.
 
 use idempotent_runtime::private::Release;
 use idempotent_runtime::{MemoryStore, Policy};
-use tokio::time::advance;
+use tokio::time::{Instant, advance};
 
 use crate::log_capture::LogCapture;
 use crate::{File, call, call_with, listed, secs, taken_for};
@@ -41,7 +41,30 @@ async fn a_claim_has_the_lease_of_the_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_setting_that_does_not_fit_a_new_endpoint_is_left_out_and_told_once() {
+async fn a_wait_of_zero_switches_waiting_off() {
+    let file = File::new("[endpoints.\"orders.pay\"]\nwait = \"0s\"");
+    let handle = file.handle().unwrap();
+    let policy = Policy::new(secs(600)).wait(secs(5));
+    let duplicate = async |endpoint| {
+        let began = Instant::now();
+        let body = async {
+            let ended = call(&handle, endpoint, policy, 1).await;
+            assert_eq!(ended.unwrap_err().code(), "in_progress");
+        };
+        call_with(&handle, endpoint, policy, 1, body).await.unwrap();
+        began.elapsed()
+    };
+    assert_eq!(duplicate("orders.pay").await, secs(0));
+    assert_eq!(duplicate("files.upload").await, secs(5));
+    let line = listed(&handle, "orders.pay").unwrap();
+    assert!(
+        line.contains(&format!("wait = 0s ({})", file.at(2))),
+        "{line}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setting_that_does_not_fit_a_new_endpoint_is_ignored_and_reported_once() {
     let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"\nlease = \"5s\"");
     let store = MemoryStore::new();
     let handle = file.handle_on(store.clone()).unwrap();
@@ -58,14 +81,14 @@ async fn a_setting_that_does_not_fit_a_new_endpoint_is_left_out_and_told_once() 
         "{}: `lease` does not fit the endpoint `orders.pay`: {why}",
         file.at(3)
     );
-    assert_eq!(log.events(), [format!("ERROR {line}; it is left out")]);
+    assert_eq!(log.events(), [format!("ERROR {line}; it is ignored")]);
     assert_eq!(handle.settings_problems(), std::slice::from_ref(&line));
     assert_eq!(handle.reload().unwrap_err().to_string(), line);
     assert_eq!(
         listed(&handle, "orders.pay").unwrap(),
         format!(
             "orders.pay: ttl = 10m ({}), lease = 10m (default), on_store_error = refuse (default); \
-             left out: lease = 5s ({}), as {why}",
+             ignored: lease = 5s ({}), because {why}",
             file.at(2),
             file.at(3)
         )
@@ -74,7 +97,7 @@ async fn a_setting_that_does_not_fit_a_new_endpoint_is_left_out_and_told_once() 
 
 #[cfg(feature = "testkit")]
 #[tokio::test(start_paused = true)]
-async fn a_file_that_says_run_has_bodies_run_on_unless_their_attribute_says_stop() {
+async fn with_run_in_the_file_bodies_continue_unless_their_attribute_has_stop() {
     use idempotent_runtime::testkit::{Fault, FaultyStore};
     use idempotent_runtime::{OnLeaseLost, OnStoreError, StoreErrorKind};
     use tokio::time::sleep;
@@ -102,7 +125,7 @@ async fn a_file_that_says_run_has_bodies_run_on_unless_their_attribute_says_stop
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attribute_with_an_expression_has_its_own_value_in_each_call() {
+async fn an_expression_in_an_attribute_gives_each_call_its_own_value() {
     let file = File::new("[all]\nwait = \"1s\"");
     let store = MemoryStore::new();
     let handle = file.handle_on(store.clone()).unwrap();

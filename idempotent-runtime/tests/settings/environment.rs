@@ -1,4 +1,4 @@
-//! The environment of a process: this binary starts itself again with another one.
+//! Settings from the environment. This binary starts itself again with other variables.
 #![allow(clippy::print_stdout)]
 
 use std::env;
@@ -9,7 +9,7 @@ use idempotent_runtime::{Idempotency, MemoryStore, Policy, Settings};
 use crate::{File, call, listed, secs};
 
 #[test]
-fn a_variable_of_the_process_counts_more_than_the_file() {
+fn a_variable_is_stronger_than_the_file() {
     let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"\nwait = \"2s\"");
     let line = seen_by_a_child(&[
         ("IDEMPOTENCE__ORDERS_PAY__TTL", "20m"),
@@ -25,7 +25,7 @@ fn a_variable_of_the_process_counts_more_than_the_file() {
 }
 
 #[test]
-fn without_a_file_the_environment_counts_alone() {
+fn without_a_file_the_environment_is_in_force() {
     let line = seen_by_a_child(&[("IDEMPOTENCE_TTL", "20m")]);
     assert!(
         line.starts_with("orders.pay: ttl = 20m (IDEMPOTENCE_TTL), "),
@@ -34,7 +34,7 @@ fn without_a_file_the_environment_counts_alone() {
 }
 
 #[test]
-fn a_variable_that_is_not_understood_is_an_error() {
+fn an_unknown_variable_is_an_error() {
     let line = seen_by_a_child(&[("IDEMPOTENCE_TLL", "20m")]);
     assert_eq!(
         line,

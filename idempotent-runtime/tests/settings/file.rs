@@ -1,4 +1,4 @@
-//! What a file may say.
+//! Settings from a file.
 
 use crate::File;
 
@@ -8,7 +8,7 @@ fn a_file_that_is_missing_is_an_error() {
     let name = file.path().display().to_string();
     std::fs::remove_file(file.path()).unwrap();
     let error = file.handle().unwrap_err().to_string();
-    let begin = format!("{name}: cannot be read: ");
+    let begin = format!("cannot read the settings file {name}: ");
     assert!(error.starts_with(&begin), "{error}");
 }
 
@@ -19,15 +19,15 @@ fn an_empty_file_sets_nothing() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once_a_line_each() {
+fn all_mistakes_are_reported_at_once_a_line_each() {
     let file =
         File::new("[all]\ntll = \"1m\"\nwait = 2\n[endpoints.\"orders.pay\"]\nlease = \"5x\"\n");
     assert_eq!(
         file.handle().unwrap_err().to_string(),
         format!(
             "{}: unknown setting `tll`: did you mean `ttl`?\n\
-             {}: `wait`: a duration needs a unit: write `\"2s\"`\n\
-             {}: `lease`: `5x` is not a duration: write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, \
+             {}: `wait` in `[all]`: a duration needs a unit: write `\"2s\"`\n\
+             {}: `lease` of `orders.pay`: `5x` is not a duration: write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, \
              the larger unit first, as in `30s` or `1h30m`",
             file.at(2),
             file.at(3),

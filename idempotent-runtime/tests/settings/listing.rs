@@ -1,4 +1,4 @@
-//! What an operator sees of the endpoints.
+//! The list of endpoints for operators.
 
 use idempotent_runtime::private::{Policy, Release, register};
 use idempotent_runtime::{Idempotency, MemoryStore, Origin, Settings, endpoints};
@@ -38,7 +38,7 @@ fn a_function_with_a_name_is_listed_before_its_first_call_and_without_a_handle()
     assert_eq!(
         listed,
         [
-            "listing.expression: by expressions in its attribute, known with its first call",
+            "listing.expression: by expressions in its attribute, unknown before its first call",
             "listing.literal: ttl = 30s (attribute), lease = 30s (default), on_store_error = refuse (default)",
             "listing.tx: ttl = 30s (attribute), wait = 5s (default)",
         ]
@@ -46,7 +46,7 @@ fn a_function_with_a_name_is_listed_before_its_first_call_and_without_a_handle()
 }
 
 #[test]
-fn a_listing_says_what_is_set_and_where() {
+fn a_listing_shows_each_setting_with_its_origin() {
     let file = File::new(
         "[all]\non_store_error = \"run\"\nlease = \"9s\"\n[endpoints.\"listing.expression\"]\nwait = \"1h30m\"",
     );
@@ -62,7 +62,7 @@ fn a_listing_says_what_is_set_and_where() {
         listed(&handle, "listing.expression").unwrap(),
         format!(
             "listing.expression: wait = 1h30m ({}), on_store_error = run ({}), \
-             the rest by expressions in its attribute, known with its first call",
+             the rest by expressions in its attribute, unknown before its first call",
             file.at(5),
             file.at(2)
         )
@@ -78,7 +78,7 @@ fn a_listing_says_what_is_set_and_where() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_scope_decides_whose_listing_it_is() {
+async fn in_a_scope_the_list_is_of_the_handle_of_the_scope() {
     let file = File::new("[endpoints.\"listing.literal\"]\nttl = \"1m\"");
     let handle = file.handle().unwrap();
     let inside = handle.scope(async { endpoints() }).await;
@@ -89,7 +89,7 @@ async fn the_scope_decides_whose_listing_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_is_listed_as_each_handle_runs_it_that_it_was_called_on() {
+async fn an_endpoint_is_listed_once_for_each_handle_that_called_it() {
     let file = File::new("[endpoints.\"using.pay\"]\nttl = \"10m\"");
     let of_a_field = Idempotency::builder(MemoryStore::new())
         .prefix("field")
@@ -109,9 +109,13 @@ async fn an_endpoint_is_listed_as_each_handle_runs_it_that_it_was_called_on() {
     );
     let policy = Policy::new(secs(30));
 
-    assert_eq!(lines().await, [&*by_attribute], "as it would run");
+    assert_eq!(
+        lines().await,
+        [&*by_attribute],
+        "as the current handle would run it"
+    );
     call(&of_a_field, "using.pay", policy, 1).await.unwrap();
-    assert_eq!(lines().await, [&*by_file], "as it does");
+    assert_eq!(lines().await, [&*by_file], "as the other handle runs it");
     call(&current, "using.pay", policy, 1).await.unwrap();
     assert_eq!(lines().await, [&*by_attribute, &*by_file]);
     let outside = endpoints().into_iter().filter_map(|info| {
@@ -122,17 +126,17 @@ async fn an_endpoint_is_listed_as_each_handle_runs_it_that_it_was_called_on() {
     assert_eq!(
         outside,
         ["field", "idem"],
-        "no handle is the current one here"
+        "outside of a scope there is no current handle"
     );
 
-    // A handle shows its own.
+    // A handle lists its own endpoints without a prefix.
     let own = listed(&of_a_field, "using.pay").unwrap();
     assert!(own.starts_with("using.pay: ttl = 10m"), "{own}");
     drop(of_a_field);
     assert_eq!(
         lines().await,
         [by_attribute],
-        "a handle that is gone runs nothing"
+        "a dropped handle is not listed"
     );
 }
 
@@ -167,7 +171,7 @@ fn a_setting_that_does_not_fit_a_known_endpoint_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_nobody_knows_is_a_warning_until_its_first_call() {
+async fn an_unknown_endpoint_is_a_warning_until_its_first_call() {
     let file = File::new(
         "[endpoints.\"listing.litteral\"]\nttl = \"1m\"\n[endpoints.\"shop.pay\"]\nttl = \"1m\"",
     );
@@ -175,11 +179,11 @@ async fn an_endpoint_that_nobody_knows_is_a_warning_until_its_first_call() {
     let handle = file.handle().unwrap();
     let hint = "(a function without the option `name` becomes known with its first call)";
     let misspelt = format!(
-        "{}: no endpoint `listing.litteral` is known: did you mean `listing.literal`? {hint}",
+        "{}: unknown endpoint `listing.litteral`: did you mean `listing.literal`? {hint}",
         file.at(1)
     );
     let unknown = format!(
-        "{}: no endpoint `shop.pay` is known: nothing is set by it {hint}",
+        "{}: unknown endpoint `shop.pay`: its settings have no effect {hint}",
         file.at(3)
     );
     assert_eq!(

@@ -20,7 +20,7 @@ use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::private::{Call, Endpoint, Refusal};
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Settings, SetupError, Store};
 
-/// A settings file that goes away with the test.
+/// A settings file that is removed at the end of the test.
 struct File(PathBuf);
 
 impl File {
@@ -33,7 +33,7 @@ impl File {
         file
     }
 
-    /// Replaces it in one step, as an operator should.
+    /// Replaces the file in one step, as an operator should.
     fn write(&self, text: &str) {
         let new = self.0.with_extension("new");
         fs::write(&new, text).unwrap();
@@ -44,7 +44,7 @@ impl File {
         &self.0
     }
 
-    /// How a line of it is named.
+    /// How messages name a line of the file.
     fn at(&self, line: usize) -> String {
         format!("{}:{line}", self.0.display())
     }
@@ -91,7 +91,7 @@ async fn call_with(
     Ok(())
 }
 
-/// For how long the key of a call stays in the store.
+/// How long the key of a call stays in the store.
 async fn taken_for(store: &MemoryStore, endpoint: &str, id: u64) -> Duration {
     let fingerprint = Fingerprint::of(&(id,)).unwrap();
     let key = format!("idem:{endpoint}:{fingerprint}");

@@ -1,4 +1,4 @@
-//! Settings that are read again.
+//! Settings that are reloaded.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ async fn calls_after_a_reload_follow_the_new_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reload_with_mistakes_tells_them_and_changes_nothing() {
+async fn a_reload_with_mistakes_reports_them_and_changes_nothing() {
     let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"");
     let store = MemoryStore::new();
     let handle = file.handle_on(store.clone()).unwrap();
@@ -40,7 +40,7 @@ async fn a_reload_with_mistakes_tells_them_and_changes_nothing() {
     assert_eq!(
         handle.reload().unwrap_err().to_string(),
         format!(
-            "{}: `lease`: a duration needs a unit: write `20s`\n\
+            "{}: `lease` of `orders.pay`: a duration needs a unit: write `20s`\n\
              {}: unknown setting `wiat`: did you mean `wait`?",
             file.at(3),
             file.at(4)
@@ -62,7 +62,7 @@ fn a_handle_without_settings_has_nothing_to_reload() {
 }
 
 #[test]
-fn what_is_seen_during_reloads_is_of_one_file() {
+fn during_a_reload_all_settings_are_of_one_file() {
     let text = |time: &str| {
         format!("[all]\nwait = \"{time}\"\n[endpoints.\"reload.race\"]\nttl = \"{time}\"")
     };
@@ -75,13 +75,13 @@ fn what_is_seen_during_reloads_is_of_one_file() {
         .block_on(call(&handle, "reload.race", policy, 1))
         .unwrap();
 
-    let over = AtomicBool::new(false);
+    let stopped = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             for time in ["2m", "1m"].into_iter().cycle() {
                 file.write(&text(time));
                 handle.reload().unwrap();
-                if over.load(Ordering::Relaxed) {
+                if stopped.load(Ordering::Relaxed) {
                     return;
                 }
             }
@@ -95,7 +95,7 @@ fn what_is_seen_during_reloads_is_of_one_file() {
                 break;
             }
         }
-        over.store(true, Ordering::Relaxed);
+        stopped.store(true, Ordering::Relaxed);
         assert_eq!(seen, [[0, 2], [2, 0]].into());
     });
 }
