@@ -22,13 +22,13 @@ use crate::key::fingerprint::{Hasher, KeyPart};
 use crate::observe::{Event, NO_OBSERVERS, Observers};
 use crate::policy::times::Times;
 use crate::policy::{OnStoreError, Policy, Release};
-use crate::protocol::claim::Claiming;
+use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::retry::Try;
+use crate::protocol::retry::Attempt;
 use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
 use crate::protocol::wait;
@@ -205,32 +205,32 @@ impl Call {
             if lease.call.policy.bypassed {
                 return Ok(Held::new(lease, Guard::Bypassed));
             }
-            if let Some(other) = lease.enter() {
-                return Box::pin(wait::behind(lease, other)).await;
+            if let Some(leader) = lease.enter() {
+                return Box::pin(wait::follow(lease, leader)).await;
             }
             let guard = {
-                let mut claiming = Claiming::new(&lease);
+                let mut claim = ClaimGuard::new(&lease);
                 let deadline = lease.call.shared.deadline();
-                let mut first = Try::first(claiming.send(), deadline);
+                let mut first = Attempt::first(claim.send(), deadline);
                 let answer = (&mut first).await;
-                let at_once = !first.waited();
-                // A try that timed out is over: what comes next is not to wait beside it.
+                let immediate = !first.has_waited();
+                // Ends an attempt that timed out before the next one starts.
                 drop(first);
                 let guard = match answer {
-                    Ok(Claim::Claimed) => claiming.start_lease(at_once),
+                    Ok(Claim::Claimed) => claim.start_lease(immediate),
                     _ => None,
                 };
                 match (guard, answer) {
                     (Some(guard), _) => guard,
                     (None, Ok(Claim::Taken(record))) if lease.call.policy.patience().is_none() => {
-                        claiming.hand_on();
-                        return Err(wait::answered(&lease, record));
+                        claim.defuse();
+                        return Err(wait::refuse(&lease, record));
                     }
-                    // Seldom needed, so its state is not part of every caller's.
+                    // Seldom needed, so its state is not part of every caller's future.
                     (None, answer) => {
-                        let since = claiming.hand_on();
-                        drop(claiming);
-                        return Box::pin(wait::after(lease, since, answer)).await;
+                        let first_sent = claim.defuse();
+                        drop(claim);
+                        return Box::pin(wait::contend(lease, first_sent, answer)).await;
                     }
                 }
             };
@@ -304,7 +304,7 @@ impl Open {
     }
 
     fn claimable(self) -> Result<CallContext, Error> {
-        let known = self.shared.known();
+        let known = self.shared.known_endpoints();
         let mut policy = known.enter(&self.endpoint, self.policy);
         if self.token.is_some() {
             // A token cannot be checked while the store is away; a body that has begun has been.

@@ -68,10 +68,10 @@ impl Idempotency {
     ///
     /// How many pieces of work were left after `timeout`. They go on as long as the runtime does.
     pub async fn drain(&self, timeout: Duration) -> Result<(), usize> {
-        let unattended = self.0.unattended();
-        tokio::time::timeout(timeout, unattended.ended())
+        let tracker = self.0.tracker();
+        tokio::time::timeout(timeout, tracker.wait_until_idle())
             .await
-            .map_err(|_| unattended.count())
+            .map_err(|_| tracker.count())
     }
 
     /// The handle that a call without `using` uses here and now: of the scope, else the installed one.

@@ -1,49 +1,49 @@
 //! Claim, hold, settle: the protocol of one call, for any store.
 //!
-//! Each call is in one phase at a time, which [`state`] keeps behind one lock. Its body, its renewals and its duplicates in
-//! this process all look there.
+//! A call is in one phase at a time, which [`state`] keeps behind one lock. Its body, its renewals and its duplicates in this process
+//! all read it there.
 //!
 //! ```text
 //!   the call is made
 //!        │
 //!        ▼             the key is taken,
-//!   ┌─────────┐         and it waits          ┌─────────┐  refused, or the result of the other is given
+//!   ┌─────────┐         and it waits          ┌─────────┐  refused, or given the result of the other call
 //!   │ Asking  │ ────────────────────────────▶ │ Waiting │ ───────────────────────────────────────────────┐
 //!   └─────────┘ ◀──────────────────────────── └─────────┘                                                │
 //!     │     │             asks again                                                                     │
-//!     │     │  refused by the record that has the key, by the store or for the token; or dropped         │
+//!     │     │  refused because of the key's record, the store or the token; or dropped                   │
 //!     │     └──────────────────────────────────────────────────────────────────────────────────────────▶ │
-//!     │ the claim is put, and the token redeemed                                                         │
+//!     │ the claim is stored, and the token redeemed                                                      │
 //!     ▼                                                                                                  │
-//!   ┌─────────┐   not renewed in time,        ┌─────────┐  the body is stopped, or ends all the same     │
+//!   ┌─────────┐   not renewed in time,        ┌─────────┐  the body is stopped, or returns all the same  │
 //!   │ Running │ ────────────────────────────▶ │  Lost   │ ─────────────────────────────────────────────▶ │
-//!   └─────────┘   or its record is gone       └─────────┘                                                │
+//!   └─────────┘   or its record was removed   └─────────┘                                                │
 //!     │     │                                                                                            │
-//!     │     │         the body is dropped     ┌─────────┐  its key is freed, or stays for its time       │
+//!     │     │         the body is dropped     ┌─────────┐  its key is freed, or expires with its ttl     │
 //!     │     └───────────────────────────────▶ │ Dropped │ ─────────────────────────────────────────────▶ │
-//!     │ the body ends                         └─────────┘                                                │
+//!     │ the body returns                      └─────────┘                                                │
 //!     ▼                                                                                                  ▼
-//!   ┌──────────┐  the end is in the store, or never will be                                          ┌──────┐
-//!   │ Settling │ ──────────────────────────────────────────────────────────────────────────────────▶ │ Over │
-//!   └──────────┘                                                                                     └──────┘
+//!   ┌──────────┐  the end is stored, or never will be                                                ┌───────┐
+//!   │ Settling │ ──────────────────────────────────────────────────────────────────────────────────▶ │ Ended │
+//!   └──────────┘                                                                                     └───────┘
 //! ```
 //!
 //! | move | made by | wakes |
 //! | --- | --- | --- |
-//! | to `Asking`, again and again | `claim`, before each send that is not the first of the call; `lease`, while the token is redeemed | duplicates that follow the call |
+//! | to `Asking`, repeatedly | `claim`, before each send but the first of the call; `lease`, while the token is redeemed | duplicates that follow the call |
 //! | to `Waiting` | `wait` | duplicates that follow the call |
-//! | to `Running` | `lease` with the claim's answer; `held` when the token is redeemed | duplicates that follow the call |
+//! | to `Running` | `lease` after the claim's answer; `held` after the token is redeemed | duplicates that follow the call |
 //! | to `Lost` | `lease` when the body is polled; `renewal` when a renewal is due or answered | those duplicates, and the task that polls the body |
-//! | to `Settling` | `lease` at the end of the body | nobody: the key is still taken |
-//! | to `Dropped` | `held` | nobody: the key is still taken |
-//! | to `Over` | `settle`, or `held` if nothing is sent | duplicates that follow the call |
+//! | to `Settling` | `lease` when the body returns | nothing: the key is still taken |
+//! | to `Dropped` | `held` | nothing: the key is still taken |
+//! | to `Ended` | `settle`, or `held` if nothing is sent | duplicates that follow the call |
 //!
-//! Duplicates are let go before that if there is nothing more to learn from the call: it is refused and has no claim to take back, its
-//! caller has the answer before the store has the end, the store does not answer, or an operator has freed the key. Then `State::left`
-//! says what they are told, which they see as `Over`, and the phase goes on unseen. The table of [`in_flight`] lists every such case.
+//! Duplicates stop following before that if nothing more can be learned from the call: it is refused and has no claim to withdraw, its
+//! caller has the answer before the store has the end, the store does not answer, or an operator has freed the key. From then on
+//! `State::final_view` is what they see, as `Ended`, and later phases are hidden. The table of [`in_flight`] lists every such case.
 //!
-//! Beside the phase, four things are known of a call by one owner each: what protects the body (`held::Guard`), whether a claim may
-//! have been put (`claim::Claiming`), whether its end was sent (`settle::HandOver`), and whether its end gives a token back
+//! Four other facts about a call have one owner each: what guards the body (`held::Guard`), whether a claim may be stored
+//! (`claim::ClaimGuard`), whether the end was sent (`settle::BackgroundSettle`), and whether the end gives a token back
 //! (`token::of_call::CallToken`).
 
 pub(crate) mod background;
@@ -65,5 +65,5 @@ pub(crate) mod shared;
 pub(crate) mod state;
 pub(crate) mod token;
 pub(crate) mod tracker;
-pub(crate) mod turn;
 pub(crate) mod wait;
+pub(crate) mod waiter;

@@ -18,7 +18,7 @@
 //! | [`net`], [`way`], [`server`], [`link`] | messages under way and mishaps; one message; the store; the [`Store`](crate::Store) of a process |
 //! | [`caller`], [`run`] | one call; one run, and what is true after it |
 //! | [`history`], [`promise`], [`check`], [`told`] | what happened; what is promised; whether it was kept |
-//! | [`naive`] | protocols that look right: each must be seen to break a promise |
+//! | [`mutants`] | protocols that look right: each must be seen to break a promise |
 //! | [`count`] | what was met: a run that meets nothing proves nothing |
 //!
 //! All processes share one keeper, as tasks of one runtime do. So what the keeper of a paused process sends is held up
@@ -37,7 +37,7 @@ mod dice;
 mod history;
 mod knobs;
 mod link;
-mod naive;
+mod mutants;
 mod net;
 mod promise;
 mod run;
@@ -47,4 +47,4 @@ mod tests;
 mod told;
 mod way;
 
-pub(crate) use naive::Naive;
+pub(crate) use mutants::Mutant;

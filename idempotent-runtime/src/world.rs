@@ -51,15 +51,15 @@ pub(crate) fn time_of_day() -> SystemTime {
     SystemTime::now()
 }
 
-/// Whether a naive variant of the protocol runs, as it does only for the simulation, whose checks must see it.
-macro_rules! naive {
+/// Whether a mutant variant of the protocol runs, as it does only for the simulation, whose checks must see it.
+macro_rules! mutant {
     ($variant:ident) => {{
         #[cfg(test)]
-        let naive = $crate::simulation::source::is($crate::simulation::Naive::$variant);
+        let mutant = $crate::simulation::source::is($crate::simulation::Mutant::$variant);
         #[cfg(not(test))]
-        let naive = false;
-        naive
+        let mutant = false;
+        mutant
     }};
 }
 
-pub(crate) use naive;
+pub(crate) use mutant;

@@ -79,10 +79,10 @@ impl<R: Send + 'static> Drop for Finish<R> {
         else {
             return;
         };
-        let piece = self.shared.unattended().begin();
+        let token = self.shared.tracker().track();
         let run = async move {
             drop(run.await);
-            drop(piece);
+            drop(token);
         };
         let run = run.instrument(caller.span);
         match caller.scope {

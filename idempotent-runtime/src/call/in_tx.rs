@@ -44,7 +44,7 @@ impl Call {
         async move {
             let held = InTx {
                 row: Box::new(row?),
-                over: false,
+                has_ended: false,
             };
             let call = &held.row.call;
             if call.policy.bypassed {
@@ -54,7 +54,7 @@ impl Call {
             let claim = tx.claim(held.row.written(), call.policy.wait);
             let refusal = match claim.instrument(call.span.clone()).await {
                 Ok(RowClaim::Claimed) => return Ok(held),
-                Ok(RowClaim::Taken(record)) => Refusal::by(call, &record, false),
+                Ok(RowClaim::Taken(record)) => Refusal::from_record(call, &record, false),
                 Ok(RowClaim::StillOpen) => Refusal::still_open(call, began.elapsed()),
                 Ok(RowClaim::NoTransaction) => Refusal::from(Error::Misconfigured(Failure::new(
                     call.site.clone(),
@@ -64,8 +64,8 @@ impl Call {
                 ))),
                 Err(error) => unwritten(call, error, "the body did not run").into(),
             };
-            refusal.tell(call);
-            held.over();
+            refusal.emit(call);
+            held.finish();
             Err(refusal)
         }
     }
@@ -78,7 +78,7 @@ impl Call {
 /// Dropped before it is settled, nothing is sent: what becomes of the row is up to the transaction.
 pub struct InTx {
     row: Box<OwnRow>,
-    over: bool,
+    has_ended: bool,
 }
 
 /// The row of a call, as it was put.
@@ -134,20 +134,20 @@ impl InTx {
             let written = tx.replace(self.row.written(), &done);
             let written = written.instrument(call.span.clone()).await;
             if let Some(error) = self.not_written(written) {
-                call.refused(&error);
-                self.over();
+                call.emit_refusal(&error);
+                self.finish();
                 return Err(error);
             }
             if let Some(why) = end.kept.why_not() {
-                call.tell(EventKind::NotKept, |event| event.because(why));
+                call.emit(EventKind::NotKept, |event| event.because(why));
             }
         } else if !stays && policy.release == Release::OnError {
             // If it fails, the transaction is broken, and the row goes when that is rolled back.
             let removed = tx.remove(self.row.written());
             let _ = removed.instrument(call.span.clone()).await;
         }
-        call.ended_with(end.success);
-        self.over();
+        call.emit_outcome(end.success);
+        self.finish();
         Ok(())
     }
 
@@ -181,15 +181,15 @@ impl InTx {
         }
     }
 
-    fn over(mut self) {
-        self.over = true;
+    fn finish(mut self) {
+        self.has_ended = true;
     }
 }
 
 impl Drop for InTx {
     fn drop(&mut self) {
-        if !self.over {
-            self.row.call.ended(EventKind::of_a_dropped_call());
+        if !self.has_ended {
+            self.row.call.emit_end(EventKind::of_a_dropped_call());
         }
     }
 }

@@ -13,8 +13,7 @@ use crate::key::fingerprint::{Digest, Keying};
 use crate::key::kind::is_prefix;
 use crate::observe::{Observer, Observers};
 use crate::policy::deadline;
-use crate::protocol::in_flight::Flights;
-use crate::protocol::shared::Shared;
+use crate::protocol::shared::{Options, Shared};
 use crate::result::codec::Codec;
 use crate::result::options::ResultOptions;
 use crate::settings::Settings;
@@ -270,7 +269,7 @@ impl Builder {
         };
         let known = Arc::new(known.with_prefix(self.prefix.clone()));
         endpoints::add(&known);
-        Idempotency(Arc::new(Shared {
+        Idempotency(Arc::new(Shared::new(Options {
             keying: keying(self.digest),
             token_keying: keying(Digest::Sha256),
             known,
@@ -279,10 +278,8 @@ impl Builder {
             deadline: self.deadline,
             retry_hint: self.retry_hint,
             result_options: self.result_options,
-            flights: Flights::default(),
             observers: self.observers,
-            unattended: Arc::default(),
             cleanup_limit: self.cleanup_limit,
-        }))
+        })))
     }
 }

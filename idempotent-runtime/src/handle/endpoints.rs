@@ -21,7 +21,8 @@ use crate::settings::list::Endpoints;
 /// }
 /// ```
 pub fn endpoints() -> Endpoints {
-    let current = Idempotency::current().map(|current| Arc::clone(current.shared().known()));
+    let current =
+        Idempotency::current().map(|current| Arc::clone(current.shared().known_endpoints()));
     let current = current.unwrap_or_default();
     let others = all().into_iter();
     let others = others.filter(|other| !Arc::ptr_eq(other, &current));
@@ -33,7 +34,7 @@ impl Idempotency {
     /// The guarded functions that are known, by name, as this handle runs them, or would, whatever handle they name with
     /// `using`. For those of all handles see [`endpoints`].
     pub fn endpoints(&self) -> Endpoints {
-        self.shared().known().list()
+        self.shared().known_endpoints().list()
     }
 
     /// Reads the [`Settings`](crate::Settings) again. Calls that begin from now on follow them; the file is read in
@@ -43,13 +44,13 @@ impl Idempotency {
     ///
     /// What is wrong with them, a line for each mistake, or that the handle has none. Nothing changes then.
     pub fn reload(&self) -> Result<(), SetupError> {
-        self.shared().known().reload()
+        self.shared().known_endpoints().reload()
     }
 
     /// What the [`Settings`](crate::Settings) set in vain, a line each: endpoints that are not known by now, and
     /// values that do not fit an endpoint. The log has said it before.
     pub fn settings_problems(&self) -> Vec<String> {
-        self.shared().known().problems()
+        self.shared().known_endpoints().problems()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::key::kind::Kind;
 use crate::observe::{Event, EventKind};
-use crate::protocol::retry::{Try, asked};
+use crate::protocol::retry::{Attempt, retry};
 use crate::protocol::shared::Shared;
 use crate::store::{BloomFilter, BloomStats, ERROR_RATES, Hint, MOST_BITS, Shape};
 
@@ -260,7 +260,7 @@ impl Bloom {
     pub async fn stats(&self) -> Result<Option<BloomStats>, Error> {
         let (store, observers) = (self.shared.store(), self.shared.observers());
         let began = observers.start_time();
-        let fill = asked(self.shared.deadline(), || store.bloom_stats(&self.filter)).await;
+        let fill = retry(self.shared.deadline(), || store.bloom_stats(&self.filter)).await;
         fill.map_err(|error| {
             let error = Error::store(Site::without_key(self.endpoint.clone()), error);
             observers.emit_since(began, Event::of_operation(&error));
@@ -275,7 +275,7 @@ impl Bloom {
         };
         let store = self.shared.store();
         let mark = store.bloom_insert(&self.filter, fingerprint.as_bytes());
-        let hint = Try::first(mark, self.shared.deadline()).await;
+        let hint = Attempt::first(mark, self.shared.deadline()).await;
         hint.map_err(|error| Error::store(site.clone(), error))
     }
 

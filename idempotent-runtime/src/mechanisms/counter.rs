@@ -11,7 +11,7 @@ use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::key::kind::Kind;
 use crate::observe::EventKind;
-use crate::protocol::retry::asked;
+use crate::protocol::retry::retry;
 use crate::protocol::shared::Shared;
 use crate::world;
 
@@ -143,7 +143,7 @@ impl Counter {
         let own = world::random_bits();
         let store = self.shared.store();
         let count = || store.count(key, own, self.window);
-        let count = match asked(self.shared.deadline(), count).await {
+        let count = match retry(self.shared.deadline(), count).await {
             Ok(count) => count,
             Err(error) => return Err(Error::store(site.clone(), error)),
         };

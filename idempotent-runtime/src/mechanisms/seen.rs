@@ -18,7 +18,7 @@ use crate::key::kind::Kind;
 use crate::observe::EventKind;
 use crate::protocol::retry;
 #[cfg(feature = "order-numbers")]
-use crate::protocol::retry::Try;
+use crate::protocol::retry::Attempt;
 #[cfg(feature = "order-numbers")]
 use crate::store::Hint;
 use crate::store::{Claim, StoreErrorKind, Swap};
@@ -173,7 +173,7 @@ impl SeenSet {
         let site = member.site();
         let operation = self.0.shared.observers().begin(&site);
         let guard = RemovalGuard::new(member.clone());
-        let answer = retry::asked(self.0.shared.deadline(), || {
+        let answer = retry::retry(self.0.shared.deadline(), || {
             sends += 1;
             member.insert(&key)
         });
@@ -213,7 +213,7 @@ impl SeenSet {
         let adding = member.insert(&key);
         let site = member.site();
         let operation = self.0.shared.observers().begin(&site);
-        match Try::first(adding, self.0.shared.deadline()).await {
+        match Attempt::first(adding, self.0.shared.deadline()).await {
             Ok(Claim::Taken(_)) => {
                 operation.succeed(EventKind::SeenBefore);
                 Hint::PerhapsSeen
@@ -257,7 +257,7 @@ impl Added {
         let (site, shared) = (member.site(), &member.set.shared);
         let operation = shared.observers().begin(&site);
         let guard = RemovalGuard::new(member.clone());
-        let answer = retry::asked(shared.deadline(), || {
+        let answer = retry::retry(shared.deadline(), || {
             sends += 1;
             member.remove(&key)
         });

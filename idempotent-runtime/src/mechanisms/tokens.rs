@@ -15,7 +15,7 @@ use crate::observe::EventKind;
 use crate::protocol::retry;
 use crate::protocol::shared::Shared;
 use crate::protocol::token::redemption::{Redeemed, Redemption};
-use crate::protocol::token::{Token, bound, place};
+use crate::protocol::token::{Token, binding, locate};
 use crate::record::token as record;
 use crate::store::Claim;
 
@@ -141,17 +141,17 @@ impl Tokens {
             return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
         }
         let token = Token::random();
-        let bound = bound(&self.shared, &operation, Some(token.as_str()), |hasher| {
+        let bound = binding(&self.shared, &operation, Some(token.as_str()), |hasher| {
             hasher.part(subject)
         })?;
-        let (site, key) = place(&self.shared, operation, bound);
+        let (site, key) = locate(&self.shared, operation, bound);
         Ok((token, site, key))
     }
 
     async fn put(&self, site: &Site, key: &str, ttl: Duration) -> Result<(), Error> {
         let (store, fresh) = (self.shared.store(), record::FRESH);
         let deadline = self.shared.deadline();
-        match retry::asked(deadline, || store.claim(key, &fresh, ttl)).await {
+        match retry::retry(deadline, || store.claim(key, &fresh, ttl)).await {
             Ok(Claim::Claimed) => Ok(()),
             // Nobody knows the token yet, so this is none.
             Ok(Claim::Taken(_)) => Err(Error::foreign(site.clone())),

@@ -10,7 +10,7 @@ use crate::error::{DuplicateState, Error, Failure, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, KeyPart, Parts};
-use crate::protocol::retry::Try;
+use crate::protocol::retry::Attempt;
 use crate::protocol::shared::Shared;
 use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
@@ -137,12 +137,12 @@ impl Idempotency {
         let redemption = Endpoint::try_new(operation)
             .map_err(Error::invalid_name)
             .and_then(|operation| {
-                Redemption::of(self.shared(), operation, token, |hasher| {
+                Redemption::build(self.shared(), operation, token, |hasher| {
                     hasher.part(subject)
                 })
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
-        let fingerprint = token::keyed(self.shared().keying().hasher(), redemption.bound());
+        let fingerprint = token::key_with(self.shared().keying().hasher(), redemption.bound());
         self.look(endpoint, fingerprint, Shared::key).await
     }
 
@@ -166,12 +166,12 @@ impl Idempotency {
         let bound = Endpoint::try_new(operation)
             .map_err(Error::invalid_name)
             .and_then(|operation| {
-                token::bound(self.shared(), &operation, None, |hasher| {
+                token::binding(self.shared(), &operation, None, |hasher| {
                     hasher.part(subject)
                 })
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
-        let fingerprint = token::keyed(parts, &bound);
+        let fingerprint = token::key_with(parts, &bound);
         self.look(endpoint, fingerprint, Shared::key).await
     }
 
@@ -196,12 +196,12 @@ impl Idempotency {
             endpoint,
             fingerprint: Some(fingerprint),
         };
-        let entry = match Try::new(self.shared().store().get(&key), self.shared().deadline()).await
-        {
-            Ok(Some(entry)) => entry,
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(Error::store(site, error)),
-        };
+        let entry =
+            match Attempt::new(self.shared().store().get(&key), self.shared().deadline()).await {
+                Ok(Some(entry)) => entry,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(Error::store(site, error)),
+            };
         let Some(record) = self.shared().result_options().read_record(&entry.value) else {
             return Err(Error::foreign(site));
         };
@@ -230,10 +230,10 @@ impl Idempotency {
     /// If the store gives no answer.
     pub async fn forget(&self, peek: &Peek) -> Result<bool, Error> {
         let removal = self.shared().store().remove(&peek.key, &peek.record);
-        let removal = Try::new(removal, self.shared().deadline()).await;
+        let removal = Attempt::new(removal, self.shared().deadline()).await;
         if !matches!(removal, Ok(Swap::Other(_))) {
             // It is gone, or may be: a call of this process that has it is for the store to tell of.
-            self.shared().flights().ground(&peek.key);
+            self.shared().in_flight_table().evict(&peek.key);
         }
         match removal {
             Ok(swap) => Ok(swap == Swap::Done),

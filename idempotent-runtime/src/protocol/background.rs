@@ -1,4 +1,4 @@
-//! Work for the store that no caller waits for.
+//! Background jobs on the store, which no caller waits for.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,62 +6,62 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::protocol::retry::{Sending, Tries};
-use crate::protocol::scheduler::Keeper;
+use crate::protocol::retry::{Backoff, StoreFuture};
+use crate::protocol::scheduler::Scheduler;
 use crate::protocol::shared::Shared;
-use crate::protocol::tracker::Piece;
+use crate::protocol::tracker::TrackerToken;
 
-/// What an operation leaves to be done when its caller waits no more.
+/// A job that an operation leaves to the background when its caller stops waiting.
 pub(crate) trait Job: Send + 'static {
-    /// The handle whose store does it.
+    /// The handle whose store does the job.
     fn shared(&self) -> &Arc<Shared>;
 
     /// Does the job. The error says why the job stays undone.
     fn run(&mut self) -> impl Future<Output = Result<(), &'static str>> + Send;
 
-    /// Is called once: after [`run`](Self::run), or in its place, with the reason why the job stays undone, if so.
+    /// Is called once, after [`run`](Self::run) or instead of it. `undone` says why the job stays undone, if so.
     fn end(&mut self, undone: Option<&'static str>);
 }
 
-/// Why a job stays undone whose store gave no answer.
+/// Why a job stays undone if its store gave no answer.
 pub(crate) const NO_ANSWER: &str = "the store did not answer in time";
 
-/// Runs `job` on `keeper`. A shutdown waits for it.
+/// Runs `job` on `scheduler`. A shutdown waits for it.
 ///
-/// Without a keeper, with a runtime that ends, or with a store that panics, the job stays undone.
-pub(crate) fn start(job: impl Job, keeper: Option<Arc<Keeper>>) {
+/// The job stays undone without a scheduler, if its runtime ends, or if its store panics.
+pub(crate) fn start(job: impl Job, scheduler: Option<Arc<Scheduler>>) {
     let started = Started {
-        _piece: job.shared().unattended().begin(),
+        _token: job.shared().tracker().track(),
         job,
         undone: Some("it was dropped before it was sent"),
     };
-    if let Some(keeper) = keeper {
-        keeper.run(started.finish());
+    if let Some(scheduler) = scheduler {
+        scheduler.run(started.run());
     }
 }
 
-/// The same for what takes something back: no more of these wait for the store than the handle allows.
-pub(crate) fn start_cleanup(mut job: impl Job, keeper: Option<Arc<Keeper>>) {
-    if job.shared().is_crowded() {
+/// As [`start`], for a job that takes something back. Above the `cleanup_limit` of the handle it is not started.
+pub(crate) fn start_cleanup(mut job: impl Job, scheduler: Option<Arc<Scheduler>>) {
+    if job.shared().has_too_many_cleanups() {
         job.end(Some(
             "as much as `cleanup_limit` allows is waiting for the store already",
         ));
     } else {
-        start(job, keeper);
+        start(job, scheduler);
     }
 }
 
-/// Sends until the store answers or the time is up, each try under `limit`.
-pub(crate) async fn answered<'a, T>(
+/// Sends until the store answers, with each attempt under `limit`, or until no time remains.
+pub(crate) async fn retry_until<'a, T>(
     until: Instant,
     limit: Duration,
-    mut send: impl FnMut() -> Sending<'a, T>,
+    mut send: impl FnMut() -> StoreFuture<'a, T>,
 ) -> Result<T, &'static str> {
-    let mut tries = Tries::until(until, limit);
+    let mut backoff = Backoff::until(until, limit);
     loop {
-        match tries.once(send()).await {
+        match backoff.attempt(send()).await {
             Ok(answer) => return Ok(answer),
-            Err(_) if tries.again().await => {}
+            Err(_) if backoff.pause().await => {}
             Err(_) => return Err(NO_ANSWER),
         }
     }
@@ -70,11 +70,11 @@ pub(crate) async fn answered<'a, T>(
 struct Started<J: Job> {
     job: J,
     undone: Option<&'static str>,
-    _piece: Piece,
+    _token: TrackerToken,
 }
 
 impl<J: Job> Started<J> {
-    async fn finish(mut self) {
+    async fn run(mut self) {
         self.undone = self.job.run().await.err();
     }
 }

@@ -1,4 +1,4 @@
-//! A claim on its way: what its answers mean, and what happens to it when nobody waits for them any more.
+//! A claim on its way to the store: what its answers mean, and what happens if its call is dropped.
 
 use std::sync::Arc;
 
@@ -12,122 +12,122 @@ use crate::protocol::ending::Ending;
 use crate::protocol::held::Guard;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry;
-use crate::protocol::retry::{Sending, Tries};
+use crate::protocol::retry::{Backoff, StoreFuture};
 use crate::protocol::settle;
 use crate::protocol::state::Phase;
 use crate::store::{Claim, StoreError, StoreErrorKind};
-use crate::world::naive;
+use crate::world::mutant;
 
-/// A claim that was sent, or is about to be. Dropped, it is withdrawn, and those who follow are told.
-pub(crate) struct Claiming<'a> {
+/// A claim on its way to the store. Dropping it withdraws the claim in the background and wakes waiting duplicates.
+pub(crate) struct ClaimGuard<'a> {
     lease: &'a Arc<Lease>,
-    /// The first send that may have been applied, unless its answer is conclusive.
-    since: Option<Instant>,
-    /// The last send was not the first of those.
-    again: bool,
-    /// Somebody else sees to what those who follow are told.
-    handed_on: bool,
-    /// Nobody else tells that the call was dropped.
-    alone: bool,
+    /// When the first send that may have reached the store was issued; `None` once its outcome is certain.
+    first_sent: Option<Instant>,
+    /// The last send was not the first.
+    is_resend: bool,
+    /// Another owner notifies the waiters.
+    is_defused: bool,
+    /// Emits `cancelled` on drop.
+    reports_cancellation: bool,
 }
 
-/// Why a claim did not win the key.
+/// Why a claim did not get the key.
 pub(crate) enum NotWon {
-    /// This stands under the key.
+    /// This record has the key.
     Taken(Bytes),
     /// The store gave no answer in time.
-    Trouble(StoreError),
-    /// It did, but nobody looked before the lease was over.
+    Unavailable(StoreError),
+    /// The store gave an answer, but it was read only after the lease had expired.
     TooLate(StoreError),
     /// The store cannot serve the call.
     Refused(Error),
 }
 
-impl<'a> Claiming<'a> {
+impl<'a> ClaimGuard<'a> {
     pub(crate) fn new(lease: &'a Arc<Lease>) -> Self {
         Self {
             lease,
-            since: None,
-            again: false,
-            handed_on: false,
-            alone: true,
+            first_sent: None,
+            is_resend: false,
+            is_defused: false,
+            reports_cancellation: true,
         }
     }
 
-    /// A claim that may have been sent before, of a call that tells by itself how it ends.
-    pub(crate) fn since(lease: &'a Arc<Lease>, since: Option<Instant>) -> Self {
+    /// A claim that may have been sent at `first_sent`. The [`Waiter`](crate::protocol::waiter::Waiter) reports how its call ends.
+    pub(crate) fn of_waiter(lease: &'a Arc<Lease>, first_sent: Option<Instant>) -> Self {
         Self {
             lease,
-            since,
-            again: false,
-            handed_on: false,
-            alone: false,
+            first_sent,
+            is_resend: false,
+            is_defused: false,
+            reports_cancellation: false,
         }
     }
 
-    pub(crate) fn send(&mut self) -> Sending<'a, Claim> {
-        self.again = self.since.is_some();
-        self.since.get_or_insert_with(Instant::now);
+    pub(crate) fn send(&mut self) -> StoreFuture<'a, Claim> {
+        self.is_resend = self.first_sent.is_some();
+        self.first_sent.get_or_insert_with(Instant::now);
         let lease = self.lease;
         let store = lease.call.shared.store();
         store.claim(lease.key(), &lease.record, lease.call.times.expiry)
     }
 
-    /// Sends, and tells those who follow until when there will be an answer.
-    pub(crate) async fn ask(&mut self, tries: &Tries) -> Result<Claim, StoreError> {
-        let sending = tries.once(self.send());
-        let answered = Instant::now() + sending.limit();
-        self.lease.flight.reach(Phase::Asking(Some(answered)));
-        sending.await
+    /// Sends the claim, and lets duplicates know when the answer is due.
+    pub(crate) async fn send_announced(&mut self, backoff: &Backoff) -> Result<Claim, StoreError> {
+        let attempt = backoff.attempt(self.send());
+        let due = Instant::now() + attempt.limit();
+        self.lease.in_flight.set_phase(Phase::Asking(Some(due)));
+        attempt.await
     }
 
-    /// The store has put the claim, so the lease begins. `None` if it was over before anybody looked at the answer, which
-    /// cannot be if that was there `at_once`.
-    pub(crate) fn start_lease(&mut self, at_once: bool) -> Option<Guard> {
-        let since = self.sent_at()?;
-        if !self.lease.start(since, at_once) {
+    /// Starts the lease of a claim that the store has accepted. `None` if the lease had expired before the answer was read, which
+    /// an `immediate` answer excludes.
+    pub(crate) fn start_lease(&mut self, immediate: bool) -> Option<Guard> {
+        let since = self.lease_start()?;
+        if !self.lease.start(since, immediate) {
             return None;
         }
-        self.since = None;
-        self.handed_on = true;
+        self.first_sent = None;
+        self.is_defused = true;
         Some(Guard::Claim)
     }
 
-    /// What the lease is counted from.
-    fn sent_at(&self) -> Option<Instant> {
-        let since = self.since?;
-        if naive!(DeadlineFromReply) {
+    /// The instant from which the lease is counted.
+    fn lease_start(&self) -> Option<Instant> {
+        let since = self.first_sent?;
+        if mutant!(DeadlineFromReply) {
             return Some(Instant::now());
         }
         Some(since)
     }
 
-    /// Leaves it to another to go on with this call. Returns since when its claim may stand.
-    pub(crate) fn hand_on(&mut self) -> Option<Instant> {
-        self.handed_on = true;
-        self.since.take()
+    /// Leaves the call to another owner. Returns when the claim was first sent, if it may be stored.
+    pub(crate) fn defuse(&mut self) -> Option<Instant> {
+        self.is_defused = true;
+        self.first_sent.take()
     }
 
-    /// Goes on until the answer is conclusive or the time is up.
-    pub(crate) async fn conclude(
+    /// Sends the claim until an answer is conclusive or no time remains.
+    pub(crate) async fn resolve(
         &mut self,
         mut answer: Result<Claim, StoreError>,
-        mut tries: Tries,
+        mut backoff: Backoff,
     ) -> Result<Guard, NotWon> {
         let lease = self.lease;
-        let mut told = None;
-        let trouble = loop {
+        let mut cause = None;
+        let unavailable = loop {
             let error = match answer {
                 Ok(Claim::Claimed) => return self.start_lease(false).ok_or_else(too_late),
                 Ok(Claim::Taken(other)) => {
-                    self.since = None;
+                    self.first_sent = None;
                     return Err(NotWon::Taken(other));
                 }
                 Err(error) => error,
             };
-            let sent = self.since;
-            if error.kind() != StoreErrorKind::Unknown && !self.again {
-                self.since = None;
+            let first_sent = self.first_sent;
+            if error.kind() != StoreErrorKind::Unknown && !self.is_resend {
+                self.first_sent = None;
             }
             match error.kind() {
                 StoreErrorKind::Misconfigured => {
@@ -137,48 +137,49 @@ impl<'a> Claiming<'a> {
                     )));
                 }
                 StoreErrorKind::Full => {
-                    // A full store still reads: a duplicate gets its own answer.
-                    let standing = lease.call.shared.store().get(lease.key());
-                    match tries.once(standing).await {
-                        // An earlier send has put it: one that got no answer, or one of the client's own.
+                    // A full store can still read, so a duplicate gets the answer of a duplicate.
+                    let current = lease.call.shared.store().get(lease.key());
+                    match backoff.attempt(current).await {
+                        // An earlier send has stored the claim: one without an answer, or one that the client repeated.
                         Ok(Some(entry)) if entry.value == lease.record => {
-                            self.since = sent;
+                            self.first_sent = first_sent;
                             answer = Ok(Claim::Claimed);
                             continue;
                         }
                         Ok(Some(entry)) => {
-                            self.since = None;
+                            self.first_sent = None;
                             return Err(NotWon::Taken(entry.value));
                         }
                         Ok(None) | Err(_) => break error,
                     }
                 }
-                _ if !tries.again().await => break retry::more_telling(told, error),
+                _ if !backoff.pause().await => break retry::prefer_cause(cause, error),
                 _ => {}
             }
-            told = Some(retry::more_telling(told, error));
-            answer = self.ask(&tries).await;
+            cause = Some(retry::prefer_cause(cause, error));
+            answer = self.send_announced(&backoff).await;
         };
-        Err(NotWon::Trouble(trouble))
+        Err(NotWon::Unavailable(unavailable))
     }
 
-    /// What becomes of a call that knows of no other with its key while the store is away.
-    pub(crate) fn without_the_store(&mut self, trouble: StoreError) -> Result<Guard, Error> {
+    /// Decides by `on_store_error` whether the body runs, if no other call with the key is known.
+    pub(crate) fn decide_without_store(&mut self, failure: StoreError) -> Result<Guard, Error> {
         match self.lease.call.policy.on_store_error.unwrap_or_default() {
-            OnStoreError::Refuse => Err(Error::store(self.lease.call.site.clone(), trouble)),
-            OnStoreError::Run => Ok(self.unguarded(&trouble)),
+            OnStoreError::Refuse => Err(Error::store(self.lease.call.site.clone(), failure)),
+            OnStoreError::Run => Ok(self.run_unguarded(&failure)),
         }
     }
 
-    fn unguarded(&mut self, trouble: &StoreError) -> Guard {
+    fn run_unguarded(&mut self, failure: &StoreError) -> Guard {
         let call = &self.lease.call;
-        call.tell(EventKind::Unguarded, |event| event.caused_by(trouble));
-        let since = self.since.take();
-        // Nothing guards the body, so it need not be in time.
-        self.lease.start(since.unwrap_or_else(Instant::now), true);
-        self.handed_on = true;
+        call.emit(EventKind::Unguarded, |event| event.caused_by(failure));
+        let first_sent = self.first_sent.take();
+        // No claim guards the body, so no lease limits it.
+        self.lease
+            .start(first_sent.unwrap_or_else(Instant::now), true);
+        self.is_defused = true;
         Guard::None {
-            perhaps_put: since.is_some(),
+            may_be_stored: first_sent.is_some(),
         }
     }
 }
@@ -188,16 +189,16 @@ fn too_late() -> NotWon {
     NotWon::TooLate(StoreError::new(StoreErrorKind::Unknown, late))
 }
 
-impl Drop for Claiming<'_> {
+impl Drop for ClaimGuard<'_> {
     fn drop(&mut self) {
-        if self.alone && !self.handed_on {
-            self.lease.call.ended(EventKind::of_a_dropped_call());
+        if self.reports_cancellation && !self.is_defused {
+            self.lease.call.emit_end(EventKind::of_a_dropped_call());
         }
-        // Its lease is begun, so that it is withdrawn for as long as it may stand in the way.
-        if let Some(since) = self.sent_at() {
-            self.lease.begin(since);
-            settle::hand_over(Arc::clone(self.lease), Ending::Withdraw);
-        } else if !self.handed_on {
+        if let Some(since) = self.lease_start() {
+            // The withdrawal is tried for as long as the claim may block the key, which is its lease.
+            self.lease.count_from(since);
+            settle::settle_in_background(Arc::clone(self.lease), Ending::Withdraw);
+        } else if !self.is_defused {
             self.lease.leave(None);
         }
     }

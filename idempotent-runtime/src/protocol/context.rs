@@ -35,7 +35,7 @@ pub(crate) struct CallContext {
     pub(crate) token: Option<Arc<CallToken>>,
     pub(crate) span: Span,
     /// When the call was made, if anybody wants to know how long it takes.
-    pub(crate) made: Option<Instant>,
+    pub(crate) made_at: Option<Instant>,
 }
 
 impl CallContext {
@@ -43,7 +43,7 @@ impl CallContext {
     pub(crate) fn new(shared: Arc<Shared>, site: Site, policy: Policy, times: Times) -> Self {
         Self {
             span: observe::span(&site),
-            made: shared.observers().wants_durations().then(Instant::now),
+            made_at: shared.observers().wants_durations().then(Instant::now),
             shared,
             site,
             key: String::new(),
@@ -54,34 +54,34 @@ impl CallContext {
         }
     }
 
-    /// Tells what happened beside the end of the call.
-    pub(crate) fn tell<'a>(&'a self, kind: EventKind, more: impl FnOnce(Event<'a>) -> Event<'a>) {
+    /// Emits an event other than the end of the call.
+    pub(crate) fn emit<'a>(&'a self, kind: EventKind, more: impl FnOnce(Event<'a>) -> Event<'a>) {
         let event = Event::new(&self.site, kind);
         self.shared.observers().emit(&more(event));
     }
 
-    /// Tells how the call ended.
-    pub(crate) fn ended(&self, kind: EventKind) {
-        self.ended_by(Event::new(&self.site, kind));
+    /// Emits how the call ended.
+    pub(crate) fn emit_end(&self, kind: EventKind) {
+        self.emit_end_event(Event::new(&self.site, kind));
     }
 
-    /// Tells that the call ended with this error.
-    pub(crate) fn refused(&self, error: &Error) {
-        self.ended_by(Event::refused(error));
+    /// Emits that the call ended with this error.
+    pub(crate) fn emit_refusal(&self, error: &Error) {
+        self.emit_end_event(Event::refused(error));
     }
 
-    /// Tells that the body has ended.
-    pub(crate) fn ended_with(&self, success: bool) {
-        self.ended(match success {
+    /// Emits the outcome of the body.
+    pub(crate) fn emit_outcome(&self, success: bool) {
+        self.emit_end(match success {
             _ if self.policy.bypassed => EventKind::Bypassed,
             true => EventKind::Executed,
             false => EventKind::Failed,
         });
     }
 
-    fn ended_by(&self, event: Event<'_>) {
+    fn emit_end_event(&self, event: Event<'_>) {
         self.span.record("outcome", event.kind().as_str());
-        let took = self.made.map(|made| made.elapsed());
+        let took = self.made_at.map(|made| made.elapsed());
         self.shared.observers().emit(&event.lasted(took));
     }
 

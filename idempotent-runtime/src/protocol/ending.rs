@@ -1,17 +1,17 @@
-//! What the end of a call sends.
+//! What the end of a call sends to the store.
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
-/// What the end of a call sends.
+/// What the end of a call sends to the store.
 #[derive(Debug, Clone)]
 pub(crate) enum Ending {
-    /// The claim becomes this done record, for `ttl`.
+    /// Replaces the claim by this done record, for `ttl`.
     Complete(Bytes),
-    /// The claim goes away.
+    /// Removes the claim.
     Remove,
-    /// The claim goes away if it was put at all; its body never ran.
+    /// Removes the claim if it was stored at all. The body never ran.
     Withdraw,
-    /// The claim stays until then, whatever its last renewal said.
+    /// Sets the claim to expire at this instant, which a renewal may have moved.
     Hold(Instant),
 }

@@ -1,4 +1,4 @@
-//! Duplicates of a call that runs in this process: they follow that call and do not ask the store.
+//! Duplicates of a call that this process runs: they follow that call, the leader, and do not ask the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,173 +9,175 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::{DuplicateState, Error};
 use crate::policy::deadline::first_try;
-use crate::protocol::in_flight::Flight;
+use crate::protocol::in_flight::InFlight;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::state::{Found, Phase, Seen};
-use crate::protocol::turn::Turn;
-use crate::world::naive;
+use crate::protocol::state::{LastSeen, Phase, Snapshot};
+use crate::protocol::waiter::Waiter;
+use crate::world::mutant;
 
-impl Turn {
-    /// Waits behind `other` until this call may ask the store itself, or is refused by what the other was. Returns the record that
-    /// was in the store a moment ago, if that is known.
+impl Waiter {
+    /// Follows `leader` until this call may ask the store itself, or is refused because of what the leader has learned. Returns the
+    /// record that was in the store a moment ago, if that is known.
     pub(crate) async fn follow(
         &mut self,
-        mut other: Arc<Flight>,
+        mut leader: Arc<InFlight>,
     ) -> Result<Option<Bytes>, Refusal> {
-        let mut heard = Heard::default();
+        let mut freshness = Freshness::default();
         loop {
-            let known = match self.landed(&other, &mut heard).await? {
-                Landed::Over(Found::Trouble) if self.refuses_without_the_store() => {
+            let record = match self.await_leader(&leader, &mut freshness).await? {
+                LeaderOutcome::Ended(LastSeen::Unavailable) if self.refuses_without_store() => {
                     return Err(self.unanswered());
                 }
-                Landed::Over(Found::Nothing | Found::Trouble) => None,
-                Landed::Over(Found::Record(record)) => {
+                LeaderOutcome::Ended(LastSeen::Unknown | LastSeen::Unavailable) => None,
+                LeaderOutcome::Ended(LastSeen::Record(record)) => {
                     let refusal = self.refusal(&record, false);
-                    if heard.is_news() && self.waits_for(refusal.error()).is_some() {
+                    if freshness.is_fresh() && self.wait_limit(refusal.error()).is_some() {
                         Some(record)
-                    } else if heard.is_news() || stays_true(refusal.error()) {
+                    } else if freshness.is_fresh() || is_final(refusal.error()) {
                         return Err(refusal);
                     } else {
                         None
                     }
                 }
-                Landed::Silent => return Ok(None),
+                LeaderOutcome::Silent => return Ok(None),
             };
-            // The next one asks after this call was made.
-            heard = Heard(1);
+            // The next leader sends its claim after this call was made.
+            freshness = Freshness(1);
             match self.lease.enter() {
-                Some(next) => other = next,
-                None => return Ok(known),
+                Some(next) => leader = next,
+                None => return Ok(record),
             }
         }
     }
 
-    /// Waits until `other` is over, or has nothing to say any more.
-    async fn landed(&mut self, other: &Arc<Flight>, heard: &mut Heard) -> Result<Landed, Refusal> {
-        let followed_since = Instant::now();
+    /// Waits until `leader` has ended, or nothing more can be learned from it.
+    async fn await_leader(
+        &mut self,
+        leader: &Arc<InFlight>,
+        freshness: &mut Freshness,
+    ) -> Result<LeaderOutcome, Refusal> {
+        let following_since = Instant::now();
         loop {
-            // Made before the look, so that a move in between is heard of.
-            let moved = other.moved.notified();
+            // Listens before it looks, so that it misses no change in between.
+            let changed = leader.phase_changed.notified();
             let now = Instant::now();
-            let seen = other.subscribe();
-            let asks = matches!(seen.phase, Phase::Asking(_));
+            let seen = leader.subscribe();
+            let is_asking = matches!(seen.phase, Phase::Asking(_));
             let step = match &seen.phase {
-                Phase::Over(found) => Step::Stop(Landed::Over(found.clone())),
-                Phase::Asking(answered) => {
+                Phase::Ended(last_seen) => Step::Stop(LeaderOutcome::Ended(last_seen.clone())),
+                Phase::Asking(answer_due) => {
                     let limit = self.lease.call.shared.deadline();
-                    let answered = answered.unwrap_or(followed_since + first_try(limit));
-                    // If it does not move on by then, nobody polls it any more.
-                    self.behind_one_that_asks(answered + limit / 20, now)?
+                    let due = answer_due.unwrap_or(following_since + first_try(limit));
+                    // A leader without a new phase by then is not polled any more.
+                    self.behind_asking(due + limit / 20, now)?
                 }
-                Phase::Waiting(record) => self.behind_one_that_waits(record, heard, now)?,
+                Phase::Waiting(record) => self.behind_waiting(record, freshness, now)?,
                 Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => {
-                    self.behind_the_holder(other, &seen, now)?
+                    self.behind_holder(leader, &seen, now)?
                 }
             };
             let mut until = match step {
                 Step::Wait(until) => until,
-                Step::Stop(landed) => return Ok(landed),
+                Step::Stop(outcome) => return Ok(outcome),
             };
-            if asks && naive!(FrozenLeaderFollowed) {
+            if is_asking && mutant!(FrozenLeaderFollowed) {
                 until = now + Duration::from_hours(1);
             }
-            // Outside of a runtime there are no alarms.
+            // Outside of a runtime there are no timers.
             if until <= now || Handle::try_current().is_err() {
-                return Ok(Landed::Silent);
+                return Ok(LeaderOutcome::Silent);
             }
-            if !asks {
-                self.waits_since.get_or_insert(now);
+            if !is_asking {
+                self.waiting_since.get_or_insert(now);
             }
-            if timeout_at(until, moved).await.is_ok() {
-                heard.0 += 1;
+            if timeout_at(until, changed).await.is_ok() {
+                freshness.0 += 1;
             }
         }
     }
 
-    /// The store will have answered the other call by then, or be asked again.
-    fn behind_one_that_asks(&self, answered: Instant, now: Instant) -> Result<Step, Refusal> {
-        let until = answered.min(self.patience.unwrap_or(self.deadline));
-        let patient = self.patience.is_some();
-        if until <= now && answered > now && !patient && self.refuses_without_the_store() {
+    /// The leader has the store's answer by `due`, or asks again.
+    fn behind_asking(&self, due: Instant, now: Instant) -> Result<Step, Refusal> {
+        let until = due.min(self.wait_until.unwrap_or(self.deadline));
+        let waits = self.wait_until.is_some();
+        if until <= now && due > now && !waits && self.refuses_without_store() {
             return Err(self.unanswered());
         }
         Ok(Step::Wait(until))
     }
 
-    /// The other call waits for the end of one that was made elsewhere, whose record this is.
-    fn behind_one_that_waits(
+    /// The leader waits for a call of another process, which has this record.
+    fn behind_waiting(
         &self,
         record: &Bytes,
-        heard: &Heard,
+        freshness: &Freshness,
         now: Instant,
     ) -> Result<Step, Refusal> {
         let refusal = self.refusal(record, false);
-        match self.patience.filter(|until| *until > now) {
+        match self.wait_until.filter(|until| *until > now) {
             _ if matches!(refusal.error(), Error::PayloadMismatch(_)) => {
-                if heard.is_news() || stays_true(refusal.error()) {
+                if freshness.is_fresh() || is_final(refusal.error()) {
                     Err(refusal)
                 } else {
-                    Ok(Step::Stop(Landed::Silent))
+                    Ok(Step::Stop(LeaderOutcome::Silent))
                 }
             }
-            Some(patience) => Ok(Step::Wait(patience)),
-            None if heard.is_news() => Err(refusal),
-            None => Ok(Step::Stop(Landed::Silent)),
+            Some(until) => Ok(Step::Wait(until)),
+            None if freshness.is_fresh() => Err(refusal),
+            None => Ok(Step::Stop(LeaderOutcome::Silent)),
         }
     }
 
-    /// The other call has the key.
-    fn behind_the_holder(
+    /// The leader has the key.
+    fn behind_holder(
         &self,
-        other: &Flight,
-        seen: &Seen,
+        leader: &InFlight,
+        seen: &Snapshot,
         now: Instant,
     ) -> Result<Step, Refusal> {
-        match self.patience.filter(|until| *until > now) {
-            // Nobody polls it any more: what is in the store is another's by now, or not there for long.
-            _ if seen.good_until <= now => Ok(Step::Stop(Landed::Silent)),
-            Some(patience) if !self.lease.flight.differs_from(other) => {
-                Ok(Step::Wait(patience.min(seen.good_until)))
+        match self.wait_until.filter(|until| *until > now) {
+            // The leader is not polled any more. Its record has expired, or expires soon.
+            _ if seen.good_until <= now => Ok(Step::Stop(LeaderOutcome::Silent)),
+            Some(until) if !self.lease.in_flight.differs_from(leader) => {
+                Ok(Step::Wait(until.min(seen.good_until)))
             }
             _ => Err(self.refusal(&seen.record, true)),
         }
     }
 }
 
-/// What became of a call that was followed.
-enum Landed {
-    /// It is over.
-    Over(Found),
-    /// There is nothing to learn from it, so who follows asks the store beside it.
+/// What became of a leader.
+enum LeaderOutcome {
+    Ended(LastSeen),
+    /// Nothing more can be learned from it, so its followers ask the store themselves.
     Silent,
 }
 
-/// What a call does about one that it follows.
+/// What a follower does next.
 enum Step {
-    /// It waits for the next phase, until then.
+    /// Waits for the next phase, at most until this instant.
     Wait(Instant),
-    /// It follows no more.
-    Stop(Landed),
+    /// Stops following.
+    Stop(LeaderOutcome),
 }
 
-/// How many moves of another call were heard of since this one was made.
+/// Counts state changes of the leader seen since this call began.
 ///
-/// A claim may have been sent before this call was made and be answered after: what the first move tells may be older
-/// than the call, and refuse it for a holder that the caller knows to be gone. The second move tells of a claim that
-/// was sent after the first.
+/// The first may report a claim sent *before* this call existed, so it must not refuse it; from the second on, the news is younger than
+/// the call.
 #[derive(Default)]
-struct Heard(u32);
+struct Freshness(u32);
 
-impl Heard {
-    /// Whether what was told last is no older than this call.
-    fn is_news(&self) -> bool {
-        self.0 > 1 || naive!(OldAnswerBelieved)
+impl Freshness {
+    /// Whether the last news is no older than this call.
+    fn is_fresh(&self) -> bool {
+        self.0 > 1 || mutant!(OldAnswerBelieved)
     }
 }
 
-/// Whether a call may be told so by an answer of the store that is older than the call.
-fn stays_true(error: &Error) -> bool {
+/// Whether an answer of the store that is older than the call still refuses the call.
+fn is_final(error: &Error) -> bool {
     let duplicate = error.duplicate();
-    let over = [DuplicateState::Done, DuplicateState::Failed];
-    duplicate.is_none_or(|duplicate| over.contains(&duplicate.state()))
+    let ended = [DuplicateState::Done, DuplicateState::Failed];
+    duplicate.is_none_or(|duplicate| ended.contains(&duplicate.state()))
 }

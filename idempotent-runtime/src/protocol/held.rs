@@ -28,8 +28,8 @@ pub struct Held {
     pub(crate) lease: Arc<Lease>,
     guard: Guard,
     /// The claim was won a moment ago, so its lease needs no look at the clock.
-    fresh: bool,
-    polling: bool,
+    is_fresh: bool,
+    is_polling: bool,
 }
 
 /// What protects a body.
@@ -42,9 +42,9 @@ pub(crate) enum Guard {
     /// Nothing: the option `when` was false.
     Bypassed,
     /// Nothing: the store is unavailable. The claim may have been put all the same.
-    None { perhaps_put: bool },
+    None { may_be_stored: bool },
     /// Nothing any more: the end of the call has been dealt with.
-    Over,
+    Ended,
 }
 
 impl Held {
@@ -52,8 +52,8 @@ impl Held {
         Self {
             lease,
             guard,
-            fresh: true,
-            polling: false,
+            is_fresh: true,
+            is_polling: false,
         }
     }
 
@@ -63,12 +63,12 @@ impl Held {
         cx: &mut Context<'_>,
         body: Pin<&mut F>,
     ) -> Poll<Result<F::Output, Error>> {
-        if let Some(error) = self.stopped() {
+        if let Some(error) = self.stop_if_lost() {
             return Poll::Ready(Err(error));
         }
-        self.polling = true;
+        self.is_polling = true;
         let polled = self.lease.call.span.in_scope(|| body.poll(cx));
-        self.polling = false;
+        self.is_polling = false;
         match polled {
             Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
             Poll::Pending => {
@@ -89,13 +89,13 @@ impl Held {
     ///
     /// The outcome of the call is known, so what is left to send is sent without the caller.
     pub fn settle(mut self, end: impl Into<BodyOutcome>) -> impl Future<Output = ()> + Send {
-        let attended = self.end(&end.into()).map(|ending| {
+        let settled = self.take_ending(&end.into()).map(|ending| {
             let lease = Arc::clone(&self.lease);
-            settle::attended(lease, ending)
+            settle::settle(lease, ending)
         });
         async move {
-            if let Some(attended) = attended {
-                attended.await;
+            if let Some(settled) = settled {
+                settled.await;
             }
         }
     }
@@ -125,16 +125,16 @@ impl Held {
     }
 
     /// Why the body must not be polled any more, if so.
-    fn stopped(&mut self) -> Option<Error> {
-        let fresh = std::mem::take(&mut self.fresh);
-        if fresh || self.guard != Guard::Claim {
+    fn stop_if_lost(&mut self) -> Option<Error> {
+        let is_fresh = std::mem::take(&mut self.is_fresh);
+        if is_fresh || self.guard != Guard::Claim {
             return None;
         }
-        let why = self.lease.check_expiry()?;
+        let why = self.lease.lose_if_expired()?;
         if self.lease.call.policy.when_lost() == OnLeaseLost::Continue {
             return None;
         }
-        self.guard = Guard::Over;
+        self.guard = Guard::Ended;
         // Before the caller knows, who may call again at once.
         self.lease.finish(None);
         let error = Error::LeaseLost(Failure::new(
@@ -145,7 +145,7 @@ impl Held {
             ),
             None,
         ));
-        self.lease.call.refused(&error);
+        self.lease.call.emit_refusal(&error);
         Some(error)
     }
 
@@ -161,45 +161,49 @@ impl Held {
     /// The token is redeemed, so the body may run.
     pub(crate) fn confirm(&mut self) {
         self.guard = Guard::Claim;
-        self.lease.flight.reach(Phase::Running);
+        self.lease.in_flight.set_phase(Phase::Running);
     }
 
     /// Leaves the end of the call to its caller.
     pub(crate) fn abandon(&mut self) {
-        self.guard = Guard::Over;
+        self.guard = Guard::Ended;
     }
 
     /// What is left to send with the caller waiting.
-    fn end(&mut self, end: &BodyOutcome) -> Option<Ending> {
-        self.lease.call.ended_with(end.success);
+    fn take_ending(&mut self, end: &BodyOutcome) -> Option<Ending> {
+        self.lease.call.emit_outcome(end.success);
         if let Some(why) = end.kept.why_not() {
             self.lease
                 .call
-                .tell(EventKind::NotKept, |event| event.because(why));
+                .emit(EventKind::NotKept, |event| event.because(why));
         }
         if !end.success && !matches!(end.kept, Kept::Result(_)) {
-            self.owe_the_token();
+            self.owe_token();
         }
-        let guard = std::mem::replace(&mut self.guard, Guard::Over);
+        let guard = std::mem::replace(&mut self.guard, Guard::Ended);
         let ending = match guard {
             Guard::Claim => self.lease.begin_settling(end.success, &end.kept),
-            Guard::None { perhaps_put: true } => self.lease.ending(end.success, &end.kept),
-            Guard::None { perhaps_put: false }
+            Guard::None {
+                may_be_stored: true,
+            } => self.lease.ending(end.success, &end.kept),
+            Guard::None {
+                may_be_stored: false,
+            }
             | Guard::Bypassed
             | Guard::Unredeemed
-            | Guard::Over => None,
+            | Guard::Ended => None,
         };
         match ending {
             Some(ending) if guard == Guard::Claim => return Some(ending),
             // The store was unavailable before the body: the caller does not wait for it again.
-            Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
-            None => self.over(),
+            Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
+            None => self.finish(),
         }
         None
     }
 
     /// Nothing was done, so the end of the call gives its token back, if that is the policy.
-    fn owe_the_token(&self) {
+    fn owe_token(&self) {
         if let Some(token) = &self.lease.call.token
             && self.lease.call.policy.give_back
         {
@@ -208,38 +212,44 @@ impl Held {
     }
 
     /// Nothing is sent any more.
-    fn over(&self) {
-        self.lease.finish_as_put();
+    fn finish(&self) {
+        self.lease.finish_unsent();
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
-        let panicked = self.polling || std::thread::panicking();
-        if self.guard != Guard::Over {
-            self.lease.call.ended(EventKind::of_a_dropped_call());
+        let panicked = self.is_polling || std::thread::panicking();
+        if self.guard != Guard::Ended {
+            self.lease.call.emit_end(EventKind::of_a_dropped_call());
         }
         match self.guard {
-            Guard::Over => return,
-            Guard::None { perhaps_put: false } | Guard::Bypassed => return self.over(),
+            Guard::Ended => return,
+            Guard::None {
+                may_be_stored: false,
+            }
+            | Guard::Bypassed => return self.finish(),
             // The body never ran.
             Guard::Unredeemed => {
-                return settle::hand_over(Arc::clone(&self.lease), Ending::Withdraw);
+                return settle::settle_in_background(Arc::clone(&self.lease), Ending::Withdraw);
             }
-            Guard::Claim | Guard::None { perhaps_put: true } => {}
+            Guard::Claim
+            | Guard::None {
+                may_be_stored: true,
+            } => {}
         }
         let ending = match self.lease.call.policy.on_cancel {
             OnCancel::Release if !panicked => {
-                self.owe_the_token();
+                self.owe_token();
                 Some(Ending::Remove)
             }
-            _ => self.lease.as_long_as_ttl(),
+            _ => self.lease.hold_to_ttl(),
         };
-        let lost = self.lease.drop_body();
-        match ending.filter(|_| !lost) {
-            Some(ending) => settle::hand_over(Arc::clone(&self.lease), ending),
-            None => self.over(),
+        let was_lost = self.lease.drop_body();
+        match ending.filter(|_| !was_lost) {
+            Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
+            None => self.finish(),
         }
     }
 }

@@ -1,24 +1,23 @@
-//! The calls of one handle that are under way in this process, so that a duplicate of one need not ask the store.
+//! In-process single flight: duplicates of a running call do not reach the store.
 //!
-//! A call enters before it sends its claim, and leaves when its end stands in the store, or when nothing more can
-//! be said of it here. Nothing is decided here: who follows a flight is told what the store has told it, or asks
-//! the store in its turn.
+//! A call enters the table before it sends its claim. It leaves when its end is stored, or when this process can learn nothing more of
+//! it. The table decides nothing: a duplicate either gets what the call has learned from the store, or asks the store itself.
 //!
-//! | a call | leaves | with |
+//! | a call that | leaves | with |
 //! | --- | --- | --- |
-//! | is told that its key is taken, and does not wait (any more) | at once (`wait`) | the record |
-//! | gets no answer of the store | at once (`wait`) | that |
-//! | is dropped before it has asked, or cannot be served | at once (`claim`) | nothing |
-//! | is dropped while its claim is on its way | when its claim was withdrawn, or could not be (`settle`) | nothing |
-//! | is refused for its token, or dropped while it redeems it | when its claim was withdrawn, or could not be (`settle`) | nothing |
-//! | gets no answer while it redeems its token | at once (`redeem`) | that |
-//! | ends, with or without its caller | when the store has its end (`settle`) | the done record, if there is one |
-//! | ends, and its caller gets the answer first | then (`settle::attended`) | nothing |
-//! | is dropped in its body | at once, or when its key was freed (`held`, `settle`) | nothing |
+//! | finds its key taken, and does not wait (any more) | at once (`wait`) | the record |
+//! | gets no answer of the store | at once (`wait`) | "unavailable" |
+//! | is dropped before it asks, or cannot be served | at once (`claim`) | nothing |
+//! | is dropped while its claim is on its way | after the claim is withdrawn, or the withdrawal fails (`settle`) | nothing |
+//! | is refused for its token, or dropped while it redeems it | after the claim is withdrawn, or the withdrawal fails (`settle`) | nothing |
+//! | gets no answer while it redeems its token | at once (`redeem`) | "unavailable" |
+//! | ends, with or without its caller | when its end is stored (`settle`) | the done record, if there is one |
+//! | ends, and its caller gets the answer first | when the caller gets it (`settle::settle`) | nothing |
+//! | is dropped in its body | at once, or after its key is freed (`held`, `settle`) | nothing |
 //! | loses its lease | at once (`lease`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
 //!
-//! One that asks the store beside another never enters: its phases are seen by nobody.
+//! A call that asks the store while an equal call is in the table never enters, so no duplicate sees its phases.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -29,16 +28,16 @@ use foldhash::fast::RandomState;
 use tokio::sync::Notify;
 
 use crate::key::fingerprint::Fingerprint;
-use crate::protocol::state::{Found, Phase, Seen, State};
+use crate::protocol::state::{LastSeen, Phase, Snapshot, State};
 use crate::sync::{Mutex, MutexGuard};
 
-/// One call that is under way, or is about to be.
-pub(crate) struct Flight {
+/// One call, as its duplicates in this process see it.
+pub(crate) struct InFlight {
     call: Arc<dyn Keyed>,
     hash: u64,
     state: Mutex<State>,
-    /// Tells those who follow that there is another phase.
-    pub(crate) moved: Notify,
+    /// Wakes the duplicates that follow the call, at each new phase.
+    pub(crate) phase_changed: Notify,
 }
 
 /// What two calls are compared by.
@@ -46,24 +45,22 @@ pub(crate) trait Keyed: Send + Sync {
     /// The whole key.
     fn key(&self) -> &str;
 
-    /// What has to be equal among calls with one key.
+    /// What must be equal among calls with one key.
     fn payload(&self) -> Option<Fingerprint>;
 }
 
-impl Flight {
-    /// How far the call has come, for a duplicate that follows it and has registered with `moved` before.
-    pub(crate) fn subscribe(&self) -> Seen {
-        let mut state = self.state();
-        state.followed = true;
-        state.seen()
+impl InFlight {
+    /// The state of the call, for a duplicate that follows it. The duplicate must listen to `phase_changed` before.
+    pub(crate) fn subscribe(&self) -> Snapshot {
+        self.state().subscribe()
     }
 
-    /// How far the call has come, for one that does not wait for the next phase.
-    pub(crate) fn look(&self) -> Seen {
-        self.state().seen()
+    /// The state of the call, for a duplicate that does not wait for the next phase.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.state().snapshot()
     }
 
-    /// Whether both calls have a payload, and another one.
+    /// Whether both calls have a payload, and the payloads differ.
     pub(crate) fn differs_from(&self, other: &Self) -> bool {
         let payloads = (self.call.payload(), other.call.payload());
         matches!(payloads, (Some(one), Some(other)) if one != other)
@@ -74,63 +71,57 @@ impl Flight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the call on, and wakes those who follow it.
-    pub(crate) fn reach(&self, phase: Phase) {
-        self.reach_from(self.state(), phase);
+    /// Sets the phase, and wakes the followers.
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.set_phase_in(self.state(), phase);
     }
 
-    /// The same in one critical section with what was noted in `state`.
-    pub(crate) fn reach_from(&self, mut state: MutexGuard<'_, State>, phase: Phase) {
-        let before = std::mem::replace(&mut state.phase, phase);
-        let followed = state.followed && state.left.is_none();
+    /// As [`set_phase`](Self::set_phase), in the critical section that `state` has begun.
+    pub(crate) fn set_phase_in(&self, mut state: MutexGuard<'_, State>, phase: Phase) {
+        let before = state.set_phase(phase);
+        let has_followers = state.has_followers();
         drop(state);
         drop(before);
-        if followed {
-            self.moved.notify_waiters();
+        if has_followers {
+            self.phase_changed.notify_waiters();
         }
     }
 
-    /// Tells those who follow that the call is over for them.
-    fn leave(&self, found: Found) {
-        let mut state = self.state();
-        if state.left.is_none() {
-            state.left = Some(found);
-            let followed = state.followed;
-            drop(state);
-            if followed {
-                self.moved.notify_waiters();
-            }
+    /// Ends the call for its followers, and wakes them.
+    fn dismiss_followers(&self, seen: LastSeen) {
+        if self.state().dismiss_followers(seen) {
+            self.phase_changed.notify_waiters();
         }
     }
 }
 
-/// All that are under way, by their whole keys.
-pub(crate) struct Flights {
+/// The calls of one handle in this process, by their whole keys.
+pub(crate) struct InFlightTable {
     seed: RandomState,
     shards: [Shard; SHARDS],
 }
 
-/// Has a cache line of its own, so that threads in different shards do not slow each other.
+/// Has its own cache line, so that threads in different shards do not slow each other down.
 #[repr(align(128))]
 struct Shard(Mutex<HashSet<ByKey, BuildHasherDefault<AsWritten>>>);
 
-struct ByKey(Arc<Flight>);
+struct ByKey(Arc<InFlight>);
 
-impl Flights {
-    /// A flight that has not taken off.
-    pub(crate) fn flight(&self, call: Arc<dyn Keyed>) -> Arc<Flight> {
-        Arc::new(Flight {
+impl InFlightTable {
+    /// A call that has not entered the table.
+    pub(crate) fn outside(&self, call: Arc<dyn Keyed>) -> Arc<InFlight> {
+        Arc::new(InFlight {
             hash: self.seed.hash_one(call.key()),
             call,
             state: Mutex::new(State::new()),
-            moved: Notify::new(),
+            phase_changed: Notify::new(),
         })
     }
 
-    /// Lets `flight` take off; if another with its key is under way, answers with that.
-    pub(crate) fn enter(&self, flight: &Arc<Flight>) -> Option<Arc<Flight>> {
-        let mut shard = self.shard(flight);
-        let entering = ByKey(Arc::clone(flight));
+    /// Enters the call, unless the table has a call with its key: then returns that one.
+    pub(crate) fn enter(&self, call: &Arc<InFlight>) -> Option<Arc<InFlight>> {
+        let mut shard = self.shard(call);
+        let entering = ByKey(Arc::clone(call));
         if let Some(ByKey(other)) = shard.get(&entering) {
             return Some(Arc::clone(other));
         }
@@ -138,47 +129,47 @@ impl Flights {
         None
     }
 
-    /// The one that flies with the key of `flight`, if that is another.
-    pub(crate) fn beside(&self, flight: &Arc<Flight>) -> Option<Arc<Flight>> {
-        let shard = self.shard(flight);
-        let ByKey(other) = shard.get(&ByKey(Arc::clone(flight)))?;
-        (!Arc::ptr_eq(other, flight)).then(|| Arc::clone(other))
+    /// The other call with the key of `call`, if there is one in the table.
+    pub(crate) fn find_other(&self, call: &Arc<InFlight>) -> Option<Arc<InFlight>> {
+        let shard = self.shard(call);
+        let ByKey(other) = shard.get(&ByKey(Arc::clone(call)))?;
+        (!Arc::ptr_eq(other, call)).then(|| Arc::clone(other))
     }
 
-    /// Ends `flight`, unless it has ended or never began.
-    pub(crate) fn leave(&self, flight: &Arc<Flight>, found: Found) {
-        if self.take(flight) {
-            flight.leave(found);
+    /// Removes the call, and shows `seen` to its followers. Does nothing if the call is not in the table.
+    pub(crate) fn leave(&self, call: &Arc<InFlight>, seen: LastSeen) {
+        if self.remove(call) {
+            call.dismiss_followers(seen);
         }
     }
 
-    /// The same when the call itself is over: one critical section for both.
-    pub(crate) fn finish(&self, flight: &Arc<Flight>, found: Found) {
-        let listed = self.take(flight);
-        let mut state = flight.state();
-        state.renew_no_more();
-        if listed {
-            flight.reach_from(state, Phase::Over(found));
-        } else if !matches!(state.phase, Phase::Over(_)) {
-            state.phase = Phase::Over(found);
+    /// As [`leave`](Self::leave), for a call that has ended: removes it and stops its renewal.
+    pub(crate) fn finish(&self, call: &Arc<InFlight>, seen: LastSeen) {
+        let was_listed = self.remove(call);
+        let mut state = call.state();
+        state.stop_renewal();
+        if was_listed {
+            call.set_phase_in(state, Phase::Ended(seen));
+        } else if !matches!(state.phase(), Phase::Ended(_)) {
+            state.set_phase(Phase::Ended(seen));
         }
     }
 
-    /// Ends whatever flies with this key: an operator has changed what stands under it.
-    pub(crate) fn ground(&self, key: &str) {
-        let any = self.flight(Arc::new(Key(key.to_owned())));
-        let grounded = self.shard(&any).take(&ByKey(Arc::clone(&any)));
-        if let Some(ByKey(flight)) = grounded {
-            flight.leave(Found::Nothing);
+    /// Removes the call with this key, because an operator has changed the record of the key.
+    pub(crate) fn evict(&self, key: &str) {
+        let any = self.outside(Arc::new(Key(key.to_owned())));
+        let evicted = self.shard(&any).take(&ByKey(Arc::clone(&any)));
+        if let Some(ByKey(call)) = evicted {
+            call.dismiss_followers(LastSeen::Unknown);
         }
     }
 
-    /// Takes `flight` out. Whether it was in.
-    fn take(&self, flight: &Arc<Flight>) -> bool {
-        let leaving = ByKey(Arc::clone(flight));
-        let mut shard = self.shard(flight);
+    /// Removes the call. Returns whether it was in the table.
+    fn remove(&self, call: &Arc<InFlight>) -> bool {
+        let leaving = ByKey(Arc::clone(call));
+        let mut shard = self.shard(call);
         match shard.take(&leaving) {
-            Some(ByKey(other)) if Arc::ptr_eq(&other, flight) => true,
+            Some(ByKey(other)) if Arc::ptr_eq(&other, call) => true,
             Some(other) => {
                 shard.insert(other);
                 false
@@ -189,16 +180,16 @@ impl Flights {
 
     fn shard(
         &self,
-        flight: &Flight,
+        call: &InFlight,
     ) -> MutexGuard<'_, HashSet<ByKey, BuildHasherDefault<AsWritten>>> {
-        // From the middle: the set inside the shard uses both ends.
-        let [.., middle, _, _, _] = flight.hash.to_le_bytes();
+        // A byte from the middle, because the set in the shard uses both ends of the hash.
+        let [.., middle, _, _, _] = call.hash.to_le_bytes();
         let shard = &self.shards[usize::from(middle) % SHARDS];
         shard.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Default for Flights {
+impl Default for InFlightTable {
     fn default() -> Self {
         Self {
             seed: RandomState::default(),
@@ -207,9 +198,9 @@ impl Default for Flights {
     }
 }
 
-impl fmt::Debug for Flights {
+impl fmt::Debug for InFlightTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Flights").finish_non_exhaustive()
+        f.debug_struct("InFlightTable").finish_non_exhaustive()
     }
 }
 
@@ -219,7 +210,7 @@ impl Hash for ByKey {
     }
 }
 
-/// Takes a hash that was made before: a key is hashed once in each call.
+/// Passes on a hash that is computed already: each call hashes its key once.
 #[derive(Default)]
 struct AsWritten(u64);
 
@@ -271,99 +262,107 @@ mod tests {
 
     use super::*;
 
-    fn flight(flights: &Flights, key: &str) -> Arc<Flight> {
-        flights.flight(Arc::new(Key(key.to_owned())))
+    fn outside(table: &InFlightTable, key: &str) -> Arc<InFlight> {
+        table.outside(Arc::new(Key(key.to_owned())))
     }
 
-    fn is_over(flight: &Flight) -> bool {
-        matches!(flight.subscribe().phase, Phase::Over(_))
+    fn has_ended(call: &InFlight) -> bool {
+        matches!(call.subscribe().phase, Phase::Ended(_))
     }
 
     #[test]
-    fn the_second_with_a_key_is_shown_the_first() {
-        let flights = Flights::default();
-        let flight = |key| flight(&flights, key);
-        let (first, second, other) = (flight("k"), flight("k"), flight("l"));
-        assert!(flights.enter(&first).is_none());
-        let found = flights.enter(&second).expect("the first flies");
+    fn the_second_call_with_a_key_gets_the_first() {
+        let table = InFlightTable::default();
+        let call = |key| outside(&table, key);
+        let (first, second, other) = (call("k"), call("k"), call("l"));
+        assert!(table.enter(&first).is_none());
+        let found = table
+            .enter(&second)
+            .expect("the first call is in the table");
         assert!(Arc::ptr_eq(&found, &first));
-        assert!(flights.enter(&other).is_none());
+        assert!(table.enter(&other).is_none());
     }
 
     #[test]
-    fn who_never_entered_ends_nothing() {
-        let flights = Flights::default();
-        let (first, second) = (flight(&flights, "k"), flight(&flights, "k"));
-        assert!(flights.enter(&first).is_none());
-        flights.leave(&second, Found::Nothing);
-        assert!(!is_over(&first) && !is_over(&second));
-        assert!(flights.enter(&second).is_some());
+    fn a_call_that_never_entered_removes_no_other() {
+        let table = InFlightTable::default();
+        let (first, second) = (outside(&table, "k"), outside(&table, "k"));
+        assert!(table.enter(&first).is_none());
+        table.leave(&second, LastSeen::Unknown);
+        assert!(!has_ended(&first) && !has_ended(&second));
+        assert!(table.enter(&second).is_some());
     }
 
     #[test]
-    fn what_was_found_is_told_once() {
-        let flights = Flights::default();
-        let (first, second) = (flight(&flights, "k"), flight(&flights, "k"));
-        flights.enter(&first);
-        flights.leave(&first, Found::Record(Bytes::from("record")));
-        flights.leave(&first, Found::Nothing);
-        let Phase::Over(Found::Record(found)) = first.subscribe().phase else {
-            panic!("it is over");
+    fn followers_see_the_first_view_only() {
+        let table = InFlightTable::default();
+        let (first, second) = (outside(&table, "k"), outside(&table, "k"));
+        table.enter(&first);
+        table.leave(&first, LastSeen::Record(Bytes::from("record")));
+        table.leave(&first, LastSeen::Unknown);
+        let Phase::Ended(LastSeen::Record(seen)) = first.subscribe().phase else {
+            panic!("the call has ended with a record");
         };
-        assert_eq!(found, Bytes::from("record"));
-        assert!(flights.enter(&second).is_none(), "the key is free");
+        assert_eq!(seen, Bytes::from("record"));
+        assert!(table.enter(&second).is_none(), "the key is free");
     }
 
     #[test]
-    fn a_call_that_has_left_goes_on_unseen() {
-        let flights = Flights::default();
-        let first = flight(&flights, "k");
-        flights.enter(&first);
-        flights.leave(&first, Found::Trouble);
-        first.reach(Phase::Settling);
-        assert!(matches!(first.state().phase, Phase::Settling));
+    fn later_phases_of_a_call_that_has_left_are_not_seen() {
+        let table = InFlightTable::default();
+        let first = outside(&table, "k");
+        table.enter(&first);
+        table.leave(&first, LastSeen::Unavailable);
+        first.set_phase(Phase::Settling);
+        assert!(matches!(first.state().phase(), Phase::Settling));
         let seen = first.subscribe().phase;
-        assert!(matches!(seen, Phase::Over(Found::Trouble)), "{seen:?}");
+        assert!(
+            matches!(seen, Phase::Ended(LastSeen::Unavailable)),
+            "{seen:?}"
+        );
     }
 
     #[test]
-    fn who_follows_hears_of_the_end_once() {
-        let flights = Flights::default();
-        let first = flight(&flights, "k");
-        flights.enter(&first);
+    fn followers_are_woken_once_at_the_end() {
+        let table = InFlightTable::default();
+        let first = outside(&table, "k");
+        table.enter(&first);
         first.subscribe();
-        let mut moved = pin!(first.moved.notified());
-        moved.as_mut().enable();
-        flights.finish(&first, Found::Record(Bytes::from("record")));
-        assert!(moved.now_or_never().is_some(), "the end is heard of");
-        let mut again = pin!(first.moved.notified());
-        again.as_mut().enable();
-        flights.finish(&first, Found::Nothing);
-        assert!(again.now_or_never().is_none(), "it ended before");
+        let mut woken = pin!(first.phase_changed.notified());
+        woken.as_mut().enable();
+        table.finish(&first, LastSeen::Record(Bytes::from("record")));
+        assert!(woken.now_or_never().is_some(), "the end wakes followers");
+        let mut woken = pin!(first.phase_changed.notified());
+        woken.as_mut().enable();
+        table.finish(&first, LastSeen::Unknown);
+        assert!(woken.now_or_never().is_none(), "it had ended before");
         let seen = first.subscribe().phase;
-        assert!(matches!(seen, Phase::Over(Found::Record(_))), "{seen:?}");
+        assert!(
+            matches!(seen, Phase::Ended(LastSeen::Record(_))),
+            "{seen:?}"
+        );
     }
 
     #[test]
-    fn what_an_operator_removed_flies_no_more() {
-        let flights = Flights::default();
-        let first = flight(&flights, "k");
-        flights.enter(&first);
-        flights.ground("k");
-        assert!(is_over(&first));
-        flights.ground("k");
-        assert!(flights.enter(&flight(&flights, "k")).is_none());
+    fn an_operator_removes_a_call_from_the_table() {
+        let table = InFlightTable::default();
+        let first = outside(&table, "k");
+        table.enter(&first);
+        table.evict("k");
+        assert!(has_ended(&first));
+        table.evict("k");
+        assert!(table.enter(&outside(&table, "k")).is_none());
     }
 
     #[test]
-    fn nothing_is_kept_of_those_that_have_left() {
-        let flights = Flights::default();
+    fn the_table_forgets_calls_that_have_left() {
+        let table = InFlightTable::default();
         for round in 0..1000 {
-            let flight = flight(&flights, &round.to_string());
-            flights.enter(&flight);
-            flights.leave(&flight, Found::Nothing);
+            let call = outside(&table, &round.to_string());
+            table.enter(&call);
+            table.leave(&call, LastSeen::Unknown);
         }
-        let held = |shard: &Shard| shard.0.lock().unwrap().len();
-        assert_eq!(flights.shards.iter().map(held).sum::<usize>(), 0);
+        let calls = |shard: &Shard| shard.0.lock().unwrap().len();
+        assert_eq!(table.shards.iter().map(calls).sum::<usize>(), 0);
     }
 }

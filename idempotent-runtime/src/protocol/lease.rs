@@ -1,4 +1,4 @@
-//! A claim as its call and its renewals share it: its record, how long it is good for, and what its end sends.
+//! One claim of one call, which the call shares with its renewals: its record, its lease, and what its end sends.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,9 +12,9 @@ use crate::policy::deadline::first_try;
 use crate::policy::{OnLeaseLost, Release};
 use crate::protocol::context::CallContext;
 use crate::protocol::ending::Ending;
-use crate::protocol::in_flight::{Flight, Keyed};
-use crate::protocol::scheduler::{Keeper, Scheduled};
-use crate::protocol::state::{Found, Phase, State};
+use crate::protocol::in_flight::{InFlight, Keyed};
+use crate::protocol::scheduler::{Scheduled, Scheduler};
+use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::sync::MutexGuard;
@@ -22,39 +22,32 @@ use crate::sync::MutexGuard;
 /// One claim of one call.
 pub(crate) struct Lease {
     pub(crate) call: Arc<CallContext>,
-    pub(crate) flight: Arc<Flight>,
+    pub(crate) in_flight: Arc<InFlight>,
     pub(crate) record: Bytes,
     owner: Owner,
-}
-
-/// What the end of a claim depends on, beside the policy.
-#[derive(Clone, Copy)]
-struct Term {
-    since: Instant,
-    renewed: bool,
 }
 
 impl Lease {
     pub(crate) fn new(call: CallContext) -> Arc<Self> {
         let call = Arc::new(call);
         let keyed: Arc<dyn Keyed> = call.clone();
-        let flight = call.shared.flights().flight(keyed);
-        Self::of(call, flight)
+        let in_flight = call.shared.in_flight_table().outside(keyed);
+        Self::with_random_owner(call, in_flight)
     }
 
-    /// The same call with an owner made anew: what a call claims with that was told that its key is taken.
+    /// The next claim of the same call, with a new owner. A call makes it after the store has answered that the key is taken.
     ///
-    /// All claims of a call share one state. So the earlier claim is handed on before a later one may begin its lease.
-    pub(crate) fn again(&self) -> Arc<Self> {
-        Self::of(Arc::clone(&self.call), Arc::clone(&self.flight))
+    /// All claims of a call share one state. So the guard of the earlier claim must be defused before a later one starts its lease.
+    pub(crate) fn with_new_owner(&self) -> Arc<Self> {
+        Self::with_random_owner(Arc::clone(&self.call), Arc::clone(&self.in_flight))
     }
 
-    fn of(call: Arc<CallContext>, flight: Arc<Flight>) -> Arc<Self> {
+    fn with_random_owner(call: Arc<CallContext>, in_flight: Arc<InFlight>) -> Arc<Self> {
         let owner = Owner::random();
         Arc::new(Self {
             record: call.claim_record(owner),
             call,
-            flight,
+            in_flight,
             owner,
         })
     }
@@ -63,80 +56,80 @@ impl Lease {
         &self.call.key
     }
 
-    /// Enters the calls that are under way in this process; if an equal one is, answers with that.
-    pub(crate) fn enter(&self) -> Option<Arc<Flight>> {
-        self.call.shared.flights().enter(&self.flight)
+    /// Enters the table of calls in flight, unless an equal call is in it: then returns that one.
+    pub(crate) fn enter(&self) -> Option<Arc<InFlight>> {
+        self.call.shared.in_flight_table().enter(&self.in_flight)
     }
 
-    /// The call of this process that has the key by now, if another does.
-    pub(crate) fn beside(&self) -> Option<Arc<Flight>> {
-        self.call.shared.flights().beside(&self.flight)
+    /// The other call of this process with the same key, if there is one in the table.
+    pub(crate) fn find_other(&self) -> Option<Arc<InFlight>> {
+        self.call
+            .shared
+            .in_flight_table()
+            .find_other(&self.in_flight)
     }
 
-    /// Tells those who follow this call that it is over for them, and what is in the store, if that is known.
-    pub(crate) fn leave(&self, found: Option<Bytes>) {
-        let found = found.map_or(Found::Nothing, Found::Record);
-        self.call.shared.flights().leave(&self.flight, found);
+    /// Ends the call for its followers. `record` is what the store has, if that is known.
+    pub(crate) fn leave(&self, record: Option<Bytes>) {
+        let table = self.call.shared.in_flight_table();
+        table.leave(&self.in_flight, last_seen(record));
     }
 
-    /// The same, of a call that got no answer of the store.
-    pub(crate) fn leave_in_trouble(&self) {
-        let flights = self.call.shared.flights();
-        flights.leave(&self.flight, Found::Trouble);
+    /// As [`leave`](Self::leave), for a call that got no answer of the store.
+    pub(crate) fn leave_unavailable(&self) {
+        let table = self.call.shared.in_flight_table();
+        table.leave(&self.in_flight, LastSeen::Unavailable);
     }
 
-    /// The same, of a call for which nothing is sent any more: all renewal ends.
-    pub(crate) fn finish(&self, found: Option<Bytes>) {
-        let found = found.map_or(Found::Nothing, Found::Record);
-        self.call.shared.flights().finish(&self.flight, found);
+    /// As [`leave`](Self::leave), for a call that sends nothing any more: stops its renewal.
+    pub(crate) fn finish(&self, record: Option<Bytes>) {
+        let table = self.call.shared.in_flight_table();
+        table.finish(&self.in_flight, last_seen(record));
     }
 
-    /// The same, of a call whose end sends nothing. With `release = false` a renewal may have been sent since that was decided:
-    /// its answer finds here when the record is to end.
-    pub(crate) fn finish_as_put(&self) {
+    /// As [`finish`](Self::finish), for a call whose end sends nothing. With `release = false` a renewal may be on its way: after its
+    /// answer the record is set to expire at the right time.
+    pub(crate) fn finish_unsent(&self) {
         if self.call.policy.release == Release::Never {
-            let mut state = self.flight.state();
-            state.hold_until = Some(state.since + self.call.times.expiry);
+            let mut state = self.in_flight.state();
+            let until = state.since() + self.call.times.expiry;
+            state.set_hold_until(until);
         }
         self.finish(None);
     }
 
-    /// Counts the lease of a claim that may have been put from `since`.
-    pub(crate) fn begin(&self, since: Instant) {
-        self.begin_in(&mut self.flight.state(), since);
+    /// Counts the lease from `since`, when its claim may have reached the store.
+    pub(crate) fn count_from(&self, since: Instant) {
+        let lease = self.call.times.lease;
+        self.in_flight.state().start_lease(since, lease);
     }
 
-    /// Counts the lease from `since`. If that leaves time for a body, the key is the call's. An answer that was there `at_once`
-    /// needs no look at the clock.
-    pub(crate) fn start(&self, since: Instant, at_once: bool) -> bool {
-        let mut state = self.flight.state();
-        self.begin_in(&mut state, since);
-        if !at_once && Instant::now() >= state.good_until {
+    /// Starts the lease, counted from `since`. Returns `false` if it has expired already. `immediate` says that the answer took no
+    /// time, so that the clock need not be read.
+    pub(crate) fn start(&self, since: Instant, immediate: bool) -> bool {
+        let mut state = self.in_flight.state();
+        state.start_lease(since, self.call.times.lease);
+        if !immediate && Instant::now() >= state.good_until() {
             return false;
         }
-        state.record.clone_from(&self.record);
+        state.set_record(&self.record);
         let phase = match self.call.token {
             None => Phase::Running,
-            // It may still be refused, so those who follow are not told yet that it runs.
+            // The token may still be refused, so followers must not see the call as running yet.
             Some(_) => Phase::Asking(Some(
                 Instant::now() + first_try(self.call.shared.deadline()),
             )),
         };
-        self.flight.reach_from(state, phase);
+        self.in_flight.set_phase_in(state, phase);
         true
     }
 
-    fn begin_in(&self, state: &mut State, since: Instant) {
-        state.since = since;
-        state.good_until = since + self.call.times.lease;
-    }
-
-    /// Ends the lease if its time is over. Why the body may not be polled any more, if so.
-    pub(crate) fn check_expiry(&self) -> Option<&'static str> {
-        let state = self.flight.state();
-        match state.phase {
+    /// Loses the lease if it has expired. Returns why the body must not be polled any more, if so.
+    pub(crate) fn lose_if_expired(&self) -> Option<&'static str> {
+        let state = self.in_flight.state();
+        match state.phase() {
             Phase::Lost(why) => Some(why),
-            Phase::Running if Instant::now() >= state.good_until => {
+            Phase::Running if Instant::now() >= state.good_until() => {
                 Some(self.lose(state, NOT_IN_TIME))
             }
             _ => None,
@@ -145,60 +138,58 @@ impl Lease {
 
     /// Notes that the lease is lost, and wakes the task that polls the body.
     pub(crate) fn lose(&self, mut state: MutexGuard<'_, State>, why: &'static str) -> &'static str {
-        state.phase = Phase::Lost(why);
-        let waker = state.waker.take();
+        state.set_phase(Phase::Lost(why));
+        let body = state.take_body();
         drop(state);
         self.leave(None);
         self.call
-            .tell(EventKind::Overrun, |event| event.because(why));
-        if let Some(waker) = waker {
-            waker.wake();
+            .emit(EventKind::Overrun, |event| event.because(why));
+        if let Some(body) = body {
+            body.wake();
         }
         why
     }
 
-    /// The keeper of this lease, or of the runtime that this runs on.
-    pub(crate) fn keeper(&self) -> Option<Arc<Keeper>> {
-        let keeper = self.flight.state().keeper.clone();
-        keeper
-            .filter(|keeper| !keeper.gone())
-            .or_else(Keeper::current)
+    /// The scheduler that renews this lease, else the scheduler of the current runtime.
+    pub(crate) fn scheduler(&self) -> Option<Arc<Scheduler>> {
+        let scheduler = self.in_flight.state().scheduler().cloned();
+        scheduler.or_else(Scheduler::current)
     }
 
-    /// What a settled call sends, from here on; `None` if nothing.
+    /// Notes that the body has returned. Returns what the end of the call sends, if anything.
     pub(crate) fn begin_settling(&self, success: bool, kept: &Kept) -> Option<Ending> {
-        let mut state = self.flight.state();
-        let lost = matches!(state.phase, Phase::Lost(_));
-        if !lost {
-            state.phase = Phase::Settling;
+        let mut state = self.in_flight.state();
+        let is_lost = state.is_lost();
+        if !is_lost {
+            state.set_phase(Phase::Settling);
         }
-        state.waker = None;
-        let term = Term::of(&state);
+        state.take_body();
+        let term = state.term();
         drop(state);
-        match self.ending_by(term, success, kept) {
-            // Its work is done all the same: recording it cannot harm, another's record stays.
-            Some(complete @ Ending::Complete(_)) if lost => Some(complete),
-            _ if lost => None,
+        match self.ending_after(term, success, kept) {
+            // The work is done. To record it cannot harm, because the record of another call is not replaced.
+            Some(complete @ Ending::Complete(_)) if is_lost => Some(complete),
+            _ if is_lost => None,
             ending => ending,
         }
     }
 
-    /// Notes that the body was dropped, which ends all renewal. Whether the lease was lost before.
+    /// Notes that the body was dropped, and stops all renewal. Returns whether the lease was lost before.
     pub(crate) fn drop_body(&self) -> bool {
-        let mut state = self.flight.state();
-        let lost = matches!(state.phase, Phase::Lost(_));
-        state.phase = Phase::Dropped;
-        state.renew_no_more();
-        lost
+        let mut state = self.in_flight.state();
+        let is_lost = state.is_lost();
+        state.set_phase(Phase::Dropped);
+        state.stop_renewal();
+        is_lost
     }
 
-    /// The end of a call by the table of `release`. A failure of which something is kept stays as a success does.
+    /// What the end of the call sends, according to `release`. A failure with a stored result is treated like a success.
     pub(crate) fn ending(&self, success: bool, kept: &Kept) -> Option<Ending> {
-        let term = Term::of(&self.flight.state());
-        self.ending_by(term, success, kept)
+        let term = self.in_flight.state().term();
+        self.ending_after(term, success, kept)
     }
 
-    fn ending_by(&self, term: Term, success: bool, kept: &Kept) -> Option<Ending> {
+    fn ending_after(&self, term: Term, success: bool, kept: &Kept) -> Option<Ending> {
         let stays = success || matches!(kept, Kept::Result(_));
         let times = &self.call.times;
         match self.call.policy.release {
@@ -210,10 +201,10 @@ impl Lease {
                 if now >= term.since + times.ttl {
                     Some(Ending::Remove)
                 } else if stays && self.call.policy.replay {
-                    let left = (term.since + times.expiry).duration_since(now);
-                    Some(self.complete(left, kept))
+                    let remaining = (term.since + times.expiry).duration_since(now);
+                    Some(self.complete(remaining, kept))
                 } else {
-                    self.as_long_as_ttl_by(term)
+                    self.hold_to_ttl_after(term)
                 }
             }
         }
@@ -223,96 +214,84 @@ impl Lease {
         Ending::Complete(self.call.done_record(self.owner, lasts, kept))
     }
 
-    /// With `release = false`, a renewed claim is taken back to `ttl` after the claim.
-    pub(crate) fn as_long_as_ttl(&self) -> Option<Ending> {
-        self.as_long_as_ttl_by(Term::of(&self.flight.state()))
+    /// With `release = false`: sets a renewed claim to expire `ttl` after it was made.
+    pub(crate) fn hold_to_ttl(&self) -> Option<Ending> {
+        self.hold_to_ttl_after(self.in_flight.state().term())
     }
 
-    fn as_long_as_ttl_by(&self, term: Term) -> Option<Ending> {
-        let renewed = self.call.policy.release == Release::Never && term.renewed;
-        renewed.then(|| Ending::Hold(term.since + self.call.times.expiry))
+    fn hold_to_ttl_after(&self, term: Term) -> Option<Ending> {
+        let is_too_long = self.call.policy.release == Release::Never && term.was_renewed;
+        is_too_long.then(|| Ending::Hold(term.since + self.call.times.expiry))
     }
 
-    /// How long the record of a call that is done lasts from now on.
+    /// How long the done record lasts from now on.
     pub(crate) fn done_for(&self) -> Duration {
         match self.call.policy.release {
             Release::Never => {
-                let taken_until = self.flight.state().since + self.call.times.expiry;
+                let taken_until = self.in_flight.state().since() + self.call.times.expiry;
                 taken_until.duration_since(Instant::now()).max(SHORTEST)
             }
             _ => self.call.times.ttl,
         }
     }
 
-    /// Notes when the record of a call that is over is to end.
+    /// Notes when the record of the ended call must expire.
     pub(crate) fn hold_until(&self, until: Instant) {
-        self.flight.state().hold_until = Some(until);
+        self.in_flight.state().set_hold_until(until);
     }
 
+    /// When the lease expires.
     pub(crate) fn good_until(&self) -> Instant {
-        self.flight.state().good_until
+        self.in_flight.state().good_until()
     }
 }
 
 impl Lease {
-    /// Has the keeper keep the lease, and wake `waker` if it is lost.
-    pub(crate) fn watch(self: &Arc<Self>, waker: &Waker) {
-        let mut state = self.flight.state();
-        match state.phase {
+    /// Starts the renewals of a running call, and has `body` woken if the lease is lost.
+    pub(crate) fn watch(self: &Arc<Self>, body: &Waker) {
+        let mut state = self.in_flight.state();
+        match state.phase() {
             Phase::Running => {
-                match &mut state.waker {
-                    Some(known) => known.clone_from(waker),
-                    none => *none = Some(waker.clone()),
-                }
-                self.register(&mut state);
+                state.set_body(body);
+                self.start_renewal(&mut state);
             }
-            // The lease was lost between the look at it and here.
+            // The lease was lost after the body was polled.
             Phase::Lost(_) if self.call.policy.when_lost() == OnLeaseLost::Stop => {
-                waker.wake_by_ref();
+                body.wake_by_ref();
             }
             _ => {}
         }
     }
 
-    /// Has the keeper keep the lease of a call that is over and could not be settled yet.
-    pub(crate) fn keep_until_settled(self: &Arc<Self>) {
-        let mut state = self.flight.state();
-        if matches!(state.phase, Phase::Settling) {
-            self.register(&mut state);
+    /// Renews the lease of a call whose end is not stored yet.
+    pub(crate) fn renew_until_settled(self: &Arc<Self>) {
+        let mut state = self.in_flight.state();
+        if matches!(state.phase(), Phase::Settling) {
+            self.start_renewal(&mut state);
         }
     }
 
-    fn register(self: &Arc<Self>, state: &mut State) {
-        // The runtime of a keeper that is gone has ended, and this call has moved to another.
-        if state.keeper.as_ref().is_none_or(|keeper| keeper.gone()) {
-            state.keeper = Keeper::current();
+    fn start_renewal(self: &Arc<Self>, state: &mut State) {
+        // If the runtime of its scheduler has ended, the call has moved to another runtime.
+        if state.scheduler().is_none() {
+            state.set_scheduler(Scheduler::current());
             let times = &self.call.times;
-            let due = state.since + times.first_renewal(self.call.policy.release);
+            let due = state.since() + times.first_renewal(self.call.policy.release);
             self.schedule(state, due);
         }
     }
 
-    /// Has the keeper look after the lease at `due`.
+    /// Schedules the next renewal for `due`, or for the end of the lease if that is sooner.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut State, due: Instant) {
-        let due = due.min(state.good_until);
-        let lease = || -> Arc<dyn Scheduled> { self.clone() };
-        state.slot = state
-            .keeper
-            .as_ref()
-            .map(|keeper| keeper.remember(due, lease()));
+        state.set_timer(due, || -> Arc<dyn Scheduled> { self.clone() });
     }
 }
 
-impl Term {
-    fn of(state: &State) -> Self {
-        Self {
-            since: state.since,
-            renewed: state.renewed,
-        }
-    }
+fn last_seen(record: Option<Bytes>) -> LastSeen {
+    record.map_or(LastSeen::Unknown, LastSeen::Record)
 }
 
 pub(crate) const NOT_IN_TIME: &str = "it was not renewed in time";
 
-/// The shortest time to live that a store takes.
+/// The shortest time to live that a store accepts.
 const SHORTEST: Duration = Duration::from_millis(1);

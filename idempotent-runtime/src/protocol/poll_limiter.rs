@@ -1,4 +1,4 @@
-//! When a call that waits for another process asks the store again.
+//! When a call that waits for another process reads the store again.
 
 use std::time::Duration;
 
@@ -9,66 +9,71 @@ use crate::policy::deadline::first_try;
 use crate::protocol::context::CallContext;
 use crate::world;
 
-/// The pauses of one call: woken by hints, where the store gives any, and by a clock that goes slower and slower.
-pub(crate) struct Pauses {
-    listens: bool,
-    changes: Option<watch::Receiver<()>>,
+/// Limits how often one waiting call polls the store: a token bucket that holds [`BURST`] tokens, one more each [`REFILL`].
+///
+/// Between polls the call sleeps until the store hints at a change, if the store gives hints, or until a pause has passed, which grows
+/// from poll to poll.
+pub(crate) struct PollLimiter {
+    has_subscribed: bool,
+    hints: Option<watch::Receiver<()>>,
     pause: Duration,
-    /// When it may have asked for all that it has.
-    spent: Instant,
+    /// When the bucket is full again.
+    full_at: Instant,
 }
 
-impl Pauses {
+impl PollLimiter {
     pub(crate) fn new() -> Self {
         Self {
-            listens: false,
-            changes: None,
-            pause: MEASURE,
-            spent: Instant::now(),
+            has_subscribed: false,
+            hints: None,
+            pause: REFILL,
+            full_at: Instant::now(),
         }
     }
 
-    /// Waits until what stands under the key may have changed, and not beyond `until`.
+    /// Waits until the record of the key may have changed, but not beyond `until`.
     pub(crate) async fn pause(&mut self, call: &CallContext, until: Instant) {
-        if !std::mem::replace(&mut self.listens, true) {
-            let listening = call.shared.store().subscribe(&call.key);
+        if !std::mem::replace(&mut self.has_subscribed, true) {
+            let subscription = call.shared.store().subscribe(&call.key);
             let limit = until.min(Instant::now() + first_try(call.shared.deadline()));
-            self.changes = timeout_at(limit, listening).await.ok().flatten();
-            if self.changes.is_some() {
-                // What changed before is not heard of, so the store is asked once more.
-                self.spend();
+            self.hints = timeout_at(limit, subscription).await.ok().flatten();
+            if self.hints.is_some() {
+                // There are no hints of earlier changes, so the call polls once more.
+                self.take_token();
                 return;
             }
         }
         let pause = self.pause.mul_f64(world::jitter());
-        let again = until.min(Instant::now() + pause);
+        let next_poll = until.min(Instant::now() + pause);
         self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
-        if let Some(changes) = &mut self.changes {
-            let changed = timeout_at(again, changes.changed()).await;
+        if let Some(hints) = &mut self.hints {
+            let changed = timeout_at(next_poll, hints.changed()).await;
             if matches!(changed, Ok(Err(_))) {
-                // Hints have stopped; the next pause asks for others.
-                self.changes = None;
-                self.listens = false;
-                sleep_until(again).await;
+                // The subscription has ended; the next pause makes another.
+                self.hints = None;
+                self.has_subscribed = false;
+                sleep_until(next_poll).await;
             }
         } else {
-            sleep_until(again).await;
+            sleep_until(next_poll).await;
         }
-        // A key that changes all the time is not asked for all the time.
-        let ahead = self.spend();
-        sleep_until(until.min(Instant::now() + ahead)).await;
+        // A key that changes often must not be polled at each change.
+        let delay = self.take_token();
+        sleep_until(until.min(Instant::now() + delay)).await;
     }
 
-    /// Counts one operation. How long it has to wait for its turn.
-    fn spend(&mut self) -> Duration {
+    /// Takes the token of one poll. Returns how long the poll must wait for it.
+    fn take_token(&mut self) -> Duration {
         let now = Instant::now();
-        self.spent = self.spent.max(now) + MEASURE;
-        self.spent.duration_since(now).saturating_sub(BURST)
+        self.full_at = self.full_at.max(now) + REFILL;
+        self.full_at.duration_since(now).saturating_sub(CAPACITY)
     }
 }
 
-/// One operation in so much time, for each call that waits.
-const MEASURE: Duration = Duration::from_millis(140);
-/// So much time's operations may be made at once.
-const BURST: Duration = Duration::from_millis(280);
+/// The time in which the bucket gains one token.
+const REFILL: Duration = Duration::from_millis(140);
+/// How many polls may follow each other at once.
+const BURST: u32 = 2;
+/// The time in which an empty bucket fills up.
+const CAPACITY: Duration = Duration::from_millis(140 * BURST as u64);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -53,14 +53,14 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
         }
         Err(error) => error.at(&lease.call.site),
     };
-    lease.call.refused(&error);
+    lease.call.emit_refusal(&error);
     held.abandon();
     if error.is_unavailable() {
         // The caller has waited long enough.
-        lease.leave_in_trouble();
-        settle::hand_over(lease, Ending::Withdraw);
+        lease.leave_unavailable();
+        settle::settle_in_background(lease, Ending::Withdraw);
     } else {
-        settle::attended(lease, Ending::Withdraw).await;
+        settle::settle(lease, Ending::Withdraw).await;
     }
     Err(error)
 }

@@ -35,14 +35,14 @@ struct Replay {
 
 impl Refusal {
     /// The refusal of a call whose key has this record; `running` says that the call which put it runs for certain.
-    pub(crate) fn by(call: &Arc<CallContext>, record: &Bytes, running: bool) -> Self {
+    pub(crate) fn from_record(call: &Arc<CallContext>, record: &Bytes, running: bool) -> Self {
         match call.shared.result_options().read_record(record) {
-            Some(record) => Self::taken(call, &record, running),
+            Some(record) => Self::by_holder(call, &record, running),
             None => Error::foreign(call.site.clone()).into(),
         }
     }
 
-    fn taken(call: &Arc<CallContext>, record: &Record<'_>, running: bool) -> Self {
+    fn by_holder(call: &Arc<CallContext>, record: &Record<'_>, running: bool) -> Self {
         let state = match record.state {
             State::Done if record.is_failure() => DuplicateState::Failed,
             State::Done => DuplicateState::Done,
@@ -72,7 +72,7 @@ impl Refusal {
             DuplicateState::Running => Error::InProgress(duplicate).into(),
             DuplicateState::Unknown => Error::Taken(duplicate).into(),
             DuplicateState::Done | DuplicateState::Failed if call.policy.replay => {
-                Self::ended(call, duplicate, record.kept())
+                Self::by_ended(call, duplicate, record.kept())
             }
             DuplicateState::Done => Error::AlreadyDone(duplicate).into(),
             DuplicateState::Failed => without_result(duplicate, NO_READER).into(),
@@ -80,7 +80,7 @@ impl Refusal {
     }
 
     /// The refusal of a call with `replay`, by one that has ended.
-    fn ended(call: &Arc<CallContext>, duplicate: Duplicate, kept: Kept) -> Self {
+    fn by_ended(call: &Arc<CallContext>, duplicate: Duplicate, kept: Kept) -> Self {
         let why = match kept {
             Kept::Nothing => return Error::AlreadyDone(duplicate).into(),
             Kept::Result(stored) => {
@@ -125,9 +125,9 @@ impl Refusal {
     }
 
     /// Tells that `call` ended, unless it is to be known first whether the stored result can be given.
-    pub(crate) fn tell(&self, call: &CallContext) {
+    pub(crate) fn emit(&self, call: &CallContext) {
         if self.replay.is_none() {
-            call.refused(&self.error);
+            call.emit_refusal(&self.error);
         }
     }
 
@@ -139,10 +139,10 @@ impl Refusal {
         let Replay { call, stored } = *replay;
         let reading = Reading(Some(&call));
         let read = keep.replay(&stored);
-        reading.done();
+        reading.finish();
         let why = match read {
             Some(Ok(outcome)) => {
-                call.ended(EventKind::Replayed);
+                call.emit_end(EventKind::Replayed);
                 return Ok(outcome);
             }
             Some(Err(why)) => Some(why),
@@ -152,7 +152,7 @@ impl Refusal {
             (Error::AlreadyDone(duplicate), Some(why)) => without_result(duplicate, why),
             (error, _) => error,
         };
-        call.refused(&error);
+        call.emit_refusal(&error);
         Err(error)
     }
 }
@@ -172,11 +172,11 @@ impl fmt::Debug for Replay {
     }
 }
 
-/// A result that is being read, by code of the caller's crate. Dropped before [`done`](Self::done), that code panicked.
+/// A result that is being read, by code of the caller's crate. Dropped before [`finish`](Self::finish), that code panicked.
 struct Reading<'a>(Option<&'a CallContext>);
 
 impl Reading<'_> {
-    fn done(mut self) {
+    fn finish(mut self) {
         self.0 = None;
     }
 }
@@ -184,7 +184,7 @@ impl Reading<'_> {
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.0 {
-            call.ended(EventKind::Panicked);
+            call.emit_end(EventKind::Panicked);
         }
     }
 }

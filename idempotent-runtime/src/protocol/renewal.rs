@@ -1,4 +1,4 @@
-//! Keeping a lease alive: when the claim is renewed, and what the answers of the store mean.
+//! Renewal of a lease: when it is sent, and what the store's answers mean.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use tokio::time::Instant;
 use crate::observe::EventKind;
 use crate::protocol::ending::Ending;
 use crate::protocol::lease::{Lease, NOT_IN_TIME};
-use crate::protocol::retry::Try;
+use crate::protocol::retry::Attempt;
 use crate::protocol::scheduler::{Scheduled, Work};
 use crate::protocol::settle;
 use crate::protocol::state::Phase;
 use crate::store::{StoreError, StoreErrorKind, Swap};
-use crate::world::naive;
+use crate::world::mutant;
 
 impl Scheduled for Lease {
-    fn due(self: Arc<Self>) -> Option<Work> {
-        let mut state = self.flight.state();
-        state.slot = None;
-        let (now, good_until) = (Instant::now(), state.good_until);
-        match state.phase {
+    fn due_work(self: Arc<Self>) -> Option<Work> {
+        let mut state = self.in_flight.state();
+        state.clear_timer();
+        let (now, good_until) = (Instant::now(), state.good_until());
+        match state.phase() {
             Phase::Running if now >= good_until => {
                 self.lose(state, NOT_IN_TIME);
                 return None;
             }
-            Phase::Settling if now >= good_until || state.hold_until.is_some() => return None,
-            Phase::Settling if naive!(KeeperStopsAtBodyEnd) => return None,
+            Phase::Settling if now >= good_until || state.hold_until().is_some() => return None,
+            Phase::Settling if mutant!(RenewalStopsAtBodyEnd) => return None,
             Phase::Running | Phase::Settling => {}
             _ => return None,
         }
-        if now >= state.since + self.call.times.renew_for {
+        if now >= state.since() + self.call.times.renew_for {
             self.schedule(&mut state, good_until);
             return None;
         }
-        state.renewed = true;
+        state.note_renewal();
         drop(state);
         Some(Box::pin(renew(self, good_until)))
     }
@@ -46,29 +46,28 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
     let sent = Instant::now();
     let answer = send(&lease, good_until.duration_since(sent)).await;
     let times = &lease.call.times;
-    let mut state = lease.flight.state();
-    let running = match state.phase {
+    let mut state = lease.in_flight.state();
+    let is_running = match state.phase() {
         Phase::Running => true,
-        Phase::Settling if state.hold_until.is_none() => false,
-        // It may have been applied after what the end of the call has sent.
+        Phase::Settling if state.hold_until().is_none() => false,
+        // The store may have applied this renewal after the end of the call, so the end is sent again.
         _ => {
-            let hold = state.hold_until.map(Ending::Hold);
+            let hold = state.hold_until().map(Ending::Hold);
             drop(state);
             if let (Some(hold), Ok(Swap::Done) | Err(_)) = (hold, answer) {
-                settle::hand_over(lease, hold);
+                settle::settle_in_background(lease, hold);
             }
             return;
         }
     };
-    let failed = match answer {
+    let failure = match answer {
         Ok(Swap::Done) => {
-            state.failing = false;
-            state.good_until = state.good_until.max(sent + times.lease);
+            state.extend_lease(sent + times.lease);
             lease.schedule(&mut state, sent + times.renewal());
             return;
         }
-        // The record may be gone because the call has just settled it.
-        Ok(Swap::Absent | Swap::Other(_)) if !running => return,
+        // The call itself may have removed or replaced the record a moment ago.
+        Ok(Swap::Absent | Swap::Other(_)) if !is_running => return,
         Ok(Swap::Absent) => {
             lease.lose(state, "its record is gone from the store");
             return;
@@ -79,32 +78,32 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
         }
         Err(error) => error,
     };
-    // Whatever the failure: permissions and passwords, too, may be wrong for a moment only.
+    // Every failure is worth another attempt: permissions and passwords, too, may be wrong for a moment only.
     let due = Instant::now() + (times.lease / 20).min(LONGEST_PAUSE);
-    let first = !std::mem::replace(&mut state.failing, true);
+    let is_first = state.note_failed_renewal();
     lease.schedule(&mut state, due);
     drop(state);
-    if first {
+    if is_first {
         lease
             .call
-            .tell(EventKind::RenewalFailed, |event| event.caused_by(&failed));
+            .emit(EventKind::RenewalFailed, |event| event.caused_by(&failure));
     }
 }
 
-/// Sends one renewal of a lease that is good for `left`.
-async fn send(lease: &Lease, left: Duration) -> Result<Swap, StoreError> {
+/// Sends one renewal of a lease with so much time `remaining`.
+async fn send(lease: &Lease, remaining: Duration) -> Result<Swap, StoreError> {
     let call = &lease.call;
-    // A reply may just be lost: a short lease is to outlive that.
-    let limit = call.shared.deadline().min(left / 2);
+    // A reply may be lost. Half of the remaining time leaves time for another attempt.
+    let limit = call.shared.deadline().min(remaining / 2);
     let store = call.shared.store();
     let renewal = store.replace(&call.key, &lease.record, &lease.record, call.times.expiry);
-    // A store is somebody else's code: its panic must not end the keeper of all other claims.
-    let answer = AssertUnwindSafe(Try::new(renewal, limit)).catch_unwind();
+    // The code of a store is foreign: its panic must not end the renewal of this lease.
+    let answer = AssertUnwindSafe(Attempt::new(renewal, limit)).catch_unwind();
     answer.await.unwrap_or_else(|_| {
         let panicked = "the store panicked";
         Err(StoreError::new(StoreErrorKind::Unknown, panicked))
     })
 }
 
-/// The longest pause between two tries to renew one claim.
+/// The longest pause between two attempts to renew one lease.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

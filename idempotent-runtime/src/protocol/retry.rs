@@ -1,4 +1,4 @@
-//! The tries of one store operation: how long each may take, and when to give up.
+//! Attempts of one store operation: the limit of each attempt, the backoff between them, and when to give up.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -11,96 +11,97 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::policy::deadline::first_try;
-use crate::protocol::scheduler::{Keeper, Slot};
+use crate::protocol::scheduler::{Scheduler, TimerId};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// An operation that was sent to a store and is not answered yet.
-pub(crate) type Sending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+/// A store operation that has no answer yet.
+pub(crate) type StoreFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// One try: waits for the answer no longer than a limit.
+/// One attempt: waits for the answer no longer than a limit.
 ///
-/// An answer that is there at once costs no look at the clock. The keeper is the alarm clock of the others:
-/// a timer of its own would be the better part of what a try costs.
-pub(crate) struct Try<'a, T> {
-    sending: Sending<'a, T>,
+/// An immediate answer does not read the clock. The scheduler wakes the other attempts, because a tokio timer per attempt
+/// would be the largest part of its cost.
+pub(crate) struct Attempt<'a, T> {
+    operation: StoreFuture<'a, T>,
     limit: Duration,
-    alarm: Option<(Arc<Keeper>, Slot)>,
+    alarm: Option<(Arc<Scheduler>, TimerId)>,
 }
 
-impl<'a, T> Try<'a, T> {
-    pub(crate) fn new(sending: Sending<'a, T>, limit: Duration) -> Self {
+impl<'a, T> Attempt<'a, T> {
+    pub(crate) fn new(operation: StoreFuture<'a, T>, limit: Duration) -> Self {
         Self {
-            sending,
+            operation,
             limit,
             alarm: None,
         }
     }
 
-    /// The first try of a call.
-    pub(crate) fn first(sending: Sending<'a, T>, deadline: Duration) -> Self {
-        Self::new(sending, first_try(deadline))
+    /// The first attempt of a call.
+    pub(crate) fn first(operation: StoreFuture<'a, T>, deadline: Duration) -> Self {
+        Self::new(operation, first_try(deadline))
     }
 
     pub(crate) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// Whether any time may have passed: the answer was not there at once.
-    pub(crate) fn waited(&self) -> bool {
+    /// Whether the answer was not immediate, so that time may have passed.
+    pub(crate) fn has_waited(&self) -> bool {
         self.alarm.is_some()
     }
 }
 
-impl<T> Future for Try<'_, T> {
+impl<T> Future for Attempt<'_, T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(answer) = self.sending.as_mut().poll(cx) {
+        if let Poll::Ready(answer) = self.operation.as_mut().poll(cx) {
             return Poll::Ready(answer);
         }
         let now = Instant::now();
-        let (keeper, until) = match self.alarm.take() {
+        let (scheduler, until) = match self.alarm.take() {
             Some((_, (until, _))) if until <= now => {
                 let late = Late(self.limit);
                 return Poll::Ready(Err(StoreError::new(StoreErrorKind::Unknown, late)));
             }
-            Some((keeper, slot)) => {
-                keeper.forget(slot);
-                (Some(keeper), slot.0)
+            Some((scheduler, timer)) => {
+                scheduler.cancel(timer);
+                (Some(scheduler), timer.0)
             }
-            // Outside of a runtime there are no alarms.
-            None => (Keeper::current(), now + self.limit),
+            // Outside of a runtime there are no timers.
+            None => (Scheduler::current(), now + self.limit),
         };
-        self.alarm = keeper.map(|keeper| {
-            let slot = keeper.wake(until, cx.waker().clone());
-            (keeper, slot)
+        self.alarm = scheduler.map(|scheduler| {
+            let timer = scheduler.schedule_wake(until, cx.waker().clone());
+            (scheduler, timer)
         });
         Poll::Pending
     }
 }
 
-/// Sends until an answer is conclusive, or the time is up: for operations that may be sent twice.
-pub(crate) async fn asked<'a, T>(
+/// Repeats an operation until its answer is conclusive or the deadline has passed. Only for operations that may be sent twice.
+pub(crate) async fn retry<'a, T>(
     deadline: Duration,
-    mut send: impl FnMut() -> Sending<'a, T>,
+    mut send: impl FnMut() -> StoreFuture<'a, T>,
 ) -> Result<T, StoreError> {
-    let mut answer = Try::first(send(), deadline).await;
-    let mut tries = Tries::after_the_first(deadline);
-    let mut told = None;
+    let mut answer = Attempt::first(send(), deadline).await;
+    let mut backoff = Backoff::after_first_attempt(deadline);
+    let mut cause = None;
     loop {
         let error = match answer {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let hopeless = matches!(
+        let is_permanent = matches!(
             error.kind(),
             StoreErrorKind::Misconfigured | StoreErrorKind::Full
         );
-        if hopeless || !tries.again().await {
-            return Err(more_telling(told, error));
+        if is_permanent || !backoff.pause().await {
+            return Err(prefer_cause(cause, error));
         }
-        told = Some(more_telling(told, error));
-        answer = tries.once(send()).await;
+        cause = Some(prefer_cause(cause, error));
+        answer = backoff.attempt(send()).await;
     }
 }
 
@@ -109,38 +110,37 @@ pub(crate) async fn asked<'a, T>(
 #[error("no answer within {0:.1?}")]
 struct Late(Duration);
 
-/// Of two failures that say the same of the operation, the one that says more of the store: the last
-/// try is cut short by the end of the time, whatever it would have been answered.
-pub(crate) fn more_telling(earlier: Option<StoreError>, last: StoreError) -> StoreError {
-    let cut_short = last.source().is_some_and(<dyn StdError>::is::<Late>);
+/// Prefers the earlier of two equivalent errors if the later one is only our own timeout: the earlier one names the cause.
+pub(crate) fn prefer_cause(earlier: Option<StoreError>, last: StoreError) -> StoreError {
+    let timed_out = last.source().is_some_and(<dyn StdError>::is::<Late>);
     match earlier {
-        Some(earlier) if cut_short && earlier.kind() == last.kind() => earlier,
+        Some(earlier) if timed_out && earlier.kind() == last.kind() => earlier,
         _ => last,
     }
 }
 
-impl<T> Drop for Try<'_, T> {
+impl<T> Drop for Attempt<'_, T> {
     fn drop(&mut self) {
-        if let Some((keeper, slot)) = self.alarm.take() {
-            keeper.forget(slot);
+        if let Some((scheduler, timer)) = self.alarm.take() {
+            scheduler.cancel(timer);
         }
     }
 }
 
-/// Repeats an operation until an instant, waiting longer each time.
-pub(crate) struct Tries {
+/// The pauses between attempts, which grow, and the instant of the last attempt.
+pub(crate) struct Backoff {
     until: Instant,
     limit: Duration,
     pause: Duration,
 }
 
-impl Tries {
-    /// What is left to a caller after the first try.
-    pub(crate) fn after_the_first(deadline: Duration) -> Self {
+impl Backoff {
+    /// For the time that a caller has after its first attempt.
+    pub(crate) fn after_first_attempt(deadline: Duration) -> Self {
         Self::until(Instant::now() + deadline - first_try(deadline), deadline)
     }
 
-    /// Tries without a caller, each under `limit`.
+    /// Until an instant, with each attempt under `limit`.
     pub(crate) fn until(until: Instant, limit: Duration) -> Self {
         Self {
             until,
@@ -149,25 +149,25 @@ impl Tries {
         }
     }
 
-    /// Waits for the operation as long as one try may take.
-    pub(crate) fn once<'a, T>(&self, sending: Sending<'a, T>) -> Try<'a, T> {
-        Try::new(sending, self.limit.min(self.left()))
+    /// One attempt, within its limit and the remaining time.
+    pub(crate) fn attempt<'a, T>(&self, operation: StoreFuture<'a, T>) -> Attempt<'a, T> {
+        Attempt::new(operation, self.limit.min(self.remaining()))
     }
 
-    /// Waits before the next try; `false` if there is no time for one.
-    pub(crate) async fn again(&mut self) -> bool {
-        // Towards the end, half of what is left is for the try.
-        let pause = self.pause.min(self.left() / 2);
+    /// Waits before the next attempt. Returns `false` if no time remains for it.
+    pub(crate) async fn pause(&mut self) -> bool {
+        // Close to the end, half of the remaining time is for the attempt.
+        let pause = self.pause.min(self.remaining() / 2);
         if pause < FIRST_PAUSE || Handle::try_current().is_err() {
             return false;
         }
         tokio::time::sleep(pause).await;
-        // Where there is much time left, there may be many who wait for the same store.
-        self.pause = (self.pause * 2).min((self.left() / 20).clamp(LONG_PAUSE, LONGEST_PAUSE));
+        // With much time remaining, many callers may wait for the same store, so pauses are longer.
+        self.pause = (self.pause * 2).min((self.remaining() / 20).clamp(LONG_PAUSE, LONGEST_PAUSE));
         true
     }
 
-    fn left(&self) -> Duration {
+    fn remaining(&self) -> Duration {
         self.until.duration_since(Instant::now())
     }
 }

@@ -1,5 +1,4 @@
-//! The keeper: one task per tokio runtime that renews all held claims, settles what callers left, and
-//! is the alarm clock of those who wait for a store.
+//! One task per tokio runtime that renews leases, settles calls in the background, and wakes attempts that time out.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -16,214 +15,228 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, Sleep};
 
-/// What the task of the keeper shares with the calls of its runtime.
-pub(crate) struct Keeper {
-    desk: Mutex<Desk>,
-    gone: AtomicBool,
+/// The timers and background jobs of one runtime. Its task is the [`Driver`].
+pub(crate) struct Scheduler {
+    queue: Mutex<Queue>,
+    is_shut_down: AtomicBool,
 }
 
-/// A place in the keeper's book.
-pub(crate) type Slot = (Instant, u64);
+/// Names one timer: when it is due, and its number.
+pub(crate) type TimerId = (Instant, u64);
 
-/// Work that the keeper does to its end.
+/// A background job, which the driver polls to its end.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What the keeper looks after when its time has come.
+/// What a timer starts when it is due.
 pub(crate) trait Scheduled: Send + Sync {
-    /// The work that is due, if any is.
-    fn due(self: Arc<Self>) -> Option<Work>;
+    /// The work that is due, if any.
+    fn due_work(self: Arc<Self>) -> Option<Work>;
 }
 
 #[derive(Default)]
-struct Desk {
-    book: BTreeMap<Slot, Entry>,
-    entries: u64,
-    inbox: Vec<Work>,
-    /// When the task wakes up by itself, at the latest.
+struct Queue {
+    timers: BTreeMap<TimerId, Timer>,
+    next_id: u64,
+    jobs: Vec<Work>,
+    /// When the driver wakes up by itself, at the latest.
     alarm: Option<Instant>,
-    waker: Option<Waker>,
+    /// Wakes the driver, unless it was woken since its last look at the queue.
+    driver: Option<Waker>,
 }
 
-/// What is to be looked after when its time has come.
-enum Entry {
-    Work(Arc<dyn Scheduled>),
-    /// A task that waits for something else, and no longer.
-    Task(Waker),
+/// What happens when a timer is due.
+enum Timer {
+    Start(Arc<dyn Scheduled>),
+    /// Wakes the task of an attempt that has reached its limit.
+    Wake(Waker),
 }
 
-impl Keeper {
-    /// The keeper of the runtime that this runs on; `None` outside of one.
+impl Scheduler {
+    /// The scheduler of the current runtime; `None` outside of a runtime.
     pub(crate) fn current() -> Option<Arc<Self>> {
         thread_local! {
-            static LATEST: RefCell<Option<(Id, Arc<Keeper>)>> = const { RefCell::new(None) };
+            static LATEST: RefCell<Option<(Id, Arc<Scheduler>)>> = const { RefCell::new(None) };
         }
         let runtime = Handle::try_current().ok()?;
         LATEST.with_borrow_mut(|latest| match latest {
-            // An id may be used again after its runtime has ended.
-            Some((id, keeper)) if *id == runtime.id() && !keeper.gone() => Some(Arc::clone(keeper)),
+            // tokio may reuse an id after its runtime has ended.
+            Some((id, scheduler)) if *id == runtime.id() && !scheduler.is_shut_down() => {
+                Some(Arc::clone(scheduler))
+            }
             _ => {
-                let keeper = Self::of(&runtime);
-                *latest = Some((runtime.id(), Arc::clone(&keeper)));
+                let scheduler = Self::for_runtime(&runtime);
+                *latest = Some((runtime.id(), Arc::clone(&scheduler)));
                 // A runtime that is shutting down drops its new task at once.
-                (!keeper.gone()).then_some(keeper)
+                (!scheduler.is_shut_down()).then_some(scheduler)
             }
         })
     }
 
-    fn of(runtime: &Handle) -> Arc<Self> {
-        static KEEPERS: LazyLock<Mutex<HashMap<Id, Arc<Keeper>>>> = LazyLock::new(Mutex::default);
+    fn for_runtime(runtime: &Handle) -> Arc<Self> {
+        static SCHEDULERS: LazyLock<Mutex<HashMap<Id, Arc<Scheduler>>>> =
+            LazyLock::new(Mutex::default);
 
-        let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
-        keepers.retain(|_, keeper| !keeper.gone());
-        let keeper = keepers.entry(runtime.id()).or_insert_with(|| {
-            let keeper = Arc::new(Self {
-                desk: Mutex::default(),
-                gone: AtomicBool::new(false),
+        let mut schedulers = SCHEDULERS.lock().unwrap_or_else(PoisonError::into_inner);
+        schedulers.retain(|_, scheduler| !scheduler.is_shut_down());
+        let scheduler = schedulers.entry(runtime.id()).or_insert_with(|| {
+            let scheduler = Arc::new(Self {
+                queue: Mutex::default(),
+                is_shut_down: AtomicBool::new(false),
             });
-            runtime.spawn(Round {
-                keeper: Arc::clone(&keeper),
-                under_way: FuturesUnordered::new(),
+            runtime.spawn(Driver {
+                scheduler: Arc::clone(&scheduler),
+                running: FuturesUnordered::new(),
                 alarm: None,
             });
-            keeper
+            scheduler
         });
-        Arc::clone(keeper)
+        Arc::clone(scheduler)
     }
 
-    /// Looks after `scheduled` at `due`.
-    pub(crate) fn remember(&self, due: Instant, scheduled: Arc<dyn Scheduled>) -> Slot {
-        self.enter(due, Entry::Work(scheduled))
+    /// Starts the work of `scheduled` at `due`.
+    pub(crate) fn schedule(&self, due: Instant, scheduled: Arc<dyn Scheduled>) -> TimerId {
+        self.insert(due, Timer::Start(scheduled))
     }
 
     /// Wakes `task` at `due`.
-    pub(crate) fn wake(&self, due: Instant, task: Waker) -> Slot {
-        self.enter(due, Entry::Task(task))
+    pub(crate) fn schedule_wake(&self, due: Instant, task: Waker) -> TimerId {
+        self.insert(due, Timer::Wake(task))
     }
 
-    fn enter(&self, due: Instant, entry: Entry) -> Slot {
-        let mut desk = self.desk();
-        let slot = (due, desk.entries);
-        desk.entries += 1;
-        if !self.gone() {
-            desk.book.insert(slot, entry);
-            // An alarm that is set too soon is cheaper than a wake-up per call.
-            if desk.alarm.is_none_or(|alarm| due < alarm) {
-                desk.alarm = Some(due);
-                desk.call();
+    fn insert(&self, due: Instant, timer: Timer) -> TimerId {
+        let mut queue = self.queue();
+        let id = (due, queue.next_id);
+        queue.next_id += 1;
+        if !self.is_shut_down() {
+            queue.timers.insert(id, timer);
+            // An alarm that is too early is cheaper than waking the driver for each call.
+            if queue.alarm.is_none_or(|alarm| due < alarm) {
+                queue.alarm = Some(due);
+                queue.wake_driver();
             }
         }
-        slot
+        id
     }
 
-    /// Looks after it no more.
-    pub(crate) fn forget(&self, slot: Slot) {
-        let entry = self.desk().book.remove(&slot);
-        drop(entry);
+    /// Cancels a timer.
+    pub(crate) fn cancel(&self, timer: TimerId) {
+        let timer = self.queue().timers.remove(&timer);
+        drop(timer);
     }
 
     /// Runs `work` to its end.
     pub(crate) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut desk = self.desk();
-        if !self.gone() {
-            // A store is somebody else's code: its panic must not end the keeper of all claims.
+        let mut queue = self.queue();
+        if !self.is_shut_down() {
+            // The code of a store is foreign: its panic must not end the driver, which renews all leases.
             let work = AssertUnwindSafe(work).catch_unwind().map(drop);
-            desk.inbox.push(Box::pin(work));
-            desk.call();
+            queue.jobs.push(Box::pin(work));
+            queue.wake_driver();
         }
     }
 
-    pub(crate) fn gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire)
+    /// Whether the runtime has dropped the driver, so that no timer fires and no job runs any more.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.is_shut_down.load(Ordering::Acquire)
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Desk {
-    fn call(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
+impl Queue {
+    fn wake_driver(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
         }
     }
 
-    fn take_due(&mut self, now: Instant) -> Vec<Entry> {
+    fn take_due(&mut self, now: Instant) -> Vec<Timer> {
         let mut due = Vec::new();
-        while let Some(first) = self.book.first_entry().filter(|first| first.key().0 <= now) {
+        while let Some(first) = self
+            .timers
+            .first_entry()
+            .filter(|first| first.key().0 <= now)
+        {
             due.push(first.remove());
         }
         due
     }
 }
 
-/// The keeper's task. Renewals run side by side, so that one that hangs delays no other.
-struct Round {
-    keeper: Arc<Keeper>,
-    under_way: FuturesUnordered<Work>,
+/// The scheduler's task. Jobs run concurrently, so that one that hangs does not delay another.
+struct Driver {
+    scheduler: Arc<Scheduler>,
+    running: FuturesUnordered<Work>,
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl Future for Round {
+impl Future for Driver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            let mut desk = self.keeper.desk();
-            desk.waker = Some(cx.waker().clone());
-            let due = desk.take_due(Instant::now());
-            let inbox = std::mem::take(&mut desk.inbox);
-            drop(desk);
+            let mut queue = self.scheduler.queue();
+            queue.driver = Some(cx.waker().clone());
+            let due = queue.take_due(Instant::now());
+            let jobs = std::mem::take(&mut queue.jobs);
+            drop(queue);
 
-            for entry in due {
-                match entry {
-                    Entry::Task(task) => task.wake(),
-                    Entry::Work(scheduled) => self.under_way.extend(scheduled.due()),
+            for timer in due {
+                match timer {
+                    Timer::Wake(task) => task.wake(),
+                    Timer::Start(scheduled) => self.running.extend(scheduled.due_work()),
                 }
             }
-            self.under_way.extend(inbox);
-            while let Poll::Ready(Some(())) = self.under_way.poll_next_unpin(cx) {}
+            self.running.extend(jobs);
+            while let Poll::Ready(Some(())) = self.running.poll_next_unpin(cx) {}
 
-            if self.alarm_is_pending(cx) {
+            if self.poll_queue(cx).is_pending() {
                 return Poll::Pending;
             }
         }
     }
 }
 
-impl Round {
-    fn alarm_is_pending(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut desk = self.keeper.desk();
+impl Driver {
+    /// Sets the alarm for the next timer. Ready if the queue has changed meanwhile, or a timer is due.
+    fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut queue = self.scheduler.queue();
         let longest = Instant::now() + LONGEST_SLEEP;
-        let next = desk
-            .book
+        let next = queue
+            .timers
             .first_key_value()
-            .map(|(slot, _)| slot.0.min(longest));
-        desk.alarm = next;
-        let called = desk.waker.is_none();
-        drop(desk);
+            .map(|(timer, _)| timer.0.min(longest));
+        queue.alarm = next;
+        let was_woken = queue.driver.is_none();
+        drop(queue);
         match (next, &mut self.alarm) {
             (None, alarm) => *alarm = None,
             (Some(next), Some(alarm)) => alarm.as_mut().reset(next),
             (Some(next), alarm) => *alarm = Some(Box::pin(tokio::time::sleep_until(next))),
         }
-        let alarm = self.alarm.as_mut();
-        !called && alarm.is_none_or(|alarm| alarm.as_mut().poll(cx).is_pending())
+        match &mut self.alarm {
+            _ if was_woken => Poll::Ready(()),
+            Some(alarm) => alarm.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
     }
 }
 
-impl Drop for Round {
+impl Drop for Driver {
     fn drop(&mut self) {
-        let mut desk = self.keeper.desk();
-        self.keeper.gone.store(true, Ordering::Release);
-        let left = (
-            std::mem::take(&mut desk.book),
-            std::mem::take(&mut desk.inbox),
+        let mut queue = self.scheduler.queue();
+        self.scheduler.is_shut_down.store(true, Ordering::Release);
+        let undone = (
+            std::mem::take(&mut queue.timers),
+            std::mem::take(&mut queue.jobs),
         );
-        drop(desk);
-        drop(left);
+        drop(queue);
+        // Outside of the lock, because dropping a job may lock the queue.
+        drop(undone);
     }
 }
 
-/// A timer cannot be set for as far as a ttl may reach.
+/// tokio cannot set a timer as far ahead as a ttl may reach.
 const LONGEST_SLEEP: Duration = Duration::from_hours(24);

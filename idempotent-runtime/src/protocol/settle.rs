@@ -1,4 +1,4 @@
-//! How a claim ends in the store, and who waits for it.
+//! Settling: storing the end of a call, with its caller waiting or in the background.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use crate::protocol::background;
 use crate::protocol::background::{Job, NO_ANSWER};
 use crate::protocol::ending::Ending;
 use crate::protocol::lease::Lease;
-use crate::protocol::retry::{Sending, Tries, Try};
+use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
 use crate::protocol::shared::Shared;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 
-/// Settles with the caller waiting, at most for the handle's deadline. Dropped, it goes on without.
-pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output = ()> + Send {
-    let mut left = HandOver::of(lease, ending);
+/// Settles with the caller waiting, at most for the handle's deadline. If the future is dropped, settling goes on in the background.
+pub(crate) fn settle(lease: Arc<Lease>, ending: Ending) -> impl Future<Output = ()> + Send {
+    let mut unsettled = BackgroundSettle::new(lease, ending);
     async move {
-        left.sent = true;
-        let settled = match &left.end {
+        unsettled.was_sent = true;
+        let settled = match &unsettled.end {
             Some((lease, ending)) => {
                 let deadline = lease.call.shared.deadline();
-                match Try::first(ending.send(lease), deadline).await {
-                    Ok(Swap::Done) => Settled::Stands,
-                    // Seldom needed, so its state is not part of every caller's.
+                match Attempt::first(ending.send(lease), deadline).await {
+                    Ok(Swap::Done) => Settled::Stored,
+                    // Seldom needed, so its state is not part of every caller's future.
                     answer => {
-                        lease.keep_until_settled();
-                        let tries = Tries::after_the_first(deadline);
-                        Box::pin(settled(lease, ending, tries, answer, false)).await
+                        lease.renew_until_settled();
+                        let backoff = Backoff::after_first_attempt(deadline);
+                        Box::pin(resolve(lease, ending, backoff, answer, false)).await
                     }
                 }
             }
-            None => Settled::Stands,
+            None => Settled::Stored,
         };
-        match (settled, &left.end) {
-            // Its caller has an answer now: who asks from here on is for the store to answer.
+        match (settled, &unsettled.end) {
+            // The caller gets its answer now, so the store must answer duplicates from now on.
             (Settled::NotYet, Some((lease, _))) => lease.leave(None),
             _ => {
-                if let Some((lease, ending)) = left.end.take() {
-                    lease.finish(ending.found(settled));
+                if let Some((lease, ending)) = unsettled.end.take() {
+                    lease.finish(ending.stored_record(settled));
                 }
             }
         }
@@ -51,114 +51,113 @@ pub(crate) fn attended(lease: Arc<Lease>, ending: Ending) -> impl Future<Output 
 /// Whether the end of a call is in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Settled {
-    /// It stands there.
-    Stands,
-    /// It never will, or something else took its place.
-    Otherwise,
-    /// It may yet be.
+    Stored,
+    /// It never will be, or another record took its place.
+    Superseded,
+    /// It may be stored later.
     NotYet,
 }
 
-/// Settles without a caller.
-pub(crate) fn hand_over(lease: Arc<Lease>, ending: Ending) {
-    drop(HandOver::of(lease, ending));
+/// Settles in the background.
+pub(crate) fn settle_in_background(lease: Arc<Lease>, ending: Ending) {
+    drop(BackgroundSettle::new(lease, ending));
 }
 
-/// What is not settled yet; given to the keeper when dropped.
-struct HandOver {
+/// The end of a call that is not settled yet. Dropping it starts a background job that settles it.
+struct BackgroundSettle {
     end: Option<(Arc<Lease>, Ending)>,
-    /// It was sent, so it may have been applied.
-    sent: bool,
+    /// The end was sent, so the store may have applied it.
+    was_sent: bool,
 }
 
-impl HandOver {
-    fn of(lease: Arc<Lease>, ending: Ending) -> Self {
+impl BackgroundSettle {
+    fn new(lease: Arc<Lease>, ending: Ending) -> Self {
         if let Ending::Hold(until) = ending {
             lease.hold_until(until);
         }
         Self {
             end: Some((lease, ending)),
-            sent: false,
+            was_sent: false,
         }
     }
 }
 
-impl Drop for HandOver {
+impl Drop for BackgroundSettle {
     fn drop(&mut self) {
         let Some((lease, ending)) = self.end.take() else {
             return;
         };
         let withdraws = matches!(ending, Ending::Withdraw);
-        let left = Left {
+        let job = SettleJob {
             lease,
             ending,
-            sent: self.sent,
+            was_sent: self.was_sent,
         };
-        let keeper = left.lease.keeper();
-        left.lease.keep_until_settled();
+        let scheduler = job.lease.scheduler();
+        job.lease.renew_until_settled();
         if withdraws {
-            background::start_cleanup(left, keeper);
+            background::start_cleanup(job, scheduler);
         } else {
-            background::start(left, keeper);
+            background::start(job, scheduler);
         }
     }
 }
 
-/// The end of a call that nobody waits for.
-struct Left {
+/// Settles a call in the background.
+struct SettleJob {
     lease: Arc<Lease>,
     ending: Ending,
-    /// It was sent before, so it may have been applied.
-    sent: bool,
+    /// The end was sent before, so the store may have applied it.
+    was_sent: bool,
 }
 
-impl Job for Left {
+impl Job for SettleJob {
     fn shared(&self) -> &Arc<Shared> {
         &self.lease.call.shared
     }
 
     async fn run(&mut self) -> Result<(), &'static str> {
         let limit = self.lease.call.shared.deadline();
-        let mut until = self.until(limit);
+        let mut until = self.give_up_at(limit);
         loop {
-            let tries = Tries::until(until, limit);
-            let answer = tries.once(self.ending.send(&self.lease)).await;
+            let backoff = Backoff::until(until, limit);
+            let answer = backoff.attempt(self.ending.send(&self.lease)).await;
             if answer.is_err() {
-                // Until the first answer the store would tell those who follow of a claim that is about to go;
-                // but they are not to wait for a store that is away.
+                // Until the first answer, followers wait: the store would still show them a claim that is about to be removed.
+                // They must not wait for a store that does not answer.
                 self.lease.leave(None);
             }
-            match settled(&self.lease, &self.ending, tries, answer, self.sent).await {
-                Settled::NotYet if !self.sent => {
-                    self.sent = true;
+            match resolve(&self.lease, &self.ending, backoff, answer, self.was_sent).await {
+                Settled::NotYet if !self.was_sent => {
+                    self.was_sent = true;
                     continue;
                 }
                 Settled::NotYet => {}
                 settled => {
-                    self.lease.finish(self.ending.found(settled));
+                    self.lease.finish(self.ending.stored_record(settled));
                     return Ok(());
                 }
             }
-            let renewed = self.lease.good_until();
-            if renewed <= until {
+            let renewed_until = self.lease.good_until();
+            if renewed_until <= until {
                 return Err(NO_ANSWER);
             }
-            until = renewed;
+            until = renewed_until;
         }
     }
 
     fn end(&mut self, undone: Option<&'static str>) {
         self.lease.finish(None);
         if let Some(why) = undone {
-            unsettled(&self.lease, &self.ending, why);
+            report_unsettled(&self.lease, &self.ending, why);
         }
     }
 }
 
-impl Left {
-    /// When it is not worth trying any more. A success is recorded also after its lease, as long as
-    /// nothing else stands there: the next call would do its work again.
-    fn until(&self, limit: Duration) -> Instant {
+impl SettleJob {
+    /// When to give up. A success is stored even after its lease, if no other record has the key: otherwise the next call would
+    /// repeat the work.
+    fn give_up_at(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {
             Ending::Complete(_) => self.lease.call.times.ttl.min(LONGEST_COMPLETION),
             _ => limit,
@@ -168,144 +167,145 @@ impl Left {
 }
 
 impl Ending {
-    fn send<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
+    fn send<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
         match &lease.call.token {
-            // Before the key is free: who comes next with the token is to find it good.
+            // Before the key is free, because the next call with this token must be able to redeem it.
             Some(token) if token.is_owed() => Box::pin(async {
                 token.give_back().await?;
-                self.send_alone(lease).await
+                self.send_without_token(lease).await
             }),
-            _ => self.send_alone(lease),
+            _ => self.send_without_token(lease),
         }
     }
 
-    /// Sends it without a token.
-    fn send_alone<'a>(&'a self, lease: &'a Lease) -> Sending<'a, Swap> {
+    fn send_without_token<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
         let store = lease.call.shared.store();
         let (key, claim) = (lease.key(), &lease.record);
-        // Only where calls wait is there anybody to be told.
-        let tell = lease.call.policy.patience().is_some();
+        // Only calls with `wait` listen for changes.
+        let notifies = lease.call.policy.patience().is_some();
         match self {
-            Self::Remove | Self::Withdraw if tell => store.remove_and_notify(key, claim),
+            Self::Remove | Self::Withdraw if notifies => store.remove_and_notify(key, claim),
             Self::Remove | Self::Withdraw => store.remove(key, claim),
-            Self::Complete(done) if tell => {
+            Self::Complete(done) if notifies => {
                 store.replace_and_notify(key, claim, done, lease.done_for())
             }
             Self::Complete(done) => store.replace(key, claim, done, lease.done_for()),
             Self::Hold(until) => {
-                let left = until.duration_since(Instant::now());
-                if left.is_zero() {
+                let remaining = until.duration_since(Instant::now());
+                if remaining.is_zero() {
                     store.remove(key, claim)
                 } else {
-                    store.replace(key, claim, claim, left)
+                    store.replace(key, claim, claim, remaining)
                 }
             }
         }
     }
 
     /// The record that is in the store now, if that is known.
-    fn found(&self, settled: Settled) -> Option<Bytes> {
+    fn stored_record(&self, settled: Settled) -> Option<Bytes> {
         match self {
-            Self::Complete(done) if settled == Settled::Stands => Some(done.clone()),
+            Self::Complete(done) if settled == Settled::Stored => Some(done.clone()),
             _ => None,
         }
     }
 }
 
-/// Tries until an answer is conclusive. `sent_before` says that this is not the answer to the first send.
-async fn settled(
+/// Sends the end until an answer is conclusive or no time remains. `sent_before` says that `answer` is not the answer to the first
+/// send.
+async fn resolve(
     lease: &Lease,
     ending: &Ending,
-    mut tries: Tries,
+    mut backoff: Backoff,
     mut answer: Result<Swap, StoreError>,
     mut sent_before: bool,
 ) -> Settled {
     loop {
         if let Ending::Complete(done) = ending {
-            match complete_otherwise(lease, done, &tries, answer).await {
-                Otherwise::Answer(other) => answer = other,
-                Otherwise::Held => return Settled::Otherwise,
+            match complete_with_fallback(lease, done, &backoff, answer).await {
+                Fallback::Answer(other) => answer = other,
+                Fallback::KeyHeld => return Settled::Superseded,
             }
         }
         match (answer, ending) {
-            (Ok(Swap::Done), _) => return Settled::Stands,
+            (Ok(Swap::Done), _) => return Settled::Stored,
             (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::Hold(_))
             | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::Hold(_)) => {
-                lease.call.tell(EventKind::AlreadyGone, |event| event);
-                return Settled::Otherwise;
+                lease.call.emit(EventKind::AlreadyGone, |event| event);
+                return Settled::Superseded;
             }
-            // A removal whose reply was lost, and somebody else's claim since.
+            // The reply to the removal was lost, and another call has claimed the key since.
             (Ok(Swap::Other(_)), Ending::Remove) if sent_before => {
-                lease.call.tell(EventKind::AlreadyGone, |event| event);
-                return Settled::Otherwise;
+                lease.call.emit(EventKind::AlreadyGone, |event| event);
+                return Settled::Superseded;
             }
             (Ok(Swap::Absent), _) => {
-                unsettled(lease, ending, "nothing stands under its key");
-                return Settled::Otherwise;
+                report_unsettled(lease, ending, "nothing stands under its key");
+                return Settled::Superseded;
             }
             (Ok(Swap::Other(_)), _) => {
-                unsettled(lease, ending, "another record stands under its key");
-                return Settled::Otherwise;
+                report_unsettled(lease, ending, "another record stands under its key");
+                return Settled::Superseded;
             }
-            // Permissions and passwords may be wrong for a moment, but not one that is worth a caller's time.
+            // Permissions and passwords may be wrong for a moment only, but a caller must not wait for that.
             (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured && !sent_before => {
                 return Settled::NotYet;
             }
-            (Err(_), _) if !tries.again().await => return Settled::NotYet,
+            (Err(_), _) if !backoff.pause().await => return Settled::NotYet,
             (Err(_), _) => {
                 sent_before = true;
-                answer = tries.once(ending.send(lease)).await;
+                answer = backoff.attempt(ending.send(lease)).await;
             }
         }
     }
 }
 
-/// What came of the other ways to record a success.
-enum Otherwise {
-    /// An answer as to the done record.
+/// The outcome of the other ways to record a success.
+enum Fallback {
+    /// The answer to the done record.
     Answer(Result<Swap, StoreError>),
-    /// The claim holds the key for as long as the result would have.
-    Held,
+    /// The claim has the key for as long as the done record would have it.
+    KeyHeld,
 }
 
-/// What is left when the done record could not take the place of the claim.
-async fn complete_otherwise(
+/// Tries other ways to record a success if the done record could not replace the claim.
+async fn complete_with_fallback(
     lease: &Lease,
     done: &Bytes,
-    tries: &Tries,
+    backoff: &Backoff,
     answer: Result<Swap, StoreError>,
-) -> Otherwise {
+) -> Fallback {
     let store = lease.call.shared.store();
     let (key, claim, lasts) = (lease.key(), &lease.record, lease.done_for());
-    Otherwise::Answer(match answer {
-        Ok(Swap::Absent) => match tries.once(store.claim(key, done, lasts)).await {
+    Fallback::Answer(match answer {
+        Ok(Swap::Absent) => match backoff.attempt(store.claim(key, done, lasts)).await {
             Ok(Claim::Claimed) => Ok(Swap::Done),
             Ok(Claim::Taken(other)) => Ok(Swap::Other(other)),
             Err(error) => Err(error),
         },
         Err(error) if error.kind() == StoreErrorKind::Full => {
             lease.hold_until(Instant::now() + lasts);
-            match tries.once(store.replace(key, claim, claim, lasts)).await {
+            let hold = store.replace(key, claim, claim, lasts);
+            match backoff.attempt(hold).await {
                 Ok(Swap::Done) => {
                     let why = "the store has no room for it, so the claim stays for the whole ttl";
                     lease
                         .call
-                        .tell(EventKind::NotKept, |event| event.because(why));
-                    return Otherwise::Held;
+                        .emit(EventKind::NotKept, |event| event.because(why));
+                    return Fallback::KeyHeld;
                 }
-                held => held,
+                answer => answer,
             }
         }
         answer => answer,
     })
 }
 
-fn unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
+fn report_unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
     let kind = match ending {
         Ending::Withdraw => EventKind::NotWithdrawn,
         _ => EventKind::Unrecorded,
     };
-    lease.call.tell(kind, |event| event.because(why));
+    lease.call.emit(kind, |event| event.because(why));
 }
 
 const LONGEST_COMPLETION: Duration = Duration::from_hours(1);

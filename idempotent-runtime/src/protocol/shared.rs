@@ -10,101 +10,117 @@ use crate::key::fingerprint::{Fingerprint, Keying};
 use crate::key::kind;
 use crate::key::kind::Kind;
 use crate::observe::Observers;
-use crate::protocol::in_flight::Flights;
-use crate::protocol::tracker::Unattended;
+use crate::protocol::in_flight::InFlightTable;
+use crate::protocol::tracker::Tracker;
 use crate::result::options::ResultOptions;
 use crate::settings::known::KnownEndpoints;
 use crate::store::Store;
 
-/// The store of a handle, the settings of the handle, and the calls that run on the handle.
+/// The store of a handle, its options, its calls in flight and its background work.
 pub(crate) struct Shared {
+    options: Options,
+    in_flight: InFlightTable,
+    tracker: Arc<Tracker>,
+}
+
+/// What a handle is made of.
+pub(crate) struct Options {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) prefix: String,
     pub(crate) keying: Keying,
+    /// Hashes one-time tokens: by SHA-256, whatever the digest of the handle.
     pub(crate) token_keying: Keying,
     pub(crate) deadline: Duration,
     pub(crate) retry_hint: RangeInclusive<Duration>,
     pub(crate) result_options: ResultOptions,
-    pub(crate) flights: Flights,
     pub(crate) observers: Observers,
-    pub(crate) unattended: Arc<Unattended>,
     pub(crate) cleanup_limit: usize,
     pub(crate) known: Arc<KnownEndpoints>,
 }
 
 impl Shared {
+    pub(crate) fn new(options: Options) -> Self {
+        Self {
+            options,
+            in_flight: InFlightTable::default(),
+            tracker: Arc::default(),
+        }
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
-        &*self.store
+        &*self.options.store
     }
 
     pub(crate) fn keying(&self) -> &Keying {
-        &self.keying
+        &self.options.keying
     }
 
-    /// What one-time tokens are hashed with: SHA-256, whatever the digest of the handle.
     pub(crate) fn token_keying(&self) -> &Keying {
-        &self.token_keying
+        &self.options.token_keying
     }
 
     pub(crate) fn deadline(&self) -> Duration {
-        self.deadline
+        self.options.deadline
     }
 
-    /// When to look again for the end of a call that has run for this long.
+    /// When a duplicate should be sent again, if the call that it waits for has run for `age`.
     pub(crate) fn retry_hint(&self, age: Duration) -> Duration {
-        age.clamp(*self.retry_hint.start(), *self.retry_hint.end())
+        let hints = &self.options.retry_hint;
+        age.clamp(*hints.start(), *hints.end())
     }
 
     pub(crate) fn result_options(&self) -> ResultOptions {
-        self.result_options
+        self.options.result_options
     }
 
-    pub(crate) fn flights(&self) -> &Flights {
-        &self.flights
+    pub(crate) fn in_flight_table(&self) -> &InFlightTable {
+        &self.in_flight
     }
 
     pub(crate) fn observers(&self) -> &Observers {
-        &self.observers
+        &self.options.observers
     }
 
-    pub(crate) fn unattended(&self) -> &Arc<Unattended> {
-        &self.unattended
+    /// Counts the background work of the handle.
+    pub(crate) fn tracker(&self) -> &Arc<Tracker> {
+        &self.tracker
     }
 
     /// Whether as many clean-ups wait for the store as the handle allows.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.unattended.count() >= self.cleanup_limit
+    pub(crate) fn has_too_many_cleanups(&self) -> bool {
+        self.tracker.count() >= self.options.cleanup_limit
     }
 
-    pub(crate) fn known(&self) -> &Arc<KnownEndpoints> {
-        &self.known
+    pub(crate) fn known_endpoints(&self) -> &Arc<KnownEndpoints> {
+        &self.options.known
     }
 
     /// The key of a call.
     pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-        kind::key_of_call(&self.prefix, endpoint, fingerprint)
+        kind::key_of_call(&self.options.prefix, endpoint, fingerprint)
     }
 
-    /// The key of a call that its caller's transaction holds.
+    /// The key of a call whose row is in its caller's transaction.
     pub(crate) fn key_in_tx(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-        kind::key_in_tx(&self.prefix, endpoint, fingerprint)
+        kind::key_in_tx(&self.options.prefix, endpoint, fingerprint)
     }
 
-    /// The key of something else, with what names it among its kind.
+    /// The key of another kind of record, with its name within its kind.
     pub(crate) fn key_of(&self, kind: Kind, name: impl fmt::Display) -> String {
-        kind.key(&self.prefix, name)
+        kind.key(&self.options.prefix, name)
     }
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = &self.options;
         f.debug_struct("Idempotency")
-            .field("store", &self.store)
-            .field("prefix", &self.prefix)
-            .field("keying", &self.keying)
-            .field("deadline", &self.deadline)
-            .field("retry_hint", &self.retry_hint)
-            .field("result_options", &self.result_options)
+            .field("store", &options.store)
+            .field("prefix", &options.prefix)
+            .field("keying", &options.keying)
+            .field("deadline", &options.deadline)
+            .field("retry_hint", &options.retry_hint)
+            .field("result_options", &options.result_options)
             .finish_non_exhaustive()
     }
 }

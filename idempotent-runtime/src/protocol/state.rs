@@ -1,98 +1,123 @@
-//! How far one call has come: the only place where that is written down, for the call, its renewals and its duplicates.
+//! The state of one call, for the call itself, its renewals and its duplicates in this process.
 
 use std::sync::{Arc, LazyLock};
 use std::task::Waker;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::protocol::scheduler::{Keeper, Slot};
+use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
 
-/// What changes while a call goes on. The diagram of its phases is in the page of [`protocol`](crate::protocol).
+/// What changes during a call. The page of [`protocol`](crate::protocol) draws its phases.
 pub(crate) struct State {
-    pub(crate) phase: Phase,
-    /// What duplicates in this process are told, once they need not follow the call any more.
-    pub(crate) left: Option<Found>,
-    /// A duplicate has looked, and may wait for the next phase.
-    pub(crate) followed: bool,
+    phase: Phase,
+    /// What duplicates in this process see from now on, because they need not follow the call any more.
+    final_view: Option<LastSeen>,
+    /// A duplicate has looked at the call, and may wait for its next phase.
+    has_followers: bool,
     /// The record of the claim that has the key.
-    pub(crate) record: Bytes,
-    /// The first send of the claim that may have been applied.
-    pub(crate) since: Instant,
-    /// When the lease ends.
-    pub(crate) good_until: Instant,
+    record: Bytes,
+    /// When the first send of the claim that may have reached the store was issued.
+    since: Instant,
+    /// When the lease expires.
+    good_until: Instant,
     /// A renewal was sent, so the record may stay in the store for longer than it was put for.
-    pub(crate) renewed: bool,
+    was_renewed: bool,
     /// The last renewal failed.
-    pub(crate) failing: bool,
-    /// When the record of a call that is over is to end; a renewal that is still on its way moves it.
-    pub(crate) hold_until: Option<Instant>,
-    /// The task that polls the body.
-    pub(crate) waker: Option<Waker>,
-    pub(crate) keeper: Option<Arc<Keeper>>,
-    pub(crate) slot: Option<Slot>,
+    is_failing: bool,
+    /// When the record of a call that has ended must expire. A late renewal would extend it, so it is set again after that.
+    hold_until: Option<Instant>,
+    /// Wakes the task that polls the body.
+    body: Option<Waker>,
+    scheduler: Option<Arc<Scheduler>>,
+    /// The timer of the next renewal.
+    timer: Option<TimerId>,
 }
 
-/// How far a call has come.
+/// The phase of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
-    /// The store has not answered yet. It will have by then, or be asked again, if the call is still polled.
+    /// The store has not answered yet. If the call is still polled, it has the answer by this instant, or asks again.
     Asking(Option<Instant>),
-    /// The call waits for the end of another one, made elsewhere, whose record this is.
+    /// The call waits for the end of another call with this record, which another process runs.
     Waiting(Bytes),
     /// The call has the key, and its body may run.
     Running,
-    /// The body has ended. The lease is renewed until the end of the call is in the store.
+    /// The body has returned. The lease is renewed until the end of the call is in the store.
     Settling,
-    /// The body was dropped. The lease is renewed no more, and what frees the key, if anything, is on its way.
+    /// The body was dropped. The lease is not renewed any more, and the removal of the record, if any, is on its way.
     Dropped,
-    /// The lease ended while the body ran, for this reason.
+    /// The lease was lost while the body ran, for this reason.
     Lost(&'static str),
-    /// The call is over, and nothing is sent for it any more.
-    Over(Found),
+    /// The call has ended, and sends nothing any more.
+    Ended(LastSeen),
 }
 
-/// What is known of the store when a call is over.
+/// What a call that has ended knows of the store.
 #[derive(Debug, Clone)]
-pub(crate) enum Found {
-    Nothing,
-    /// This record is there.
+pub(crate) enum LastSeen {
+    /// Nothing.
+    Unknown,
+    /// This record is stored under the key.
     Record(Bytes),
     /// The store does not answer.
-    Trouble,
+    Unavailable,
 }
 
 /// What a duplicate sees of a call.
-pub(crate) struct Seen {
+pub(crate) struct Snapshot {
     pub(crate) phase: Phase,
-    /// The record of the claim that has the key, and when its lease ends.
+    /// The record of the claim that has the key.
     pub(crate) record: Bytes,
+    /// When the lease expires.
     pub(crate) good_until: Instant,
 }
 
+/// When a claim was sent, and whether it was renewed.
+#[derive(Clone, Copy)]
+pub(crate) struct Term {
+    pub(crate) since: Instant,
+    pub(crate) was_renewed: bool,
+}
+
 impl State {
-    /// A call that has asked nobody yet.
+    /// A call that has not asked the store.
     pub(crate) fn new() -> Self {
         Self {
             phase: Phase::Asking(None),
-            left: None,
-            followed: false,
+            final_view: None,
+            has_followers: false,
             record: Bytes::new(),
-            since: *NOT_BEGUN,
-            good_until: *NOT_BEGUN,
-            renewed: false,
-            failing: false,
+            since: *NOT_STARTED,
+            good_until: *NOT_STARTED,
+            was_renewed: false,
+            is_failing: false,
             hold_until: None,
-            waker: None,
-            keeper: None,
-            slot: None,
+            body: None,
+            scheduler: None,
+            timer: None,
         }
     }
 
-    pub(crate) fn seen(&self) -> Seen {
-        Seen {
-            phase: match &self.left {
-                Some(found) => Phase::Over(found.clone()),
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Replaces the phase, and returns the earlier one.
+    pub(crate) fn set_phase(&mut self, phase: Phase) -> Phase {
+        std::mem::replace(&mut self.phase, phase)
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.phase, Phase::Lost(_))
+    }
+
+    /// The view of a duplicate.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            phase: match &self.final_view {
+                Some(seen) => Phase::Ended(seen.clone()),
                 None => self.phase.clone(),
             },
             record: self.record.clone(),
@@ -100,14 +125,117 @@ impl State {
         }
     }
 
-    /// Ends all renewal.
-    pub(crate) fn renew_no_more(&mut self) {
-        self.waker = None;
-        if let (Some(slot), Some(keeper)) = (self.slot.take(), &self.keeper) {
-            keeper.forget(slot);
+    /// The view of a duplicate that may wait for the next phase.
+    pub(crate) fn subscribe(&mut self) -> Snapshot {
+        self.has_followers = true;
+        self.snapshot()
+    }
+
+    /// Whether duplicates wait for the next phase.
+    pub(crate) fn has_followers(&self) -> bool {
+        self.has_followers && self.final_view.is_none()
+    }
+
+    /// Ends the call for its duplicates: from now on they see `seen`. Only the first view counts. Returns whether to wake them.
+    pub(crate) fn dismiss_followers(&mut self, seen: LastSeen) -> bool {
+        let to_wake = self.has_followers();
+        self.final_view.get_or_insert(seen);
+        to_wake
+    }
+
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    pub(crate) fn good_until(&self) -> Instant {
+        self.good_until
+    }
+
+    pub(crate) fn term(&self) -> Term {
+        Term {
+            since: self.since,
+            was_renewed: self.was_renewed,
+        }
+    }
+
+    /// Notes that the lease lasts for `lease` from `since`.
+    pub(crate) fn start_lease(&mut self, since: Instant, lease: Duration) {
+        self.since = since;
+        self.good_until = since + lease;
+    }
+
+    /// Notes the record of the claim that has the key.
+    pub(crate) fn set_record(&mut self, record: &Bytes) {
+        self.record.clone_from(record);
+    }
+
+    /// When the record of the ended call must expire, if that is decided.
+    pub(crate) fn hold_until(&self) -> Option<Instant> {
+        self.hold_until
+    }
+
+    pub(crate) fn set_hold_until(&mut self, until: Instant) {
+        self.hold_until = Some(until);
+    }
+
+    /// Notes that a renewal is being sent.
+    pub(crate) fn note_renewal(&mut self) {
+        self.was_renewed = true;
+    }
+
+    /// Notes that the lease is renewed until then.
+    pub(crate) fn extend_lease(&mut self, until: Instant) {
+        self.is_failing = false;
+        self.good_until = self.good_until.max(until);
+    }
+
+    /// Notes that a renewal failed. Returns whether the renewal before it did not.
+    pub(crate) fn note_failed_renewal(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_failing, true)
+    }
+
+    /// Has `body` woken if the lease is lost.
+    pub(crate) fn set_body(&mut self, body: &Waker) {
+        match &mut self.body {
+            Some(known) => known.clone_from(body),
+            none => *none = Some(body.clone()),
+        }
+    }
+
+    pub(crate) fn take_body(&mut self) -> Option<Waker> {
+        self.body.take()
+    }
+
+    /// The scheduler that renews the lease, if it is not shut down.
+    pub(crate) fn scheduler(&self) -> Option<&Arc<Scheduler>> {
+        let scheduler = self.scheduler.as_ref();
+        scheduler.filter(|scheduler| !scheduler.is_shut_down())
+    }
+
+    pub(crate) fn set_scheduler(&mut self, scheduler: Option<Arc<Scheduler>>) {
+        self.scheduler = scheduler;
+    }
+
+    /// Sets the timer of the next renewal.
+    pub(crate) fn set_timer(&mut self, due: Instant, lease: impl FnOnce() -> Arc<dyn Scheduled>) {
+        let due = due.min(self.good_until);
+        let scheduler = self.scheduler.as_ref();
+        self.timer = scheduler.map(|scheduler| scheduler.schedule(due, lease()));
+    }
+
+    /// Notes that the timer has fired.
+    pub(crate) fn clear_timer(&mut self) {
+        self.timer = None;
+    }
+
+    /// Stops all renewal.
+    pub(crate) fn stop_renewal(&mut self) {
+        self.body = None;
+        if let (Some(timer), Some(scheduler)) = (self.timer.take(), &self.scheduler) {
+            scheduler.cancel(timer);
         }
     }
 }
 
-/// An instant in the past, for a lease that has no beginning yet. Looking it up once is cheaper than a clock.
-static NOT_BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// The instant of a lease that has not started. A static is cheaper than the clock.
+static NOT_STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);

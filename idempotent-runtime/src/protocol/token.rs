@@ -1,9 +1,9 @@
 //! One-time tokens: what one is, what it is bound to, and where it stands.
 
+mod guard;
 pub(crate) mod of_call;
 mod owned;
 pub(crate) mod redemption;
-mod sent;
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ impl Token {
     }
 
     /// Whether this could be one. What cannot is never sent anywhere.
-    pub(crate) fn is_one(text: &str) -> bool {
+    pub(crate) fn is_well_formed(text: &str) -> bool {
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         text.len() == 64 && text.bytes().all(digit)
     }
@@ -79,14 +79,14 @@ impl Serialize for Token {
 
 /// A digest of what a token is bound to, and of the token itself if it is given.
 ///
-/// One of the two [ends the key](keyed) of a call with a token. If the call has a key of its own, it is the digest without
+/// One of the two [ends the key](key_with) of a call with a token. If the call has a key of its own, it is the digest without
 /// the token: only calls of one subject for one operation are equal, whichever tokens they come with. If the token is the
 /// key, it is the digest with the token.
 ///
 /// # Errors
 ///
 /// If the subject could not be encoded. The caller has to tell of it.
-pub(crate) fn bound(
+pub(crate) fn binding(
     shared: &Shared,
     operation: &Endpoint,
     token: Option<&str>,
@@ -106,14 +106,14 @@ pub(crate) fn bound(
 }
 
 /// The key of a call with a token: the parts that it has of its own, and the digest of what its token is [bound] to.
-pub(crate) fn keyed(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
+pub(crate) fn key_with(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
     // A string can be encoded.
     let _ = parts.part(&bound.to_string());
     parts.finish()
 }
 
 /// Where a token stands: its key has nothing of the token but the digest of it and of all that it is bound to.
-pub(crate) fn place(
+pub(crate) fn locate(
     shared: &Shared,
     operation: Endpoint,
     fingerprint: Fingerprint,

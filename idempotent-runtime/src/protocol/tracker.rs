@@ -1,4 +1,4 @@
-//! Work that outlives its caller, counted so that a shutdown can wait for it.
+//! Counts background work, so that a shutdown can wait for its end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,45 +7,45 @@ use tokio::sync::Notify;
 
 use crate::sync::AtomicUsize;
 
-/// How much work is under way without a caller.
+/// Counts the background work of one handle.
 #[derive(Debug, Default)]
-pub(crate) struct Unattended {
+pub(crate) struct Tracker {
     count: AtomicUsize,
-    none: Notify,
+    idle: Notify,
 }
 
-/// One piece of it, until dropped.
+/// Counts as one piece of background work until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Piece(Arc<Unattended>);
+pub(crate) struct TrackerToken(Arc<Tracker>);
 
-impl Unattended {
-    pub(crate) fn begin(self: &Arc<Self>) -> Piece {
+impl Tracker {
+    pub(crate) fn track(self: &Arc<Self>) -> TrackerToken {
         self.count.fetch_add(1, Ordering::Relaxed);
-        Piece(Arc::clone(self))
+        TrackerToken(Arc::clone(self))
     }
 
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Waits until there is none.
-    pub(crate) async fn ended(&self) {
+    /// Waits until no background work is running.
+    pub(crate) async fn wait_until_idle(&self) {
         loop {
-            let mut none = std::pin::pin!(self.none.notified());
-            // Registered before the look, or the last piece could end in between unseen.
-            none.as_mut().enable();
+            let mut idle = std::pin::pin!(self.idle.notified());
+            // Registers before the count is read, so that work that ends in between still notifies.
+            idle.as_mut().enable();
             if self.count() == 0 {
                 return;
             }
-            none.await;
+            idle.await;
         }
     }
 }
 
-impl Drop for Piece {
+impl Drop for TrackerToken {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.none.notify_waiters();
+            self.0.idle.notify_waiters();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Duplicates: what becomes of a call that is not the first with its key. It is answered, or it waits for its turn.
+//! Duplicates that ask the store: each is refused, gets the result of the first call, or waits until the key is free.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,245 +9,243 @@ use tracing::Instrument as _;
 
 use crate::error::Duplicate;
 use crate::policy::deadline::first_try;
-use crate::protocol::claim::{Claiming, NotWon};
+use crate::protocol::claim::{ClaimGuard, NotWon};
 use crate::protocol::held::{Guard, Held};
-use crate::protocol::in_flight::Flight;
+use crate::protocol::in_flight::InFlight;
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::retry::Tries;
+use crate::protocol::retry::Backoff;
 use crate::protocol::state::Phase;
-use crate::protocol::turn::Turn;
+use crate::protocol::waiter::Waiter;
 use crate::store::{Claim, StoreError};
 
-/// Claims for a call that is behind an equal one in this process.
-pub(crate) async fn behind(lease: Arc<Lease>, other: Arc<Flight>) -> Result<Held, Refusal> {
+/// Follows an equal call of this process, and claims the key if that call leaves it free.
+pub(crate) async fn follow(lease: Arc<Lease>, leader: Arc<InFlight>) -> Result<Held, Refusal> {
     let span = lease.call.span.clone();
-    let mut turn = Turn::new(lease, Instant::now());
+    let mut waiter = Waiter::new(lease, Instant::now());
     let claim = async {
-        let known = turn.follow(other).await?;
-        // The time in the record of the first claim is when the call was made, which may be long ago.
-        turn.lease = turn.lease.again();
-        turn.claim(None, known.map_or(Known::Nothing, Known::Record))
+        let record = waiter.follow(leader).await?;
+        // A new record, because the first one has the time at which the call was made, which may be long ago.
+        waiter.lease = waiter.lease.with_new_owner();
+        waiter
+            .contend(None, record.map_or(Known::Nothing, Known::Record))
             .await
     };
     let end = claim.instrument(span).await;
-    Ok(redeem::redeem(turn.over(end)?).await?)
+    Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
 
-/// Claims for a call whose first answer was not a plain yes.
-pub(crate) async fn after(
+/// Claims the key for a call whose first claim did not succeed at once.
+pub(crate) async fn contend(
     lease: Arc<Lease>,
-    since: Option<Instant>,
+    first_sent: Option<Instant>,
     answer: Result<Claim, StoreError>,
 ) -> Result<Held, Refusal> {
     let span = lease.call.span.clone();
-    let mut turn = Turn::new(lease, since.unwrap_or_else(Instant::now));
-    let claim = turn.claim(since, Known::Answer(answer));
+    let mut waiter = Waiter::new(lease, first_sent.unwrap_or_else(Instant::now));
+    let claim = waiter.contend(first_sent, Known::Answer(answer));
     let end = claim.instrument(span).await;
-    Ok(redeem::redeem(turn.over(end)?).await?)
+    Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
 
-/// The answer to a call that does not wait, by the record that has its key.
-pub(crate) fn answered(lease: &Lease, record: Bytes) -> Refusal {
-    let refusal = Refusal::by(&lease.call, &record, false);
+/// Refuses a call that does not wait, because `record` has its key.
+pub(crate) fn refuse(lease: &Lease, record: Bytes) -> Refusal {
+    let refusal = Refusal::from_record(&lease.call, &record, false);
     lease.leave(Some(record));
-    refusal.tell(&lease.call);
+    refusal.emit(&lease.call);
     refusal
 }
 
-/// What a call that claims knows already.
+/// What a call knows of the store before it claims.
 enum Known {
     Nothing,
     /// The answer to its claim.
     Answer(Result<Claim, StoreError>),
-    /// The record that stood under the key a moment ago.
+    /// The record that was stored under the key a moment ago.
     Record(Bytes),
 }
 
-/// What an answer to a claim comes to.
+/// What the answer to a claim means.
 enum Verdict {
     /// The call may run its body.
     Won(Guard),
-    /// Another call has the key by this record.
+    /// This record of another call has the key.
     Taken(Bytes, Refusal),
 }
 
-/// The record that was found last, and when its lease ends if it is not renewed.
-type LastFound = Option<(Bytes, Instant)>;
+/// The last record that was found, and when its lease expires if it is not renewed.
+type LastHolder = Option<(Bytes, Instant)>;
 
-impl Turn {
-    /// Claims until the key is this call's, or another's and the patience is over.
-    async fn claim(
+impl Waiter {
+    /// Claims until this call has the key, or another call has it and no time to wait remains.
+    async fn contend(
         &mut self,
-        mut since: Option<Instant>,
+        mut first_sent: Option<Instant>,
         mut known: Known,
     ) -> Result<Held, Refusal> {
-        let mut last_found = None;
-        let mut stray = StrayClaims::default();
+        let mut last_holder = None;
+        let mut stray_claims = StrayClaims::default();
         loop {
             let lease = Arc::clone(&self.lease);
-            let mut claiming = Claiming::since(&lease, since.take());
-            let conclusion = self.conclude(&mut claiming, &mut known).await;
-            let Some(conclusion) = self.not_a_stray(&mut stray, conclusion).await else {
-                claiming.hand_on();
-                drop(claiming);
-                self.lease = lease.again();
+            let mut claim = ClaimGuard::of_waiter(&lease, first_sent.take());
+            let answer = self.resolve(&mut claim, &mut known).await;
+            let Some(answer) = self.remove_stray(&mut stray_claims, answer).await else {
+                claim.defuse();
+                drop(claim);
+                self.lease = lease.with_new_owner();
                 continue;
             };
             let answered = Instant::now();
-            let verdict = self.judge(&mut claiming, conclusion, &mut last_found, answered)?;
+            let verdict = self.judge(&mut claim, answer, &mut last_holder, answered)?;
             let (record, refusal) = match verdict {
                 Verdict::Won(guard) => {
-                    drop(claiming);
+                    drop(claim);
                     return Ok(Held::new(lease, guard));
                 }
                 Verdict::Taken(record, refusal) => (record, refusal),
             };
-            let Some(until) = self.waits_for(refusal.error()) else {
+            let Some(until) = self.wait_limit(refusal.error()) else {
                 lease.leave(Some(record));
                 return Err(refusal);
             };
-            self.waits_since.get_or_insert(answered);
-            lease.flight.reach(Phase::Waiting(record.clone()));
-            self.pauses.pause(&lease.call, until).await;
-            if until <= Instant::now() && answered.elapsed() < AS_GOOD_AS_NEW {
+            self.waiting_since.get_or_insert(answered);
+            lease.in_flight.set_phase(Phase::Waiting(record.clone()));
+            self.poll_limiter.pause(&lease.call, until).await;
+            if until <= Instant::now() && answered.elapsed() < FRESH_ANSWER {
                 lease.leave(Some(record));
                 return Err(refusal);
             }
-            since = claiming.hand_on();
-            drop(claiming);
-            if since.is_none() {
-                // Its claim was answered, so the next is another, with an owner made anew.
-                self.lease = lease.again();
+            first_sent = claim.defuse();
+            drop(claim);
+            if first_sent.is_none() {
+                // The claim was answered, so the next one needs a new owner.
+                self.lease = lease.with_new_owner();
             }
         }
     }
 
-    /// What an answer to a claim comes to. An error ends the call.
+    /// What the answer to a claim means. An error ends the call.
     fn judge(
         &self,
-        claiming: &mut Claiming<'_>,
-        conclusion: Result<Guard, NotWon>,
-        last_found: &mut LastFound,
+        claim: &mut ClaimGuard<'_>,
+        answer: Result<Guard, NotWon>,
+        last_holder: &mut LastHolder,
         answered: Instant,
     ) -> Result<Verdict, Refusal> {
-        match conclusion {
+        match answer {
             Ok(guard) => Ok(Verdict::Won(guard)),
             Err(NotWon::Refused(error)) => Err(error.into()),
             Err(NotWon::Taken(record)) => {
                 let refusal = self.refusal(&record, false);
                 let lasts = refusal.error().duplicate().and_then(Duplicate::free_in);
-                *last_found = lasts.map(|lasts| (record.clone(), answered + lasts));
+                *last_holder = lasts.map(|lasts| (record.clone(), answered + lasts));
                 Ok(Verdict::Taken(record, refusal))
             }
-            // The store is well, so those who follow are to ask it.
-            Err(NotWon::TooLate(late)) => match claiming.without_the_store(late) {
+            // The store answers, so followers must ask it themselves.
+            Err(NotWon::TooLate(late)) => match claim.decide_without_store(late) {
                 Ok(guard) => Ok(Verdict::Won(guard)),
                 Err(error) => {
                     self.lease.leave(None);
                     Err(error.into())
                 }
             },
-            Err(NotWon::Trouble(trouble)) => {
-                self.judge_trouble(claiming, trouble, last_found.as_ref(), answered)
+            Err(NotWon::Unavailable(failure)) => {
+                self.judge_unavailable(claim, failure, last_holder.as_ref(), answered)
             }
         }
     }
 
-    /// The same while the store is away. That another call has the key is told before that.
-    fn judge_trouble(
+    /// As [`judge`](Self::judge), if the store does not answer. A known holder of the key comes before the failure of the store.
+    fn judge_unavailable(
         &self,
-        claiming: &mut Claiming<'_>,
-        trouble: StoreError,
-        last_found: Option<&(Bytes, Instant)>,
+        claim: &mut ClaimGuard<'_>,
+        failure: StoreError,
+        last_holder: Option<&(Bytes, Instant)>,
         answered: Instant,
     ) -> Result<Verdict, Refusal> {
-        if let Some(refusal) = self.refusal_of_another() {
+        if let Some(refusal) = self.refusal_by_other() {
             return Err(refusal);
         }
-        match last_found {
+        match last_holder {
             Some((record, until)) if answered < *until => {
                 Ok(Verdict::Taken(record.clone(), self.refusal(record, false)))
             }
-            // The lease of the last holder that was heard of is over, so nothing is known of another.
-            _ => match claiming.without_the_store(trouble) {
+            // The lease of the last known holder has expired, so no holder is known.
+            _ => match claim.decide_without_store(failure) {
                 Ok(guard) => Ok(Verdict::Won(guard)),
                 Err(error) => {
-                    self.lease.leave_in_trouble();
+                    self.lease.leave_unavailable();
                     Err(error.into())
                 }
             },
         }
     }
 
-    /// The conclusion, unless it is that an earlier claim of this very call has the key: that claim is removed, because no body
-    /// runs under it, and the call claims again.
-    async fn not_a_stray(
+    /// Passes the answer on, unless an earlier claim of this very call has the key. No body runs under that claim, so it is removed,
+    /// and `None` says that the call must claim again.
+    async fn remove_stray(
         &self,
-        stray: &mut StrayClaims,
-        conclusion: Result<Guard, NotWon>,
+        stray_claims: &mut StrayClaims,
+        answer: Result<Guard, NotWon>,
     ) -> Option<Result<Guard, NotWon>> {
-        let Err(NotWon::Taken(record)) = &conclusion else {
-            return Some(conclusion);
+        let Err(NotWon::Taken(record)) = &answer else {
+            return Some(answer);
         };
-        let met = stray.0.contains(record);
-        stray.0.push(self.lease.record.clone());
-        if !met {
-            return Some(conclusion);
+        let is_stray = stray_claims.0.contains(record);
+        stray_claims.0.push(self.lease.record.clone());
+        if !is_stray {
+            return Some(answer);
         }
         let store = self.lease.call.shared.store();
-        match self
-            .tries()
-            .once(store.remove(self.lease.key(), record))
-            .await
-        {
+        let removal = store.remove(self.lease.key(), record);
+        match self.backoff().attempt(removal).await {
             Ok(_) => None,
-            // That the key is taken, by this very call, is nothing to tell.
-            Err(trouble) => Some(Err(NotWon::Trouble(trouble))),
+            // "Taken" would be wrong, because this very call has the key.
+            Err(failure) => Some(Err(NotWon::Unavailable(failure))),
         }
     }
 
-    async fn conclude(
+    async fn resolve(
         &self,
-        claiming: &mut Claiming<'_>,
+        claim: &mut ClaimGuard<'_>,
         known: &mut Known,
     ) -> Result<Guard, NotWon> {
         match std::mem::replace(known, Known::Nothing) {
             Known::Record(record) => Err(NotWon::Taken(record)),
             Known::Answer(answer) => {
                 let limit = self.lease.call.shared.deadline();
-                let tries = Tries::until(self.deadline, limit);
-                claiming.conclude(answer, tries).await
+                let backoff = Backoff::until(self.deadline, limit);
+                claim.resolve(answer, backoff).await
             }
             Known::Nothing => {
-                let tries = self.tries();
-                let answer = claiming.ask(&tries).await;
-                claiming.conclude(answer, tries).await
+                let backoff = self.backoff();
+                let answer = claim.send_announced(&backoff).await;
+                claim.resolve(answer, backoff).await
             }
         }
     }
 
-    /// The refusal by another call of this process that has won the key meanwhile.
-    fn refusal_of_another(&self) -> Option<Refusal> {
-        let seen = self.lease.beside()?.look();
-        let holds = match seen.phase {
+    /// The refusal if another call of this process has got the key meanwhile.
+    fn refusal_by_other(&self) -> Option<Refusal> {
+        let seen = self.lease.find_other()?.snapshot();
+        let has_key = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
-            Phase::Asking(_) | Phase::Waiting(_) | Phase::Over(_) => false,
+            Phase::Asking(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
         };
-        (holds && seen.good_until > Instant::now()).then(|| self.refusal(&seen.record, true))
+        (has_key && seen.good_until > Instant::now()).then(|| self.refusal(&seen.record, true))
     }
 
-    fn tries(&self) -> Tries {
+    fn backoff(&self) -> Backoff {
         let (now, limit) = (Instant::now(), self.lease.call.shared.deadline());
-        let last = self.patience.map_or(self.deadline, |until| until + limit);
-        Tries::until(last.clamp(now + first_try(limit), now + limit), limit)
+        let last = self.wait_until.map_or(self.deadline, |until| until + limit);
+        Backoff::until(last.clamp(now + first_try(limit), now + limit), limit)
     }
 }
 
-/// The claims of one call that were answered with "taken". A copy of one may arrive at the store after that.
+/// The claims of one call that were answered with "taken". A copy of such a claim may reach the store later.
 #[derive(Default)]
 struct StrayClaims(Vec<Bytes>);
 
-/// When its time is up, a call asks a last time, unless it has just been told. Of many that came together one asks.
-const AS_GOOD_AS_NEW: Duration = Duration::from_millis(25);
+/// A waiter that times out polls once more unless its last answer is younger than this, which prevents a stampede of final polls.
+const FRESH_ANSWER: Duration = Duration::from_millis(25);

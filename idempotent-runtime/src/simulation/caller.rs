@@ -53,7 +53,7 @@ impl Caller {
         if let Some(after) = self.plan.dropped_after {
             self.net.nudge(self.net.now() + after, process, call);
         }
-        let policy = self.plan.policy(&self.key, self.net.naive);
+        let policy = self.plan.policy(&self.key, self.net.mutant);
         let made: Pin<Box<dyn Future<Output = Outcome> + Send>> = if self.plan.built {
             Box::pin(self.clone().built(policy))
         } else {

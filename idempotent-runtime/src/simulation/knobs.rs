@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Naive;
+use super::Mutant;
 use super::dice::Dice;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 
@@ -293,8 +293,8 @@ impl CallPlan {
         }
     }
 
-    /// What the engine is told; a naive variant is told something else than the checks are.
-    pub(super) fn policy(&self, key: &KeyPlan, naive: Option<Naive>) -> Policy {
+    /// What the engine is told; a mutant variant is told something else than the checks are.
+    pub(super) fn policy(&self, key: &KeyPlan, mutant: Option<Mutant>) -> Policy {
         let mut policy = Policy::new(Duration::from_millis(key.ttl))
             .release(key.release)
             .renew(key.renew)
@@ -307,12 +307,12 @@ impl CallPlan {
         if let Some(wait) = self.wait {
             policy = policy.wait(Duration::from_millis(wait));
         }
-        match naive {
-            Some(Naive::TtlShorterThanBody) => {
+        match mutant {
+            Some(Mutant::TtlShorterThanBody) => {
                 policy.renew(Renew::No).on_lease_lost(OnLeaseLost::Continue)
             }
-            Some(Naive::BodyNotStopped) => policy.on_lease_lost(OnLeaseLost::Continue),
-            Some(Naive::FailsOpen) => policy.on_store_error(OnStoreError::Run),
+            Some(Mutant::BodyNotStopped) => policy.on_lease_lost(OnLeaseLost::Continue),
+            Some(Mutant::FailsOpen) => policy.on_store_error(OnStoreError::Run),
             _ => policy,
         }
     }

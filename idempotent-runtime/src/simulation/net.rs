@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-use super::Naive;
+use super::Mutant;
 use super::dice::Dice;
 use super::history::{CallId, Event, OPERATOR, Sends, What, Why};
 use super::knobs::{Away, Mishap, Plan, Weather};
@@ -19,7 +19,7 @@ use crate::store::StoreErrorKind;
 /// A run: shared by everything in it.
 pub(super) struct Net {
     pub(super) plan: Plan,
-    pub(super) naive: Option<Naive>,
+    pub(super) mutant: Option<Mutant>,
     began: Instant,
     inside: Mutex<Inside>,
     changed: Notify,
@@ -85,7 +85,7 @@ pub(super) enum Gate {
 }
 
 impl Net {
-    pub(super) fn new(plan: Plan, seed: u64, naive: Option<Naive>) -> Arc<Self> {
+    pub(super) fn new(plan: Plan, seed: u64, mutant: Option<Mutant>) -> Arc<Self> {
         let mut inside = Inside {
             dice: Dice::new(seed, 2),
             weather: plan.weather,
@@ -104,7 +104,7 @@ impl Net {
         }
         Arc::new(Self {
             plan,
-            naive,
+            mutant,
             began: Instant::now(),
             inside: Mutex::new(inside),
             changed: Notify::new(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{sleep_until, timeout};
 
-use super::Naive;
+use super::Mutant;
 use super::caller::Caller;
 use super::check;
 use super::count::Counts;
@@ -16,7 +16,7 @@ use super::dice::Dice;
 use super::history::{CallId, Event, OPERATOR, What};
 use super::knobs::{Mishap, Plan};
 use super::link::{ENDPOINT, Link, number_of};
-use super::naive::NaiveStore;
+use super::mutants::MutantStore;
 use super::net::Net;
 use super::promise::{Broken, DRAINED, ENDS, FREE, NO_PANIC, NO_TASK, NOT_FOR_EVER, USABLE};
 use super::source::{self, Polled, as_polled};
@@ -34,7 +34,7 @@ pub(super) struct Run {
 }
 
 /// Runs a seed; nothing but the seed decides what happens.
-pub(super) fn run(seed: u64, naive: Option<Naive>, counts: &mut Counts) -> Run {
+pub(super) fn run(seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run {
     let plan = Plan::of(seed);
     PANICKED.set(false);
     static HOOK: Once = Once::new();
@@ -46,8 +46,8 @@ pub(super) fn run(seed: u64, naive: Option<Naive>, counts: &mut Counts) -> Run {
         .expect("a runtime needs nothing");
     let (history, end) = {
         let _inside = runtime.enter();
-        let _simulated = source::begin(Dice::new(seed, 3), plan.ahead.clone(), naive);
-        let net = Net::new(plan.clone(), seed, naive);
+        let _simulated = source::begin(Dice::new(seed, 3), plan.ahead.clone(), mutant);
+        let net = Net::new(plan.clone(), seed, mutant);
         let end = runtime.block_on(async {
             let lives = live(Arc::clone(&net));
             timeout(LONGEST_RUN, lives).await.unwrap_or(Err(ENDS))
@@ -59,7 +59,7 @@ pub(super) fn run(seed: u64, naive: Option<Naive>, counts: &mut Counts) -> Run {
     for _ in &plan.calls {
         counts.add("calls planned");
     }
-    let excuses = naive != Some(Naive::LosesRecords);
+    let excuses = mutant != Some(Mutant::LosesRecords);
     let broken = check::check(&plan, &history, excuses, counts).and_then(|()| {
         end.map_err(|promise| Broken {
             promise,
@@ -124,8 +124,8 @@ fn handle(net: &Arc<Net>, process: usize) -> Idempotency {
         net: Arc::clone(net),
         process,
     };
-    let builder = match net.naive {
-        Some(naive) => Idempotency::builder(NaiveStore::new(link, naive)),
+    let builder = match net.mutant {
+        Some(mutant) => Idempotency::builder(MutantStore::new(link, mutant)),
         None => Idempotency::builder(link),
     };
     let weak = Arc::downgrade(net);

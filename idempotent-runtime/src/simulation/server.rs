@@ -25,7 +25,7 @@ pub(super) enum Op {
         expected: Bytes,
     },
     Get,
-    /// What no [`Store`](crate::Store) can ask for, and naive stores do.
+    /// What no [`Store`](crate::Store) can ask for, and mutant stores do.
     Set {
         value: Bytes,
         ttl: Option<Duration>,

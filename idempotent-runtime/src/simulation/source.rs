@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::Naive;
+use super::Mutant;
 use super::dice::Dice;
 use super::history::CallId;
 
@@ -27,7 +27,7 @@ struct Source {
 
 thread_local! {
     static SOURCE: RefCell<Option<Source>> = const { RefCell::new(None) };
-    static NAIVE: Cell<Option<Naive>> = const { Cell::new(None) };
+    static MUTANT: Cell<Option<Mutant>> = const { Cell::new(None) };
     static POLLED: Cell<Option<Polled>> = const { Cell::new(None) };
 }
 
@@ -35,8 +35,8 @@ thread_local! {
 pub(crate) struct Simulated(());
 
 /// Begins a run on this thread.
-pub(super) fn begin(dice: Dice, ahead: Vec<u64>, naive: Option<Naive>) -> Simulated {
-    NAIVE.set(naive);
+pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simulated {
+    MUTANT.set(mutant);
     SOURCE.set(Some(Source {
         dice,
         began: Instant::now(),
@@ -56,7 +56,7 @@ pub(crate) fn clock_ahead(ahead: Duration) -> Simulated {
 impl Drop for Simulated {
     fn drop(&mut self) {
         SOURCE.set(None);
-        NAIVE.set(None);
+        MUTANT.set(None);
     }
 }
 
@@ -87,15 +87,15 @@ pub(super) fn made_by(owner: u128) -> Option<CallId> {
     })
 }
 
-pub(crate) fn is(naive: Naive) -> bool {
-    NAIVE.get() == Some(naive)
+pub(crate) fn is(mutant: Mutant) -> bool {
+    MUTANT.get() == Some(mutant)
 }
 
 pub(crate) fn random_bits() -> Option<u128> {
     SOURCE.with_borrow_mut(|source| {
         let source = source.as_mut()?;
         let bits = match polled() {
-            Some(polled) if is(Naive::OwnerOfProcess) => polled.process as u128,
+            Some(polled) if is(Mutant::OwnerOfProcess) => polled.process as u128,
             _ => u128::from(source.dice.bits()) << 64 | u128::from(source.dice.bits()),
         };
         if let Some(polled) = polled() {
@@ -117,7 +117,7 @@ pub(crate) fn time_of_day() -> Option<SystemTime> {
         let source = source.as_ref()?;
         let process = polled().map_or(0, |polled| polled.process);
         let ahead = source.ahead.get(process).copied().unwrap_or_default();
-        let since = if is(Naive::OwnerOfProcess) {
+        let since = if is(Mutant::OwnerOfProcess) {
             Duration::ZERO
         } else {
             source.began.elapsed()

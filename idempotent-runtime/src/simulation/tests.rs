@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use super::Naive;
+use super::Mutant;
 use super::count::Counts;
 use super::history::digest;
 use super::run::{Run, SEED, run};
@@ -38,17 +38,17 @@ fn the_engine_holds() {
 }
 
 #[test]
-fn every_naive_variant_is_caught() {
-    for naive in Naive::ALL {
-        let (_, caught) = run_seeds(SEEDS, Some(naive));
-        let caught = caught.unwrap_or_else(|| panic!("{naive:?} was not caught in {SEEDS} seeds"));
+fn every_mutant_is_caught() {
+    for mutant in Mutant::ALL {
+        let (_, caught) = run_seeds(SEEDS, Some(mutant));
+        let caught = caught.unwrap_or_else(|| panic!("{mutant:?} was not caught in {SEEDS} seeds"));
         let promise = caught.broken.as_ref().map_or("", |broken| broken.promise);
         assert!(
-            naive.breaks().contains(&promise),
-            "{naive:?}: {}",
+            mutant.breaks().contains(&promise),
+            "{mutant:?}: {}",
             caught.report()
         );
-        eprintln!("{naive:?}: {promise} (seed {})", caught.seed);
+        eprintln!("{mutant:?}: {promise} (seed {})", caught.seed);
     }
 }
 
@@ -61,7 +61,7 @@ fn a_seed_replays() {
 }
 
 /// Runs seeds on all cores until they are through or one has broken a promise.
-fn run_seeds(seeds: u64, naive: Option<Naive>) -> (Counts, Option<Run>) {
+fn run_seeds(seeds: u64, mutant: Option<Mutant>) -> (Counts, Option<Run>) {
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let work = || {
         let mut counts = Counts::default();
@@ -70,7 +70,7 @@ fn run_seeds(seeds: u64, naive: Option<Naive>) -> (Counts, Option<Run>) {
             if seed >= seeds {
                 break;
             }
-            let run = run(seed, naive, &mut counts);
+            let run = run(seed, mutant, &mut counts);
             if run.broken.is_some() {
                 stop.store(true, Ordering::Relaxed);
                 return (counts, Some(run));

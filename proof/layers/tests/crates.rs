@@ -287,7 +287,7 @@ const PROTOCOL: [&str; 26] = [
     // One-time tokens.
     "protocol/token",
     "protocol/token/owned",
-    "protocol/token/sent",
+    "protocol/token/guard",
     "protocol/token/redemption",
     "protocol/token/of_call",
     // One call, and one claim of it.
@@ -303,7 +303,7 @@ const PROTOCOL: [&str; 26] = [
     "protocol/redeem",
     // Duplicates.
     "protocol/poll_limiter",
-    "protocol/turn",
+    "protocol/waiter",
     "protocol/follow",
     "protocol/wait",
     "protocol",

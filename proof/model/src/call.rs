@@ -62,9 +62,9 @@ pub(crate) enum Phase {
     Removing,
     /// Its body runs (`held`).
     Held,
-    /// Its end is on its way, and its caller waits (`settle::attended`).
+    /// Its end is on its way, and its caller waits (`settle::settle`).
     Settling(What),
-    /// Its end, or its withdrawal, is on its way, and nobody waits (`settle::hand_over`).
+    /// Its end, or its withdrawal, is on its way, and nobody waits (`settle::settle_in_background`).
     Unattended(What),
     Over,
 }
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// Its claim got no answer, or too late a one (`Claiming::without_the_store`): it is withdrawn.
+    /// Its claim got no answer, or too late a one (`ClaimGuard::decide_without_store`): it is withdrawn.
     pub(crate) fn give_up(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         if config.is(Variant::FailOpen) {

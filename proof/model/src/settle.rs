@@ -33,7 +33,7 @@ impl State {
         }
     }
 
-    /// The caller drops the future of its call (`Drop` of `Turn`, `Claiming`, `Held`, `HandOver`, `Finish`).
+    /// The caller drops the future of its call (`Drop` of `Waiter`, `ClaimGuard`, `Held`, `BackgroundSettle`, `Finish`).
     pub(crate) fn cancel(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         match call.phase {

@@ -92,7 +92,7 @@ impl State {
         true
     }
 
-    /// What one who follows does when it looks (`Turn::landed`, `Turn::follow`). Whether there is anything to do.
+    /// What one who follows does when it looks (`Waiter::await_leader`, `Waiter::follow`). Whether there is anything to do.
     pub(crate) fn look(&mut self, config: &Config, id: u8) -> bool {
         let waits = self.call(id).waits > 0;
         match self.call(id).phase {

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::machine::Machine;
 use crate::key::fingerprint::Keying;
 use crate::mechanisms::seen::SeenSet;
-use crate::protocol::tracker::Piece;
+use crate::protocol::tracker::TrackerToken;
 
 /// What all clones of one [`OrderNumbers`](crate::OrderNumbers) share.
 pub(super) struct Issuer {
@@ -18,14 +18,14 @@ pub(super) struct Issuer {
     pub(super) max_age: Duration,
     pub(super) seen: SeenSet,
     /// Tells the machine's task when the last clone is gone.
-    pub(super) on_drop: Option<oneshot::Sender<Piece>>,
+    pub(super) on_drop: Option<oneshot::Sender<TrackerToken>>,
 }
 
 impl Drop for Issuer {
     fn drop(&mut self) {
         if let Some(on_drop) = self.on_drop.take() {
             // A shutdown waits for the machine id to be given back. A task that is gone does not mind.
-            let _ = on_drop.send(self.machine.shared.unattended().begin());
+            let _ = on_drop.send(self.machine.shared.tracker().track());
         }
     }
 }

@@ -13,9 +13,9 @@ use super::sequence::{Clock, MACHINES, Sequence};
 use crate::error::Site;
 use crate::key::kind::Kind;
 use crate::observe::{Event, EventKind};
-use crate::protocol::retry::asked;
+use crate::protocol::retry::retry;
 use crate::protocol::shared::Shared;
-use crate::protocol::tracker::Piece;
+use crate::protocol::tracker::TrackerToken;
 use crate::record::call as record;
 use crate::record::owner::Owner;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
@@ -75,7 +75,7 @@ impl Machine {
     pub(super) async fn run(
         self: Arc<Self>,
         leased: LeasedId,
-        mut shutdown: oneshot::Receiver<Piece>,
+        mut shutdown: oneshot::Receiver<TrackerToken>,
     ) {
         let mut due = leased.since + self.lease / 3;
         let (mut leased, mut failing) = (Some(leased), false);
@@ -139,7 +139,7 @@ impl Machine {
             let key = (self.shared).key_of(Kind::Machine, format_args!("{endpoint}:{machine}"));
             let since = Instant::now();
             // Without an answer the id may stay taken until its record expires.
-            match asked(self.deadline(), || store.claim(&key, &record, lasts)).await? {
+            match retry(self.deadline(), || store.claim(&key, &record, lasts)).await? {
                 Claim::Taken(_) => {}
                 Claim::Claimed => {
                     let mut sequence = self.sequence();
@@ -163,7 +163,7 @@ impl Machine {
 
     async fn renew(&self, leased: &LeasedId, lasts: Duration) -> Result<Swap, StoreError> {
         let (store, LeasedId { key, record, .. }) = (self.shared.store(), leased);
-        asked(self.deadline(), || {
+        retry(self.deadline(), || {
             store.replace(key, record, record, lasts)
         })
         .await

@@ -9,7 +9,7 @@ use crate::error::{Error, Failure, Site};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, KeyPart};
 use crate::key::kind::Kind;
-use crate::protocol::retry::Sending;
+use crate::protocol::retry::StoreFuture;
 use crate::protocol::shared::Shared;
 use crate::store::{Claim, Swap};
 use crate::world;
@@ -66,13 +66,13 @@ impl Member {
         }
     }
 
-    pub(super) fn insert<'a>(&'a self, key: &'a str) -> Sending<'a, Claim> {
+    pub(super) fn insert<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Claim> {
         let (set, bytes) = (&*self.set, self.fingerprint.as_bytes());
         let store = set.shared.store();
         store.set_insert(key, bytes, &self.owner, set.retention)
     }
 
-    pub(super) fn remove<'a>(&'a self, key: &'a str) -> Sending<'a, Swap> {
+    pub(super) fn remove<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Swap> {
         let (set, bytes) = (&*self.set, self.fingerprint.as_bytes());
         let store = set.shared.store();
         store.set_remove(key, bytes, &self.owner, set.retention)

@@ -9,7 +9,7 @@ use super::member::Member;
 use crate::observe::{Event, EventKind};
 use crate::protocol::background;
 use crate::protocol::background::Job;
-use crate::protocol::scheduler::Keeper;
+use crate::protocol::scheduler::Scheduler;
 use crate::protocol::shared::Shared;
 use crate::store::Swap;
 
@@ -53,7 +53,7 @@ impl Drop for RemovalGuard {
 }
 
 fn start_removal(member: Member) {
-    background::start_cleanup(member, Keeper::current());
+    background::start_cleanup(member, Scheduler::current());
 }
 
 impl Job for Member {
@@ -65,10 +65,10 @@ impl Job for Member {
         let (key, limit) = (self.key(), self.set.shared.deadline());
         let until = Instant::now() + self.set.retention.min(LONGEST).max(limit);
         let send = || self.remove(&key);
-        if background::answered(until, limit, send).await? == Swap::Absent {
+        if background::retry_until(until, limit, send).await? == Swap::Absent {
             // On another connection it may have overtaken what it is to undo: so it looks a second time.
             sleep(limit).await;
-            background::answered(until, limit, send).await?;
+            background::retry_until(until, limit, send).await?;
         }
         Ok(())
     }

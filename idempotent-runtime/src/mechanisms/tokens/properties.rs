@@ -53,13 +53,13 @@ fn a_redemption_changes_nothing_but_a_token() {
             let operation = Endpoint::named("orders.submit");
             let token = Token::random();
             let subject = |hasher: &mut Hasher| hasher.part(&42);
-            let bound = bound(
+            let bound = binding(
                 idempotency.shared(),
                 &operation,
                 Some(token.as_str()),
                 subject,
             );
-            let (_, key) = place(idempotency.shared(), operation, bound.expect("an integer"));
+            let (_, key) = locate(idempotency.shared(), operation, bound.expect("an integer"));
             let put = store.claim(&key, &bytes, Duration::from_mins(1)).await;
             put.expect("the store is empty");
             let tokens = idempotency.tokens();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::redemption::Redemption;
-use super::{bound, keyed};
+use super::{binding, key_with};
 use crate::error::Error;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
@@ -22,17 +22,17 @@ pub(crate) struct CallToken {
 }
 
 impl CallToken {
-    /// As [`Redemption::of`].
+    /// As [`Redemption::build`].
     pub(crate) fn new(
         shared: &Arc<Shared>,
         operation: &Endpoint,
         token: &str,
         subject: impl Fn(&mut Hasher) -> Result<(), UnencodablePart>,
     ) -> Result<Self, Error> {
-        let redemption = Redemption::of(shared, operation.clone(), token, &subject)?;
+        let redemption = Redemption::build(shared, operation.clone(), token, &subject)?;
         Ok(Self {
             redemption,
-            subject: bound(shared, operation, None, subject)?,
+            subject: binding(shared, operation, None, subject)?,
             owed: AtomicBool::new(false),
         })
     }
@@ -44,7 +44,7 @@ impl CallToken {
         } else {
             self.redemption.bound()
         };
-        keyed(parts, bound)
+        key_with(parts, bound)
     }
 
     /// From now on, what the end of the call sends begins with giving the token back.

@@ -59,7 +59,7 @@ impl Owned {
         &'a self,
         expected: &'a Bytes,
         value: &'a Bytes,
-    ) -> retry::Sending<'a, Swap> {
+    ) -> retry::StoreFuture<'a, Swap> {
         self.shared.store().exchange(&self.key, expected, value)
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::guard::SendGuard;
 use super::owned::Owned;
-use super::sent::Sent;
-use super::{Token, bound, place};
+use super::{Token, binding, locate};
 
 use crate::error::{Error, Failure, Site};
 use crate::key::endpoint::Endpoint;
@@ -38,24 +38,24 @@ impl Redemption {
         token: &str,
         subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
     ) -> Result<Self, Error> {
-        let redemption = Self::of(shared, operation, token, subject);
+        let redemption = Self::build(shared, operation, token, subject);
         redemption.inspect_err(|error| shared.observers().emit_refused(error))
     }
 
     /// As [`new`](Self::new), and told by the caller, if at all.
-    pub(crate) fn of(
+    pub(crate) fn build(
         shared: &Arc<Shared>,
         operation: Endpoint,
         token: &str,
         subject: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
     ) -> Result<Self, Error> {
-        if !Token::is_one(token) {
+        if !Token::is_well_formed(token) {
             let what = "a one-time token is 64 lower-case hexadecimal digits, and this is not";
             let site = Site::without_key(operation);
             return Err(Error::TokenMalformed(Failure::new(site, what, None)));
         }
-        let bound = bound(shared, &operation, Some(token), subject)?;
-        let (site, key) = place(shared, operation, bound);
+        let bound = binding(shared, &operation, Some(token), subject)?;
+        let (site, key) = locate(shared, operation, bound);
         let owner = Owner::random();
         Ok(Self(Arc::new(Owned {
             shared: Arc::clone(shared),
@@ -78,30 +78,30 @@ impl Redemption {
     ///
     /// Dropped before the store has answered, it is given back in the background, best effort.
     pub(crate) async fn redeem(self) -> Result<Redeemed, Error> {
-        let sent = Sent::taking(&self.0);
+        let sent = SendGuard::taking(&self.0);
         self.redeem_by(sent).await
     }
 
     /// The same for a call. Without an answer, or dropped, it [is in doubt](Self::is_in_doubt), and nothing is sent in the
     /// background: the end of the call [sends it back](Self::send_back).
     pub(crate) async fn redeem_for_call(self) -> Result<Redeemed, Error> {
-        let sent = Sent::of_a_call(&self.0);
+        let sent = SendGuard::of_a_call(&self.0);
         self.redeem_by(sent).await
     }
 
-    async fn redeem_by(self, sent: Sent) -> Result<Redeemed, Error> {
+    async fn redeem_by(self, sent: SendGuard) -> Result<Redeemed, Error> {
         let operation = self.0.shared.observers().begin(&self.0.site);
         let redeemed = self.sent(sent).await;
         operation.finish(&redeemed, EventKind::TokenRedeemed);
         redeemed
     }
 
-    async fn sent(&self, mut sent: Sent) -> Result<Redeemed, Error> {
+    async fn sent(&self, mut sent: SendGuard) -> Result<Redeemed, Error> {
         let owned = &*self.0;
         let until = Instant::now() + owned.shared.deadline();
         let standing = loop {
             let left = until.duration_since(Instant::now());
-            match retry::asked(left, || Box::pin(sent.take())).await {
+            match retry::retry(left, || Box::pin(sent.take())).await {
                 Ok(Swap::Done) => return Ok(Redeemed(Arc::clone(&self.0))),
                 Ok(Swap::Absent) => {
                     let what = "there is no such one-time token: it has expired, was never issued, \
@@ -200,12 +200,12 @@ impl Redeemed {
     ///
     /// Dropped before the store has answered, it goes on in the background, best effort, for a minute.
     pub async fn give_back(&self) -> Result<bool, Error> {
-        let mut sent = Sent::returning(&self.0);
+        let mut sent = SendGuard::returning(&self.0);
         let owned = &*self.0;
         let Owned { used, returned, .. } = owned;
         let deadline = owned.shared.deadline();
         let operation = owned.shared.observers().begin(&owned.site);
-        let answer = retry::asked(deadline, || owned.exchange(used, returned)).await;
+        let answer = retry::retry(deadline, || owned.exchange(used, returned)).await;
         if answer.is_ok() {
             sent.is_answered();
         }

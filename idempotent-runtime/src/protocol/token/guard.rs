@@ -11,15 +11,15 @@ use super::owned::Owned;
 use crate::observe::{Event, EventKind};
 use crate::protocol::background;
 use crate::protocol::background::Job;
-use crate::protocol::retry::Sending;
-use crate::protocol::scheduler::Keeper;
+use crate::protocol::retry::StoreFuture;
+use crate::protocol::scheduler::Scheduler;
 use crate::protocol::shared::Shared;
 use crate::record::token as record;
 use crate::record::token::State;
 use crate::store::{StoreError, StoreErrorKind, Swap};
 
 /// What is sent for a token, until its answer is known. Dropped before, the token is given back in the background.
-pub(super) struct Sent {
+pub(super) struct SendGuard {
     owned: Arc<Owned>,
     /// What a redemption expects in the place of the token.
     expected: Bytes,
@@ -29,10 +29,10 @@ pub(super) struct Sent {
     redeemed: bool,
     /// It is a call's, which gives it back by itself.
     of_a_call: bool,
-    keeper: Option<Arc<Keeper>>,
+    scheduler: Option<Arc<Scheduler>>,
 }
 
-impl Sent {
+impl SendGuard {
     /// A redemption.
     pub(super) fn taking(owned: &Arc<Owned>) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Sent {
             redeemed: false,
             of_a_call: false,
             // It may be dropped outside of the runtime.
-            keeper: Keeper::current(),
+            scheduler: Scheduler::current(),
         }
     }
 
@@ -86,7 +86,7 @@ impl Sent {
     }
 }
 
-impl Drop for Sent {
+impl Drop for SendGuard {
     fn drop(&mut self) {
         if !*self.in_doubt.get_mut() {
             return;
@@ -96,23 +96,23 @@ impl Drop for Sent {
             *self.owned.doubt() = Some(expected);
             return;
         }
-        let left = Left {
+        let left = GiveBackJob {
             owned: Arc::clone(&self.owned),
             expected,
             redeemed: self.redeemed,
         };
-        background::start_cleanup(left, self.keeper.take());
+        background::start_cleanup(left, self.scheduler.take());
     }
 }
 
 /// A token that nobody has redeemed, for all that its caller knows.
-struct Left {
+struct GiveBackJob {
     owned: Arc<Owned>,
     expected: Bytes,
     redeemed: bool,
 }
 
-impl Job for Left {
+impl Job for GiveBackJob {
     fn shared(&self) -> &Arc<Shared> {
         &self.owned.shared
     }
@@ -121,8 +121,8 @@ impl Job for Left {
         let (owned, expected) = (&*self.owned, &self.expected);
         let began = owned.shared.observers().start_time();
         let until = Instant::now() + LONGEST;
-        let send = || -> Sending<'_, Swap> { Box::pin(owned.take_back(expected)) };
-        let swap = background::answered(until, owned.shared.deadline(), send).await?;
+        let send = || -> StoreFuture<'_, Swap> { Box::pin(owned.take_back(expected)) };
+        let swap = background::retry_until(until, owned.shared.deadline(), send).await?;
         if self.redeemed && swap != Swap::Absent {
             owned.is_given_back(began);
         }

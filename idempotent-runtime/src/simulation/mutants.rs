@@ -1,8 +1,8 @@
 //! Protocols that look right and are not, each known from a product, a recipe or a bug report. The checks must see
 //! them all, or they would see nothing.
 //!
-//! Most stand at the engine's border, where a store, a policy or a clock does what the naive protocol would: so the
-//! engine stays clean. Four are in the engine, behind `naive!`, which is `false` outside of these tests.
+//! Most stand at the engine's border, where a store, a policy or a clock does what the mutant protocol would: so the
+//! engine stays clean. Four are in the engine, behind `mutant!`, which is `false` outside of these tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,9 +20,9 @@ use super::promise::{
 use super::server::Op;
 use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 
-/// One naive protocol.
+/// One mutant protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Naive {
+pub(crate) enum Mutant {
     /// The end of a call deletes whatever stands there (`DEL lock`): the next holder's record, if the lease was over.
     RemovesUnowned,
     /// The end of a call sets its result without a look at what stands there.
@@ -54,14 +54,14 @@ pub(crate) enum Naive {
     /// The lease is counted from the reply. In the engine.
     DeadlineFromReply,
     /// The keeper renews until the body ends, not until its end is recorded. In the engine.
-    KeeperStopsAtBodyEnd,
+    RenewalStopsAtBodyEnd,
     /// Who follows a call of its process believes an answer that is older than itself. In the engine.
     OldAnswerBelieved,
     /// Who follows a call of its process follows it for ever, also when nobody polls that any more. In the engine.
     FrozenLeaderFollowed,
 }
 
-impl Naive {
+impl Mutant {
     pub(super) const ALL: [Self; 18] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
@@ -78,13 +78,13 @@ impl Naive {
         Self::BodyNotStopped,
         Self::FailsOpen,
         Self::DeadlineFromReply,
-        Self::KeeperStopsAtBodyEnd,
+        Self::RenewalStopsAtBodyEnd,
         Self::OldAnswerBelieved,
         Self::FrozenLeaderFollowed,
     ];
 }
 
-impl Naive {
+impl Mutant {
     /// The promises that it must be seen to break: another one would tell of the checks, not of it.
     pub(super) fn breaks(self) -> &'static [&'static str] {
         match self {
@@ -104,26 +104,26 @@ impl Naive {
             Self::TtlShorterThanBody | Self::BodyNotStopped => &[AFTER_LEASE, BESIDE],
             Self::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, BESIDE],
             Self::FailsOpen => &[OWN_CLAIM],
-            Self::KeeperStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
+            Self::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
             Self::FrozenLeaderFollowed => &[IN_TIME, ENDS],
         }
     }
 }
 
-/// A store that does what a naive protocol would.
+/// A store that does what a mutant protocol would.
 #[derive(Debug)]
-pub(super) struct NaiveStore {
+pub(super) struct MutantStore {
     link: Link,
-    naive: Naive,
+    mutant: Mutant,
     /// What the engine believes to have claimed with, and what it did.
     claimed: Mutex<BTreeMap<Bytes, Bytes>>,
 }
 
-impl NaiveStore {
-    pub(super) fn new(link: Link, naive: Naive) -> Self {
+impl MutantStore {
+    pub(super) fn new(link: Link, mutant: Mutant) -> Self {
         Self {
             link,
-            naive,
+            mutant,
             claimed: Mutex::default(),
         }
     }
@@ -136,8 +136,8 @@ impl NaiveStore {
 
     /// A record as it is read.
     fn read(&self, record: Bytes) -> Bytes {
-        match self.naive {
-            Naive::NoPayloadCheck => without_payload(&record),
+        match self.mutant {
+            Mutant::NoPayloadCheck => without_payload(&record),
             _ => record,
         }
     }
@@ -151,10 +151,10 @@ impl NaiveStore {
 }
 
 #[async_trait]
-impl Store for NaiveStore {
+impl Store for MutantStore {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        match self.naive {
-            Naive::LooksThenPuts => match self.link.get(key).await? {
+        match self.mutant {
+            Mutant::LooksThenPuts => match self.link.get(key).await? {
                 Some(entry) if entry.value == value => Ok(Claim::Claimed),
                 Some(entry) => Ok(Claim::Taken(entry.value)),
                 None => {
@@ -168,14 +168,14 @@ impl Store for NaiveStore {
                         .map(|_| Claim::Claimed)
                 }
             },
-            Naive::NoOwnRecordCheck => {
+            Mutant::NoOwnRecordCheck => {
                 let standing = self.link.get(key).await?;
                 match standing.filter(|standing| standing.value == value) {
                     Some(own) => Ok(Claim::Taken(own.value)),
                     None => self.link.claim(key, value, ttl).await,
                 }
             }
-            Naive::NewOwnerForRetry => {
+            Mutant::NewOwnerForRetry => {
                 let sent = {
                     let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
                     let again = claimed.get(value).map_or_else(|| value.clone(), renamed);
@@ -184,7 +184,7 @@ impl Store for NaiveStore {
                 };
                 self.link.claim(key, &sent, ttl).await
             }
-            Naive::SetsWithoutExpiry => {
+            Mutant::SetsWithoutExpiry => {
                 if self.link.get(key).await?.is_some() {
                     return self.link.claim(key, value, ttl).await;
                 }
@@ -211,15 +211,15 @@ impl Store for NaiveStore {
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
         let completes = expected != value;
-        match self.naive {
-            Naive::CompletesPlainly if completes => {
+        match self.mutant {
+            Mutant::CompletesPlainly if completes => {
                 let set = Op::Set {
                     value: value.clone(),
                     ttl: Some(ttl),
                 };
                 self.link.swap(key, set, false).await
             }
-            Naive::RenewsUnowned if !completes => {
+            Mutant::RenewsUnowned if !completes => {
                 self.link
                     .swap(
                         key,
@@ -231,7 +231,7 @@ impl Store for NaiveStore {
                     )
                     .await
             }
-            Naive::TimedOutCompletionReleased if completes => {
+            Mutant::TimedOutCompletionReleased if completes => {
                 let completion = self.link.replace(key, expected, value, ttl);
                 match tokio::time::timeout(Duration::from_millis(20), completion).await {
                     Ok(Ok(swap)) => return Ok(swap),
@@ -252,8 +252,8 @@ impl Store for NaiveStore {
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        match self.naive {
-            Naive::RemovesUnowned => {
+        match self.mutant {
+            Mutant::RemovesUnowned => {
                 self.link
                     .swap(
                         key,
