@@ -5,7 +5,7 @@ use crate::config::{Config, Variant};
 use crate::state::State;
 use crate::store::{Record, What};
 
-/// What is known of the store when a call is over (`state::Found`).
+/// What is known of the store when a call is over (`state::LastSeen`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Found {
     Nothing,
@@ -164,5 +164,5 @@ impl State {
     }
 }
 
-/// The second move tells of a claim that was sent after the first (`follow::Heard`).
+/// The second move tells of a claim that was sent after the first (`follow::Freshness`).
 const NEWS: u8 = 2;
