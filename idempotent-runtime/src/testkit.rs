@@ -1,8 +1,9 @@
-//! For tests: stores that fail on purpose, stores that count, and the suite that every [`Store`](crate::Store) has to
-//! pass. Private servers of Redis, PostgreSQL and MariaDB are in the crate `idempotence-test-servers`.
+//! Tools for tests: stores that fail on purpose, stores that count operations, and the suite that every
+//! [`Store`](crate::Store) must pass. The crate `idempotence-test-servers` starts private Redis, PostgreSQL and MariaDB
+//! servers.
 //!
-//! Time is [`tokio::time`] everywhere in this crate, so the test clock is `tokio::time::pause()`,
-//! or `#[tokio::test(start_paused = true)]`: for everything but real servers.
+//! This crate reads the time from [`tokio::time`], so tests without real servers can control it with
+//! `tokio::time::pause()` or `#[tokio::test(start_paused = true)]`.
 
 pub mod conformance;
 mod counting;

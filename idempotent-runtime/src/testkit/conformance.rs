@@ -1,7 +1,7 @@
-//! The suite that every store has to pass.
+//! The suite that every store must pass.
 //!
-//! In a test file of the crate that implements a store, with `tokio` (features `macros` and
-//! `rt-multi-thread`) among its dependencies:
+//! Write this in a test file of the crate that implements the store. The crate needs `tokio` with the
+//! features `macros` and `rt-multi-thread`.
 //!
 //! ```
 //! # use idempotent_runtime as idempotence;
@@ -9,10 +9,10 @@
 //! idempotence::testkit::conformance!(async { MyStore::new() });
 //! ```
 //!
-//! [`conformance!`](crate::testkit::conformance!) makes one test per case, named after the
-//! behaviour. Each case asks for a store of its own and uses keys of its own, so all of them may be
-//! stores on one server. Time is real: records of the tests live for fractions of a second, and the
-//! suite waits for them to expire.
+//! [`conformance!`](crate::testkit::conformance!) makes one test per case, named after the behaviour.
+//! A failed test says what the store did, what it must do, and which rule it broke. Each case makes its
+//! own store and uses its own keys, so all stores may be on one server. Time is real: the records of the
+//! tests live for fractions of a second, and the suite waits until they expire.
 
 mod answers;
 mod bytes;
@@ -36,10 +36,10 @@ use tokio::time::timeout;
 use self::subject::{Subject, Verdict};
 use crate::store::Store;
 
-/// Makes a test of every case of the [suite](mod@crate::testkit::conformance); the argument is a
-/// future that makes the store, and is awaited once in each test.
+/// Makes a test of every case of the [suite](mod@crate::testkit::conformance). The argument is a
+/// future that makes the store. Each test awaits it once.
 ///
-/// The crate that writes it needs `tokio` with the features `macros` and `rt-multi-thread`.
+/// The calling crate needs `tokio` with the features `macros` and `rt-multi-thread`.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -57,98 +57,98 @@ macro_rules! conformance {
     };
 }
 
-/// The table of the cases, and what is made of it.
+/// The table of all cases with their rules. Makes the tests or [`CASES`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_cases {
     (@each [$($with:tt)*]) => {
         $crate::__conformance_cases! { $($with)*
             answers:
-                a_free_key_is_claimed
-                a_taken_key_answers_with_what_stands_there
-                a_claim_sent_twice_is_claimed_twice
-                the_expected_value_is_replaced
-                nothing_is_not_replaced
-                another_value_is_not_replaced
-                a_replace_sent_twice_is_done_twice
-                the_expected_value_is_removed
-                nothing_is_not_removed
-                another_value_is_not_removed
-                a_removed_key_is_free
-                a_free_key_holds_nothing
-                values_are_compared_byte_for_byte;
+                a_free_key_is_claimed "`claim` of a free key stores the value and answers `Claimed`"
+                a_taken_key_answers_with_its_value "`claim` of a taken key answers `Taken` with the stored value"
+                a_repeated_claim_is_claimed_again "`claim` with the value that is already stored answers `Claimed` and keeps the time to live: the first reply may have been lost"
+                the_expected_value_is_replaced "`replace` stores the new value if the expected value is stored"
+                a_free_key_is_not_replaced "`replace` of a free key changes nothing and answers `Absent`"
+                another_value_is_not_replaced "`replace` changes nothing and answers `Other` with the stored value if that is not the expected value"
+                a_repeated_replace_is_done_again "`replace` by the value that is already stored changes nothing and answers `Done`: the first reply may have been lost"
+                the_expected_value_is_removed "`remove` removes the record if the expected value is stored"
+                a_free_key_is_not_removed "`remove` of a free key answers `Absent`"
+                another_value_is_not_removed "`remove` changes nothing and answers `Other` with the stored value if that is not the expected value"
+                a_removed_key_is_free "a removed key can be claimed"
+                a_free_key_has_no_value "`get` of a free key answers `None`"
+                values_are_compared_byte_for_byte "values are compared byte for byte";
             bytes:
-                values_may_be_any_bytes
-                a_value_may_be_empty
-                a_value_may_be_a_mebibyte
-                keys_may_be_any_text
-                keys_may_be_long
-                keys_that_look_alike_are_different;
+                values_may_be_any_bytes "a value may contain any bytes"
+                a_value_may_be_empty "a value may be empty"
+                a_value_may_be_a_mebibyte "a value may be a mebibyte long"
+                keys_may_be_any_text "a key may be any UTF-8 text without NUL"
+                keys_may_be_long "a key may be 512 bytes long"
+                keys_that_look_alike_are_different "keys are compared byte for byte";
             expiry:
-                a_record_lives_as_long_as_its_ttl
-                an_expired_record_is_absent
-                an_expired_key_is_claimed
-                an_own_record_that_expired_is_claimed_anew
-                a_refused_operation_leaves_the_ttl
-                a_renewal_sets_the_ttl
-                a_renewed_record_outlives_its_first_ttl
-                a_shortened_record_is_gone
-                a_replacement_sets_the_ttl
-                a_replacement_outlives_the_first_ttl
-                a_ttl_may_be_a_millisecond
-                a_ttl_may_be_a_century;
+                a_record_lives_as_long_as_its_ttl "a record is stored for its whole time to live"
+                an_expired_record_is_absent "no operation returns, compares or changes an expired record"
+                an_expired_key_is_claimed "`claim` of an expired key answers `Claimed`"
+                the_owner_of_an_expired_record_can_claim_again "`claim` with the value of an expired record stores it with the new time to live"
+                a_refused_operation_does_not_change_the_ttl "an operation that answers `Taken` or `Other` does not change the time to live"
+                a_renewal_sets_the_ttl "`replace` of a value by itself sets the new time to live"
+                a_renewed_record_outlives_its_first_ttl "`replace` of a value by itself sets the new time to live"
+                a_shortened_record_expires_earlier "`replace` may shorten the time to live"
+                a_replacement_sets_the_ttl "`replace` sets the new time to live"
+                a_replacement_outlives_the_first_ttl "`replace` sets the new time to live"
+                a_ttl_may_be_a_millisecond "a time to live may be a millisecond; a store that counts in coarser units rounds up"
+                a_ttl_may_be_a_century "a time to live may be a century; a store may shorten it, but it must not overflow";
             hints:
-                a_replacement_that_tells_answers_as_one_that_does_not
-                a_removal_that_tells_answers_as_one_that_does_not
-                a_refused_change_that_would_tell_changes_nothing
-                a_change_that_tells_is_heard;
+                replace_and_notify_answers_like_replace "`replace_and_notify` changes and answers the same as `replace`"
+                remove_and_notify_answers_like_remove "`remove_and_notify` changes and answers the same as `remove`"
+                a_refused_notifying_change_changes_nothing "`replace_and_notify` and `remove_and_notify` change nothing if another value is stored, or none"
+                a_notifying_change_wakes_subscribers "every receiver of `subscribe` is notified of a later `replace_and_notify` or `remove_and_notify`";
             races:
-                one_of_many_claims_wins
-                one_of_many_claims_of_an_expired_key_wins
-                one_of_many_replacements_wins
-                one_of_many_removals_wins
-                a_replacement_or_a_removal_wins
-                a_key_removed_under_claims_is_claimed_once;
+                one_of_many_claims_wins "of concurrent claims of a free key exactly one answers `Claimed`"
+                one_of_many_claims_of_an_expired_key_wins "of concurrent claims of an expired key exactly one answers `Claimed`"
+                one_of_many_replacements_wins "of concurrent replacements of one value exactly one answers `Done`"
+                one_of_many_removals_wins "of concurrent removals of one value exactly one answers `Done`"
+                a_replacement_and_a_removal_cannot_both_win "of a concurrent replacement and removal of one value exactly one answers `Done`"
+                a_key_removed_during_claims_is_claimed_once "of concurrent claims of a key that is being removed at most one answers `Claimed`";
             sets:
-                a_member_is_added_once
-                an_add_sent_twice_is_answered_alike
-                a_member_is_taken_out_by_its_owner
-                a_member_is_not_taken_out_by_another
-                no_member_is_not_taken_out
-                members_may_be_any_bytes
-                a_member_is_remembered_for_the_retention
-                one_of_many_adds_wins;
+                a_member_is_inserted_once "`set_insert` of a stored member answers `Taken` with its owner"
+                a_repeated_insert_gets_the_same_answer "`set_insert` of a stored member by its owner answers `Claimed`: the first reply may have been lost"
+                the_owner_can_remove_a_member "`set_remove` by the owner removes the member"
+                another_owner_cannot_remove_a_member "`set_remove` by another owner changes nothing and answers `Other` with the owner"
+                a_missing_member_is_not_removed "`set_remove` of a missing member answers `Absent`"
+                members_may_be_any_bytes "a member may contain any bytes, and members of different sets are different"
+                a_member_is_remembered_for_the_retention "a member is stored for its whole retention, however old other members of its set are"
+                one_of_many_inserts_wins "of concurrent inserts of one member exactly one answers `Claimed`";
             tokens:
-                the_expected_value_is_exchanged
-                nothing_is_not_exchanged
-                another_value_is_not_exchanged
-                an_exchange_sent_twice_is_done_twice
-                an_exchange_leaves_the_ttl
-                an_exchanged_record_goes_when_the_first_would_have
-                an_exchange_revives_nothing
-                an_exchange_compares_byte_for_byte
-                one_of_many_exchanges_wins;
+                the_expected_value_is_exchanged "`exchange` stores the new value if the expected value is stored"
+                a_free_key_is_not_exchanged "`exchange` of a free key changes nothing and answers `Absent`"
+                another_value_is_not_exchanged "`exchange` changes nothing and answers `Other` with the stored value if that is not the expected value"
+                a_repeated_exchange_is_done_again "`exchange` by the value that is already stored changes nothing and answers `Done`: the first reply may have been lost"
+                an_exchange_keeps_the_ttl "`exchange` keeps the time to live"
+                an_exchanged_record_expires_at_its_first_time "`exchange` keeps the time to live"
+                an_exchange_does_not_revive_an_expired_record "`exchange` of an expired record changes nothing and answers `Absent`"
+                an_exchange_compares_byte_for_byte "`exchange` compares values byte for byte"
+                one_of_many_exchanges_wins "of concurrent exchanges of one value exactly one answers `Done`";
             counts:
-                attempts_are_numbered_in_their_order
-                an_attempt_sent_twice_is_counted_once
-                an_attempt_is_known_while_fewer_than_32_others_were_counted
-                attempts_of_different_keys_are_counted_apart
-                no_attempt_moves_the_end_of_the_window
-                a_window_that_has_ended_begins_anew
-                a_window_may_be_a_century
-                each_of_many_attempts_has_its_own_number
-                an_attempt_that_races_itself_is_counted_once;
+                attempts_are_numbered_in_order "`count` numbers the attempts of a window from 1"
+                a_repeated_attempt_is_counted_once "`count` of the same attempt answers the same number: the first reply may have been lost"
+                an_attempt_is_remembered_until_32_others_were_counted "`count` remembers an attempt while fewer than 32 other attempts were counted after it"
+                each_key_has_its_own_count "each key has its own count"
+                later_attempts_do_not_move_the_end_of_the_window "only the first attempt of a window sets its end"
+                the_first_attempt_after_a_window_starts_a_new_window "the first attempt after the end of a window starts a new window and gets number 1"
+                a_window_may_be_a_century "a window may be a century long; a store may shorten it, but it must not overflow"
+                each_of_many_attempts_has_its_own_number "concurrent attempts get different numbers without gaps"
+                an_attempt_that_races_itself_is_counted_once "`count` of the same attempt answers the same number, also for concurrent requests";
             filters:
-                a_marked_member_is_perhaps_seen
-                members_that_are_marked_at_once_are_all_perhaps_seen
-                a_member_that_many_mark_is_unseen_once_at_most
-                an_unmarked_member_is_mostly_unseen
-                filters_have_members_of_their_own
-                a_mark_is_kept_for_the_retention_and_not_for_ever
-                a_fill_is_about_what_was_marked;
+                an_inserted_member_is_perhaps_seen "`bloom_insert` of an inserted member answers `PerhapsSeen`"
+                members_inserted_at_once_are_all_perhaps_seen "no concurrent `bloom_insert` is lost"
+                concurrent_inserts_of_a_member_are_unseen_at_most_once "of concurrent inserts of one member at most one answers `Unseen`"
+                a_new_member_is_mostly_unseen "`bloom_insert` of a new member answers `PerhapsSeen` only as often as the error rate of the filter allows"
+                filters_do_not_share_members "filters with different keys do not share members"
+                a_filter_remembers_a_member_for_its_retention "a filter remembers a member for its retention, and forgets it within twice the retention"
+                bloom_stats_estimates_the_number_of_members "`bloom_stats` reports about the number of inserted members and the error rate";
         }
     };
-    (@tests [$make:expr] $($module:ident: $($case:ident)*;)*) => {
+    (@tests [$make:expr] $($module:ident: $($case:ident $rule:literal)*;)*) => {
         $($(
             #[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
@@ -156,80 +156,104 @@ macro_rules! __conformance_cases {
             }
         )*)*
     };
-    (@table $($module:ident: $($case:ident)*;)*) => {
-        &[$($((stringify!($case), |subject| Box::pin($module::$case(subject)))),*),*]
+    (@table $($module:ident: $($case:ident $rule:literal)*;)*) => {
+        &[$($(Case {
+            name: stringify!($case),
+            rule: $rule,
+            run: |subject| Box::pin($module::$case(subject)),
+        }),*),*]
     };
 }
 
-type Case = fn(Subject) -> Pin<Box<dyn Future<Output = Verdict> + Send>>;
+/// One case of the suite.
+struct Case {
+    name: &'static str,
+    /// What the case checks, as a sentence about a correct store.
+    rule: &'static str,
+    run: fn(Subject) -> Pin<Box<dyn Future<Output = Verdict> + Send>>,
+}
 
-const CASES: &[(&str, Case)] = crate::__conformance_cases! { @each [@table] };
+const CASES: &[Case] = crate::__conformance_cases! { @each [@table] };
 
-/// A case that the store does not pass.
+/// A case in which the store broke a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Failure {
-    /// The name of the case, which is the behaviour that is missing.
+    /// The name of the case.
     pub case: &'static str,
-    /// What was seen instead.
+    /// The rule that the store broke.
+    pub rule: &'static str,
+    /// What the store did, and what it must do.
     pub message: String,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.case, self.message)
+        let Self {
+            case,
+            rule,
+            message,
+        } = self;
+        write!(
+            f,
+            "the store fails the case `{case}`: {message} (the rule: {rule})"
+        )
     }
 }
 
-/// The names of the cases.
+/// The names of all cases.
 pub fn cases() -> impl Iterator<Item = &'static str> {
-    CASES.iter().map(|(name, _)| *name)
+    CASES.iter().map(|case| case.name)
 }
 
-/// Runs all cases at once, each on a store that `make` makes, and returns those that fail.
+/// Runs all cases at the same time, each on a store that `make` returns. Returns the failures.
 ///
-/// Needs a runtime with several threads: on one thread hardly any race is seen.
+/// Needs a runtime with several threads: on one thread hardly any race happens.
 pub async fn failures<S, F>(make: impl Fn() -> F) -> Vec<Failure>
 where
     S: Store,
     F: Future<Output = S>,
 {
     let mut running = JoinSet::new();
-    for (index, (_, case)) in CASES.iter().enumerate() {
+    for (index, case) in CASES.iter().enumerate() {
         let store = Arc::new(make().await);
-        running.spawn(async move { (index, run(*case, store).await) });
+        running.spawn(async move { (index, run(case, store).await) });
     }
-    let mut verdicts = running.join_all().await;
-    verdicts.sort_by_key(|(index, _)| *index);
-    verdicts
+    let mut results = running.join_all().await;
+    results.sort_by_key(|(index, _)| *index);
+    results
         .into_iter()
-        .filter_map(|(index, verdict)| {
-            let case = CASES[index].0;
-            verdict.err().map(|message| Failure { case, message })
-        })
+        .filter_map(|(_, result)| result.err())
         .collect()
 }
 
-/// Runs one case; what [`conformance!`](crate::testkit::conformance!) writes into each test.
+/// Runs one case. [`conformance!`](crate::testkit::conformance!) calls this in each test.
 ///
 /// # Panics
 ///
-/// If the store does not pass, or there is no such case.
+/// If the store breaks the rule of the case, or if there is no such case.
 pub async fn check<S: Store>(case: &str, store: impl Future<Output = S>) {
-    let found = CASES.iter().find(|(name, _)| *name == case);
-    let Some((_, run_case)) = found else {
-        panic!("there is no case named {case}");
+    let Some(case) = CASES.iter().find(|known| known.name == case) else {
+        panic!("the conformance suite has no case `{case}`");
     };
-    if let Err(message) = run(*run_case, Arc::new(store.await)).await {
-        panic!("{message}");
+    if let Err(failure) = run(case, Arc::new(store.await)).await {
+        panic!("{failure}");
     }
 }
 
-/// A store that never answers fails the case, it does not hang the test.
+/// A store that never answers fails the case instead of blocking the test.
 const LIMIT: Duration = Duration::from_mins(1);
 
-async fn run(case: Case, store: Arc<dyn Store>) -> Verdict {
-    match timeout(LIMIT, case(Subject::new(store))).await {
-        Ok(verdict) => verdict,
-        Err(_) => Err(format!("no end within {LIMIT:?}")),
-    }
+async fn run(case: &'static Case, store: Arc<dyn Store>) -> Result<(), Failure> {
+    let result = timeout(LIMIT, (case.run)(Subject::new(store))).await;
+    let verdict = result.unwrap_or_else(|_| {
+        Err(format!(
+            "the case did not end within {LIMIT:?}; every operation must answer"
+        ))
+    });
+    verdict.map_err(|message| Failure {
+        case: case.name,
+        rule: case.rule,
+        message,
+    })
 }

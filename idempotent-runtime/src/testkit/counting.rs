@@ -1,4 +1,4 @@
-//! A store that counts what is sent to it.
+//! A store that counts operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,9 +13,9 @@ use crate::store::{
     BloomFilter, BloomStats, Claim, Count, Entry, Hint, Store, StoreError, Swap, Wrap,
 };
 
-/// Counts the operations that are sent to the store inside; a clone shares the counts.
+/// Counts the operations that are sent to the inner store. A clone shares the counts.
 ///
-/// A send counts when its future is first polled, answered or not.
+/// An operation counts when its future is first polled, even if no answer arrives.
 #[derive(Debug, Clone)]
 pub struct CountingStore<S> {
     store: S,
@@ -28,7 +28,7 @@ struct Sent {
     subscribe: AtomicUsize,
 }
 
-/// How often each operation was sent.
+/// How many times each operation was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
@@ -57,7 +57,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All sends.
+    /// The sum of all sends.
     pub fn total(self) -> usize {
         self.claim
             + self.replace
@@ -74,7 +74,7 @@ impl Counts {
 }
 
 impl<S> CountingStore<S> {
-    /// Counts what is sent to `store`.
+    /// Counts operations on `store`.
     pub fn new(store: S) -> Self {
         Self {
             store,
@@ -82,43 +82,43 @@ impl<S> CountingStore<S> {
         }
     }
 
-    /// What was sent so far.
+    /// The operations that were sent so far.
     pub fn counts(&self) -> Counts {
-        let of = |op| self.of(op).load(Ordering::SeqCst);
+        let count = |op| self.counter(op).load(Ordering::SeqCst);
         Counts {
-            claim: of(Op::Claim),
-            replace: of(Op::Replace),
-            remove: of(Op::Remove),
-            get: of(Op::Get),
-            exchange: of(Op::Exchange),
-            count: of(Op::Count),
-            set_insert: of(Op::SetInsert),
-            set_remove: of(Op::SetRemove),
-            bloom_insert: of(Op::BloomInsert),
-            bloom_stats: of(Op::BloomStats),
+            claim: count(Op::Claim),
+            replace: count(Op::Replace),
+            remove: count(Op::Remove),
+            get: count(Op::Get),
+            exchange: count(Op::Exchange),
+            count: count(Op::Count),
+            set_insert: count(Op::SetInsert),
+            set_remove: count(Op::SetRemove),
+            bloom_insert: count(Op::BloomInsert),
+            bloom_stats: count(Op::BloomStats),
             subscribe: self.sent.subscribe.load(Ordering::SeqCst),
         }
     }
 
-    /// Counts from zero again.
+    /// Sets all counts to zero.
     pub fn reset(&self) {
         for op in Op::ALL {
-            self.of(op).store(0, Ordering::SeqCst);
+            self.counter(op).store(0, Ordering::SeqCst);
         }
         self.sent.subscribe.store(0, Ordering::SeqCst);
     }
 
-    /// The store inside, to send without counting.
+    /// The inner store, for operations that must not count.
     pub fn inner(&self) -> &S {
         &self.store
     }
 
-    fn of(&self, op: Op) -> &AtomicUsize {
+    fn counter(&self, op: Op) -> &AtomicUsize {
         &self.sent.operations[op as usize]
     }
 
-    fn sending(&self, op: Op) -> &S {
-        self.of(op).fetch_add(1, Ordering::SeqCst);
+    fn count_send(&self, op: Op) -> &S {
+        self.counter(op).fetch_add(1, Ordering::SeqCst);
         &self.store
     }
 }
@@ -132,7 +132,7 @@ impl<S: Store> Wrap for CountingStore<S> {
     }
 
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.sending(Op::Claim).claim(key, value, ttl).await
+        self.count_send(Op::Claim).claim(key, value, ttl).await
     }
 
     async fn replace(
@@ -142,16 +142,16 @@ impl<S: Store> Wrap for CountingStore<S> {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let store = self.sending(Op::Replace);
+        let store = self.count_send(Op::Replace);
         store.replace(key, expected, value, ttl).await
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.sending(Op::Remove).remove(key, expected).await
+        self.count_send(Op::Remove).remove(key, expected).await
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.sending(Op::Get).get(key).await
+        self.count_send(Op::Get).get(key).await
     }
 
     async fn replace_and_notify(
@@ -161,12 +161,12 @@ impl<S: Store> Wrap for CountingStore<S> {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let store = self.sending(Op::Replace);
+        let store = self.count_send(Op::Replace);
         store.replace_and_notify(key, expected, value, ttl).await
     }
 
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let store = self.sending(Op::Remove);
+        let store = self.count_send(Op::Remove);
         store.remove_and_notify(key, expected).await
     }
 
@@ -181,12 +181,12 @@ impl<S: Store> Wrap for CountingStore<S> {
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let store = self.sending(Op::Exchange);
+        let store = self.count_send(Op::Exchange);
         store.exchange(key, expected, value).await
     }
 
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
-        self.sending(Op::Count).count(key, attempt, window).await
+        self.count_send(Op::Count).count(key, attempt, window).await
     }
 
     async fn set_insert(
@@ -196,7 +196,7 @@ impl<S: Store> Wrap for CountingStore<S> {
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Claim, StoreError> {
-        let store = self.sending(Op::SetInsert);
+        let store = self.count_send(Op::SetInsert);
         store.set_insert(set, member, owner, retention).await
     }
 
@@ -207,17 +207,17 @@ impl<S: Store> Wrap for CountingStore<S> {
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Swap, StoreError> {
-        let store = self.sending(Op::SetRemove);
+        let store = self.count_send(Op::SetRemove);
         store.set_remove(set, member, owner, retention).await
     }
 
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
-        self.sending(Op::BloomInsert)
+        self.count_send(Op::BloomInsert)
             .bloom_insert(filter, member)
             .await
     }
 
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
-        self.sending(Op::BloomStats).bloom_stats(filter).await
+        self.count_send(Op::BloomStats).bloom_stats(filter).await
     }
 }

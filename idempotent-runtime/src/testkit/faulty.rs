@@ -1,4 +1,4 @@
-//! A store that fails as a test tells it to.
+//! A store that injects faults.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -15,26 +15,26 @@ use crate::store::{
     Wrap,
 };
 
-/// What goes wrong with one operation.
+/// A fault of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It is not applied, and answers with an error of this kind.
+    /// The operation is not applied and answers with an error of this kind.
     Fail(StoreErrorKind),
-    /// It is applied, and answers with [`StoreErrorKind::Unknown`].
+    /// The operation is applied and answers with [`StoreErrorKind::Unknown`].
     LoseReply,
-    /// It is applied, and never answers.
+    /// The operation is applied and never answers.
     ApplyThenHang,
-    /// It is not applied, and never answers.
+    /// The operation is not applied and never answers.
     Hang,
-    /// It is applied after this time, and then answers.
+    /// The operation is applied after this time and then answers.
     Delay(Duration),
-    /// It answers at once with [`StoreErrorKind::Unknown`], and is applied after this time all the
-    /// same: a request that was on its way when its sender gave up.
-    Ghost(Duration),
+    /// The operation answers immediately with [`StoreErrorKind::Unknown`] and is applied after this time,
+    /// like a request that arrives after its sender has given up.
+    ApplyLate(Duration),
 }
 
-/// Puts faults in the way of the store inside; a clone shares the faults.
+/// Injects faults into operations on the inner store. A clone shares the faults.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -80,7 +80,7 @@ impl<S> Clone for FaultyStore<S> {
 }
 
 impl<S> FaultyStore<S> {
-    /// Stands before `store`, without faults yet.
+    /// Wraps `store`, without faults.
     pub fn new(store: S) -> Self {
         let faults = Mutex::default();
         Self {
@@ -88,34 +88,34 @@ impl<S> FaultyStore<S> {
         }
     }
 
-    /// Puts `fault` in the way of the next `op`, or of the one after those already told.
+    /// Injects `fault` into the next `op`. Several faults for one `op` apply in their order, one each.
     pub fn next(&self, op: Op, fault: Fault) {
         self.faults().next.entry(op).or_default().push_back(fault);
     }
 
-    /// Puts `fault` in the way of every `op` for which there is no [`next`](Self::next).
+    /// Injects `fault` into every `op` that no fault of [`next`](Self::next) applies to.
     pub fn always(&self, op: Op, fault: Fault) {
         self.faults().always.insert(op, fault);
     }
 
-    /// Puts `fault` in the way of every operation, as [`always`](Self::always).
+    /// Injects `fault` into every operation, like [`always`](Self::always).
     pub fn always_all(&self, fault: Fault) {
         for op in Op::ALL {
             self.always(op, fault);
         }
     }
 
-    /// Takes all faults away. What hangs already goes on hanging.
+    /// Removes all faults. Operations that already hang keep hanging.
     pub fn heal(&self) {
         *self.faults() = Faults::default();
     }
 
-    /// How many faults told by [`next`](Self::next) were not met yet.
-    pub fn left(&self) -> usize {
+    /// How many faults of [`next`](Self::next) were not applied yet.
+    pub fn remaining_faults(&self) -> usize {
         self.faults().next.values().map(VecDeque::len).sum()
     }
 
-    /// The store inside, to send without faults.
+    /// The inner store, for operations without faults.
     pub fn inner(&self) -> &S {
         &self.shared.store
     }
@@ -125,7 +125,7 @@ impl<S> FaultyStore<S> {
         faults.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fault(&self, op: Op) -> Option<Fault> {
+    fn take_fault(&self, op: Op) -> Option<Fault> {
         let mut faults = self.faults();
         let next = faults.next.get_mut(&op).and_then(VecDeque::pop_front);
         next.or_else(|| faults.always.get(&op).copied())
@@ -140,12 +140,12 @@ impl<S: Store> FaultyStore<S> {
         R: Future<Output = Result<T, StoreError>> + Send,
     {
         let shared = Arc::clone(&self.shared);
-        match self.fault(op) {
+        match self.take_fault(op) {
             None => apply(shared).await,
-            Some(Fault::Fail(kind)) => Err(StoreError::new(kind, "a fault of the test")),
+            Some(Fault::Fail(kind)) => Err(StoreError::new(kind, "a fault that the test injected")),
             Some(Fault::LoseReply) => {
                 apply(shared).await?;
-                Err(lost())
+                Err(lost_reply())
             }
             Some(Fault::ApplyThenHang) => {
                 apply(shared).await?;
@@ -156,19 +156,19 @@ impl<S: Store> FaultyStore<S> {
                 sleep(delay).await;
                 apply(shared).await
             }
-            Some(Fault::Ghost(delay)) => {
+            Some(Fault::ApplyLate(delay)) => {
                 tokio::spawn(async move {
                     sleep(delay).await;
                     apply(shared).await
                 });
-                Err(lost())
+                Err(lost_reply())
             }
         }
     }
 }
 
-fn lost() -> StoreError {
-    StoreError::new(StoreErrorKind::Unknown, "the test lost the reply")
+fn lost_reply() -> StoreError {
+    StoreError::new(StoreErrorKind::Unknown, "a reply that the test dropped")
 }
 
 #[async_trait]

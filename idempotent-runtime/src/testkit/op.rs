@@ -5,9 +5,9 @@
 pub enum Op {
     /// [`Store::claim`](crate::Store::claim)
     Claim,
-    /// [`Store::replace`](crate::Store::replace), telling of it or not
+    /// [`Store::replace`](crate::Store::replace) and [`Store::replace_and_notify`](crate::Store::replace_and_notify)
     Replace,
-    /// [`Store::remove`](crate::Store::remove), telling of it or not
+    /// [`Store::remove`](crate::Store::remove) and [`Store::remove_and_notify`](crate::Store::remove_and_notify)
     Remove,
     /// [`Store::get`](crate::Store::get)
     Get,
@@ -26,10 +26,10 @@ pub enum Op {
 }
 
 impl Op {
-    /// The four that every store has to have.
+    /// The operations that every store must implement.
     pub const FOUR: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
 
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 10] = [
         Self::Claim,
         Self::Replace,

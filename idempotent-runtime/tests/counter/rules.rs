@@ -117,7 +117,7 @@ async fn an_attempt_whose_reply_is_lost_is_counted_once(store: impl Store) {
         faulty.next(Op::Count, Fault::ApplyThenHang);
         faulty.next(Op::Count, Fault::LoseReply);
         assert_eq!(number(&counter).await, expected);
-        assert_eq!(faulty.left(), 0);
+        assert_eq!(faulty.remaining_faults(), 0);
     }
 }
 

@@ -136,14 +136,14 @@ async fn a_lost_reply_costs_neither_an_id_nor_a_lease() {
         store.next(Op::Replace, Fault::ApplyThenHang);
     }
     sleep(LEASE * 3).await;
-    assert_eq!(store.left(), 0);
+    assert_eq!(store.remaining_faults(), 0);
     assert_eq!(machine_of(&numbers), id);
     assert_eq!(store.inner().len(), 1);
 
     store.next(Op::Replace, Fault::LoseReply);
     drop(numbers);
     sleep(MILLISECOND * 100).await;
-    assert_eq!(store.left(), 0);
+    assert_eq!(store.remaining_faults(), 0);
     let left = store.get(&key_of(id)).await.unwrap().unwrap().ttl.unwrap();
     assert!(left <= SKEW, "{left:?}");
 }

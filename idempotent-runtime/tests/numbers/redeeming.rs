@@ -164,7 +164,7 @@ async fn a_lost_reply_of_the_hint_is_no_hint_of_its_own_number() {
     store.next(Op::SetInsert, Fault::LoseReply);
     let number = numbers.issue(&USER).unwrap();
     let _ = orders.place(&numbers, number.as_str()).await.unwrap();
-    assert_eq!(store.left(), 0);
+    assert_eq!(store.remaining_faults(), 0);
     assert_eq!(orders.hints(), [Hint::Unseen]);
 }
 

@@ -140,7 +140,7 @@ async fn a_claim_that_is_answered_after_its_lease_runs_no_body_and_is_removed() 
         let body = async { panic!("the body runs") };
         let refused = guarded.run::<()>(1, body).await.unwrap_err().refusal();
         assert!(refused.is_unavailable(), "{refused}");
-        assert_eq!(store.left(), 0);
+        assert_eq!(store.remaining_faults(), 0);
         guarded.settled().await;
         assert_eq!(guarded.stands(1).await, None);
     }

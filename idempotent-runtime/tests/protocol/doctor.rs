@@ -65,7 +65,7 @@ async fn the_operation_that_fails_is_named() {
             let diagnosis = diagnosis(store.clone()).await;
             assert_found(&diagnosis, Level::Problem, named);
             assert_found(&diagnosis, Level::Problem, advice);
-            assert_found(&diagnosis, Level::Problem, "a fault of the test");
+            assert_found(&diagnosis, Level::Problem, "a fault that the test injected");
             assert_eq!(store.inner().len(), 0, "{named}");
         }
     }

@@ -84,7 +84,7 @@ async fn a_call_that_has_waited_and_is_not_polled_any_more_does_not_refuse_the_o
     assert!(frozen.as_mut().now_or_never().is_none());
     sleep(millis(2)).await;
     assert!(frozen.as_mut().now_or_never().is_none());
-    assert_eq!(store.left(), 0, "it settles");
+    assert_eq!(store.remaining_faults(), 0, "it settles");
     sleep(secs(2 * 3600)).await;
     assert_eq!(guarded.stands(1).await, None, "its lease ended");
     guarded.run(1, yielding(Ok(()))).await.unwrap();

@@ -63,7 +63,7 @@ async fn a_renewal_whose_reply_was_lost_does_not_prolong_it() {
         let claimed = Instant::now();
         lasting(&guarded, RENEWED + millis(500), end).await;
         guarded.settled().await;
-        assert_eq!(store.left(), 0, "it was renewed");
+        assert_eq!(store.remaining_faults(), 0, "it was renewed");
         assert!(ends_in_time(&guarded, claimed).await, "{end:?}");
     }
 }
@@ -78,7 +78,7 @@ async fn a_renewal_that_lands_after_the_end_does_not_prolong_it() {
         lasting(&guarded, RENEWED + millis(100), end).await;
         sleep(secs(2)).await;
         guarded.settled().await;
-        assert_eq!(store.left(), 0, "it was renewed");
+        assert_eq!(store.remaining_faults(), 0, "it was renewed");
         assert!(ends_in_time(&guarded, claimed).await, "{end:?}");
     }
 }

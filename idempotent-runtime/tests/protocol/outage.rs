@@ -162,11 +162,11 @@ async fn what_the_store_said_is_told_when_the_last_try_is_cut_short() {
     let guarded = Guarded::on(store.clone(), policy());
     let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
     let told = format!("{refused:?}");
-    assert!(told.contains("a fault of the test"), "{told}");
+    assert!(told.contains("a fault that the test injected"), "{told}");
 
     // What it said of another send does not say that this one was not applied.
     store.next(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
     let refused = guarded.run(2, forever()).await.unwrap_err().refusal();
     let told = format!("{refused:?}");
-    assert!(!told.contains("a fault of the test"), "{told}");
+    assert!(!told.contains("a fault that the test injected"), "{told}");
 }

@@ -266,7 +266,7 @@ async fn a_lease_shorter_than_the_deadline_outlives_a_lost_reply() {
             Ok(())
         };
         guarded.run(1, body).await.unwrap();
-        assert_eq!(store.left(), 0);
+        assert_eq!(store.remaining_faults(), 0);
         store
             .inner()
             .remove(&guarded.key(1), &guarded.stands(1).await.unwrap().value)

@@ -242,7 +242,7 @@ async fn a_key_that_is_kept_for_want_of_room_is_kept_although_a_renewal_was_unde
     guarded.run(1, body).await.unwrap();
     sleep(secs(2)).await;
     guarded.settled().await;
-    assert_eq!(store.left(), 0);
+    assert_eq!(store.remaining_faults(), 0);
     let taken = guarded.taken_for(1).await.unwrap();
     assert!(taken >= secs(3600 - 3), "{taken:?}");
 }
@@ -331,5 +331,5 @@ async fn a_release_whose_reply_was_lost_is_no_trouble_when_the_key_is_taken_agai
         !told.iter().any(|event| event.contains("unrecorded")),
         "{told:?}"
     );
-    assert_eq!(store.left(), 0);
+    assert_eq!(store.remaining_faults(), 0);
 }

@@ -103,7 +103,7 @@ fn any_fault(rng: &mut StdRng) -> Fault {
         2 => Fault::LoseReply,
         3 => Fault::ApplyThenHang,
         4 => Fault::Hang,
-        5 => Fault::Ghost(millis(rng.random_range(1..600))),
+        5 => Fault::ApplyLate(millis(rng.random_range(1..600))),
         _ => Fault::Delay(millis(rng.random_range(1..900))),
     }
 }

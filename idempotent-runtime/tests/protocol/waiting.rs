@@ -347,7 +347,7 @@ async fn who_waits_is_not_held_up_by_a_claim_of_its_own_that_arrived_late() {
     );
     let begun = Instant::now();
     // The first send arrives when the other call is over, and nobody knows of it any more.
-    store.next(Op::Claim, Fault::Ghost(millis(2010)));
+    store.next(Op::Claim, Fault::ApplyLate(millis(2010)));
     let (first, second) = tokio::join!(
         elsewhere.run(1, async {
             sleep(millis(2000)).await;
@@ -358,7 +358,7 @@ async fn who_waits_is_not_held_up_by_a_claim_of_its_own_that_arrived_late() {
     first.unwrap();
     second.unwrap();
     assert!(begun.elapsed() < secs(3), "{:?}", begun.elapsed());
-    assert_eq!(store.left(), 0);
+    assert_eq!(store.remaining_faults(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -374,7 +374,7 @@ async fn the_lease_of_a_claim_counts_from_its_first_send_in_whatever_round_it_is
     standing.unwrap();
     // Taken; then sent, and put a second later; then refused until the second round.
     store.next(Op::Claim, Fault::Delay(millis(1)));
-    store.next(Op::Claim, Fault::Ghost(secs(1)));
+    store.next(Op::Claim, Fault::ApplyLate(secs(1)));
     store.always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
     let heal = async {
         sleep(millis(1750)).await;

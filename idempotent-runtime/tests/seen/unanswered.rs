@@ -85,7 +85,7 @@ async fn who_was_dropped_before_the_answer_leaves_nothing_behind() {
         Fault::Hang,
         Fault::LoseReply,
         Fault::Delay(SECOND),
-        Fault::Ghost(SECOND / 2),
+        Fault::ApplyLate(SECOND / 2),
     ] {
         let faulty = Faulty::new();
         faulty.store.always(Op::SetInsert, fault);

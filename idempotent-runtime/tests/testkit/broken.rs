@@ -1,4 +1,4 @@
-//! Stores with one mistake each.
+//! A store with one chosen mistake.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -26,13 +26,13 @@ pub(crate) enum Mistake {
     TtlInWholeSecondsRoundedDown,
     ValuesAreText,
     KeysWithoutCase,
-    TellingIgnoresExpected,
-    TellsNobody,
-    LookThenAdd,
-    OwnMemberIsSeen,
-    AnybodyTakesOut,
+    NotifyIgnoresExpected,
+    NeverNotifies,
+    LookThenInsert,
+    OwnMemberIsTaken,
+    AnyOwnerRemoves,
     MembersAreText,
-    SetForgetsAllAtOnce,
+    SetExpiresAtOnce,
     ExchangeLooksThenPuts,
     ExchangeIgnoresExpected,
     ExchangeRenews,
@@ -40,25 +40,25 @@ pub(crate) enum Mistake {
     RepeatedExchangeIsOther,
     CountExtendsTheWindow,
     CountReadsThenWrites,
-    CountsAResendTwice,
+    CountsARepeatTwice,
     FilterForgets,
-    FilterLooksThenMarks,
+    FilterLooksThenInserts,
 }
 
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenStore {
     store: MemoryStore,
     mistake: Mistake,
-    ever: Mutex<HashMap<String, Bytes>>,
+    first_values: Mutex<HashMap<String, Bytes>>,
     listeners: Mutex<HashMap<String, watch::Sender<()>>>,
 }
 
-impl Broken {
+impl BrokenStore {
     pub(crate) fn new(mistake: Mistake) -> Self {
         Self {
             store: MemoryStore::new(),
             mistake,
-            ever: Mutex::default(),
+            first_values: Mutex::default(),
             listeners: Mutex::default(),
         }
     }
@@ -84,39 +84,43 @@ impl Broken {
         }
     }
 
-    /// What a change that tells takes for what is expected.
+    /// The expected value that a notifying change uses.
     async fn expected(&self, key: &str, expected: &Bytes) -> Result<Bytes, StoreError> {
-        let standing = self.store.get(key).await?;
-        Ok(match (self.mistake, standing) {
-            (Mistake::TellingIgnoresExpected, Some(entry)) => entry.value,
+        let stored = self.store.get(key).await?;
+        Ok(match (self.mistake, stored) {
+            (Mistake::NotifyIgnoresExpected, Some(entry)) => entry.value,
             _ => expected.clone(),
         })
     }
 
-    fn tell(&self, key: &str) {
+    fn notify(&self, key: &str) {
         let listeners = self.listeners.lock().unwrap();
         match (self.mistake, listeners.get(key)) {
-            (Mistake::TellsNobody, _) | (_, None) => {}
+            (Mistake::NeverNotifies, _) | (_, None) => {}
             (_, Some(listeners)) => listeners.send_replace(()),
         }
     }
 
-    /// What the record of a member is kept under.
-    fn member(&self, set: &str, member: &[u8]) -> String {
+    /// The key of the record of a member.
+    fn member_key(&self, set: &str, member: &[u8]) -> String {
         match self.mistake {
             Mistake::MembersAreText => format!("{set}:{}", String::from_utf8_lossy(member)),
             _ => format!("{set}:{member:?}"),
         }
     }
 
-    /// How long a member lives: as long as the set, which began with its first member.
-    async fn rest_of(&self, set: &str, retention: Duration) -> Result<Duration, StoreError> {
+    /// The remaining lifetime of the set, which began with its first member.
+    async fn remaining_of_set(
+        &self,
+        set: &str,
+        retention: Duration,
+    ) -> Result<Duration, StoreError> {
         self.store.claim(set, &Bytes::new(), retention).await?;
         let entry = self.store.get(set).await?;
         Ok(entry.and_then(|entry| entry.ttl).unwrap_or(retention))
     }
 
-    /// Puts without looking.
+    /// Stores the value without a comparison.
     async fn put(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<(), StoreError> {
         if let Some(entry) = self.store.get(key).await? {
             self.store.replace(key, &entry.value, value, ttl).await?;
@@ -128,7 +132,7 @@ impl Broken {
 }
 
 #[async_trait]
-impl Store for Broken {
+impl Store for BrokenStore {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         let (key, value, ttl) = (&*self.key(key), &self.value(value), self.ttl(ttl));
         match self.mistake {
@@ -150,10 +154,10 @@ impl Store for Broken {
                 }
             }
             Mistake::ClaimIgnoresExpiry => {
-                let mut ever = self.ever.lock().unwrap();
-                let standing = ever.entry(key.to_owned()).or_insert(value.clone());
-                if standing != value {
-                    return Ok(Claim::Taken(standing.clone()));
+                let mut first_values = self.first_values.lock().unwrap();
+                let stored = first_values.entry(key.to_owned()).or_insert(value.clone());
+                if stored != value {
+                    return Ok(Claim::Taken(stored.clone()));
                 }
             }
             Mistake::RepeatedClaimRenews => {
@@ -173,8 +177,8 @@ impl Store for Broken {
     ) -> Result<Swap, StoreError> {
         let (key, mut ttl) = (&*self.key(key), self.ttl(ttl));
         let (mut expected, value) = (self.value(expected), &self.value(value));
-        let standing = self.store.get(key).await?;
-        match (self.mistake, standing) {
+        let stored = self.store.get(key).await?;
+        match (self.mistake, stored) {
             (Mistake::ReplaceIgnoresExpected, Some(entry)) => expected = entry.value,
             (Mistake::ReplaceKeepsTheTtl, Some(entry)) => ttl = entry.ttl.unwrap(),
             (Mistake::RepeatedReplaceIsOther, Some(entry)) if entry.value != expected => {
@@ -187,13 +191,13 @@ impl Store for Broken {
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let (key, mut expected) = (&*self.key(key), self.value(expected));
-        let standing = self.store.get(key).await?;
-        match (self.mistake, standing) {
+        let stored = self.store.get(key).await?;
+        match (self.mistake, stored) {
             (Mistake::UnconditionalRemove, Some(entry)) => expected = entry.value,
             (Mistake::RemoveOfNothingIsDone, None) => return Ok(Swap::Done),
             _ => {}
         }
-        self.ever.lock().unwrap().remove(key);
+        self.first_values.lock().unwrap().remove(key);
         self.store.remove(key, &expected).await
     }
 
@@ -210,14 +214,14 @@ impl Store for Broken {
     ) -> Result<Swap, StoreError> {
         let expected = self.expected(key, expected).await?;
         let swap = self.replace(key, &expected, value, ttl).await?;
-        self.tell(key);
+        self.notify(key);
         Ok(swap)
     }
 
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let expected = self.expected(key, expected).await?;
         let swap = self.remove(key, &expected).await?;
-        self.tell(key);
+        self.notify(key);
         Ok(swap)
     }
 
@@ -276,7 +280,7 @@ impl Store for Broken {
                 self.put(key, &after, remaining).await?;
                 Ok(Count { remaining, ..count })
             }
-            Mistake::CountsAResendTwice => self.store.count(key, rand::random(), window).await,
+            Mistake::CountsARepeatTwice => self.store.count(key, rand::random(), window).await,
             _ => self.store.count(key, attempt, window).await,
         }
     }
@@ -293,9 +297,9 @@ impl Store for Broken {
         owner: &Bytes,
         mut retention: Duration,
     ) -> Result<Claim, StoreError> {
-        let key = &self.member(set, member);
+        let key = &self.member_key(set, member);
         match self.mistake {
-            Mistake::LookThenAdd => {
+            Mistake::LookThenInsert => {
                 if let Some(entry) = self.store.get(key).await? {
                     return Ok(if entry.value == owner {
                         Claim::Claimed
@@ -307,12 +311,12 @@ impl Store for Broken {
                 self.put(key, owner, retention).await?;
                 return Ok(Claim::Claimed);
             }
-            Mistake::OwnMemberIsSeen => {
+            Mistake::OwnMemberIsTaken => {
                 if let Some(entry) = self.store.get(key).await? {
                     return Ok(Claim::Taken(entry.value));
                 }
             }
-            Mistake::SetForgetsAllAtOnce => retention = self.rest_of(set, retention).await?,
+            Mistake::SetExpiresAtOnce => retention = self.remaining_of_set(set, retention).await?,
             _ => {}
         }
         self.claim(key, owner, retention).await
@@ -325,9 +329,9 @@ impl Store for Broken {
         owner: &Bytes,
         _: Duration,
     ) -> Result<Swap, StoreError> {
-        let key = &self.member(set, member);
+        let key = &self.member_key(set, member);
         let mut owner = owner.clone();
-        if let (Mistake::AnybodyTakesOut, Some(entry)) = (self.mistake, self.store.get(key).await?)
+        if let (Mistake::AnyOwnerRemoves, Some(entry)) = (self.mistake, self.store.get(key).await?)
         {
             owner = entry.value;
         }
@@ -336,13 +340,13 @@ impl Store for Broken {
 
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
         match self.mistake {
-            // One of a hundred is not marked.
+            // Forgets one member of a hundred.
             Mistake::FilterForgets
                 if member.iter().map(|byte| usize::from(*byte)).sum::<usize>() % 100 == 42 =>
             {
                 Ok(Hint::Unseen)
             }
-            Mistake::FilterLooksThenMarks => {
+            Mistake::FilterLooksThenInserts => {
                 let key = format!("{}:{member:?}", filter.key);
                 let hint = match self.store.get(&key).await? {
                     Some(_) => Hint::PerhapsSeen,
@@ -359,7 +363,7 @@ impl Store for Broken {
 
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         match self.mistake {
-            Mistake::FilterLooksThenMarks => Ok(None),
+            Mistake::FilterLooksThenInserts => Ok(None),
             _ => self.store.bloom_stats(filter).await,
         }
     }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-//! The test kit: the suite finds broken stores, and faults are what they are called.
+//! Tests of the testkit: the conformance suite finds broken stores, and faults do what their names say.
 
 mod broken;
 mod suite;

@@ -1,4 +1,4 @@
-//! The stores that fail and the store that counts.
+//! Tests of the store that injects faults and the store that counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use tokio::time::{advance, timeout};
 
-use crate::broken::{Broken, Mistake};
+use crate::broken::{BrokenStore, Mistake};
 
 const VALUE: Bytes = Bytes::from_static(b"value");
 const DONE: Bytes = Bytes::from_static(b"done");
 const TTL: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn stands(store: &impl Store) -> Option<Bytes> {
+async fn stored(store: &impl Store) -> Option<Bytes> {
     store.get("key").await.unwrap().map(|entry| entry.value)
 }
 
@@ -32,35 +32,35 @@ async fn a_failing_operation_is_not_applied() {
         let error = store.claim("key", &VALUE, TTL).await.unwrap_err();
         assert_eq!(error.kind(), kind);
     }
-    assert_eq!(stands(&store).await, None);
-    assert_eq!(store.left(), 0);
+    assert_eq!(stored(&store).await, None);
+    assert_eq!(store.remaining_faults(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_is_of_an_operation_that_was_applied() {
+async fn an_operation_with_a_lost_reply_is_applied() {
     let store = FaultyStore::new(MemoryStore::new());
     for op in [Op::Claim, Op::Replace, Op::Remove] {
         store.next(op, Fault::LoseReply);
     }
-    assert_eq!(store.left(), 3);
+    assert_eq!(store.remaining_faults(), 3);
     let lost = store.claim("key", &VALUE, TTL).await.unwrap_err();
     assert_eq!(lost.kind(), StoreErrorKind::Unknown);
-    assert_eq!(stands(&store).await, Some(VALUE));
+    assert_eq!(stored(&store).await, Some(VALUE));
     store.replace("key", &VALUE, &DONE, TTL).await.unwrap_err();
-    assert_eq!(stands(&store).await, Some(DONE));
+    assert_eq!(stored(&store).await, Some(DONE));
     store.remove("key", &DONE).await.unwrap_err();
-    assert_eq!(stands(&store).await, None);
+    assert_eq!(stored(&store).await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn hanging_operations_never_answer() {
     let store = FaultyStore::new(MemoryStore::new());
-    for (fault, standing) in [(Fault::Hang, None), (Fault::ApplyThenHang, Some(VALUE))] {
+    for (fault, expected) in [(Fault::Hang, None), (Fault::ApplyThenHang, Some(VALUE))] {
         store.always(Op::Claim, fault);
         timeout(SECOND, store.claim("key", &VALUE, TTL))
             .await
             .unwrap_err();
-        assert_eq!(stands(&store).await, standing);
+        assert_eq!(stored(&store).await, expected);
     }
     store.heal();
     store.claim("key", &VALUE, TTL).await.unwrap();
@@ -74,24 +74,24 @@ async fn a_delayed_operation_is_applied_only_if_it_is_waited_for() {
         .await
         .unwrap_err();
     advance(SECOND).await;
-    assert_eq!(stands(&store).await, None);
+    assert_eq!(stored(&store).await, None);
     store.claim("key", &VALUE, TTL).await.unwrap();
-    assert_eq!(stands(&store).await, Some(VALUE));
+    assert_eq!(stored(&store).await, Some(VALUE));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ghost_is_applied_after_its_sender_gave_up() {
+async fn a_late_operation_is_applied_after_its_sender_gave_up() {
     let store = FaultyStore::new(MemoryStore::new());
-    store.next(Op::Claim, Fault::Ghost(SECOND));
+    store.next(Op::Claim, Fault::ApplyLate(SECOND));
     let error = store.claim("key", &VALUE, TTL).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unknown);
-    assert_eq!(stands(&store).await, None);
+    assert_eq!(stored(&store).await, None);
     tokio::time::sleep(SECOND * 2).await;
-    assert_eq!(stands(&store).await, Some(VALUE));
+    assert_eq!(stored(&store).await, Some(VALUE));
 }
 
 #[tokio::test]
-async fn the_next_faults_come_before_the_lasting_one() {
+async fn faults_of_next_come_before_the_fault_of_always() {
     let store = FaultyStore::new(MemoryStore::new());
     store.always(Op::Get, Fault::Fail(StoreErrorKind::NotApplied));
     store
@@ -105,12 +105,12 @@ async fn the_next_faults_come_before_the_lasting_one() {
         assert_eq!(store.get("key").await.unwrap_err().kind(), kind);
     }
     store.heal();
-    assert_eq!(stands(&store).await, None);
+    assert_eq!(stored(&store).await, None);
     assert_eq!(store.inner().len(), 0);
 }
 
 #[tokio::test]
-async fn sends_are_counted_answered_or_not() {
+async fn sends_are_counted_with_and_without_answers() {
     let inner: Arc<dyn Store> = Arc::new(FaultyStore::new(MemoryStore::new()));
     let store = CountingStore::new(inner);
     let shared = store.clone();
@@ -128,7 +128,7 @@ async fn sends_are_counted_answered_or_not() {
 }
 
 #[tokio::test]
-async fn operations_that_tell_are_counted_with_those_that_do_not() {
+async fn notifying_operations_are_counted_like_the_others() {
     let store = CountingStore::new(MemoryStore::new());
     store.claim("key", &VALUE, TTL).await.unwrap();
     let swap = store.replace_and_notify("key", &VALUE, &DONE, TTL).await;
@@ -144,7 +144,7 @@ async fn operations_that_tell_are_counted_with_those_that_do_not() {
 }
 
 #[tokio::test]
-async fn operations_that_tell_meet_the_faults_of_those_that_do_not() {
+async fn notifying_operations_get_the_faults_of_the_others() {
     let store = FaultyStore::new(MemoryStore::new());
     store.claim("key", &VALUE, TTL).await.unwrap();
     for op in [Op::Replace, Op::Remove] {
@@ -152,34 +152,34 @@ async fn operations_that_tell_meet_the_faults_of_those_that_do_not() {
     }
     let swap = store.replace_and_notify("key", &VALUE, &DONE, TTL).await;
     assert_eq!(swap.unwrap_err().kind(), StoreErrorKind::Unknown);
-    assert_eq!(stands(&store).await, Some(DONE));
+    assert_eq!(stored(&store).await, Some(DONE));
     let swap = store.remove_and_notify("key", &DONE).await;
     assert_eq!(swap.unwrap_err().kind(), StoreErrorKind::Unknown);
-    assert_eq!(stands(&store).await, None);
+    assert_eq!(stored(&store).await, None);
 }
 
 #[tokio::test]
-async fn wrappers_pass_hints_on() {
-    let inside: Arc<dyn Store> = Arc::new(Broken::new(Mistake::None));
+async fn wrappers_forward_hints() {
+    let inside: Arc<dyn Store> = Arc::new(BrokenStore::new(Mistake::None));
     let store = FaultyStore::new(CountingStore::new(inside));
-    let mut heard = store.subscribe("key").await.unwrap();
+    let mut hints = store.subscribe("key").await.unwrap();
     store.claim("key", &VALUE, TTL).await.unwrap();
-    assert!(!heard.has_changed().unwrap());
+    assert!(!hints.has_changed().unwrap());
     let swap = store.replace_and_notify("key", &VALUE, &DONE, TTL).await;
     assert_eq!(swap.unwrap(), Swap::Done);
-    assert!(heard.has_changed().unwrap());
-    heard.mark_unchanged();
+    assert!(hints.has_changed().unwrap());
+    hints.mark_unchanged();
     let swap = store.remove_and_notify("key", &DONE).await;
     assert_eq!(swap.unwrap(), Swap::Done);
-    assert!(heard.has_changed().unwrap());
+    assert!(hints.has_changed().unwrap());
 }
 
-/// A store that has something to say of itself.
+/// A store with its own durability and findings.
 #[derive(Debug)]
-struct Telling(MemoryStore);
+struct Described(MemoryStore);
 
 #[async_trait]
-impl store::Wrap for Telling {
+impl store::Wrap for Described {
     type Inner = MemoryStore;
 
     fn inner(&self) -> &MemoryStore {
@@ -196,8 +196,8 @@ impl store::Wrap for Telling {
 }
 
 #[tokio::test]
-async fn what_a_store_says_of_itself_is_passed_on() {
-    let store = Arc::new(Telling(MemoryStore::new()));
+async fn wrappers_forward_durability_and_findings() {
+    let store = Arc::new(Described(MemoryStore::new()));
     let wrapped = CountingStore::new(FaultyStore::new(store));
     assert_eq!(wrapped.durability(), Durability::Sql);
     let findings = wrapped.examine("key", SECOND).await;

@@ -48,8 +48,8 @@ async fn a_redemption_that_is_dropped_while_the_store_fails_leaves_the_token_goo
         Fault::ApplyThenHang,
         Fault::LoseReply,
         Fault::Delay(Duration::from_millis(100)),
-        Fault::Ghost(Duration::from_millis(5)),
-        Fault::Ghost(Duration::from_secs(5)),
+        Fault::ApplyLate(Duration::from_millis(5)),
+        Fault::ApplyLate(Duration::from_secs(5)),
     ] {
         for after in [0, 5, 200, 300, 900] {
             let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));

@@ -118,7 +118,7 @@ async fn what_is_dropped_on_its_way_back_goes_on_without_its_caller() {
         Fault::Hang,
         Fault::ApplyThenHang,
         Fault::Delay(Duration::from_millis(100)),
-        Fault::Ghost(Duration::from_millis(100)),
+        Fault::ApplyLate(Duration::from_millis(100)),
     ] {
         let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
         let handle = told.handle(store.clone());

@@ -15,8 +15,8 @@ const UNANSWERED: [Fault; 7] = [
     Fault::ApplyThenHang,
     Fault::Hang,
     Fault::Delay(Duration::from_millis(100)),
-    Fault::Ghost(Duration::from_millis(5)),
-    Fault::Ghost(Duration::from_secs(5)),
+    Fault::ApplyLate(Duration::from_millis(5)),
+    Fault::ApplyLate(Duration::from_secs(5)),
     Fault::Fail(StoreErrorKind::NotApplied),
 ];
 
@@ -27,7 +27,7 @@ async fn a_lost_reply_to_an_issue_costs_one_more_round_trip() {
         let tokens = on(store.clone());
         store.next(Op::Claim, fault);
         let token = issue(&tokens).await;
-        assert_eq!(store.left(), 0);
+        assert_eq!(store.remaining_faults(), 0);
         assert_accepted(&tokens, &token).await;
         assert_eq!(store.inner().len(), 1, "one token");
     }
@@ -56,7 +56,7 @@ async fn a_late_request_of_one_redeemer_does_not_use_the_token_of_another() {
     let token = issue(&tokens).await;
     // Once it is fresh, and once it was given back.
     for _ in 0..2 {
-        store.next(Op::Exchange, Fault::Ghost(Duration::from_secs(5)));
+        store.next(Op::Exchange, Fault::ApplyLate(Duration::from_secs(5)));
         let first = redeem(&tokens, &token).await.unwrap();
         assert!(first.give_back().await.unwrap());
         let second = redeem(&tokens, &token).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_token_that_nobody_was_told_to_have_redeemed_is_good_again() {
         Fault::ApplyThenHang,
         Fault::Hang,
         Fault::Delay(Duration::from_secs(2)),
-        Fault::Ghost(Duration::from_secs(5)),
+        Fault::ApplyLate(Duration::from_secs(5)),
         Fault::Fail(StoreErrorKind::Unknown),
     ] {
         let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
@@ -115,7 +115,10 @@ async fn a_token_that_nobody_was_told_to_have_redeemed_is_good_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_that_was_given_back_before_is_good_again_too() {
-    for fault in [Fault::ApplyThenHang, Fault::Ghost(Duration::from_secs(5))] {
+    for fault in [
+        Fault::ApplyThenHang,
+        Fault::ApplyLate(Duration::from_secs(5)),
+    ] {
         let store = FaultyStore::new(MemoryStore::new());
         let tokens = on(store.clone());
         let token = issue(&tokens).await;

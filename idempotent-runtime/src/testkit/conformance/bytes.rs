@@ -1,8 +1,8 @@
-//! Which keys and values there may be.
+//! The keys and values that a store must accept.
 
 use bytes::Bytes;
 
-use super::subject::{LONG, Subject, Verdict, same};
+use super::subject::{LONG, Subject, Verdict, expect_answer};
 use crate::store::{Claim, Swap};
 
 pub(super) async fn values_may_be_any_bytes(subject: Subject) -> Verdict {
@@ -64,37 +64,37 @@ pub(super) async fn keys_that_look_alike_are_different(subject: Subject) -> Verd
         subject.put(key, &value(key), LONG).await?;
     }
     for key in &keys {
-        subject.stands(key, &value(key)).await?;
+        subject.expect_stored(key, &value(key)).await?;
         let swap = subject.remove(key, &value(key)).await?;
-        same("remove", &swap, &Swap::Done)?;
-        subject.is_free(key).await?;
+        expect_answer("`remove`", &swap, &Swap::Done)?;
+        subject.expect_free(key).await?;
     }
     Ok(())
 }
 
-/// Takes `value` through every operation that stores, compares or answers with it.
+/// Uses `value` in every operation that stores, compares or returns values.
 async fn all_operations(subject: &Subject, key: &str, value: &Bytes) -> Verdict {
     let other = Bytes::from_static(b"something else");
     subject.put(key, value, LONG).await?;
-    subject.stands(key, value).await?;
+    subject.expect_stored(key, value).await?;
     let claim = subject.claim(key, value, LONG).await?;
-    same("claim of the own value", &claim, &Claim::Claimed)?;
+    expect_answer("`claim` with the stored value", &claim, &Claim::Claimed)?;
     let claim = subject.claim(key, &other, LONG).await?;
-    same("claim", &claim, &Claim::Taken(value.clone()))?;
+    expect_answer("`claim`", &claim, &Claim::Taken(value.clone()))?;
     let swap = subject.remove(key, &other).await?;
-    same(
-        "remove of another value",
+    expect_answer(
+        "`remove` with another expected value",
         &swap,
         &Swap::Other(value.clone()),
     )?;
     let swap = subject.replace(key, value, &other, LONG).await?;
-    same("replace of the value", &swap, &Swap::Done)?;
+    expect_answer("`replace` of the value", &swap, &Swap::Done)?;
     let swap = subject.replace(key, &other, value, LONG).await?;
-    same("replace by the value", &swap, &Swap::Done)?;
+    expect_answer("`replace` by the value", &swap, &Swap::Done)?;
     let swap = subject.replace(key, value, value, LONG).await?;
-    same("renewal", &swap, &Swap::Done)?;
-    subject.stands(key, value).await?;
+    expect_answer("`replace` of a record by itself", &swap, &Swap::Done)?;
+    subject.expect_stored(key, value).await?;
     let swap = subject.remove(key, value).await?;
-    same("remove", &swap, &Swap::Done)?;
-    subject.is_free(key).await
+    expect_answer("`remove`", &swap, &Swap::Done)?;
+    subject.expect_free(key).await
 }

@@ -1,31 +1,35 @@
-//! Attempts that are counted, and the windows that they are counted in.
+//! The numbers of attempts, and the windows in which they are counted.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::subject::{LONG, LONGER, Subject, Verdict, same, stands_for};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
 
 const RACERS: usize = 16;
 const ROUNDS: usize = 10;
 
 const SHORT: Duration = Duration::from_millis(300);
-/// A store's clock need not tick exactly as ours does.
+/// The clock of a store may run slightly faster than the clock of the test.
 const TOO_EARLY: Duration = Duration::from_millis(50);
-/// A store may count in seconds, and the machine may be busy.
+/// A store may count in whole seconds, and the machine may be busy.
 const TOO_LATE: Duration = Duration::from_secs(5);
 
-pub(super) async fn attempts_are_numbered_in_their_order(subject: Subject) -> Verdict {
+pub(super) async fn attempts_are_numbered_in_order(subject: Subject) -> Verdict {
     let key = subject.key("key");
     for number in 1..=40 {
         let count = subject.count(&key, number.into(), LONG).await?;
-        same("number of an attempt", &count.attempt, &number)?;
-        stands_for(count.remaining, LONG)?;
+        expect_answer(
+            "`count` (the number of the attempt)",
+            &count.attempt,
+            &number,
+        )?;
+        expect_ttl(count.remaining, LONG)?;
     }
     Ok(())
 }
 
-pub(super) async fn an_attempt_sent_twice_is_counted_once(subject: Subject) -> Verdict {
+pub(super) async fn a_repeated_attempt_is_counted_once(subject: Subject) -> Verdict {
     let key = subject.key("key");
     for (attempt, number) in [
         (7, 1),
@@ -38,55 +42,68 @@ pub(super) async fn an_attempt_sent_twice_is_counted_once(subject: Subject) -> V
         (6, 4),
     ] {
         let count = subject.count(&key, attempt, LONG).await?;
-        same("number of an attempt", &count.attempt, &number)?;
+        expect_answer(
+            "`count` (the number of the attempt)",
+            &count.attempt,
+            &number,
+        )?;
     }
     Ok(())
 }
 
-pub(super) async fn an_attempt_is_known_while_fewer_than_32_others_were_counted(
+pub(super) async fn an_attempt_is_remembered_until_32_others_were_counted(
     subject: Subject,
 ) -> Verdict {
     let key = subject.key("key");
-    // Also when it is not the first one of the window.
+    // The second round begins in the middle of the window.
     for first in [0, 100] {
-        let begun = subject.count(&key, first, LONG).await?;
+        let counted = subject.count(&key, first, LONG).await?;
         for other in 1..32 {
             subject.count(&key, first + other, LONG).await?;
         }
         let again = subject.count(&key, first, LONG).await?;
-        same("number of an attempt", &again.attempt, &begun.attempt)?;
+        expect_answer(
+            "`count` (the number of the attempt)",
+            &again.attempt,
+            &counted.attempt,
+        )?;
     }
     Ok(())
 }
 
-pub(super) async fn attempts_of_different_keys_are_counted_apart(subject: Subject) -> Verdict {
+pub(super) async fn each_key_has_its_own_count(subject: Subject) -> Verdict {
     let keys = ["one", "other"].map(|name| subject.key(name));
     for number in 1..=3 {
         for key in &keys {
             let count = subject.count(key, number.into(), LONG).await?;
-            same("number of an attempt", &count.attempt, &number)?;
+            expect_answer(
+                "`count` (the number of the attempt)",
+                &count.attempt,
+                &number,
+            )?;
         }
     }
     Ok(())
 }
 
-pub(super) async fn no_attempt_moves_the_end_of_the_window(subject: Subject) -> Verdict {
+pub(super) async fn later_attempts_do_not_move_the_end_of_the_window(subject: Subject) -> Verdict {
     let key = subject.key("long");
     subject.count(&key, 0, LONG).await?;
     for attempt in [1, 2, 1, 0] {
         let count = subject.count(&key, attempt, LONGER).await?;
-        stands_for(count.remaining, LONG)?;
+        expect_ttl(count.remaining, LONG)?;
     }
 
     let key = subject.key("short");
     let begun = Instant::now();
     subject.count(&key, 0, SHORT).await?;
     let mut attempt = 1;
-    // So many attempts that each need move the end by little for it never to come.
+    // With so many attempts the window would never end if each attempt moved its end only a little.
     while subject.count(&key, attempt, SHORT).await?.attempt > 1 {
         if begun.elapsed() > SHORT + TOO_LATE {
             return Err(format!(
-                "a window of {SHORT:?} has not ended {TOO_LATE:?} later, after {attempt} attempts"
+                "a window of {SHORT:?} has not ended after {:?} and {attempt} attempts",
+                begun.elapsed()
             ));
         }
         attempt += 1;
@@ -94,29 +111,32 @@ pub(super) async fn no_attempt_moves_the_end_of_the_window(subject: Subject) -> 
     not_too_early(begun)
 }
 
-pub(super) async fn a_window_that_has_ended_begins_anew(subject: Subject) -> Verdict {
+pub(super) async fn the_first_attempt_after_a_window_starts_a_new_window(
+    subject: Subject,
+) -> Verdict {
     let key = subject.key("key");
     let begun = Instant::now();
     subject.count(&key, 0, SHORT).await?;
     subject.count(&key, 1, SHORT).await?;
     loop {
         sleep(Duration::from_millis(20)).await;
-        // The first attempt of all asks whether it is known still.
+        // The number is 1 once the window with this attempt has ended.
         let count = subject.count(&key, 1, LONG).await?;
         if count.attempt == 1 {
-            stands_for(count.remaining, LONG)?;
+            expect_ttl(count.remaining, LONG)?;
             break;
         }
         if begun.elapsed() > SHORT + TOO_LATE {
             return Err(format!(
-                "a window of {SHORT:?} has not ended {TOO_LATE:?} later"
+                "a window of {SHORT:?} has not ended after {:?}",
+                begun.elapsed()
             ));
         }
     }
     not_too_early(begun)?;
     let count = subject.count(&key, 2, SHORT).await?;
-    same("number of an attempt", &count.attempt, &2)?;
-    stands_for(count.remaining, LONG)
+    expect_answer("`count` (the number of the attempt)", &count.attempt, &2)?;
+    expect_ttl(count.remaining, LONG)
 }
 
 pub(super) async fn a_window_may_be_a_century(subject: Subject) -> Verdict {
@@ -124,11 +144,15 @@ pub(super) async fn a_window_may_be_a_century(subject: Subject) -> Verdict {
     let key = subject.key("key");
     for number in 1..=2 {
         let count = subject.count(&key, number.into(), century).await?;
-        same("number of an attempt", &count.attempt, &number)?;
-        // A store may not count that far; but it may not wrap around either.
+        expect_answer(
+            "`count` (the number of the attempt)",
+            &count.attempt,
+            &number,
+        )?;
+        // A store may shorten a century, but its time to live must not overflow.
         if count.remaining < LONG {
             return Err(format!(
-                "a window of a century ends in {:?}",
+                "`count` reported {:?} for a window of a century, but must report at least {LONG:?}",
                 count.remaining
             ));
         }
@@ -146,7 +170,11 @@ pub(super) async fn each_of_many_attempts_has_its_own_number(subject: Subject) -
         let counts = subject.race(RACERS, race).await?;
         let mut numbers: Vec<_> = counts.iter().map(|count| count.attempt).collect();
         numbers.sort_unstable();
-        same("numbers", &numbers, &(1..=RACERS as u64).collect())?;
+        expect_answer(
+            "`count` (the numbers of all attempts)",
+            &numbers,
+            &(1..=RACERS as u64).collect(),
+        )?;
     }
     Ok(())
 }
@@ -161,11 +189,15 @@ pub(super) async fn an_attempt_that_races_itself_is_counted_once(subject: Subjec
         let counts = subject.race(RACERS, race).await?;
         let mut numbers: Vec<_> = counts.iter().map(|count| count.attempt).collect();
         for twice in numbers.chunks(2) {
-            same("numbers of one attempt", &twice[0], &twice[1])?;
+            expect_answer("`count` of the same attempt", &twice[0], &twice[1])?;
         }
         numbers.sort_unstable();
         let each_twice = (1..=RACERS as u64 / 2).flat_map(|number| [number; 2]);
-        same("numbers", &numbers, &each_twice.collect())?;
+        expect_answer(
+            "`count` (the numbers of all attempts)",
+            &numbers,
+            &each_twice.collect(),
+        )?;
     }
     Ok(())
 }
@@ -174,7 +206,7 @@ fn not_too_early(begun: Instant) -> Verdict {
     let lasted = begun.elapsed();
     if lasted + TOO_EARLY < SHORT {
         return Err(format!(
-            "the window ended after {lasted:?}, instead of {SHORT:?}"
+            "the window ended after {lasted:?}, but must last {SHORT:?}"
         ));
     }
     Ok(())

@@ -1,31 +1,30 @@
-//! When a record goes by itself, and what changes that.
+//! When a record expires, and which operations change that.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::subject::{LONG, LONGER, Subject, Verdict, same, stands_for};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
 use crate::store::{Claim, Swap};
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
 
 pub(super) const SHORT: Duration = Duration::from_millis(300);
-/// A store's clock need not tick exactly as ours does.
+/// The clock of a store may run slightly faster than the clock of the test.
 pub(super) const TOO_EARLY: Duration = Duration::from_millis(50);
-/// A store may count in seconds, and the machine may be busy.
+/// A store may count in whole seconds, and the machine may be busy.
 const TOO_LATE: Duration = Duration::from_secs(5);
 
 pub(super) async fn a_record_lives_as_long_as_its_ttl(subject: Subject) -> Verdict {
     let key = subject.key("key");
     let sent = Instant::now();
     subject.put(&key, &FIRST, SHORT).await?;
-    let gone = gone(&subject, &key, SHORT).await?;
-    let lived = gone - sent;
+    let lived = wait_until_expired(&subject, &key, SHORT).await? - sent;
     if lived + TOO_EARLY < SHORT {
         return Err(format!(
-            "the record was gone after {lived:?}, instead of {SHORT:?}"
+            "the record expired after {lived:?}, but must live for {SHORT:?}"
         ));
     }
     Ok(())
@@ -37,54 +36,60 @@ pub(super) async fn an_expired_record_is_absent(subject: Subject) -> Verdict {
         subject.put(key, &FIRST, SHORT).await?;
     }
     for key in &keys {
-        gone(&subject, key, SHORT).await?;
+        wait_until_expired(&subject, key, SHORT).await?;
     }
     let [renewed, replaced, removed, claimed] = &keys;
     let swap = subject.replace(renewed, &FIRST, &FIRST, LONG).await?;
-    same("renewal of an expired record", &swap, &Swap::Absent)?;
+    expect_answer(
+        "`replace` of an expired record by itself",
+        &swap,
+        &Swap::Absent,
+    )?;
     let swap = subject.replace(replaced, &FIRST, &SECOND, LONG).await?;
-    same("replace of an expired record", &swap, &Swap::Absent)?;
+    expect_answer("`replace` of an expired record", &swap, &Swap::Absent)?;
     let swap = subject.remove(removed, &FIRST).await?;
-    same("remove of an expired record", &swap, &Swap::Absent)?;
+    expect_answer("`remove` of an expired record", &swap, &Swap::Absent)?;
     let claim = subject.claim(claimed, &SECOND, LONG).await?;
-    same("claim of an expired key", &claim, &Claim::Claimed)?;
+    expect_answer("`claim` of an expired key", &claim, &Claim::Claimed)?;
     for key in [renewed, replaced, removed] {
-        subject.is_free(key).await?;
+        subject.expect_free(key).await?;
     }
-    stands_for(subject.stands(claimed, &SECOND).await?, LONG)
+    expect_ttl(subject.expect_stored(claimed, &SECOND).await?, LONG)
 }
 
 pub(super) async fn an_expired_key_is_claimed(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, SHORT).await?;
     let deadline = Instant::now() + SHORT + TOO_LATE;
-    // Only claims, no `get`: a store may not leave expiry to its reader.
+    // Only claims and no `get`: a store must not rely on reads to remove expired records.
     while subject.claim(&key, &SECOND, LONG).await? == Claim::Taken(FIRST) {
         if Instant::now() > deadline {
-            return Err("an expired record is still told as taken".to_owned());
+            return Err(
+                "`claim` returned Taken for an expired key, but must return Claimed".to_owned(),
+            );
         }
         sleep(POLL).await;
     }
-    stands_for(subject.stands(&key, &SECOND).await?, LONG)
+    expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)
 }
 
-pub(super) async fn an_own_record_that_expired_is_claimed_anew(subject: Subject) -> Verdict {
+pub(super) async fn the_owner_of_an_expired_record_can_claim_again(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, SHORT).await?;
-    gone(&subject, &key, SHORT).await?;
+    wait_until_expired(&subject, &key, SHORT).await?;
     subject.put(&key, &FIRST, LONG).await?;
-    stands_for(subject.stands(&key, &FIRST).await?, LONG)
+    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
 }
 
-pub(super) async fn a_refused_operation_leaves_the_ttl(subject: Subject) -> Verdict {
+pub(super) async fn a_refused_operation_does_not_change_the_ttl(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, LONG).await?;
     subject.claim(&key, &SECOND, LONGER).await?;
-    stands_for(subject.stands(&key, &FIRST).await?, LONG)?;
+    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
     subject.replace(&key, &SECOND, &SECOND, LONGER).await?;
-    stands_for(subject.stands(&key, &FIRST).await?, LONG)?;
+    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
     subject.remove(&key, &SECOND).await?;
-    stands_for(subject.stands(&key, &FIRST).await?, LONG)
+    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
 }
 
 pub(super) async fn a_renewal_sets_the_ttl(subject: Subject) -> Verdict {
@@ -92,8 +97,8 @@ pub(super) async fn a_renewal_sets_the_ttl(subject: Subject) -> Verdict {
     subject.put(&key, &FIRST, LONG).await?;
     for ttl in [LONGER, LONG, LONGER] {
         let swap = subject.replace(&key, &FIRST, &FIRST, ttl).await?;
-        same("renewal", &swap, &Swap::Done)?;
-        stands_for(subject.stands(&key, &FIRST).await?, ttl)?;
+        expect_answer("`replace` of a record by itself", &swap, &Swap::Done)?;
+        expect_ttl(subject.expect_stored(&key, &FIRST).await?, ttl)?;
     }
     Ok(())
 }
@@ -106,13 +111,13 @@ pub(super) async fn a_replacement_outlives_the_first_ttl(subject: Subject) -> Ve
     outlives(&subject, &SECOND).await
 }
 
-pub(super) async fn a_shortened_record_is_gone(subject: Subject) -> Verdict {
+pub(super) async fn a_shortened_record_expires_earlier(subject: Subject) -> Verdict {
     for (name, value) in [("renewed", FIRST), ("replaced", SECOND)] {
         let key = subject.key(name);
         subject.put(&key, &FIRST, LONG).await?;
         let swap = subject.replace(&key, &FIRST, &value, SHORT).await?;
-        same("replace", &swap, &Swap::Done)?;
-        gone(&subject, &key, SHORT).await?;
+        expect_answer("`replace`", &swap, &Swap::Done)?;
+        wait_until_expired(&subject, &key, SHORT).await?;
     }
     Ok(())
 }
@@ -120,12 +125,12 @@ pub(super) async fn a_shortened_record_is_gone(subject: Subject) -> Verdict {
 pub(super) async fn a_replacement_sets_the_ttl(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, LONG).await?;
-    let mut standing = FIRST;
+    let mut stored = FIRST;
     for (value, ttl) in [(SECOND, LONGER), (FIRST, LONG)] {
-        let swap = subject.replace(&key, &standing, &value, ttl).await?;
-        same("replace", &swap, &Swap::Done)?;
-        stands_for(subject.stands(&key, &value).await?, ttl)?;
-        standing = value;
+        let swap = subject.replace(&key, &stored, &value, ttl).await?;
+        expect_answer("`replace`", &swap, &Swap::Done)?;
+        expect_ttl(subject.expect_stored(&key, &value).await?, ttl)?;
+        stored = value;
     }
     Ok(())
 }
@@ -135,7 +140,7 @@ pub(super) async fn a_ttl_may_be_a_millisecond(subject: Subject) -> Verdict {
     for ttl in [tick, tick + Duration::from_nanos(1), tick * 3 / 2] {
         let key = subject.key(ttl.as_nanos());
         subject.put(&key, &FIRST, ttl).await?;
-        gone(&subject, &key, ttl).await?;
+        wait_until_expired(&subject, &key, ttl).await?;
     }
     Ok(())
 }
@@ -144,32 +149,40 @@ pub(super) async fn a_ttl_may_be_a_century(subject: Subject) -> Verdict {
     let century = Duration::from_hours(100 * 365 * 24);
     let key = subject.key("key");
     subject.put(&key, &FIRST, century).await?;
-    // A store may not count that far; but it may not wrap around either.
-    let stands = |left| {
-        if left >= LONG {
+    // A store may shorten a century, but its time to live must not overflow.
+    let expect_long = |remaining| {
+        if remaining >= LONG {
             Ok(())
         } else {
-            stands_for(left, century)
+            expect_ttl(remaining, century)
         }
     };
-    stands(subject.stands(&key, &FIRST).await?)?;
+    expect_long(subject.expect_stored(&key, &FIRST).await?)?;
     for value in [FIRST, SECOND] {
         let swap = subject.replace(&key, &FIRST, &value, century).await?;
-        same("replace", &swap, &Swap::Done)?;
-        stands(subject.stands(&key, &value).await?)?;
+        expect_answer("`replace`", &swap, &Swap::Done)?;
+        expect_long(subject.expect_stored(&key, &value).await?)?;
     }
-    same("remove", &subject.remove(&key, &SECOND).await?, &Swap::Done)
+    expect_answer(
+        "`remove`",
+        &subject.remove(&key, &SECOND).await?,
+        &Swap::Done,
+    )
 }
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// Waits until nothing stands under `key`, and returns when that was seen.
-pub(super) async fn gone(subject: &Subject, key: &str, ttl: Duration) -> Result<Instant, String> {
+/// Waits until nothing is stored under `key`. Returns the time when that was observed.
+pub(super) async fn wait_until_expired(
+    subject: &Subject,
+    key: &str,
+    ttl: Duration,
+) -> Result<Instant, String> {
     let deadline = Instant::now() + ttl + TOO_LATE;
     while subject.get(key).await?.is_some() {
         if Instant::now() > deadline {
             return Err(format!(
-                "a record of {ttl:?} still stands {TOO_LATE:?} later"
+                "`get` still returned a record with a time to live of {ttl:?}, {TOO_LATE:?} after it must expire"
             ));
         }
         sleep(POLL).await;
@@ -177,10 +190,10 @@ pub(super) async fn gone(subject: &Subject, key: &str, ttl: Duration) -> Result<
     Ok(Instant::now())
 }
 
-/// Checks that a record that was replaced by `value` in time stands when its first time is over.
+/// Checks that a record that was replaced by `value` in time is still stored after its first time to live.
 async fn outlives(subject: &Subject, value: &Bytes) -> Verdict {
-    // On a busy machine a short-lived record may expire before the next operation gets to it. That
-    // says nothing about the store: it is tried again with one that lives longer.
+    // On a busy machine a short-lived record may expire before the next operation. That is no mistake of
+    // the store, so the case tries again with a longer time to live.
     for ttl in [SHORT, SHORT * 4, SHORT * 16] {
         let key = subject.key(ttl.as_millis());
         let sent = Instant::now();
@@ -189,9 +202,12 @@ async fn outlives(subject: &Subject, value: &Bytes) -> Verdict {
         if sent.elapsed() + TOO_EARLY >= ttl {
             continue;
         }
-        same("replace", &swap, &Swap::Done)?;
+        expect_answer("`replace`", &swap, &Swap::Done)?;
         sleep_until(sent + ttl + TOO_EARLY).await;
-        return stands_for(subject.stands(&key, value).await?, LONG);
+        return expect_ttl(subject.expect_stored(&key, value).await?, LONG);
     }
-    Err("two operations take longer than a record lives".to_owned())
+    Err(format!(
+        "two operations took longer than {:?}; run the suite on a faster machine",
+        SHORT * 16
+    ))
 }

@@ -1,4 +1,4 @@
-//! Bloom filters. A store without any passes: there everything was perhaps seen.
+//! Bloom filters. A store without filters passes: it answers `PerhapsSeen` to everything.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::store::{BloomFilter, Hint};
 
 const MEMBERS: u32 = 2000;
 const RACERS: usize = 8;
-/// Of a filter that forgets while a case waits for it.
+/// The retention of a filter that forgets members while a case waits.
 const SHORT: Duration = Duration::from_millis(600);
 
-pub(super) async fn a_marked_member_is_perhaps_seen(subject: Subject) -> Verdict {
+pub(super) async fn an_inserted_member_is_perhaps_seen(subject: Subject) -> Verdict {
     let filter = filter(&subject, "filter", LONG);
     for member in 0..MEMBERS {
         let _ = subject.bloom_insert(&filter, member).await?;
@@ -20,9 +20,7 @@ pub(super) async fn a_marked_member_is_perhaps_seen(subject: Subject) -> Verdict
     all_perhaps_seen(&subject, &filter, 0..MEMBERS).await
 }
 
-pub(super) async fn members_that_are_marked_at_once_are_all_perhaps_seen(
-    subject: Subject,
-) -> Verdict {
+pub(super) async fn members_inserted_at_once_are_all_perhaps_seen(subject: Subject) -> Verdict {
     let filter = filter(&subject, "filter", LONG);
     let race = |subject: Subject, racer: usize| {
         let filter = filter.clone();
@@ -37,7 +35,9 @@ pub(super) async fn members_that_are_marked_at_once_are_all_perhaps_seen(
     all_perhaps_seen(&subject, &filter, 0..MEMBERS).await
 }
 
-pub(super) async fn a_member_that_many_mark_is_unseen_once_at_most(subject: Subject) -> Verdict {
+pub(super) async fn concurrent_inserts_of_a_member_are_unseen_at_most_once(
+    subject: Subject,
+) -> Verdict {
     let filter = filter(&subject, "filter", LONG);
     for member in 0..50 {
         let race = |subject: Subject, _| {
@@ -48,30 +48,30 @@ pub(super) async fn a_member_that_many_mark_is_unseen_once_at_most(subject: Subj
         let unseen = hints.iter().filter(|hint| **hint == Hint::Unseen).count();
         if unseen > 1 {
             return Err(format!(
-                "bloom_insert: {unseen} of {RACERS} at once are unseen"
+                "{unseen} of {RACERS} concurrent `bloom_insert`s of one member returned Unseen, but only one may"
             ));
         }
     }
     Ok(())
 }
 
-pub(super) async fn an_unmarked_member_is_mostly_unseen(subject: Subject) -> Verdict {
+pub(super) async fn a_new_member_is_mostly_unseen(subject: Subject) -> Verdict {
     let filter = filter(&subject, "filter", LONG);
     let mut perhaps_seen = 0;
     for member in 0..MEMBERS {
         perhaps_seen +=
             u32::from(subject.bloom_insert(&filter, member).await? == Hint::PerhapsSeen);
     }
-    // At the very end the setting is 1 %, and before it is less.
+    // The rate of false positives is below 1 % until the last member.
     if perhaps_seen < MEMBERS / 50 || perhaps_seen == MEMBERS {
         return Ok(());
     }
     Err(format!(
-        "bloom_insert: {perhaps_seen} of {MEMBERS} that are new are perhaps seen"
+        "`bloom_insert` returned PerhapsSeen for {perhaps_seen} of {MEMBERS} new members, but its error rate must be about 1 %"
     ))
 }
 
-pub(super) async fn filters_have_members_of_their_own(subject: Subject) -> Verdict {
+pub(super) async fn filters_do_not_share_members(subject: Subject) -> Verdict {
     let [one, other] = ["one", "other"].map(|name| filter(&subject, name, LONG));
     if subject.bloom_insert(&one, 1).await? == Hint::PerhapsSeen {
         return Ok(());
@@ -79,14 +79,17 @@ pub(super) async fn filters_have_members_of_their_own(subject: Subject) -> Verdi
     match subject.bloom_insert(&other, 1).await? {
         Hint::Unseen => Ok(()),
         Hint::PerhapsSeen => {
-            Err("bloom_insert: a member of another filter is perhaps seen".to_owned())
+            Err(
+                "`bloom_insert` returned PerhapsSeen for a member of another filter, but must return Unseen"
+                    .to_owned(),
+            )
         }
     }
 }
 
-pub(super) async fn a_mark_is_kept_for_the_retention_and_not_for_ever(subject: Subject) -> Verdict {
+pub(super) async fn a_filter_remembers_a_member_for_its_retention(subject: Subject) -> Verdict {
     let filter = filter(&subject, "filter", SHORT);
-    // One after another, so that some are at the end of a bucket.
+    // The members are inserted at different times, so that some are at the end of a bucket.
     let mut marked = Vec::new();
     for member in 0..12 {
         marked.push((member, Instant::now()));
@@ -98,25 +101,27 @@ pub(super) async fn a_mark_is_kept_for_the_retention_and_not_for_ever(subject: S
         let hint = subject.bloom_insert(&filter, member).await?;
         let after = marked.elapsed();
         if hint == Hint::Unseen && after < SHORT {
-            return Err(format!("bloom_insert: unseen again after {after:?}"));
+            return Err(format!(
+                "`bloom_insert` returned Unseen for a member that was inserted {after:?} before, but must remember it for {SHORT:?}"
+            ));
         }
     }
     let last = 100;
     if subject.bloom_insert(&filter, last).await? == Hint::PerhapsSeen {
         return Ok(());
     }
-    // As long as it may be kept, and a little more.
+    // Longer than the filter may remember it.
     sleep(SHORT * 2).await;
     match subject.bloom_insert(&filter, last).await? {
         Hint::Unseen => Ok(()),
         Hint::PerhapsSeen => Err(format!(
-            "bloom_insert: perhaps seen still after {:?}",
+            "`bloom_insert` still returned PerhapsSeen {:?} after the last insert, but must have forgotten the member",
             SHORT * 2
         )),
     }
 }
 
-pub(super) async fn a_fill_is_about_what_was_marked(subject: Subject) -> Verdict {
+pub(super) async fn bloom_stats_estimates_the_number_of_members(subject: Subject) -> Verdict {
     let filter = filter(&subject, "filter", LONG);
     let Some(empty) = subject.bloom_stats(&filter).await? else {
         return Ok(());
@@ -125,15 +130,16 @@ pub(super) async fn a_fill_is_about_what_was_marked(subject: Subject) -> Verdict
         let _ = subject.bloom_insert(&filter, member).await?;
     }
     let Some(full) = subject.bloom_stats(&filter).await? else {
-        return Err("bloom_stats: nothing, after there was something".to_owned());
+        return Err("`bloom_stats` returned None after an earlier call returned Some".to_owned());
     };
     let about = u64::from(MEMBERS);
-    let near = (about - about / 20..=about + about / 20).contains(&full.members);
-    if empty.members == 0 && near && full.error_rate <= 0.011 {
+    let is_near = (about - about / 20..=about + about / 20).contains(&full.members);
+    if empty.members == 0 && is_near && full.error_rate <= 0.011 {
         return Ok(());
     }
     Err(format!(
-        "bloom_stats: {empty:?}, and after {MEMBERS} marks {full:?}"
+        "`bloom_stats` returned {empty:?} for an empty filter and {full:?} after {MEMBERS} inserts, but must report 0 and \
+         about {MEMBERS} members with an error rate of about 1 %"
     ))
 }
 
@@ -144,7 +150,9 @@ async fn all_perhaps_seen(
 ) -> Verdict {
     for member in members {
         if subject.bloom_insert(filter, member).await? == Hint::Unseen {
-            return Err(format!("bloom_insert: member {member} is unseen again"));
+            return Err(format!(
+                "`bloom_insert` returned Unseen for member {member}, which was inserted before, but must return PerhapsSeen"
+            ));
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
-//! Many at once on one key.
+//! Concurrent operations on one key.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::sleep;
 
-use super::subject::{LONG, Subject, Verdict, same};
+use super::subject::{LONG, Subject, Verdict, expect_answer};
 use crate::store::{Claim, Swap};
 
 pub(super) const RACERS: usize = 8;
@@ -44,8 +44,8 @@ pub(super) async fn one_of_many_replacements_wins(subject: Subject) -> Verdict {
         };
         let answers = subject.race(RACERS, race).await?;
         let winner = winner(&answers, &Swap::Done)?;
-        same_for_losers(&answers, winner, &Swap::Other(value_of(winner)))?;
-        subject.stands(&key, &value_of(winner)).await?;
+        expect_losers(&answers, winner, &Swap::Other(value_of(winner)))?;
+        subject.expect_stored(&key, &value_of(winner)).await?;
     }
     Ok(())
 }
@@ -60,13 +60,13 @@ pub(super) async fn one_of_many_removals_wins(subject: Subject) -> Verdict {
         };
         let answers = subject.race(RACERS, race).await?;
         let winner = winner(&answers, &Swap::Done)?;
-        same_for_losers(&answers, winner, &Swap::Absent)?;
-        subject.is_free(&key).await?;
+        expect_losers(&answers, winner, &Swap::Absent)?;
+        subject.expect_free(&key).await?;
     }
     Ok(())
 }
 
-pub(super) async fn a_replacement_or_a_removal_wins(subject: Subject) -> Verdict {
+pub(super) async fn a_replacement_and_a_removal_cannot_both_win(subject: Subject) -> Verdict {
     for round in 0..ROUNDS {
         let key = subject.key(round);
         subject.put(&key, &FIRST, LONG).await?;
@@ -81,17 +81,17 @@ pub(super) async fn a_replacement_or_a_removal_wins(subject: Subject) -> Verdict
         };
         let answers = subject.race(2, race).await?;
         if winner(&answers, &Swap::Done)? == 0 {
-            same("remove", &answers[1], &Swap::Other(value_of(0)))?;
-            subject.stands(&key, &value_of(0)).await?;
+            expect_answer("`remove`", &answers[1], &Swap::Other(value_of(0)))?;
+            subject.expect_stored(&key, &value_of(0)).await?;
         } else {
-            same("replace", &answers[0], &Swap::Absent)?;
-            subject.is_free(&key).await?;
+            expect_answer("`replace`", &answers[0], &Swap::Absent)?;
+            subject.expect_free(&key).await?;
         }
     }
     Ok(())
 }
 
-pub(super) async fn a_key_removed_under_claims_is_claimed_once(subject: Subject) -> Verdict {
+pub(super) async fn a_key_removed_during_claims_is_claimed_once(subject: Subject) -> Verdict {
     for round in 0..ROUNDS {
         let key = subject.key(round);
         subject.put(&key, &FIRST, LONG).await?;
@@ -100,7 +100,7 @@ pub(super) async fn a_key_removed_under_claims_is_claimed_once(subject: Subject)
             async move {
                 if racer == 0 {
                     let swap = subject.remove(&key, &FIRST).await?;
-                    same("remove", &swap, &Swap::Done)?;
+                    expect_answer("`remove`", &swap, &Swap::Done)?;
                     return Ok(None);
                 }
                 subject.claim(&key, &value_of(racer), LONG).await.map(Some)
@@ -109,12 +109,16 @@ pub(super) async fn a_key_removed_under_claims_is_claimed_once(subject: Subject)
         let answers = subject.race(RACERS, race).await?;
         let claimed = |answer: &Option<Claim>| *answer == Some(Claim::Claimed);
         match answers.iter().filter(|answer| claimed(answer)).count() {
-            0 => subject.is_free(&key).await?,
+            0 => subject.expect_free(&key).await?,
             1 => {
                 let winner = answers.iter().position(claimed).unwrap_or_default();
-                subject.stands(&key, &value_of(winner)).await?;
+                subject.expect_stored(&key, &value_of(winner)).await?;
             }
-            more => return Err(format!("{more} claims of one key succeeded")),
+            more => {
+                return Err(format!(
+                    "{more} claims of one key returned Claimed, but at most one claim may succeed"
+                ));
+            }
         }
     }
     Ok(())
@@ -127,25 +131,33 @@ async fn one_claim_wins(subject: &Subject, key: String) -> Verdict {
     };
     let answers = subject.race(RACERS, race).await?;
     let winner = winner(&answers, &Claim::Claimed)?;
-    same_for_losers(&answers, winner, &Claim::Taken(value_of(winner)))?;
-    subject.stands(&key, &value_of(winner)).await.map(drop)
+    expect_losers(&answers, winner, &Claim::Taken(value_of(winner)))?;
+    subject
+        .expect_stored(&key, &value_of(winner))
+        .await
+        .map(drop)
 }
 
 pub(super) fn value_of(racer: usize) -> Bytes {
     Bytes::from(format!("value of racer {racer}"))
 }
 
-/// The only one that was answered with `success`.
+/// The index of the only answer that is `success`.
 pub(super) fn winner<T: PartialEq>(answers: &[T], success: &T) -> Result<usize, String> {
     let mut winners = (0..answers.len()).filter(|racer| answers[*racer] == *success);
     match (winners.next(), winners.count()) {
         (Some(winner), 0) => Ok(winner),
-        (None, _) => Err("none of the racers succeeded".to_owned()),
-        (Some(_), others) => Err(format!("{} racers succeeded, instead of one", others + 1)),
+        (None, _) => Err("none of the concurrent operations succeeded, but one must".to_owned()),
+        (Some(_), others) => {
+            let all = others + 1;
+            Err(format!(
+                "{all} of the concurrent operations succeeded, but only one may"
+            ))
+        }
     }
 }
 
-pub(super) fn same_for_losers<T>(answers: &[T], winner: usize, expected: &T) -> Verdict
+pub(super) fn expect_losers<T>(answers: &[T], winner: usize, expected: &T) -> Verdict
 where
     T: PartialEq + std::fmt::Debug,
 {
@@ -153,5 +165,7 @@ where
         .iter()
         .enumerate()
         .filter(|(racer, _)| *racer != winner);
-    losers.try_for_each(|(_, answer)| same("answer to a loser", answer, expected))
+    losers.try_for_each(|(_, answer)| {
+        expect_answer("an operation that lost the race", answer, expected)
+    })
 }

@@ -1,11 +1,11 @@
-//! Sets whose members have an owner, and are forgotten one by one.
+//! Sets whose members have owners and expire one by one.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
-use super::subject::{LONG, Subject, Verdict, same};
+use super::subject::{LONG, Subject, Verdict, expect_answer};
 use crate::store::{Claim, Swap};
 
 const MINE: Bytes = Bytes::from_static(b"mine");
@@ -15,55 +15,71 @@ const MEMBER: &[u8] = b"member";
 const RACERS: usize = 8;
 const ROUNDS: usize = 50;
 
-pub(super) async fn a_member_is_added_once(subject: Subject) -> Verdict {
+pub(super) async fn a_member_is_inserted_once(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
     let added = subject.set_insert(&set, MEMBER, &MINE, LONG).await?;
-    same("set_insert", &added, &Claim::Claimed)?;
+    expect_answer("`set_insert` of a new member", &added, &Claim::Claimed)?;
     for _ in 0..2 {
         let again = subject.set_insert(&set, MEMBER, &YOURS, LONG).await?;
-        same("set_insert of a member", &again, &Claim::Taken(MINE))?;
+        expect_answer(
+            "`set_insert` of a member of another owner",
+            &again,
+            &Claim::Taken(MINE),
+        )?;
     }
     Ok(())
 }
 
-pub(super) async fn an_add_sent_twice_is_answered_alike(subject: Subject) -> Verdict {
+pub(super) async fn a_repeated_insert_gets_the_same_answer(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
     for _ in 0..3 {
         let added = subject.set_insert(&set, MEMBER, &MINE, LONG).await?;
-        same("set_insert of an own member", &added, &Claim::Claimed)?;
+        expect_answer(
+            "`set_insert` of a member of the same owner",
+            &added,
+            &Claim::Claimed,
+        )?;
     }
     let other = subject.set_insert(&set, MEMBER, &YOURS, LONG).await?;
-    same("set_insert of a member", &other, &Claim::Taken(MINE))
+    expect_answer(
+        "`set_insert` of a member of another owner",
+        &other,
+        &Claim::Taken(MINE),
+    )
 }
 
-pub(super) async fn a_member_is_taken_out_by_its_owner(subject: Subject) -> Verdict {
+pub(super) async fn the_owner_can_remove_a_member(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
     for owner in [MINE, YOURS, MINE] {
         let added = subject.set_insert(&set, MEMBER, &owner, LONG).await?;
-        same("set_insert", &added, &Claim::Claimed)?;
+        expect_answer("`set_insert` of a new member", &added, &Claim::Claimed)?;
         let out = subject.set_remove(&set, MEMBER, &owner, LONG).await?;
-        same("set_remove", &out, &Swap::Done)?;
+        expect_answer("`set_remove`", &out, &Swap::Done)?;
     }
     Ok(())
 }
 
-pub(super) async fn a_member_is_not_taken_out_by_another(subject: Subject) -> Verdict {
+pub(super) async fn another_owner_cannot_remove_a_member(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
     subject.set_insert(&set, MEMBER, &MINE, LONG).await?;
     let out = subject.set_remove(&set, MEMBER, &YOURS, LONG).await?;
-    same("set_remove by another", &out, &Swap::Other(MINE))?;
-    let standing = subject.set_insert(&set, MEMBER, &YOURS, LONG).await?;
-    same("set_insert of a member", &standing, &Claim::Taken(MINE))
+    expect_answer("`set_remove` by another owner", &out, &Swap::Other(MINE))?;
+    let stored = subject.set_insert(&set, MEMBER, &YOURS, LONG).await?;
+    expect_answer(
+        "`set_insert` of a member of another owner",
+        &stored,
+        &Claim::Taken(MINE),
+    )
 }
 
-pub(super) async fn no_member_is_not_taken_out(subject: Subject) -> Verdict {
+pub(super) async fn a_missing_member_is_not_removed(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
     let out = subject.set_remove(&set, MEMBER, &MINE, LONG).await?;
-    same("set_remove of nothing", &out, &Swap::Absent)?;
+    expect_answer("`set_remove` of a missing member", &out, &Swap::Absent)?;
     subject.set_insert(&set, MEMBER, &MINE, LONG).await?;
     subject.set_remove(&set, MEMBER, &MINE, LONG).await?;
     let out = subject.set_remove(&set, MEMBER, &MINE, LONG).await?;
-    same("set_remove of what was taken out", &out, &Swap::Absent)
+    expect_answer("a second `set_remove`", &out, &Swap::Absent)
 }
 
 pub(super) async fn members_may_be_any_bytes(subject: Subject) -> Verdict {
@@ -78,13 +94,13 @@ pub(super) async fn members_may_be_any_bytes(subject: Subject) -> Verdict {
         let added = subject
             .set_insert(set, member, &owner_of(owner), LONG)
             .await?;
-        same("set_insert of another member", &added, &Claim::Claimed)?;
+        expect_answer("`set_insert` of a new member", &added, &Claim::Claimed)?;
     }
     for (owner, (set, member)) in each().enumerate() {
-        let standing = subject.set_insert(set, member, &YOURS, LONG).await?;
-        same(
-            "set_insert of a member",
-            &standing,
+        let stored = subject.set_insert(set, member, &YOURS, LONG).await?;
+        expect_answer(
+            "`set_insert` of a member of another owner",
+            &stored,
             &Claim::Taken(owner_of(owner)),
         )?;
     }
@@ -92,7 +108,7 @@ pub(super) async fn members_may_be_any_bytes(subject: Subject) -> Verdict {
 }
 
 pub(super) async fn a_member_is_remembered_for_the_retention(subject: Subject) -> Verdict {
-    // At different times of whatever the store counts time by, and while others come and go.
+    // The members start at different times of the buckets of the store, and their lifetimes overlap.
     let lifetime = |subject: Subject, racer: usize| async move {
         sleep(STAGGER * u32::try_from(racer).unwrap_or_default()).await;
         remembered(&subject, format!("member {racer}").as_bytes()).await
@@ -100,7 +116,7 @@ pub(super) async fn a_member_is_remembered_for_the_retention(subject: Subject) -
     subject.race(RACERS, lifetime).await.map(drop)
 }
 
-pub(super) async fn one_of_many_adds_wins(subject: Subject) -> Verdict {
+pub(super) async fn one_of_many_inserts_wins(subject: Subject) -> Verdict {
     let set = subject.key("{set}");
     for round in 0..ROUNDS {
         let race = |subject: Subject, racer| {
@@ -115,12 +131,12 @@ pub(super) async fn one_of_many_adds_wins(subject: Subject) -> Verdict {
         let answers = subject.race(RACERS, race).await?;
         let won = |answer: &Claim| *answer == Claim::Claimed;
         let Some(winner) = answers.iter().position(won) else {
-            return Err("none of the racers has added it".to_owned());
+            return Err("none of the concurrent inserts succeeded, but one must".to_owned());
         };
         for (racer, answer) in answers.iter().enumerate() {
             if racer != winner {
                 let taken = Claim::Taken(owner_of(winner));
-                same("answer to a loser", answer, &taken)?;
+                expect_answer("an operation that lost the race", answer, &taken)?;
             }
         }
     }
@@ -129,21 +145,21 @@ pub(super) async fn one_of_many_adds_wins(subject: Subject) -> Verdict {
 
 const RETENTION: Duration = Duration::from_millis(400);
 const STAGGER: Duration = Duration::from_millis(37);
-/// A store's clock need not tick exactly as ours does.
+/// The clock of a store may run slightly faster than the clock of the test.
 const TOO_EARLY: Duration = Duration::from_millis(50);
-/// A store may count in seconds, and the machine may be busy.
+/// A store may count in whole seconds, and the machine may be busy.
 const TOO_LATE: Duration = Duration::from_secs(5);
 
-/// Checks when another can add `member`, which is when it is forgotten.
+/// Checks when another owner can insert `member`, which is when the store has forgotten it.
 async fn remembered(subject: &Subject, member: &[u8]) -> Verdict {
     let (set, begun) = (subject.key("{set}"), Instant::now());
     let added = subject.set_insert(&set, member, &MINE, RETENTION).await?;
-    same("set_insert", &added, &Claim::Claimed)?;
+    expect_answer("`set_insert` of a new member", &added, &Claim::Claimed)?;
     while subject.set_insert(&set, member, &YOURS, RETENTION).await? != Claim::Claimed {
         if begun.elapsed() > 2 * RETENTION + TOO_LATE {
             let late = begun.elapsed();
             return Err(format!(
-                "a member of {RETENTION:?} is still there after {late:?}"
+                "a member with a retention of {RETENTION:?} is still stored after {late:?}"
             ));
         }
         sleep(Duration::from_millis(5)).await;
@@ -151,7 +167,7 @@ async fn remembered(subject: &Subject, member: &[u8]) -> Verdict {
     let lived = begun.elapsed();
     if lived + TOO_EARLY < RETENTION {
         return Err(format!(
-            "the member was forgotten after {lived:?}, instead of {RETENTION:?}"
+            "the member expired after {lived:?}, but must be remembered for {RETENTION:?}"
         ));
     }
     Ok(())

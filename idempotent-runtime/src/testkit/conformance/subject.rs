@@ -1,4 +1,4 @@
-//! The store that a case asks, with keys that no other case uses.
+//! The store under test, with keys that no other case uses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 
 use crate::store::{BloomFilter, BloomStats, Claim, Count, Entry, Hint, Store, StoreError, Swap};
 
-/// What went wrong, if something did.
+/// `Err` says what the store did and what it must do.
 pub(super) type Verdict = Result<(), String>;
 
-/// Lives longer than any case runs.
+/// Longer than any case runs.
 pub(super) const LONG: Duration = Duration::from_mins(10);
-/// Longer than any case runs, too, and told apart from [`LONG`] by any store.
+/// Longer than any case runs. Even a store that counts in minutes distinguishes it from [`LONG`].
 pub(super) const LONGER: Duration = Duration::from_mins(100);
 
 #[derive(Clone)]
@@ -30,7 +30,7 @@ impl Subject {
         Self { store, run }
     }
 
-    /// The same key for the same `name`, in this run of this case only.
+    /// Returns the same key for the same `name`, but another key in each run of each case.
     pub(super) fn key(&self, name: impl fmt::Display) -> String {
         format!("conformance:{:032x}:{name}", self.run)
     }
@@ -152,28 +152,29 @@ impl Subject {
         answer.map_err(|error| failed("bloom_stats", &error))
     }
 
-    /// Puts `value` under a key that is free.
+    /// Stores `value` under a free key.
     pub(super) async fn put(&self, key: &str, value: &Bytes, ttl: Duration) -> Verdict {
         let claim = self.claim(key, value, ttl).await?;
-        same("claim of a free key", &claim, &Claim::Claimed)
+        expect_answer("`claim` of a free key", &claim, &Claim::Claimed)
     }
 
-    /// Checks that `value` stands under `key`, and returns how long it will.
-    pub(super) async fn stands(&self, key: &str, value: &Bytes) -> Result<Duration, String> {
+    /// Checks that `value` is stored under `key`. Returns its remaining time to live.
+    pub(super) async fn expect_stored(&self, key: &str, value: &Bytes) -> Result<Duration, String> {
         let entry = self.get(key).await?;
         let Some(Entry { value: found, ttl }) = entry else {
-            return Err(format!("get: nothing, instead of {}", short(value)));
+            let value = short(value);
+            return Err(format!("`get` returned None, but must return {value}"));
         };
-        same("get", &found, value)?;
-        ttl.ok_or_else(|| "get: the record never expires".to_owned())
+        expect_answer("`get`", &found, value)?;
+        ttl.ok_or_else(|| "`get` returned no time to live, but every record must expire".to_owned())
     }
 
-    /// Checks that nothing stands under `key`.
-    pub(super) async fn is_free(&self, key: &str) -> Verdict {
-        same("get", &self.get(key).await?, &None)
+    /// Checks that nothing is stored under `key`.
+    pub(super) async fn expect_free(&self, key: &str) -> Verdict {
+        expect_answer("`get`", &self.get(key).await?, &None)
     }
 
-    /// Lets `racers` do the same at the same time; what each was answered, in their order.
+    /// Runs `race` for all `racers` at the same time. Returns their answers in the order of the racers.
     pub(super) async fn race<T, F, R>(&self, racers: usize, race: F) -> Result<Vec<T>, String>
     where
         T: Send + 'static,
@@ -195,25 +196,34 @@ impl Subject {
     }
 }
 
-/// Checks that an answer is the right one.
-pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: &T, expected: &T) -> Verdict {
+/// Checks the answer of an operation. `what` names the operation in the message.
+pub(super) fn expect_answer<T: PartialEq + fmt::Debug>(
+    what: &str,
+    found: &T,
+    expected: &T,
+) -> Verdict {
     if found == expected {
         return Ok(());
     }
     let (found, expected) = (short(found), short(expected));
-    Err(format!("{what}: {found}, instead of {expected}"))
+    Err(format!(
+        "{what} returned {found}, but must return {expected}"
+    ))
 }
 
-/// Checks that a record stands for about `ttl` still, by what the store says.
-pub(super) fn stands_for(left: Duration, ttl: Duration) -> Verdict {
-    // The suite is over long before half the time; a store may count in seconds, rounded up.
-    let right = ttl / 2 < left && left <= ttl + Duration::from_secs(2);
-    let wrong = || format!("get: the record stands for {left:?}, instead of {ttl:?}");
-    if right { Ok(()) } else { Err(wrong()) }
+/// Checks that the time that a store reports as remaining is about `ttl`.
+pub(super) fn expect_ttl(remaining: Duration, ttl: Duration) -> Verdict {
+    // A case ends long before half of `ttl` has passed. A store may count in seconds, rounded up.
+    if ttl / 2 < remaining && remaining <= ttl + Duration::from_secs(2) {
+        return Ok(());
+    }
+    Err(format!(
+        "the store reported that the record or window lasts {remaining:?} more, but it must last about {ttl:?}"
+    ))
 }
 
 fn failed(operation: &str, error: &StoreError) -> String {
-    format!("{operation}: {error:?}")
+    format!("`{operation}` returned an error, but must succeed: {error:?}")
 }
 
 fn short(value: &impl fmt::Debug) -> String {

@@ -1,11 +1,11 @@
-//! One value in the place of another, for as long as that would have stood: what tokens are made of.
+//! `exchange`, which replaces a value and keeps its time to live. One-time tokens need it.
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::expiry::{SHORT, TOO_EARLY, gone};
-use super::races::{RACERS, ROUNDS, same_for_losers, value_of, winner};
-use super::subject::{LONG, LONGER, Subject, Verdict, same, stands_for};
+use super::expiry::{SHORT, TOO_EARLY, wait_until_expired};
+use super::races::{RACERS, ROUNDS, expect_losers, value_of, winner};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
 use crate::store::Swap;
 
 const FIRST: Bytes = Bytes::from_static(b"first");
@@ -17,18 +17,18 @@ pub(super) async fn the_expected_value_is_exchanged(subject: Subject) -> Verdict
     subject.put(&key, &FIRST, LONG).await?;
     for (expected, value) in [(FIRST, SECOND), (SECOND, THIRD), (THIRD, FIRST)] {
         let swap = subject.exchange(&key, &expected, &value).await?;
-        same("exchange", &swap, &Swap::Done)?;
-        subject.stands(&key, &value).await?;
+        expect_answer("`exchange`", &swap, &Swap::Done)?;
+        subject.expect_stored(&key, &value).await?;
     }
     Ok(())
 }
 
-pub(super) async fn nothing_is_not_exchanged(subject: Subject) -> Verdict {
+pub(super) async fn a_free_key_is_not_exchanged(subject: Subject) -> Verdict {
     let key = subject.key("key");
     for (expected, value) in [(FIRST, SECOND), (FIRST, FIRST), (Bytes::new(), FIRST)] {
         let swap = subject.exchange(&key, &expected, &value).await?;
-        same("exchange of nothing", &swap, &Swap::Absent)?;
-        subject.is_free(&key).await?;
+        expect_answer("`exchange` of a free key", &swap, &Swap::Absent)?;
+        subject.expect_free(&key).await?;
     }
     Ok(())
 }
@@ -38,41 +38,43 @@ pub(super) async fn another_value_is_not_exchanged(subject: Subject) -> Verdict 
     subject.put(&key, &FIRST, LONG).await?;
     for (expected, value) in [(SECOND, THIRD), (SECOND, SECOND), (Bytes::new(), SECOND)] {
         let swap = subject.exchange(&key, &expected, &value).await?;
-        same("exchange of another value", &swap, &Swap::Other(FIRST))?;
-        stands_for(subject.stands(&key, &FIRST).await?, LONG)?;
+        expect_answer(
+            "`exchange` with another expected value",
+            &swap,
+            &Swap::Other(FIRST),
+        )?;
+        expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
     }
     Ok(())
 }
 
-pub(super) async fn an_exchange_sent_twice_is_done_twice(subject: Subject) -> Verdict {
+pub(super) async fn a_repeated_exchange_is_done_again(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, LONG).await?;
     for _ in 0..2 {
         let swap = subject.exchange(&key, &FIRST, &SECOND).await?;
-        same("exchange", &swap, &Swap::Done)?;
-        stands_for(subject.stands(&key, &SECOND).await?, LONG)?;
+        expect_answer("`exchange`", &swap, &Swap::Done)?;
+        expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)?;
     }
     Ok(())
 }
 
-pub(super) async fn an_exchange_leaves_the_ttl(subject: Subject) -> Verdict {
+pub(super) async fn an_exchange_keeps_the_ttl(subject: Subject) -> Verdict {
     for ttl in [LONG, LONGER] {
         let key = subject.key(ttl.as_millis());
         subject.put(&key, &FIRST, ttl).await?;
         for (expected, value) in [(FIRST, SECOND), (SECOND, FIRST), (FIRST, FIRST)] {
             let swap = subject.exchange(&key, &expected, &value).await?;
-            same("exchange", &swap, &Swap::Done)?;
-            stands_for(subject.stands(&key, &value).await?, ttl)?;
+            expect_answer("`exchange`", &swap, &Swap::Done)?;
+            expect_ttl(subject.expect_stored(&key, &value).await?, ttl)?;
         }
     }
     Ok(())
 }
 
-pub(super) async fn an_exchanged_record_goes_when_the_first_would_have(
-    subject: Subject,
-) -> Verdict {
-    // On a busy machine a short-lived record may expire before the exchange gets to it. That says nothing about the
-    // store: it is tried again with one that lives longer.
+pub(super) async fn an_exchanged_record_expires_at_its_first_time(subject: Subject) -> Verdict {
+    // On a busy machine a short-lived record may expire before the exchange. That is no mistake of the store, so the
+    // case tries again with a longer time to live.
     for ttl in [SHORT, SHORT * 4, SHORT * 16] {
         let key = subject.key(ttl.as_millis());
         let sent = Instant::now();
@@ -81,26 +83,29 @@ pub(super) async fn an_exchanged_record_goes_when_the_first_would_have(
         if sent.elapsed() + TOO_EARLY >= ttl {
             continue;
         }
-        same("exchange", &swap, &Swap::Done)?;
-        let lived = gone(&subject, &key, ttl).await? - sent;
+        expect_answer("`exchange`", &swap, &Swap::Done)?;
+        let lived = wait_until_expired(&subject, &key, ttl).await? - sent;
         if lived + TOO_EARLY < ttl {
             return Err(format!(
-                "the record was gone after {lived:?}, instead of {ttl:?}"
+                "the record expired after {lived:?}, but must live for {ttl:?}"
             ));
         }
         return Ok(());
     }
-    Err("two operations take longer than a record lives".to_owned())
+    Err(format!(
+        "two operations took longer than {:?}; run the suite on a faster machine",
+        SHORT * 16
+    ))
 }
 
-pub(super) async fn an_exchange_revives_nothing(subject: Subject) -> Verdict {
+pub(super) async fn an_exchange_does_not_revive_an_expired_record(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, SHORT).await?;
-    gone(&subject, &key, SHORT).await?;
+    wait_until_expired(&subject, &key, SHORT).await?;
     for value in [SECOND, FIRST] {
         let swap = subject.exchange(&key, &FIRST, &value).await?;
-        same("exchange of an expired record", &swap, &Swap::Absent)?;
-        subject.is_free(&key).await?;
+        expect_answer("`exchange` of an expired record", &swap, &Swap::Absent)?;
+        subject.expect_free(&key).await?;
     }
     Ok(())
 }
@@ -118,11 +123,11 @@ pub(super) async fn an_exchange_compares_byte_for_byte(subject: Subject) -> Verd
     ] {
         let other = Bytes::from_static(other);
         let swap = subject.exchange(&key, &other, &SECOND).await?;
-        same("exchange", &swap, &Swap::Other(value.clone()))?;
+        expect_answer("`exchange`", &swap, &Swap::Other(value.clone()))?;
     }
     let swap = subject.exchange(&key, &value, &SECOND).await?;
-    same("exchange", &swap, &Swap::Done)?;
-    subject.stands(&key, &SECOND).await.map(drop)
+    expect_answer("`exchange`", &swap, &Swap::Done)?;
+    subject.expect_stored(&key, &SECOND).await.map(drop)
 }
 
 pub(super) async fn one_of_many_exchanges_wins(subject: Subject) -> Verdict {
@@ -135,8 +140,8 @@ pub(super) async fn one_of_many_exchanges_wins(subject: Subject) -> Verdict {
         };
         let answers = subject.race(RACERS, race).await?;
         let winner = winner(&answers, &Swap::Done)?;
-        same_for_losers(&answers, winner, &Swap::Other(value_of(winner)))?;
-        subject.stands(&key, &value_of(winner)).await?;
+        expect_losers(&answers, winner, &Swap::Other(value_of(winner)))?;
+        subject.expect_stored(&key, &value_of(winner)).await?;
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ async fn somebody_else_does_not_hold_the_key_while_its_token_is_looked_up() {
     for _ in 0..99 {
         yield_now().await;
     }
-    assert_eq!(store.left(), 0);
+    assert_eq!(store.remaining_faults(), 0);
     form.run(&token, async { Ok(()) }).await.unwrap();
     assert!(others.iter().all(|call| !call.is_finished()));
     for call in others {
