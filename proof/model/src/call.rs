@@ -1,10 +1,10 @@
-//! One call: from its claim to its end.
+//! One call, from its claim to its end.
 
 use crate::config::{Config, Release, Variant};
 use crate::rules::Rule;
 use crate::state::State;
-use crate::store::{Answer, Command, FOR_EVER, Record, What};
-use crate::wait::Found;
+use crate::store::{Answer, Command, FOR_EVER, Operation, Record};
+use crate::wait::LastSeen;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Call {
@@ -12,70 +12,71 @@ pub(crate) struct Call {
     pub(crate) process: u8,
     pub(crate) phase: Phase,
     pub(crate) body: Body,
-    pub(crate) told: Told,
-    /// How many owners were made for it.
+    /// The call was refused as a duplicate.
+    pub(crate) is_refused: bool,
+    /// How many claims the call has made, each with a new owner.
     pub(crate) claims: u8,
     pub(crate) owner: u8,
-    /// Its claims that were told "taken", a bit for each: a copy may yet arrive (`wait`).
-    pub(crate) ghosts: u8,
-    /// How long the lease is good for, counted from the first send: `good_until` in `state`.
+    /// A bit for each claim that was answered with "taken". A copy of such a claim may still arrive (`wait`).
+    pub(crate) stray_claims: u8,
+    /// The remaining lease, counted from the first send: `good_until` in `state`.
     pub(crate) lease: u8,
-    /// With `release = false`: how long the key stays taken, counted from the first send.
+    /// With `release = false`: how long the key remains taken, counted from the first send.
     pub(crate) taken: u8,
-    /// The answer that is on its way to it.
+    /// The answer that the call has not received yet.
     pub(crate) answer: Option<Answer>,
-    /// The lease that the renewal under way would give.
+    /// The lease that the renewal in flight would give.
     pub(crate) renewing: Option<u8>,
     pub(crate) renewals: u8,
-    /// How long the record of a call that is over is to stand: `hold_until` in `state`.
+    /// How long the record must remain stored after the end of the call: `hold_until` in `state`.
     pub(crate) hold: Option<u8>,
     pub(crate) waits: u8,
-    /// The calls that were over when this one was made, a bit for each.
-    pub(crate) gone_before: u8,
-    /// The caller dropped its future, and the body runs on: `finish`.
-    pub(crate) caller_gone: bool,
+    /// A bit for each call that had ended when this call started.
+    pub(crate) ended_before: u8,
+    /// The caller dropped its future, but the body continues: `finish`.
+    pub(crate) caller_dropped: bool,
     pub(crate) frozen: bool,
-    /// Of an effect that takes place elsewhere.
+    /// The effect, if it takes place in another system.
     pub(crate) effect: Effect,
-    /// Its end stands, or stood, in the store.
+    /// The store has, or had, the end of the call.
     pub(crate) stored: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
-    NotMade,
-    /// Behind another call of its process, and how many of its moves were heard of (`follow`).
+    NotStarted,
+    /// Follows another call of its process. `moves` counts the changes of that call (`follow`).
     Following {
         leader: u8,
-        heard: u8,
+        moves: u8,
     },
-    /// The call that it followed is over.
-    Landed {
-        found: Found,
-        heard: u8,
+    /// The call that it followed has ended.
+    LeaderLeft {
+        last_seen: LastSeen,
+        moves: u8,
     },
-    /// Its claim is on its way (`claim`).
+    /// Its claim is in flight (`claim`).
     Claiming,
-    /// It waits for the end of the call that has this record (`wait`).
+    /// It waits for the call with this record (`wait`).
     Waiting(Record),
-    /// It has met an earlier claim of its own, and removes it (`wait`).
-    Removing,
+    /// It removes an earlier claim of its own, which arrived late (`wait`).
+    RemovingStray,
     /// Its body runs (`held`).
     Held,
-    /// Its end is on its way, and its caller waits (`settle::settle`).
-    Settling(What),
-    /// Its end, or its withdrawal, is on its way, and nobody waits (`settle::settle_in_background`).
-    Unattended(What),
-    Over,
+    /// Its end is in flight, and its caller waits (`settle::settle`).
+    Settling(Operation),
+    /// Its end or its withdrawal is in flight, and no caller waits (`settle::settle_in_background`).
+    Background(Operation),
+    Ended,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Body {
-    NotBegun,
+    NotStarted,
     Running,
     Ok,
     Err,
-    /// Never polled again: the lease was lost, the caller went away, the process died.
+    /// Never polled again: the lease was lost, the caller dropped the call, or the process died.
     Stopped,
 }
 
@@ -86,25 +87,17 @@ pub(crate) enum Effect {
     Arrived,
 }
 
-/// What its caller knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Told {
-    Nothing,
-    /// That another has the key.
-    Duplicate,
-}
-
 impl Call {
     pub(crate) fn new(caller: u8, process: u8) -> Self {
         Self {
             caller,
             process,
-            phase: Phase::NotMade,
-            body: Body::NotBegun,
-            told: Told::Nothing,
+            phase: Phase::NotStarted,
+            body: Body::NotStarted,
+            is_refused: false,
             claims: 0,
             owner: 0,
-            ghosts: 0,
+            stray_claims: 0,
             lease: 0,
             taken: 0,
             answer: None,
@@ -112,26 +105,26 @@ impl Call {
             renewals: 0,
             hold: None,
             waits: 0,
-            gone_before: 0,
-            caller_gone: false,
+            ended_before: 0,
+            caller_dropped: false,
             frozen: false,
             effect: Effect::NotSent,
             stored: false,
         }
     }
 
-    /// Whether its caller may make the next call.
-    pub(crate) fn answered(&self) -> bool {
-        self.caller_gone || matches!(self.phase, Phase::Unattended(_) | Phase::Over)
+    /// Whether the caller has its answer and may start the next call.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.caller_dropped || matches!(self.phase, Phase::Background(_) | Phase::Ended)
     }
 
-    /// It ends; what is left of it is what the rules look at.
-    pub(crate) fn over(&mut self, body: Body) {
+    /// Ends the call. Keeps only what the rules need.
+    pub(crate) fn end(&mut self, body: Body) {
         let kept = self.renewing.filter(|_| self.hold.is_some());
         *self = Self {
-            phase: Phase::Over,
+            phase: Phase::Ended,
             body,
-            told: self.told,
+            is_refused: self.is_refused,
             owner: kept.map_or(0, |_| self.owner),
             taken: self.taken,
             renewing: kept,
@@ -143,29 +136,31 @@ impl Call {
 }
 
 impl State {
-    /// Sends a command for a call that then waits for its answer.
-    pub(crate) fn ask(&mut self, id: u8, what: What, left: u8) {
+    /// Sends a command. The call then waits for the answer.
+    pub(crate) fn send_request(&mut self, id: u8, operation: Operation, remaining: u8) {
         let call = self.call_mut(id);
         call.answer = None;
         let owner = call.owner;
         self.send(Command {
-            what,
+            operation,
             call: id,
             owner,
-            left,
+            remaining,
         });
     }
 
-    /// The call is made (`call`): it enters the flights of its process, or follows the one that is there.
-    pub(crate) fn make(&mut self, config: &Config, id: u8) {
-        let over = |other: &u8| self.call(*other).phase == Phase::Over;
-        let stands = |other: &u8| self.record.is_some_and(|record| record.call == *other);
-        let gone = self.ids().filter(|other| over(other) && !stands(other));
-        let gone_before = gone.fold(0, |gone, other| gone | 1 << other);
+    /// Starts the call (`call`): it enters the in-flight table of its process, or follows the call in it.
+    pub(crate) fn start(&mut self, config: &Config, id: u8) {
+        let has_ended = |other: &u8| self.call(*other).phase == Phase::Ended;
+        let is_stored = |other: &u8| self.record.is_some_and(|record| record.call == *other);
+        let ended = self
+            .ids()
+            .filter(|other| has_ended(other) && !is_stored(other));
+        let ended_before = ended.fold(0, |ended, other| ended | 1 << other);
         let call = self.call_mut(id);
-        // Who follows nobody is told only what was looked up for it.
-        call.gone_before = if config.in_company(call.process) {
-            gone_before
+        // Without other calls in its process, a call only learns answers to its own claims.
+        call.ended_before = if config.has_several_calls(call.process) {
+            ended_before
         } else {
             0
         };
@@ -174,7 +169,7 @@ impl State {
         self.enter(config, id, None, 0);
     }
 
-    /// Sends the first claim of an owner made anew.
+    /// Sends a claim with a new owner.
     pub(crate) fn claim(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         call.claims += 1;
@@ -188,14 +183,14 @@ impl State {
             call.taken = config.expiry();
         }
 
-        self.ask(id, What::Claim, 0);
+        self.send_request(id, Operation::Claim, 0);
     }
 
-    /// Its claim was answered (`claim`).
+    /// Handles the answer to the claim (`claim`).
     pub(crate) fn claim_answered(&mut self, config: &Config, id: u8, answer: Answer) {
         self.call_mut(id).answer = None;
         if let Answer::Taken(record) = answer {
-            if self.meets_itself(config, id, record) {
+            if self.removes_own_stray(config, id, record) {
                 return;
             }
             let may_end = !record.done && !differs(config, id, record);
@@ -210,93 +205,93 @@ impl State {
         match config.variant {
             Variant::LeaseFromReply => call.lease = config.lease,
             Variant::LeaseShorterThanBody => (call.lease, call.renewals) = (FOR_EVER, 0),
-            Variant::ExpiryApart => self.ask(id, What::Expire, config.expiry()),
+            Variant::ExpiryApart => self.send_request(id, Operation::Expire, config.expiry()),
             _ => {}
         }
         if self.call(id).lease > 0 {
-            self.begin_body(config, id);
+            self.start_body(config, id);
         } else {
             self.give_up(config, id);
         }
     }
 
-    /// Its claim got no answer, or too late a one (`ClaimGuard::decide_without_store`): it is withdrawn.
+    /// Withdraws a claim that got no answer in time (`ClaimGuard::decide_without_store`).
     pub(crate) fn give_up(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         if config.is(Variant::FailOpen) {
             (call.lease, call.renewals) = (FOR_EVER, 0);
-            return self.begin_body(config, id);
+            return self.start_body(config, id);
         }
-        self.leave(id, Found::Trouble);
+        self.leave(id, LastSeen::Trouble);
         self.withdraw(config, id);
     }
 
-    /// Its record, which may stand or not, is removed without a caller: `Ending::Withdraw`, or `on_cancel`.
+    /// Removes the record in the background, whether it is stored or not: `Ending::Withdraw`, or `on_cancel`.
     pub(crate) fn withdraw(&mut self, config: &Config, id: u8) {
-        self.ask(id, What::Remove, 0);
+        self.send_request(id, Operation::Remove, 0);
         let call = self.call_mut(id);
-        call.phase = Phase::Unattended(What::Remove);
+        call.phase = Phase::Background(Operation::Remove);
 
-        if !self.flies_in_company(config, id) {
-            // Nobody learns what comes of it, and once more changes no more than once later.
+        if !self.may_have_followers(config, id) {
+            // No call observes the answer, and a repeated removal changes nothing more than a late one.
             let body = self.call(id).body;
-            self.call_mut(id).over(body);
+            self.call_mut(id).end(body);
         }
     }
 
-    /// The key is taken: tells why the body does not run.
+    /// Refuses the call, because the key is taken.
     pub(crate) fn refuse(&mut self, config: &Config, id: u8, record: Record) {
         let replay = record.done && !differs(config, id, record);
         let holder = self.call(record.call).body;
         if record.call == id {
-            self.broke(Rule::NoDuplicateOfOneself);
+            self.report_broken(Rule::NotRefusedForItself);
         }
         if replay && (holder != Body::Ok || config.payloads) {
-            self.broke(Rule::ReplayIsTrue);
+            self.report_broken(Rule::ReplayIsTrue);
         }
-        if !record.done && self.call(id).gone_before & (1 << record.call) != 0 {
-            self.broke(Rule::RefusalIsNews);
+        if !record.done && self.call(id).ended_before & (1 << record.call) != 0 {
+            self.report_broken(Rule::RefusalIsFresh);
         }
-        self.call_mut(id).told = Told::Duplicate;
-        self.leave(id, Found::Record(record));
-        self.call_mut(id).over(Body::NotBegun);
+        self.call_mut(id).is_refused = true;
+        self.leave(id, LastSeen::Record(record));
+        self.call_mut(id).end(Body::NotStarted);
     }
 
-    fn begin_body(&mut self, config: &Config, id: u8) {
+    fn start_body(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         call.phase = Phase::Held;
         call.body = Body::Running;
         self.moved(id);
         self.polled(config, id);
         let recorded = self.memory.recorded.is_some();
-        let within = |other: &Call| other.body != Body::NotBegun && other.taken > config.grace;
+        let within = |other: &Call| other.body != Body::NotStarted && other.taken > config.grace;
         let run = self
             .ids()
             .any(|other| other != id && within(self.call(other)));
         if (recorded || run) && !self.excused(config) {
-            self.broke(Rule::OneRunPerTtl);
+            self.report_broken(Rule::OneRunPerTtl);
         }
     }
 
-    /// The body is polled (`held`).
+    /// Checks that no other body may run when this body is polled (`held`).
     pub(crate) fn polled(&mut self, config: &Config, id: u8) {
         let holds = |other: &Call| other.body == Body::Running && other.lease > 0;
-        let beside = self
+        let another_runs = self
             .ids()
             .any(|other| other != id && holds(self.call(other)));
-        if beside && !self.excused(config) {
-            self.broke(Rule::OneBody);
+        if another_runs && !self.excused(config) {
+            self.report_broken(Rule::OneBody);
         }
     }
 
-    /// The lease is over, so the body is polled no more (`Held::stopped`, `Lease::lose`).
+    /// Stops polling the body, because the lease has expired (`Held::stop_if_lost`, `Lease::lose`).
     pub(crate) fn stop(&mut self, id: u8) {
-        self.leave(id, Found::Nothing);
+        self.leave(id, LastSeen::Nothing);
         self.abandon(id);
-        self.call_mut(id).over(Body::Stopped);
+        self.call_mut(id).end(Body::Stopped);
     }
 
-    /// The body is dropped, whether its effect has taken place or not.
+    /// Drops the body before or after its effect.
     pub(crate) fn abandon(&mut self, id: u8) {
         let call = self.call_mut(id);
         call.body = Body::Stopped;
@@ -314,12 +309,12 @@ impl State {
             .any(|other| other != id && runs(self.call(other)))
             && !self.excused(config)
         {
-            self.broke(Rule::EffectAlone);
+            self.report_broken(Rule::EffectAlone);
         }
         if self.memory.effect > 0 {
-            self.broke(Rule::EffectOnce);
+            self.report_broken(Rule::EffectOnce);
             if !self.memory.effect_unrecorded && !self.excused(config) {
-                self.broke(Rule::EffectOnceWhileHeld);
+                self.report_broken(Rule::EffectOnceWhileHeld);
             }
         }
         if config.release == Release::OnError {
@@ -328,8 +323,8 @@ impl State {
         let call = self.call_mut(id);
         match call.phase {
             Phase::Held if call.lease > 0 => call.effect = Effect::Arrived,
-            // Nobody is left who may record it.
-            Phase::Held | Phase::Over | Phase::Unattended(_) if config.wire => {
+            // No call can record this effect any more.
+            Phase::Held | Phase::Ended | Phase::Background(_) if config.wire => {
                 self.memory.effect_unrecorded = true;
             }
             _ => {}
@@ -340,29 +335,29 @@ impl State {
         self.memory.record_lost && !config.is(Variant::FailoverUnawaited)
     }
 
-    /// The keeper sends a renewal (`renewal`).
+    /// Sends a renewal (`renewal`).
     pub(crate) fn renew(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         call.renewals -= 1;
         call.renewing = Some(config.lease);
         let owner = call.owner;
         self.send(Command {
-            what: What::Renew,
+            operation: Operation::Renew,
             call: id,
             owner,
-            left: 0,
+            remaining: 0,
         });
     }
 
-    /// Whether the keeper renews: until the end is recorded.
-    pub(crate) fn is_kept(&self, config: &Config, id: u8) -> bool {
+    /// Whether the lease is renewed: until the end is recorded.
+    pub(crate) fn is_renewed(&self, config: &Config, id: u8) -> bool {
         let call = self.call(id);
-        let after = !config.is(Variant::KeeperStopsWithBody) && call.hold.is_none();
+        let after = !config.is(Variant::RenewalStopsWithBody) && call.hold.is_none();
         let ended = matches!(call.body, Body::Ok | Body::Err);
         let good = 0 < call.lease && call.lease < config.lease && call.renewals > 0;
         good && match call.phase {
             Phase::Held => true,
-            Phase::Settling(_) | Phase::Unattended(_) => after && ended,
+            Phase::Settling(_) | Phase::Background(_) => after && ended,
             _ => false,
         }
     }
@@ -373,30 +368,30 @@ impl State {
             return;
         };
         match (call.phase, answer) {
-            (_, Answer::Done) if call.hold.is_some() => self.hold_again(id),
-            (Phase::Over, _) => call.hold = None,
+            (_, Answer::Done) if call.hold.is_some() => self.repeat_hold(id),
+            (Phase::Ended, _) => call.hold = None,
             (_, Answer::Done) => call.lease = call.lease.max(lease),
             (Phase::Held, _) => self.stop(id),
             _ => {}
         }
     }
 
-    /// A renewal may have been executed after what the end of the call has sent.
-    pub(crate) fn hold_again(&mut self, id: u8) {
+    /// Repeats the hold, because the renewal may have been executed after it.
+    pub(crate) fn repeat_hold(&mut self, id: u8) {
         let call = self.call_mut(id);
-        let left = call.hold.unwrap_or_default();
-        call.phase = Phase::Unattended(What::Hold);
+        let remaining = call.hold.unwrap_or_default();
+        call.phase = Phase::Background(Operation::Hold);
 
-        self.ask(id, What::Hold, left);
+        self.send_request(id, Operation::Hold, remaining);
     }
 }
 
-/// Made anew for each claim of a call.
+/// The owner of a claim. Each claim of each call has another owner.
 pub(crate) fn owner(id: u8, claim: u8) -> u8 {
     id * 4 + claim
 }
 
-/// Whether the call that has this record was made with another payload.
+/// Whether the call with this record has another payload.
 pub(crate) fn differs(config: &Config, id: u8, record: Record) -> bool {
     config.payloads && record.call != id && !config.is(Variant::PayloadIgnored)
 }

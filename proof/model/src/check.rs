@@ -10,24 +10,25 @@ use crate::config::Config;
 use crate::protocol::{Action, Protocol};
 use crate::rules::{Event, Rule};
 
-/// What came of it.
+/// The result of checking one configuration.
 #[derive(Debug)]
 pub struct Outcome {
     /// The name of the configuration.
     pub config: &'static str,
-    /// How many states were visited.
+    /// The number of visited states.
     pub states: usize,
-    /// Of the longest of the shortest ways to a state.
+    /// The maximum distance of a state from the first state, in steps.
     pub depth: usize,
-    /// By the clock on the wall.
+    /// The wall-clock time.
     pub took: Duration,
-    /// The first rule that is broken, and a shortest way there.
+    /// The first broken rule, and a shortest sequence of steps that breaks it.
     pub broken: Option<(&'static str, Vec<Action>)>,
-    /// The events that were looked for and never happen.
+    /// The required events that never happen.
     pub missing: Vec<Event>,
 }
 
-/// Visits all states, or as many as it takes to break one of `rules`. With one thread the way there is a shortest one.
+/// Visits all states, or stops as soon as one of `rules` is broken. With one thread the reported sequence is a shortest
+/// one.
 #[must_use]
 pub fn check(config: Config, rules: &[Rule], events: &[Event], threads: usize) -> Outcome {
     let name = config.name;

@@ -1,34 +1,34 @@
-//! What is checked: who calls, what may go wrong, and which mistake is built in.
+//! A configuration: the callers, the possible faults and the mistake in the protocol.
 
-/// Calls of one caller: each begins when the one before was answered.
+/// The calls of one caller. Each call starts after the answer to the call before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// Calls of one process share its flights, and die together.
+    /// Calls of one process share its in-flight table and die together.
     pub process: u8,
-    /// How many.
+    /// The number of calls.
     pub calls: u8,
 }
 
-/// How often each thing may go wrong.
+/// How many times each fault may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// A command that was not answered in time is sent again. When none is left, a call gives up.
+    /// A command without an answer in time is sent again. With none remaining, a call gives up.
     pub resends: u8,
     /// A process dies.
     pub crashes: u8,
     /// A caller drops the future of its call.
     pub cancels: u8,
-    /// The network or the client delivers a command once more.
+    /// The network or the client delivers a command a second time.
     pub repeats: u8,
     /// An operator frees the key.
     pub forgets: u8,
     /// The store loses the record: eviction, a flush.
     pub losses: u8,
-    /// The replica takes over.
+    /// The replica becomes the master.
     pub failovers: u8,
-    /// The store's clock is a tick ahead of those of the callers.
+    /// The clock of the store is a tick ahead of the clocks of the callers.
     pub drifts: u8,
-    /// A future is kept but never polled again.
+    /// A future is neither dropped nor polled again.
     pub freezes: u8,
 }
 
@@ -54,60 +54,60 @@ pub enum OnCancel {
     Finish,
 }
 
-/// The protocol, or one way to get it wrong.
+/// The protocol, or a variant with one mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// As the runtime has it.
+    /// The protocol of the runtime.
     Right,
-    /// The end removes whatever stands under the key.
+    /// The end removes the record of any owner.
     UnownedRemove,
-    /// The end is put over whatever stands under the key.
+    /// The end replaces the record of any owner.
     UnownedComplete,
-    /// The lease is neither renewed nor looked at.
+    /// The lease is neither renewed nor checked.
     LeaseShorterThanBody,
-    /// A record that stands there is always somebody else's.
+    /// A call does not recognize its own record.
     OwnRecordUnknown,
-    /// The lease is counted from the answer, not from the first send.
+    /// The lease is counted from the answer instead of the first send.
     LeaseFromReply,
-    /// A completion without an answer is a failure, and the record goes by its owner, running or done.
+    /// A completion without an answer is a failure, and the record of its owner is removed, running or done.
     TimeoutRemovesByOwner,
-    /// The owner is made once per caller, not per call.
+    /// All calls of a caller have the same owner.
     OwnerPerCaller,
-    /// The claim is put first and gets its expiry by a second command.
+    /// The claim gets its expiry by a second command.
     ExpiryApart,
-    /// A renewal prolongs whatever stands under the key.
+    /// A renewal prolongs the record of any owner.
     UnownedRenewal,
-    /// The body is polled although the lease is over.
+    /// The body is polled after its lease has expired.
     BodyOutlivesLease,
-    /// A failover may take what was acknowledged, and that counts as no excuse.
+    /// A failover loses acknowledged records, and the rules do not excuse it.
     FailoverUnawaited,
-    /// `on_store_error = "run"` for everybody.
+    /// `on_store_error = "run"` for all calls.
     FailOpen,
-    /// A payload is not compared.
+    /// Payloads are not compared.
     PayloadIgnored,
     /// A completion without an answer is a failure, and the exact claim is removed.
     TimeoutRemoves,
-    /// The keeper stops when the body ends, not when its end is recorded.
-    KeeperStopsWithBody,
-    /// Who follows a call believes whatever that is told, however old it is.
-    LateTakenBelieved,
-    /// A claim without an answer is sent again with an owner made anew.
-    OwnerPerTry,
-    /// Who follows a call waits for it without end.
+    /// The renewal stops when the body ends instead of when its end is recorded.
+    RenewalStopsWithBody,
+    /// A follower believes the answer to its leader, even if the answer is older than the follower.
+    StaleTakenBelieved,
+    /// A claim without an answer is sent again with a new owner.
+    OwnerPerAttempt,
+    /// A follower waits for its leader without limit.
     FrozenLeaderAwaited,
     /// The record expires when the lease ends.
     NoGrace,
-    /// A call that waits does not know its own earlier claims.
-    GhostUnknown,
+    /// A waiting call does not recognize its own earlier claims.
+    StrayClaimsUnknown,
 }
 
 /// One space of states.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Config {
-    /// As it is printed.
+    /// The name in reports.
     pub name: &'static str,
-    /// Who calls.
+    /// The callers.
     pub callers: Vec<Caller>,
     /// In ticks.
     pub lease: u8,
@@ -115,36 +115,36 @@ pub struct Config {
     pub grace: u8,
     /// In ticks.
     pub ttl: u8,
-    /// How often one claim is renewed at most: `renew_for` in `policy`.
+    /// The maximum number of renewals of a claim: `renew_for` in `policy`.
     pub renewals: u8,
-    /// How often a call that was told "running" asks again: the option `wait`.
+    /// How many times a call claims again behind a running call: the option `wait`.
     pub waits: u8,
     /// When the key becomes free.
     pub release: Release,
-    /// What becomes of the claim of a dropped call.
+    /// Operation happens to the claim of a dropped call.
     pub on_cancel: OnCancel,
-    /// Every call has a payload of its own.
+    /// Every call has another payload.
     pub payloads: bool,
-    /// The effect commits together with a row that is unique for the key.
+    /// The effect commits in one transaction with a row that is unique for the key.
     pub row: bool,
-    /// The effect goes to somebody else, and may arrive a grace later, with its body gone.
+    /// The effect is a message to another system. It may arrive up to the grace later, after its body was dropped.
     pub wire: bool,
     /// The store has no room for a result.
     pub full: bool,
-    /// A renewal that is due is sent, executed and answered before the clock moves on.
+    /// A due renewal is sent, executed and answered before the next tick.
     pub punctual: bool,
-    /// A body may end in an error.
+    /// A body may return an error.
     pub errors: bool,
-    /// An answer is given once the replica has it: `WAIT`.
+    /// The store answers after the replica has the change: `WAIT`.
     pub replicated: bool,
-    /// What may go wrong.
+    /// The faults that may happen.
     pub faults: Faults,
-    /// The mistake that is built in.
+    /// The mistake in the protocol.
     pub variant: Variant,
 }
 
 impl Config {
-    /// Callers in processes of their own, with one call each, and nothing that goes wrong but the network.
+    /// Callers in separate processes, with one call each. Only the network is faulty.
     pub fn new(name: &'static str, callers: u8) -> Self {
         let alone = |process| Caller { process, calls: 1 };
         Self {
@@ -172,14 +172,14 @@ impl Config {
         }
     }
 
-    /// The same with one thing changed or more.
+    /// The same configuration with changes.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }
 
-    /// The same with a mistake.
+    /// The same configuration with a mistake.
     #[must_use]
     pub fn wrong(mut self, variant: Variant) -> Self {
         self.variant = variant;
@@ -190,8 +190,8 @@ impl Config {
         self.variant == variant
     }
 
-    /// Whether more than one call is made in this process.
-    pub(crate) fn in_company(&self, process: u8) -> bool {
+    /// Whether this process makes more than one call.
+    pub(crate) fn has_several_calls(&self, process: u8) -> bool {
         let here = self
             .callers
             .iter()
@@ -199,17 +199,17 @@ impl Config {
         here.map(|caller| caller.calls).sum::<u8>() > 1
     }
 
-    /// Whether nothing but their numbers tells two callers with one call each apart.
-    pub(crate) fn are_alike(&self, one: u8, other: u8) -> bool {
+    /// Whether two callers with one call each differ only in their numbers.
+    pub(crate) fn are_interchangeable(&self, one: u8, other: u8) -> bool {
         let (one, other) = (
             self.callers[usize::from(one)],
             self.callers[usize::from(other)],
         );
-        let alone = |caller: Caller| !self.in_company(caller.process);
+        let alone = |caller: Caller| !self.has_several_calls(caller.process);
         one.calls == 1 && other.calls == 1 && alone(one) == alone(other)
     }
 
-    /// What the store is told at a claim and at a renewal.
+    /// The time to live of a claim and of a renewal.
     pub(crate) fn expiry(&self) -> u8 {
         let grace = if self.is(Variant::NoGrace) {
             0

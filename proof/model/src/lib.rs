@@ -1,11 +1,11 @@
-//! The protocol as a model that is checked exhaustively.
+//! A model of the protocol that is checked exhaustively.
 //!
-//! One key, a few callers, a clock of a few ticks. Commands wait in a bag and are executed at any time, in any order,
-//! or never; replies are lost; processes die. The checker visits every state that can be reached so, and looks
-//! whether a [`Rule`] is broken in it.
+//! A state has one key, a few callers and a clock of a few ticks. Commands wait in a bag. They are executed at any time,
+//! in any order, or never. Replies are lost, and processes die. The checker visits every reachable state and checks
+//! every [`Rule`] in it.
 //!
-//! The words are the code's own, and a comment names the room of the runtime that a step mirrors. Time is counted
-//! down, never up, and everything else is bounded, so no run goes on for ever: what cannot move any more is an end.
+//! The model uses the names of the runtime. Comments name the module of the runtime that a step mirrors. Time is only
+//! counted down and everything else is bounded, so every run ends in a state without further steps.
 
 mod call;
 mod check;

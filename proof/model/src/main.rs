@@ -1,4 +1,4 @@
-//! Checks every space and prints a table; with `--long` the larger ones, too.
+//! Checks every space and prints a table. `--long` also checks the larger spaces.
 
 use std::process::ExitCode;
 use std::thread::available_parallelism;

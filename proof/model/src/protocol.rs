@@ -1,4 +1,4 @@
-//! What may happen in a state, and what comes of it.
+//! The possible steps in a state, and the states after them.
 
 use stateright::{Model, Property};
 
@@ -6,10 +6,10 @@ use crate::call::{Body, Effect, Phase};
 use crate::config::{Config, Variant};
 use crate::rules::{Event, Rule};
 use crate::state::State;
-use crate::store::{Command, FOR_EVER, What};
-use crate::wait::Found;
+use crate::store::{Command, FOR_EVER, Operation};
+use crate::wait::LastSeen;
 
-/// The protocol in one configuration, with the rules and events that are looked for.
+/// The protocol in one configuration, with the rules and events to check.
 #[derive(Clone, Debug)]
 pub struct Protocol {
     pub(crate) config: Config,
@@ -20,76 +20,76 @@ pub struct Protocol {
 /// One step. Calls are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A caller makes its next call.
-    Make(u8),
-    /// A command is executed, and the answer is on its way.
+    /// A caller starts its next call.
+    Start(u8),
+    /// A command is executed, and the answer is sent.
     Execute(Command),
-    /// A command is executed, and the replica has not got it, so there is no answer.
+    /// A command is executed but does not reach the replica, so there is no answer.
     ExecuteUnanswered(Command),
-    /// A call is polled and finds the answer to its command.
-    Hear(u8),
-    /// A call gives up waiting for an answer: it was lost, or is late.
+    /// A call is polled and receives the answer to its command.
+    ReceiveAnswer(u8),
+    /// A call stops waiting for an answer that was lost or is late.
     TimeOut(u8),
     /// The body ends.
     End {
-        /// Whose.
+        /// The call of the body.
         call: u8,
-        /// In a success.
+        /// Whether the body succeeded.
         ok: bool,
     },
-    /// The body is not polled any more, because its lease is over.
+    /// The body is no longer polled, because its lease has expired.
     Stop(u8),
     /// The body sends its effect.
     SendEffect(u8),
-    /// The keeper sends a renewal.
+    /// A renewal is sent.
     Renew(u8),
-    /// The keeper gives up waiting for the answer to a renewal.
+    /// The renewal task stops waiting for the answer to a renewal.
     RenewalTimesOut(u8),
-    /// A call that waits for another asks again.
-    AskAgain(u8),
-    /// A call that follows another is polled.
-    Look(u8),
-    /// A call that follows another has waited long enough.
-    AskBeside(u8),
-    /// The clocks move on.
+    /// A waiting call claims again.
+    ClaimAgain(u8),
+    /// A follower is polled.
+    PollFollower(u8),
+    /// A follower stops waiting for its leader and claims itself.
+    GiveUpOnLeader(u8),
+    /// All clocks advance by a tick.
     Tick,
-    /// The store's clock alone moves on.
+    /// Only the clock of the store advances by a tick.
     Drift,
     /// A process dies with all its calls.
     Crash {
-        /// Which.
+        /// The number of the process.
         process: u8,
     },
     /// A caller drops the future of its call.
     Cancel(u8),
     /// A call is never polled again.
     Freeze(u8),
-    /// A command is on its way once more.
+    /// A command is delivered a second time.
     Repeat(Command),
     /// An operator frees the key.
     Forget,
     /// The store loses the record.
     Lose,
-    /// The replica catches up.
+    /// The replica receives the record.
     Replicate,
-    /// The replica takes over.
+    /// The replica becomes the master.
     FailOver,
 }
 
 impl Action {
-    /// Whether it need not happen: a fault, or the work of somebody who may be away for ever.
+    /// Whether the step need not happen: a fault, or a step outside the protocol.
     pub(crate) fn is_outside(self) -> bool {
         !matches!(
             self,
-            Self::Make(_)
-                | Self::Hear(_)
+            Self::Start(_)
+                | Self::ReceiveAnswer(_)
                 | Self::TimeOut(_)
                 | Self::Stop(_)
                 | Self::Renew(_)
                 | Self::RenewalTimesOut(_)
-                | Self::AskAgain(_)
-                | Self::Look(_)
-                | Self::AskBeside(_)
+                | Self::ClaimAgain(_)
+                | Self::PollFollower(_)
+                | Self::GiveUpOnLeader(_)
                 | Self::Tick
         )
     }
@@ -120,7 +120,7 @@ impl Model for Protocol {
             if self.config.replicated {
                 actions.push(Action::ExecuteUnanswered(*command));
             }
-            if state.faults.repeats > 0 && command.what != What::Effect {
+            if state.faults.repeats > 0 && command.operation != Operation::Effect {
                 actions.push(Action::Repeat(*command));
             }
         }
@@ -134,7 +134,7 @@ impl Model for Protocol {
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         let changed = self.step(&mut state, action);
-        state.forget_the_inert(&self.config);
+        state.drop_inert_commands(&self.config);
         (changed && state != *last).then_some(state)
     }
 }
@@ -144,31 +144,35 @@ impl Protocol {
         let config = &self.config;
         let call = state.call(id);
         if state.is_next(config, id) {
-            actions.push(Action::Make(id));
+            actions.push(Action::Start(id));
         }
-        let attended = !matches!(call.phase, Phase::Unattended(_));
-        if !(call.frozen && attended) {
+        let caller_waits = !matches!(call.phase, Phase::Background(_));
+        if !(call.frozen && caller_waits) {
             if call.answer.is_some() {
-                actions.push(Action::Hear(id));
+                actions.push(Action::ReceiveAnswer(id));
             }
             match call.phase {
-                Phase::Claiming | Phase::Removing | Phase::Settling(_) | Phase::Unattended(_) => {
+                Phase::Claiming
+                | Phase::RemovingStray
+                | Phase::Settling(_)
+                | Phase::Background(_) => {
                     actions.push(Action::TimeOut(id));
                 }
-                Phase::Waiting(_) => actions.push(Action::AskAgain(id)),
+                Phase::Waiting(_) => actions.push(Action::ClaimAgain(id)),
                 Phase::Following { .. } => {
-                    actions.extend([Action::Look(id), Action::AskBeside(id)]);
+                    actions.extend([Action::PollFollower(id), Action::GiveUpOnLeader(id)]);
                 }
-                Phase::Landed { .. } => actions.push(Action::Look(id)),
+                Phase::LeaderLeft { .. } => actions.push(Action::PollFollower(id)),
                 Phase::Held if call.lease == 0 && !config.is(Variant::BodyOutlivesLease) => {
                     actions.push(Action::Stop(id));
                 }
                 Phase::Held => {
-                    let on_its_way = |it: &Command| it.call == id && it.what == What::Effect;
+                    let on_its_way =
+                        |it: &Command| it.call == id && it.operation == Operation::Effect;
                     let (ok, failed) = match call.effect {
                         _ if !config.wire => (true, true),
                         Effect::NotSent => (false, true),
-                        // Who says how it ended knows how it ended.
+                        // A body that reports how its effect ended knows it.
                         Effect::Sent => (false, !state.bag.iter().any(on_its_way)),
                         Effect::Arrived => (true, false),
                     };
@@ -187,17 +191,17 @@ impl Protocol {
         }
         if call.renewing.is_some() && !config.punctual {
             actions.push(Action::RenewalTimesOut(id));
-        } else if state.is_kept(config, id) && call.renewing.is_none() {
+        } else if state.is_renewed(config, id) && call.renewing.is_none() {
             actions.push(Action::Renew(id));
         }
     }
 
     fn faults(state: &State, actions: &mut Vec<Action>) {
         let faults = state.faults;
-        let idle = |phase| matches!(phase, Phase::NotMade | Phase::Over);
+        let idle = |phase| matches!(phase, Phase::NotStarted | Phase::Ended);
         let busy = |id: &u8| !idle(state.call(*id).phase);
         if faults.crashes > 0 {
-            for process in (0..).take(state.flights.len()) {
+            for process in (0..).take(state.in_flight.len()) {
                 if state
                     .ids()
                     .any(|id| busy(&id) && state.call(id).process == process)
@@ -208,7 +212,7 @@ impl Protocol {
         }
         for id in state.ids().filter(busy) {
             let call = state.call(id);
-            if call.answered() || call.frozen {
+            if call.is_answered() || call.frozen {
                 continue;
             }
             if faults.cancels > 0 {
@@ -228,22 +232,22 @@ impl Protocol {
         }
     }
 
-    /// Whether there was anything to do.
+    /// Makes a step. Returns whether it was possible.
     fn step(&self, state: &mut State, action: Action) -> bool {
         let config = &self.config;
         match action {
-            Action::Make(id) => state.make(config, id),
+            Action::Start(id) => state.start(config, id),
             Action::Execute(command) => self.execute(state, command, true),
             Action::ExecuteUnanswered(command) => self.execute(state, command, false),
-            Action::Hear(id) => {
+            Action::ReceiveAnswer(id) => {
                 let call = state.call(id);
                 let Some(answer) = call.answer else {
                     return false;
                 };
                 match call.phase {
                     Phase::Claiming => state.claim_answered(config, id, answer),
-                    Phase::Removing => state.claim(config, id),
-                    Phase::Settling(sent) | Phase::Unattended(sent) => {
+                    Phase::RemovingStray => state.claim(config, id),
+                    Phase::Settling(sent) | Phase::Background(sent) => {
                         state.end_answered(config, id, sent, answer);
                     }
                     _ => return false,
@@ -258,10 +262,10 @@ impl Protocol {
                 call.effect = Effect::Sent;
                 let owner = call.owner;
                 state.send(Command {
-                    what: What::Effect,
+                    operation: Operation::Effect,
                     call: id,
                     owner,
-                    left: config.grace + 1,
+                    remaining: config.grace + 1,
                 });
             }
             Action::Renew(id) => state.renew(config, id),
@@ -269,12 +273,12 @@ impl Protocol {
                 let call = state.call_mut(id);
                 call.renewing = None;
                 if call.hold.is_some() {
-                    state.hold_again(id);
+                    state.repeat_hold(id);
                 }
             }
-            Action::AskAgain(id) => state.ask_again(config, id),
-            Action::Look(id) => return state.look(config, id),
-            Action::AskBeside(id) => return state.ask_beside(config, id),
+            Action::ClaimAgain(id) => state.claim_again(config, id),
+            Action::PollFollower(id) => return state.poll_follower(config, id),
+            Action::GiveUpOnLeader(id) => return state.give_up_on_leader(config, id),
             Action::Tick => return self.tick(state),
             Action::Drift => {
                 state.faults.drifts -= 1;
@@ -297,9 +301,9 @@ impl Protocol {
             Action::Forget => {
                 state.faults.forgets -= 1;
                 state.lose_record();
-                for flight in 0..state.flights.len() {
-                    if let Some(id) = state.flights[flight] {
-                        state.leave(id, Found::Nothing);
+                for process in 0..state.in_flight.len() {
+                    if let Some(id) = state.in_flight[process] {
+                        state.leave(id, LastSeen::Nothing);
                     }
                 }
             }
@@ -323,15 +327,15 @@ impl Protocol {
         true
     }
 
-    fn execute(&self, state: &mut State, command: Command, answered: bool) {
+    fn execute(&self, state: &mut State, command: Command, is_answered: bool) {
         let config = &self.config;
         let place = state.bag.iter().position(|other| *other == command);
         state.bag.remove(place.expect("it is in the bag"));
-        if command.what == What::Effect {
+        if command.operation == Operation::Effect {
             return state.effect(config, command.call);
         }
         let answer = state.execute(config, command);
-        if !answered {
+        if !is_answered {
             return;
         }
         if config.replicated {
@@ -341,12 +345,12 @@ impl Protocol {
         if call.owner != command.owner {
             return;
         }
-        match (command.what, call.phase) {
-            (What::Renew, _) => state.renewal_answered(command.call, answer),
-            (What::Claim, Phase::Claiming) | (What::Remove, Phase::Removing) => {
+        match (command.operation, call.phase) {
+            (Operation::Renew, _) => state.renewal_answered(command.call, answer),
+            (Operation::Claim, Phase::Claiming) | (Operation::Remove, Phase::RemovingStray) => {
                 call.answer.get_or_insert(answer);
             }
-            (what, Phase::Settling(sent) | Phase::Unattended(sent)) if what == sent => {
+            (operation, Phase::Settling(sent) | Phase::Background(sent)) if operation == sent => {
                 call.answer.get_or_insert(answer);
             }
             _ => {}
@@ -358,10 +362,10 @@ impl Protocol {
         match state.call(id).phase {
             Phase::Claiming if state.faults.resends > 0 => {
                 state.faults.resends -= 1;
-                if config.is(Variant::OwnerPerTry) {
+                if config.is(Variant::OwnerPerAttempt) {
                     state.claim(config, id);
                 } else {
-                    state.ask(id, What::Claim, 0);
+                    state.send_request(id, Operation::Claim, 0);
                 }
                 state.moved(id);
             }
@@ -369,12 +373,13 @@ impl Protocol {
                 state.call_mut(id).answer = None;
                 state.give_up(config, id);
             }
-            // It says that the store is away, not that the key is taken: that would be by itself.
-            Phase::Removing => {
-                state.leave(id, Found::Trouble);
-                state.call_mut(id).over(Body::NotBegun);
+            // The call reports that the store is unavailable. It must not report "taken", because only its own claim
+            // may be stored.
+            Phase::RemovingStray => {
+                state.leave(id, LastSeen::Trouble);
+                state.call_mut(id).end(Body::NotStarted);
             }
-            Phase::Settling(sent) | Phase::Unattended(sent) => {
+            Phase::Settling(sent) | Phase::Background(sent) => {
                 return state.end_unanswered(config, id, sent);
             }
             _ => return false,
@@ -386,7 +391,7 @@ impl Protocol {
         let config = &self.config;
         let renewal_is_due = |id: &u8| {
             let call = state.call(*id);
-            call.lease == 1 && (call.renewing.is_some() || state.is_kept(config, *id))
+            call.lease == 1 && (call.renewing.is_some() || state.is_renewed(config, *id))
         };
         if config.punctual && state.ids().any(|id| renewal_is_due(&id)) {
             return false;
@@ -395,8 +400,8 @@ impl Protocol {
         state.memory.effect = state.memory.effect.saturating_sub(1);
         for call in &mut state.calls {
             call.taken = call.taken.saturating_sub(1);
-            for left in [&mut call.renewing, &mut call.hold].into_iter().flatten() {
-                *left = left.saturating_sub(1);
+            for remaining in [&mut call.renewing, &mut call.hold].into_iter().flatten() {
+                *remaining = remaining.saturating_sub(1);
             }
             if call.lease == FOR_EVER || call.lease == 0 {
                 continue;
@@ -409,11 +414,11 @@ impl Protocol {
             }
         }
         state.bag.retain_mut(|command| {
-            if command.what != What::Effect {
+            if command.operation != Operation::Effect {
                 return true;
             }
-            command.left -= 1;
-            command.left > 0
+            command.remaining -= 1;
+            command.remaining > 0
         });
         true
     }
@@ -421,13 +426,13 @@ impl Protocol {
 
 fn crash(state: &mut State, process: u8) {
     state.faults.crashes -= 1;
-    state.flights[usize::from(process)] = None;
+    state.in_flight[usize::from(process)] = None;
     for call in state
         .calls
         .iter_mut()
         .filter(|call| call.process == process)
     {
-        if matches!(call.phase, Phase::NotMade | Phase::Over) {
+        if matches!(call.phase, Phase::NotStarted | Phase::Ended) {
             continue;
         }
         let done = call.body == Body::Ok || call.effect == Effect::Arrived;
@@ -439,24 +444,26 @@ fn crash(state: &mut State, process: u8) {
             body => body,
         };
         call.hold = None;
-        call.over(body);
+        call.end(body);
     }
 }
 
 impl State {
-    /// Whether its caller makes this call next.
+    /// Whether this is the next call of its caller.
     fn is_next(&self, config: &Config, id: u8) -> bool {
         let call = self.call(id);
         let Some(before) = id.checked_sub(1).map(|id| self.call(id)) else {
-            return call.phase == Phase::NotMade;
+            return call.phase == Phase::NotStarted;
         };
         let may = match before.caller == call.caller {
-            true => before.answered(),
-            // Callers that are alike begin in turn: any other run is one of these with other names.
-            false if config.are_alike(before.caller, call.caller) => before.phase != Phase::NotMade,
+            true => before.is_answered(),
+            // Interchangeable callers start in order: any other order is the same run with other numbers.
+            false if config.are_interchangeable(before.caller, call.caller) => {
+                before.phase != Phase::NotStarted
+            }
             false => true,
         };
-        call.phase == Phase::NotMade && may
+        call.phase == Phase::NotStarted && may
     }
 
     fn lose_record(&mut self) {
@@ -465,9 +472,9 @@ impl State {
         self.memory.record_lost = true;
     }
 
-    /// Drops commands that can change nothing any more, and whose answers nobody waits for. That they are never
-    /// executed is among what is checked, so nothing is missed.
-    fn forget_the_inert(&mut self, config: &Config) {
+    /// Drops commands that can no longer change anything and whose answers no call awaits. The checker also covers runs
+    /// in which they are never executed, so this misses nothing.
+    fn drop_inert_commands(&mut self, config: &Config) {
         let unowned = [
             Variant::UnownedRemove,
             Variant::UnownedComplete,
@@ -478,22 +485,27 @@ impl State {
             return;
         }
         let mut bag = std::mem::take(&mut self.bag);
-        let claims = |it: &Command| matches!(it.what, What::Claim | What::PutDone | What::Effect);
-        let sent = bag.iter().filter(|it| it.what == What::Claim);
+        let claims = |it: &Command| {
+            matches!(
+                it.operation,
+                Operation::Claim | Operation::PutDone | Operation::Effect
+            )
+        };
+        let sent = bag.iter().filter(|it| it.operation == Operation::Claim);
         let may_come = sent.map(|it| it.owner).collect::<Vec<_>>();
         bag.retain(|it| {
-            let stands = [self.record, self.replica].into_iter().flatten();
+            let is_stored = [self.record, self.replica].into_iter().flatten();
             let call = self.call(it.call);
             let awaited = match call.phase {
-                Phase::Settling(sent) | Phase::Unattended(sent) => sent == it.what,
-                Phase::Removing => it.what == What::Remove,
+                Phase::Settling(sent) | Phase::Background(sent) => sent == it.operation,
+                Phase::RemovingStray => it.operation == Operation::Remove,
                 _ => false,
             };
             claims(it)
                 || awaited
-                || (it.what == What::Renew && call.renewing.is_some())
+                || (it.operation == Operation::Renew && call.renewing.is_some())
                 || may_come.contains(&it.owner)
-                || stands.into_iter().any(|record| record.owner == it.owner)
+                || is_stored.into_iter().any(|record| record.owner == it.owner)
         });
         self.bag = bag;
     }

@@ -1,90 +1,90 @@
-//! What must never happen, and what must happen somewhere, or the space proves nothing.
+//! The rules that hold in every state, and the events that must happen in some state.
 
 use stateright::{Model as _, Property};
 
-use crate::call::{Body, Call, Phase, Told};
+use crate::call::{Body, Call, Phase};
 use crate::protocol::{Action, Protocol};
 use crate::state::State;
-use crate::store::{Answer, FOR_EVER, What};
+use crate::store::{Answer, FOR_EVER, Operation};
 
-/// What holds in every state.
+/// A rule that holds in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Rule {
-    /// No body is polled while another has the lease, unless the record was taken from it.
+    /// No body is polled while another call has the lease, unless the store lost the record.
     OneBody,
-    /// No body begins while a result stands recorded; with `release = false`, within ttl of the claim before.
+    /// No body starts while a result is recorded; with `release = false`, within ttl of the previous claim.
     OneRunPerTtl,
     /// A recorded result is neither lost nor replaced within ttl.
-    ResultStands,
-    /// A replay is the result of a body that ran to its end, with the same payload.
+    ResultStaysStored,
+    /// A replayed result comes from a body that returned, with the same payload.
     ReplayIsTrue,
-    /// Nobody is told "duplicate" for a record of its own.
-    NoDuplicateOfOneself,
-    /// Nobody is told "running" of a call that was over before its own was made.
-    RefusalIsNews,
-    /// A command changes no record but its own call's.
-    LoserChangesNothing,
-    /// A claim never stands without an expiry.
+    /// No call is refused for its own record.
+    NotRefusedForItself,
+    /// No call is refused for a call that had ended before it started.
+    RefusalIsFresh,
+    /// A command only changes the record of its own call.
+    OnlyOwnerChanges,
+    /// No claim is stored without an expiry.
     EveryRecordExpires,
-    /// However long it takes, the key is free and every call has ended.
+    /// In the end the key is free and every call has ended.
     EverythingEnds,
-    /// There is no second effect, unless a crash or the end of the lease came between the first and its record.
+    /// There is no second effect, unless a crash or the end of the lease prevented the record of the first.
     EffectOnceWhileHeld,
-    /// There is no second effect at all.
+    /// There is never a second effect.
     EffectOnce,
     /// No effect arrives while the body of another call runs.
     EffectAlone,
 }
 
-/// What is reached, so that the rules are put to the test.
+/// An event that must happen in a space; without it the space proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A call was told that another runs or is done.
+    /// A call was refused for another call.
     Duplicate,
-    /// A body was stopped, or would be, because its lease is over.
+    /// A body was stopped because its lease had expired.
     LeaseLost,
-    /// The claim of a call that was given up stands under the key.
-    Ghost,
-    /// A call that waits has met an earlier claim of its own.
-    OwnGhost,
-    /// A completion found nothing, and its result was put.
+    /// The claim of an abandoned call is stored under the key.
+    StrayClaim,
+    /// A waiting call found its own earlier claim.
+    OwnStrayClaim,
+    /// A completion found no record and stored its result.
     LateCompletion,
-    /// A renewal is on its way whose call is over.
+    /// A renewal is in flight after the end of its call.
     StrayRenewal,
-    /// A record expired under a body, and another body runs.
+    /// A record expired while its body ran, and another body runs.
     TakenOver,
-    /// A call waits behind another of its process.
+    /// A call follows another call of its process.
     Follows,
-    /// The second body for one key has ended in a success.
+    /// A second body for the key has succeeded.
     SecondEffect,
 }
 
 impl Rule {
-    /// Those that the protocol keeps by itself.
+    /// The rules that the protocol promises.
     pub const PROMISED: [Self; 10] = [
         Self::OneBody,
         Self::OneRunPerTtl,
-        Self::ResultStands,
+        Self::ResultStaysStored,
         Self::ReplayIsTrue,
-        Self::NoDuplicateOfOneself,
-        Self::RefusalIsNews,
-        Self::LoserChangesNothing,
+        Self::NotRefusedForItself,
+        Self::RefusalIsFresh,
+        Self::OnlyOwnerChanges,
         Self::EveryRecordExpires,
         Self::EverythingEnds,
         Self::EffectOnceWhileHeld,
     ];
 
-    /// As it is printed.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::OneBody => "one body",
             Self::OneRunPerTtl => "one run per ttl",
-            Self::ResultStands => "a result stands",
+            Self::ResultStaysStored => "a result stays stored",
             Self::ReplayIsTrue => "a replay is true",
-            Self::NoDuplicateOfOneself => "no duplicate of oneself",
-            Self::RefusalIsNews => "a refusal is news",
-            Self::LoserChangesNothing => "a loser changes nothing",
+            Self::NotRefusedForItself => "no call is refused for itself",
+            Self::RefusalIsFresh => "a refusal is fresh",
+            Self::OnlyOwnerChanges => "only the owner changes a record",
             Self::EveryRecordExpires => "every record expires",
             Self::EverythingEnds => "everything ends",
             Self::EffectOnceWhileHeld => "one effect while held",
@@ -104,16 +104,18 @@ impl Rule {
         match self {
             Self::OneBody => unbroken!(OneBody),
             Self::OneRunPerTtl => unbroken!(OneRunPerTtl),
-            Self::ResultStands => unbroken!(ResultStands),
+            Self::ResultStaysStored => unbroken!(ResultStaysStored),
             Self::ReplayIsTrue => unbroken!(ReplayIsTrue),
-            Self::NoDuplicateOfOneself => unbroken!(NoDuplicateOfOneself),
-            Self::RefusalIsNews => unbroken!(RefusalIsNews),
-            Self::LoserChangesNothing => unbroken!(LoserChangesNothing),
+            Self::NotRefusedForItself => unbroken!(NotRefusedForItself),
+            Self::RefusalIsFresh => unbroken!(RefusalIsFresh),
+            Self::OnlyOwnerChanges => unbroken!(OnlyOwnerChanges),
             Self::EffectOnceWhileHeld => unbroken!(EffectOnceWhileHeld),
             Self::EffectOnce => unbroken!(EffectOnce),
             Self::EffectAlone => unbroken!(EffectAlone),
             Self::EveryRecordExpires => Property::always(self.name(), |_, state: &State| {
-                state.record.is_none_or(|record| record.left != FOR_EVER)
+                state
+                    .record
+                    .is_none_or(|record| record.remaining != FOR_EVER)
             }),
             Self::EverythingEnds => Property::always(self.name(), everything_ends),
         }
@@ -128,37 +130,40 @@ impl Event {
             };
         }
         match self {
-            Self::Duplicate => seen!("a duplicate was told", |state: &State| {
-                state.calls.iter().any(|call| call.told == Told::Duplicate)
+            Self::Duplicate => seen!("a duplicate was refused", |state: &State| {
+                state.calls.iter().any(|call| call.is_refused)
             }),
             Self::LeaseLost => seen!("a lease was lost", |state: &State| {
                 state.calls.iter().any(|call| call.body == Body::Stopped)
             }),
-            Self::Ghost => seen!("a ghost stands", |state: &State| {
+            Self::StrayClaim => seen!("a stray claim is stored", |state: &State| {
                 state.record.is_some_and(|record| {
                     let call = state.call(record.call);
-                    call.phase == Phase::Over && call.body == Body::NotBegun
+                    call.phase == Phase::Ended && call.body == Body::NotStarted
                 })
             }),
-            Self::OwnGhost => seen!("a call met itself", |state: &State| {
-                let met = |call: &Call| call.phase == Phase::Removing;
+            Self::OwnStrayClaim => seen!("a call found its own stray claim", |state: &State| {
+                let met = |call: &Call| call.phase == Phase::RemovingStray;
                 state.calls.iter().any(met)
             }),
             Self::LateCompletion => seen!("a result was put late", |state: &State| {
                 let putting = |phase| {
-                    let (Phase::Settling(what) | Phase::Unattended(what)) = phase else {
+                    let (Phase::Settling(operation) | Phase::Background(operation)) = phase else {
                         return false;
                     };
-                    what == What::PutDone
+                    operation == Operation::PutDone
                 };
                 let put = |call: &Call| putting(call.phase) && call.answer == Some(Answer::Claimed);
                 state.calls.iter().any(put)
             }),
-            Self::StrayRenewal => seen!("a renewal is astray", |state: &State| {
-                let renewals = state.bag.iter().filter(|it| it.what == What::Renew);
+            Self::StrayRenewal => seen!("a renewal outlives its call", |state: &State| {
+                let renewals = state
+                    .bag
+                    .iter()
+                    .filter(|it| it.operation == Operation::Renew);
                 renewals
                     .into_iter()
-                    .any(|it| state.call(it.call).phase == Phase::Over)
+                    .any(|it| state.call(it.call).phase == Phase::Ended)
             }),
             Self::TakenOver => seen!("a body was taken over", |state: &State| {
                 let running = |call: &&Call| call.body == Body::Running;
@@ -180,13 +185,15 @@ impl Event {
     }
 }
 
-/// No run is endless, so it is enough to look where nothing moves by itself: a command may never be executed, and
-/// nothing need go wrong.
+/// Every run ends, so this checks states without a further step of the protocol itself. Commands need not be executed,
+/// and faults need not happen.
 fn everything_ends(protocol: &Protocol, state: &State) -> bool {
-    let record_ends = state.record.is_none_or(|record| record.left == FOR_EVER);
-    let over = |call: &Call| call.frozen || call.phase == Phase::Over;
-    let all_over = state.calls.iter().all(over);
-    if !record_ends || (state.record.is_none() && all_over) {
+    let record_ends = state
+        .record
+        .is_none_or(|record| record.remaining == FOR_EVER);
+    let has_ended = |call: &Call| call.frozen || call.phase == Phase::Ended;
+    let all_ended = state.calls.iter().all(has_ended);
+    if !record_ends || (state.record.is_none() && all_ended) {
         return true;
     }
     let mut actions = Vec::new();

@@ -1,13 +1,13 @@
-//! From the body to its record (`settle`).
+//! The end of a call, from its body to its record (`settle`).
 
 use crate::call::{Body, Phase};
 use crate::config::{Config, OnCancel, Release, Variant};
 use crate::state::State;
-use crate::store::{Answer, What};
-use crate::wait::Found;
+use crate::store::{Answer, Operation};
+use crate::wait::LastSeen;
 
 impl State {
-    /// The body has ended, polled a last time (`Lease::begin_settling`).
+    /// Handles the end of the body after its last poll (`Lease::begin_settling`).
     pub(crate) fn body_ended(&mut self, config: &Config, id: u8, ok: bool) {
         self.polled(config, id);
         if ok && !config.wire {
@@ -16,138 +16,144 @@ impl State {
         let call = self.call_mut(id);
         call.body = if ok { Body::Ok } else { Body::Err };
         let ending = match config.release {
-            Release::OnError if ok => Some(What::Complete),
-            Release::Always | Release::OnError => Some(What::Remove),
-            Release::Never if call.taken <= config.grace => Some(What::Remove),
-            Release::Never => self.as_long_as_ttl(config, id),
+            Release::OnError if ok => Some(Operation::Complete),
+            Release::Always | Release::OnError => Some(Operation::Remove),
+            Release::Never if call.taken <= config.grace => Some(Operation::Remove),
+            Release::Never => self.hold_to_ttl(config, id),
         };
         match ending {
             Some(ending) => {
-                let left = self.call(id).taken;
+                let remaining = self.call(id).taken;
                 let call = self.call_mut(id);
                 call.phase = Phase::Settling(ending);
 
-                self.ask(id, ending, left);
+                self.send_request(id, ending, remaining);
             }
-            None => self.settled(id, Found::Nothing),
+            None => self.settled(id, LastSeen::Nothing),
         }
     }
 
-    /// The caller drops the future of its call (`Drop` of `Waiter`, `ClaimGuard`, `Held`, `BackgroundSettle`, `Finish`).
+    /// Drops the future of the call (`Drop` of `Waiter`, `ClaimGuard`, `Held`, `BackgroundSettle`, `Finish`).
     pub(crate) fn cancel(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         match call.phase {
             Phase::Claiming => self.withdraw(config, id),
-            Phase::Settling(ending) => call.phase = Phase::Unattended(ending),
+            Phase::Settling(ending) => call.phase = Phase::Background(ending),
             Phase::Held => match config.on_cancel {
-                OnCancel::Finish => call.caller_gone = true,
+                OnCancel::Finish => call.caller_dropped = true,
                 OnCancel::Release => {
                     self.abandon(id);
                     self.withdraw(config, id);
                 }
                 OnCancel::Keep => {
                     self.abandon(id);
-                    match self.as_long_as_ttl(config, id) {
+                    match self.hold_to_ttl(config, id) {
                         Some(hold) => {
                             let call = self.call_mut(id);
-                            call.phase = Phase::Unattended(hold);
+                            call.phase = Phase::Background(hold);
 
-                            let left = call.taken;
-                            self.ask(id, hold, left);
+                            let remaining = call.taken;
+                            self.send_request(id, hold, remaining);
                         }
-                        None => self.settled(id, Found::Nothing),
+                        None => self.settled(id, LastSeen::Nothing),
                     }
                 }
             },
-            _ => self.settled(id, Found::Nothing),
+            _ => self.settled(id, LastSeen::Nothing),
         }
     }
 
-    /// With `release = false`, a renewed claim is taken back to ttl after the claim.
-    fn as_long_as_ttl(&mut self, config: &Config, id: u8) -> Option<What> {
+    /// With `release = false`, shortens a renewed claim so that it expires ttl after the claim.
+    fn hold_to_ttl(&mut self, config: &Config, id: u8) -> Option<Operation> {
         let call = self.call_mut(id);
         let renewed = config.release == Release::Never && call.renewals < config.renewals;
         renewed.then(|| {
             call.hold = Some(call.taken);
-            What::Hold
+            Operation::Hold
         })
     }
 
-    /// The store answered to what the end has sent.
-    pub(crate) fn end_answered(&mut self, config: &Config, id: u8, sent: What, answer: Answer) {
-        let attended = matches!(self.call(id).phase, Phase::Settling(_));
-        let phase = |what| {
-            if attended {
-                Phase::Settling(what)
+    /// Handles the answer to the command that ends the call.
+    pub(crate) fn end_answered(
+        &mut self,
+        config: &Config,
+        id: u8,
+        sent: Operation,
+        answer: Answer,
+    ) {
+        let caller_waits = matches!(self.call(id).phase, Phase::Settling(_));
+        let phase = |operation| {
+            if caller_waits {
+                Phase::Settling(operation)
             } else {
-                Phase::Unattended(what)
+                Phase::Background(operation)
             }
         };
         let call = self.call_mut(id);
         call.answer = None;
         match (sent, answer) {
-            (What::Complete, Answer::Absent) => {
-                call.phase = phase(What::PutDone);
-                self.ask(id, What::PutDone, 0);
+            (Operation::Complete, Answer::Absent) => {
+                call.phase = phase(Operation::PutDone);
+                self.send_request(id, Operation::PutDone, 0);
             }
-            (What::Complete, Answer::Full) => {
+            (Operation::Complete, Answer::Full) => {
                 call.hold = Some(config.ttl);
-                call.phase = phase(What::Hold);
+                call.phase = phase(Operation::Hold);
 
-                self.ask(id, What::Hold, config.ttl);
+                self.send_request(id, Operation::Hold, config.ttl);
             }
-            (What::Complete, Answer::Done) | (What::PutDone, Answer::Claimed) => {
-                let found = self
+            (Operation::Complete, Answer::Done) | (Operation::PutDone, Answer::Claimed) => {
+                let last_seen = self
                     .record
                     .filter(|record| record.call == id && record.done);
                 self.acknowledge(config, id);
-                self.settled(id, found.map_or(Found::Nothing, Found::Record));
+                self.settled(id, last_seen.map_or(LastSeen::Nothing, LastSeen::Record));
             }
             _ => {
                 self.acknowledge(config, id);
-                self.settled(id, Found::Nothing);
+                self.settled(id, LastSeen::Nothing);
             }
         }
     }
 
-    /// There was no answer to it in time.
-    pub(crate) fn end_unanswered(&mut self, config: &Config, id: u8, sent: What) -> bool {
+    /// Handles a missing answer to the command that ends the call.
+    pub(crate) fn end_unanswered(&mut self, config: &Config, id: u8, sent: Operation) -> bool {
         let again = match sent {
-            What::PutDone => What::Complete,
+            Operation::PutDone => Operation::Complete,
             sent => sent,
         };
-        let attended = matches!(self.call(id).phase, Phase::Settling(_));
+        let caller_waits = matches!(self.call(id).phase, Phase::Settling(_));
         let removes = [Variant::TimeoutRemoves, Variant::TimeoutRemovesByOwner];
-        if sent == What::Complete && removes.contains(&config.variant) {
-            self.call_mut(id).phase = Phase::Settling(What::Remove);
-            self.ask(id, What::Remove, 0);
+        if sent == Operation::Complete && removes.contains(&config.variant) {
+            self.call_mut(id).phase = Phase::Settling(Operation::Remove);
+            self.send_request(id, Operation::Remove, 0);
         } else if self.faults.resends > 0 {
             self.faults.resends -= 1;
             let call = self.call_mut(id);
-            call.phase = if attended {
+            call.phase = if caller_waits {
                 Phase::Settling(again)
             } else {
-                Phase::Unattended(again)
+                Phase::Background(again)
             };
-            let left = call.hold.unwrap_or_default();
-            if !attended {
-                self.leave(id, Found::Nothing);
+            let remaining = call.hold.unwrap_or_default();
+            if !caller_waits {
+                self.leave(id, LastSeen::Nothing);
             }
-            self.ask(id, again, left);
-        } else if attended {
+            self.send_request(id, again, remaining);
+        } else if caller_waits {
             let call = self.call_mut(id);
             call.answer = None;
-            call.phase = Phase::Unattended(sent);
-            self.leave(id, Found::Nothing);
+            call.phase = Phase::Background(sent);
+            self.leave(id, LastSeen::Nothing);
         } else if self.call(id).lease == 0 {
-            self.settled(id, Found::Nothing);
+            self.settled(id, LastSeen::Nothing);
         } else {
             return false;
         }
         true
     }
 
-    /// Its caller may rely on it: what a failover must not take.
+    /// Marks the result as acknowledged: a failover must not lose it.
     fn acknowledge(&mut self, config: &Config, id: u8) {
         if let Some(recorded) = &mut self.memory.recorded
             && recorded.call == id
@@ -157,9 +163,9 @@ impl State {
         }
     }
 
-    fn settled(&mut self, id: u8, found: Found) {
-        self.leave(id, found);
+    fn settled(&mut self, id: u8, last_seen: LastSeen) {
+        self.leave(id, last_seen);
         let body = self.call(id).body;
-        self.call_mut(id).over(body);
+        self.call_mut(id).end(body);
     }
 }

@@ -1,8 +1,8 @@
-//! The configurations: where the protocol must hold, and where each mistake shows.
+//! The configurations in which the protocol must hold, and those in which each mistake must be found.
 
 use crate::config::{Caller, Config, Faults, OnCancel, Release, Variant};
 use crate::rules::Event::{
-    self, Duplicate, Follows, Ghost, LateCompletion, LeaseLost, OwnGhost, SecondEffect,
+    self, Duplicate, Follows, LateCompletion, LeaseLost, OwnStrayClaim, SecondEffect, StrayClaim,
     StrayRenewal, TakenOver,
 };
 use crate::rules::Rule;
@@ -12,20 +12,20 @@ use crate::rules::Rule;
 pub struct Space {
     /// The configuration.
     pub config: Config,
-    /// What holds in it.
+    /// The rules that hold in it.
     pub rules: Vec<Rule>,
-    /// What must happen in it somewhere, or it proves nothing.
+    /// The events that must happen in it.
     pub events: Vec<Event>,
 }
 
-/// Commands and replies are lost, late, or come twice; the keeper is late or on time.
+/// Commands and replies are lost, late or duplicated; renewals are late or on time.
 #[must_use]
 pub fn network() -> Vec<Space> {
     vec![
         space("replies are lost", |_| {}).reaches(&[
             Duplicate,
             LeaseLost,
-            Ghost,
+            StrayClaim,
             LateCompletion,
             TakenOver,
             SecondEffect,
@@ -34,7 +34,7 @@ pub fn network() -> Vec<Space> {
             it.faults.resends = 0;
             it.faults.repeats = 1;
         })
-        .reaches(&[Duplicate, Ghost]),
+        .reaches(&[Duplicate, StrayClaim]),
         space("renewals", |it| {
             it.faults.resends = 0;
             it.renewals = 1;
@@ -51,14 +51,14 @@ pub fn network() -> Vec<Space> {
             it.renewals = 1;
             it.errors = false;
         })
-        // The store's lease may be over a tick before the holder's.
+        // In the store the lease may expire a tick before the holder notices it.
         .without(Rule::EffectOnceWhileHeld)
         .reaches(&[TakenOver]),
         space("payloads", |it| it.payloads = true).reaches(&[Duplicate]),
     ]
 }
 
-/// Processes die, futures are dropped.
+/// Processes die, and futures are dropped.
 #[must_use]
 pub fn ends() -> Vec<Space> {
     vec![
@@ -67,7 +67,7 @@ pub fn ends() -> Vec<Space> {
             it.renewals = 1;
             it.errors = false;
         })
-        .reaches(&[Duplicate, Ghost, SecondEffect]),
+        .reaches(&[Duplicate, StrayClaim, SecondEffect]),
         space("crash, effect with a row", |it| {
             it.faults.crashes = 1;
             it.row = true;
@@ -78,13 +78,13 @@ pub fn ends() -> Vec<Space> {
             it.faults.cancels = 1;
             it.errors = false;
         })
-        .reaches(&[Duplicate, Ghost]),
+        .reaches(&[Duplicate, StrayClaim]),
         space("cancel: release", |it| {
             it.faults.cancels = 1;
             it.errors = false;
             it.on_cancel = OnCancel::Release;
         })
-        .reaches(&[Duplicate, Ghost]),
+        .reaches(&[Duplicate, StrayClaim]),
         space("cancel: finish", |it| {
             it.callers = vec![caller(0, 2)];
             it.faults = only(|faults| faults.cancels = 1);
@@ -108,7 +108,7 @@ pub fn releases() -> Vec<Space> {
             it.release = Release::Always;
             it.lease = it.ttl;
         })
-        .reaches(&[Duplicate, Ghost, LeaseLost, SecondEffect]),
+        .reaches(&[Duplicate, StrayClaim, LeaseLost, SecondEffect]),
         space("release = false, crash", |it| {
             it.faults = only(|faults| faults.crashes = 1);
             it.release = Release::Never;
@@ -120,7 +120,7 @@ pub fn releases() -> Vec<Space> {
     ]
 }
 
-/// The store does not keep what it was given, or does not take it.
+/// The store loses or refuses records.
 #[must_use]
 pub fn stores() -> Vec<Space> {
     vec![
@@ -147,7 +147,7 @@ pub fn stores() -> Vec<Space> {
     ]
 }
 
-/// Duplicates in one process, and those that wait.
+/// Duplicates in one process, and waiting duplicates.
 #[must_use]
 pub fn duplicates() -> Vec<Space> {
     let together = |it: &mut Config| it.callers = vec![caller(0, 1), caller(0, 1)];
@@ -179,17 +179,17 @@ pub fn duplicates() -> Vec<Space> {
             it.waits = 1;
             it.errors = false;
         })
-        .reaches(&[Duplicate, Ghost, OwnGhost]),
+        .reaches(&[Duplicate, StrayClaim, OwnStrayClaim]),
         space("wait, a command comes twice", |it| {
             it.faults = only(|faults| faults.repeats = 1);
             it.waits = 1;
             it.errors = false;
         })
-        .reaches(&[Duplicate, OwnGhost]),
+        .reaches(&[Duplicate, OwnStrayClaim]),
     ]
 }
 
-/// Larger ones, for a release build and some patience.
+/// Larger spaces, for a release build.
 #[must_use]
 pub fn long() -> Vec<Space> {
     vec![
@@ -198,7 +198,7 @@ pub fn long() -> Vec<Space> {
             it.faults = only(|_| {});
             it.errors = false;
         })
-        .reaches(&[Duplicate, Ghost]),
+        .reaches(&[Duplicate, StrayClaim]),
         space("two in one process, and another", |it| {
             it.callers = vec![caller(0, 1), caller(1, 1), caller(0, 1)];
             it.faults = only(|_| {});
@@ -215,41 +215,41 @@ pub fn long() -> Vec<Space> {
             it.faults.crashes = 1;
             it.renewals = 1;
         })
-        .reaches(&[Duplicate, Ghost, StrayRenewal]),
+        .reaches(&[Duplicate, StrayClaim, StrayRenewal]),
         space("lease of 3 ticks, renewed, a reply lost", |it| {
             it.lease = 3;
             it.ttl = 4;
             it.renewals = 1;
         })
-        .reaches(&[Duplicate, Ghost, StrayRenewal]),
+        .reaches(&[Duplicate, StrayClaim, StrayRenewal]),
         space("a full store, renewed", |it| {
             it.faults = only(|_| {});
             it.full = true;
             it.renewals = 1;
             it.errors = false;
         })
-        // One of the `limits`.
+        // See `limits`.
         .without(Rule::OneRunPerTtl)
-        .without(Rule::ResultStands)
+        .without(Rule::ResultStaysStored)
         .without(Rule::EffectOnceWhileHeld)
         .reaches(&[Duplicate, StrayRenewal]),
-        space("three replies lost", |it| it.faults.resends = 3).reaches(&[Duplicate, Ghost]),
+        space("three replies lost", |it| it.faults.resends = 3).reaches(&[Duplicate, StrayClaim]),
         space("wait, two replies lost", |it| {
             it.faults.resends = 2;
             it.waits = 1;
             it.errors = false;
         })
-        .reaches(&[Duplicate, Ghost, OwnGhost]),
+        .reaches(&[Duplicate, StrayClaim, OwnStrayClaim]),
         space("three callers", |it| {
             it.callers.push(caller(2, 1));
             it.faults = only(|_| {});
             it.errors = false;
         })
-        .reaches(&[Duplicate, Ghost]),
+        .reaches(&[Duplicate, StrayClaim]),
     ]
 }
 
-/// Each mistake, with the rule that it breaks.
+/// Each mistake with the rule that it breaks.
 #[must_use]
 #[expect(clippy::too_many_lines, reason = "it is a table")]
 pub fn wrong() -> Vec<(Config, Rule)> {
@@ -265,12 +265,12 @@ pub fn wrong() -> Vec<(Config, Rule)> {
         on(
             "N1 unowned remove",
             Variant::UnownedRemove,
-            Rule::LoserChangesNothing,
+            Rule::OnlyOwnerChanges,
         ),
         on(
             "N2 unowned complete",
             Variant::UnownedComplete,
-            Rule::LoserChangesNothing,
+            Rule::OnlyOwnerChanges,
         ),
         on(
             "N3 lease shorter than the body",
@@ -280,7 +280,7 @@ pub fn wrong() -> Vec<(Config, Rule)> {
         on(
             "N4 own record unknown",
             Variant::OwnRecordUnknown,
-            Rule::NoDuplicateOfOneself,
+            Rule::NotRefusedForItself,
         ),
         on(
             "N5 lease counted from the reply",
@@ -290,7 +290,7 @@ pub fn wrong() -> Vec<(Config, Rule)> {
         on(
             "N6 timeout removes by owner",
             Variant::TimeoutRemovesByOwner,
-            Rule::ResultStands,
+            Rule::ResultStaysStored,
         ),
         with(
             "N7 owner per caller",
@@ -306,7 +306,7 @@ pub fn wrong() -> Vec<(Config, Rule)> {
         with(
             "N9 unowned renewal",
             Variant::UnownedRenewal,
-            Rule::LoserChangesNothing,
+            Rule::OnlyOwnerChanges,
             &renewed,
         ),
         on(
@@ -355,8 +355,8 @@ pub fn wrong() -> Vec<(Config, Rule)> {
             Rule::EffectOnceWhileHeld,
         ),
         with(
-            "keeper stops with the body",
-            Variant::KeeperStopsWithBody,
+            "renewal stops with the body",
+            Variant::RenewalStopsWithBody,
             Rule::EffectOnceWhileHeld,
             &|it| {
                 it.renewals = 1;
@@ -364,17 +364,17 @@ pub fn wrong() -> Vec<(Config, Rule)> {
             },
         ),
         (
-            plain("late taken believed")
-                .wrong(Variant::LateTakenBelieved)
+            plain("stale taken believed")
+                .wrong(Variant::StaleTakenBelieved)
                 .with(|it| {
                     it.callers = vec![caller(0, 1), caller(1, 1), caller(1, 1)];
                 }),
-            Rule::RefusalIsNews,
+            Rule::RefusalIsFresh,
         ),
         on(
-            "owner per try",
-            Variant::OwnerPerTry,
-            Rule::NoDuplicateOfOneself,
+            "owner per attempt",
+            Variant::OwnerPerAttempt,
+            Rule::NotRefusedForItself,
         ),
         (
             plain("frozen leader awaited")
@@ -386,9 +386,9 @@ pub fn wrong() -> Vec<(Config, Rule)> {
             Rule::EverythingEnds,
         ),
         with(
-            "wait, and one's own ghost unknown",
-            Variant::GhostUnknown,
-            Rule::NoDuplicateOfOneself,
+            "wait, own stray claims unknown",
+            Variant::StrayClaimsUnknown,
+            Rule::NotRefusedForItself,
             &|it| it.waits = 1,
         ),
         with("no grace", Variant::NoGrace, Rule::OneBody, &|it| {
@@ -397,7 +397,7 @@ pub fn wrong() -> Vec<(Config, Rule)> {
     ]
 }
 
-/// What the protocol does not promise although one might think so.
+/// Operation the protocol does not promise, although a reader might expect it.
 #[must_use]
 pub fn limits() -> Vec<(Config, Rule)> {
     vec![(
@@ -428,7 +428,7 @@ impl Space {
     }
 }
 
-/// What the protocol promises, with two callers and one lost reply that is asked for again, unless changed.
+/// A space with the promised rules. Unless `change` says otherwise, it has two callers and one repeated request.
 fn space(name: &'static str, change: impl FnOnce(&mut Config)) -> Space {
     Space {
         config: plain(name).with(change),
@@ -445,7 +445,7 @@ fn caller(process: u8, calls: u8) -> Caller {
     Caller { process, calls }
 }
 
-/// These faults, and no answer is asked for again.
+/// These faults, without repeated requests.
 fn only(these: impl FnOnce(&mut Faults)) -> Faults {
     let mut faults = Faults::default();
     these(&mut faults);

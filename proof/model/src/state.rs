@@ -1,39 +1,39 @@
-//! Everything that a step may depend on, and what the rules have to remember.
+//! The state of the model, and what the rules remember.
 
 use crate::call::Call;
 use crate::config::{Caller, Config, Faults};
 use crate::rules::Rule;
 use crate::store::{Command, Record};
 
-/// One state of the key, its callers and what is between them.
+/// One state of the key, its callers and the messages between them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// What stands under the key.
+    /// The record under the key.
     pub(crate) record: Option<Record>,
-    /// What stands there by the knowledge of the replica.
+    /// The record on the replica.
     pub(crate) replica: Option<Record>,
     pub(crate) calls: Vec<Call>,
-    /// Commands that were sent and may be executed. Sorted.
+    /// Sent commands that may be executed, sorted.
     pub(crate) bag: Vec<Command>,
-    /// The flight of each process (`in_flight`).
-    pub(crate) flights: Vec<Option<u8>>,
-    /// What may still go wrong.
+    /// The call in the in-flight table of each process (`in_flight`).
+    pub(crate) in_flight: Vec<Option<u8>>,
+    /// The faults that may still happen.
     pub(crate) faults: Faults,
     pub(crate) memory: Memory,
 }
 
-/// What nobody knows but the rules.
+/// Facts that only the rules know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Memory {
-    /// Rules that were broken, a bit for each.
+    /// A bit for each broken rule.
     pub(crate) broken: u16,
-    /// The result that must stand there, and for how long.
+    /// The result that must be stored, and for how long.
     pub(crate) recorded: Option<Recorded>,
-    /// The record was taken from its holder, so that two bodies are nobody's fault.
+    /// The store lost the record of a holder, which excuses two bodies.
     pub(crate) record_lost: bool,
-    /// For how long a second effect would be one too many.
+    /// How long a second effect is forbidden.
     pub(crate) effect: u8,
-    /// A crash, or the end of a lease, came between an effect and its record.
+    /// A crash or the end of a lease prevented the record of an effect.
     pub(crate) effect_unrecorded: bool,
     /// The row that commits with the effect.
     pub(crate) row: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Recorded {
     pub(crate) call: u8,
-    pub(crate) left: u8,
+    pub(crate) remaining: u8,
     pub(crate) acknowledged: bool,
 }
 
@@ -59,7 +59,7 @@ impl State {
             replica: None,
             calls,
             bag: Vec::new(),
-            flights: vec![None; usize::from(processes.unwrap_or_default()) + 1],
+            in_flight: vec![None; usize::from(processes.unwrap_or_default()) + 1],
             faults: config.faults,
             memory: Memory::default(),
         }
@@ -82,7 +82,7 @@ impl State {
         self.bag.insert(place, command);
     }
 
-    pub(crate) fn broke(&mut self, rule: Rule) {
+    pub(crate) fn report_broken(&mut self, rule: Rule) {
         self.memory.broken |= 1 << rule as u16;
     }
 }

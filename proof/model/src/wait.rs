@@ -1,26 +1,26 @@
-//! Calls behind an equal one of their process (`in_flight`, `follow`, `wait`).
+//! Calls that follow an equal call of their process (`in_flight`, `follow`, `wait`).
 
 use crate::call::{Body, Phase, differs, owner};
 use crate::config::{Config, Variant};
 use crate::state::State;
-use crate::store::{Record, What};
+use crate::store::{Operation, Record};
 
-/// What is known of the store when a call is over (`state::LastSeen`).
+/// Operation the last answer of the store showed when a call ended (`state::LastSeen`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Found {
+pub(crate) enum LastSeen {
     Nothing,
     Record(Record),
     Trouble,
 }
 
 impl State {
-    /// Enters the flights, and claims or waits for the holder that is known; or follows the call that is there.
-    pub(crate) fn enter(&mut self, config: &Config, id: u8, known: Option<Record>, heard: u8) {
-        let flight = usize::from(self.call(id).process);
-        match (self.flights[flight], known) {
-            (Some(leader), _) => self.call_mut(id).phase = Phase::Following { leader, heard },
+    /// Enters the in-flight table. Follows the call in it, or claims, or waits for a known holder.
+    pub(crate) fn enter(&mut self, config: &Config, id: u8, known: Option<Record>, moves: u8) {
+        let process = usize::from(self.call(id).process);
+        match (self.in_flight[process], known) {
+            (Some(leader), _) => self.call_mut(id).phase = Phase::Following { leader, moves },
             (None, known) => {
-                self.flights[flight] = Some(id);
+                self.in_flight[process] = Some(id);
                 match known {
                     Some(record) => self.call_mut(id).phase = Phase::Waiting(record),
                     None => self.claim(config, id),
@@ -29,35 +29,35 @@ impl State {
         }
     }
 
-    /// Whether another call may follow it.
-    pub(crate) fn flies_in_company(&self, config: &Config, id: u8) -> bool {
+    /// Whether other calls may follow this call.
+    pub(crate) fn may_have_followers(&self, config: &Config, id: u8) -> bool {
         let process = self.call(id).process;
-        config.in_company(process) && self.flights[usize::from(process)] == Some(id)
+        config.has_several_calls(process) && self.in_flight[usize::from(process)] == Some(id)
     }
 
-    /// It flies no more, and those who follow are told what is known.
-    pub(crate) fn leave(&mut self, id: u8, found: Found) {
-        let flight = usize::from(self.call(id).process);
-        if self.flights[flight] == Some(id) {
-            self.flights[flight] = None;
+    /// Leaves the in-flight table and gives `last_seen` to the followers.
+    pub(crate) fn leave(&mut self, id: u8, last_seen: LastSeen) {
+        let process = usize::from(self.call(id).process);
+        if self.in_flight[process] == Some(id) {
+            self.in_flight[process] = None;
             self.moved(id);
             for call in &mut self.calls {
-                if let Phase::Following { leader, heard } = call.phase
+                if let Phase::Following { leader, moves } = call.phase
                     && leader == id
                 {
-                    call.phase = Phase::Landed { found, heard };
+                    call.phase = Phase::LeaderLeft { last_seen, moves };
                 }
             }
         }
     }
 
-    /// It is in another stage, and those who follow hear of it.
+    /// Counts a change of the call for its followers.
     pub(crate) fn moved(&mut self, id: u8) {
         for call in &mut self.calls {
-            if let Phase::Following { leader, heard } = &mut call.phase
+            if let Phase::Following { leader, moves } = &mut call.phase
                 && *leader == id
             {
-                *heard = (*heard + 1).min(NEWS);
+                *moves = (*moves + 1).min(FRESH);
             }
         }
     }
@@ -67,41 +67,41 @@ impl State {
         self.moved(id);
     }
 
-    /// It asks again, in a claim of its own: the one before was answered.
-    pub(crate) fn ask_again(&mut self, config: &Config, id: u8) {
+    /// Claims again with a new owner, because the previous claim was answered.
+    pub(crate) fn claim_again(&mut self, config: &Config, id: u8) {
         self.call_mut(id).waits -= 1;
         self.claim(config, id);
         self.moved(id);
     }
 
-    /// Told "taken" by an earlier claim of its own, which arrived late, it removes that one. Whether it does.
-    pub(crate) fn meets_itself(&mut self, config: &Config, id: u8, record: Record) -> bool {
+    /// Removes an earlier claim of the same call that arrived late. Returns whether `record` is such a claim.
+    pub(crate) fn removes_own_stray(&mut self, config: &Config, id: u8, record: Record) -> bool {
         let call = self.call_mut(id);
         let is = |claim: &u8| record.owner == owner(id, *claim);
-        let ghost = (1..=call.claims)
+        let stray = (1..=call.claims)
             .find(is)
-            .filter(|claim| call.ghosts & (1 << claim) != 0);
-        call.ghosts |= 1 << call.claims;
-        if ghost.is_none() || config.is(Variant::GhostUnknown) {
+            .filter(|claim| call.stray_claims & (1 << claim) != 0);
+        call.stray_claims |= 1 << call.claims;
+        if stray.is_none() || config.is(Variant::StrayClaimsUnknown) {
             return false;
         }
         call.owner = record.owner;
-        call.phase = Phase::Removing;
+        call.phase = Phase::RemovingStray;
 
-        self.ask(id, What::Remove, 0);
+        self.send_request(id, Operation::Remove, 0);
         true
     }
 
-    /// What one who follows does when it looks (`Waiter::await_leader`, `Waiter::follow`). Whether there is anything to do.
-    pub(crate) fn look(&mut self, config: &Config, id: u8) -> bool {
+    /// Polls a follower (`Waiter::await_leader`, `Waiter::follow`). Returns whether it can make a step.
+    pub(crate) fn poll_follower(&mut self, config: &Config, id: u8) -> bool {
         let waits = self.call(id).waits > 0;
         match self.call(id).phase {
-            Phase::Following { leader, heard } => match self.call(leader).phase {
+            Phase::Following { leader, moves } => match self.call(leader).phase {
                 Phase::Waiting(record) if differs(config, id, record) => {
                     self.refuse(config, id, record);
                 }
                 Phase::Waiting(_) if waits => return false,
-                Phase::Waiting(record) if heard >= NEWS => self.refuse(config, id, record),
+                Phase::Waiting(record) if moves >= FRESH => self.refuse(config, id, record),
                 Phase::Waiting(_) => self.claim(config, id),
                 _ => {
                     let held = self.call(leader);
@@ -109,9 +109,9 @@ impl State {
                         call: leader,
                         owner: held.owner,
                         done: false,
-                        left: 0,
+                        remaining: 0,
                     };
-                    if held.body == Body::NotBegun {
+                    if held.body == Body::NotStarted {
                         return false;
                     }
                     if held.lease == 0 {
@@ -123,18 +123,20 @@ impl State {
                     }
                 }
             },
-            Phase::Landed { found, heard } => self.landed(config, id, found, heard),
+            Phase::LeaderLeft { last_seen, moves } => {
+                self.leader_left(config, id, last_seen, moves)
+            }
             _ => return false,
         }
         true
     }
 
-    fn landed(&mut self, config: &Config, id: u8, found: Found, heard: u8) {
-        let news = heard >= NEWS || config.is(Variant::LateTakenBelieved);
+    fn leader_left(&mut self, config: &Config, id: u8, last_seen: LastSeen, moves: u8) {
+        let news = moves >= FRESH || config.is(Variant::StaleTakenBelieved);
         let waits = self.call(id).waits > 0;
-        match found {
-            Found::Trouble => self.call_mut(id).over(Body::NotBegun),
-            Found::Record(record) => {
+        match last_seen {
+            LastSeen::Trouble => self.call_mut(id).end(Body::NotStarted),
+            LastSeen::Record(record) => {
                 let differs = differs(config, id, record);
                 if news && waits && !record.done && !differs {
                     self.enter(config, id, Some(record), 1);
@@ -144,17 +146,17 @@ impl State {
                     self.enter(config, id, None, 1);
                 }
             }
-            Found::Nothing => self.enter(config, id, None, 1),
+            LastSeen::Nothing => self.enter(config, id, None, 1),
         }
     }
 
-    /// It has waited long enough for a call that nobody may poll any more, and asks the store beside it.
-    pub(crate) fn ask_beside(&mut self, config: &Config, id: u8) -> bool {
+    /// Claims without waiting longer for a leader, because its future may never be polled again.
+    pub(crate) fn give_up_on_leader(&mut self, config: &Config, id: u8) -> bool {
         let Phase::Following { leader, .. } = self.call(id).phase else {
             return false;
         };
         let leader = self.call(leader);
-        let asking = leader.body == Body::NotBegun;
+        let asking = leader.body == Body::NotStarted;
         let patient = self.call(id).waits > 0;
         if config.is(Variant::FrozenLeaderAwaited) || !(asking || patient) {
             return false;
@@ -164,5 +166,5 @@ impl State {
     }
 }
 
-/// The second move tells of a claim that was sent after the first (`follow::Freshness`).
-const NEWS: u8 = 2;
+/// From the second change on, the answer to the leader is younger than the follower (`follow::Freshness`).
+const FRESH: u8 = 2;

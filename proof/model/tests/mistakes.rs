@@ -1,4 +1,4 @@
-//! Each mistake is found, so the rules are not empty words.
+//! The checker finds each mistake, so the rules can fail.
 
 #![expect(
     clippy::print_stdout,
@@ -23,7 +23,7 @@ fn each_mistake_breaks_its_rule() {
     }
 }
 
-/// If one of these is mended, the page says so and the rule moves to those that hold.
+/// If a limit disappears, remove it from the README and add the rule to its space.
 #[test]
 fn what_is_not_promised_does_happen() {
     for (config, rule) in spaces::limits() {

@@ -1,4 +1,4 @@
-//! The protocol holds in every state of every space.
+//! All rules hold in every state of every space.
 
 #![expect(
     clippy::print_stdout,
@@ -17,7 +17,7 @@ fn holds(spaces: Vec<Space>) {
     }
 }
 
-/// A space with fewer states leaves out what it is there for.
+/// A space with fewer states does not test what it should.
 const FLOOR: usize = 8_000;
 
 #[test]
