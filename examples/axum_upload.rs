@@ -21,7 +21,7 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::routing::post;
 use axum::{Json, Router};
-use idempotence::axum::IdempotencyKey;
+use idempotence::integrations::axum::IdempotencyKey;
 use idempotence::{Idempotency, Once, idempotent};
 use serde::{Deserialize, Serialize};
 

@@ -78,7 +78,7 @@ async fn main() {
 #[cfg(test)]
 mod tests {
     use idempotence::Error;
-    use idempotence::tonic::{ACTION, CODE, RETRY_AFTER_MS};
+    use idempotence::integrations::tonic::{ACTION, CODE, RETRY_AFTER_MS};
     use tonic::Code;
 
     use super::*;

@@ -1,4 +1,4 @@
-// The first definition of a link counts: these lead to other pages here than on the README's own.
+// The first definition of a link counts. In these docs the links lead to other pages than in the README.
 //! [guarantees]: guarantees
 //! [layers]: layers
 //! [responses]: responses
@@ -36,8 +36,17 @@ pub mod layers {}
 #[doc = include_str!("../docs/responses.md")]
 pub mod responses {}
 
-#[cfg(feature = "axum")]
-pub use idempotent_runtime::axum;
+/// Errors, keys and results in the types of other crates.
+///
+/// These modules have the names of the crates that they serve. So they are not at the root, where
+/// `use idempotence::*` would make `axum` and `tonic` ambiguous.
+#[cfg(any(feature = "axum", feature = "tonic"))]
+pub mod integrations {
+    #[cfg(feature = "axum")]
+    pub use idempotent_runtime::integrations::axum;
+    #[cfg(feature = "tonic")]
+    pub use idempotent_runtime::integrations::tonic;
+}
 
 #[cfg(feature = "mysql")]
 pub use idempotent_runtime::MySqlStore;
@@ -54,7 +63,7 @@ pub use idempotent_runtime::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Pla
 #[cfg(feature = "redis")]
 pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 
-// The page tells of all databases, and its examples are of one: without all of them they would not compile.
+// The page needs all databases: its examples do not compile without their features.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #[cfg_attr(
     all(feature = "mysql", feature = "postgres", feature = "sqlite"),
@@ -62,7 +71,7 @@ pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 )]
 #[cfg_attr(
     not(all(feature = "mysql", feature = "postgres", feature = "sqlite")),
-    doc = "For databases: what makes a thing happen once by the database's own means."
+    doc = "Guards that use only the database: locks, rows in a transaction, retries."
 )]
 pub mod sql {
     pub use idempotent_runtime::sql::*;
@@ -77,9 +86,6 @@ pub mod store {
 
 #[cfg(feature = "testkit")]
 pub use idempotent_runtime::testkit;
-
-#[cfg(feature = "tonic")]
-pub use idempotent_runtime::tonic;
 
 #[doc(hidden)]
 pub use idempotent_runtime::private as __private;

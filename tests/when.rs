@@ -100,7 +100,7 @@ async fn an_order_with_an_id_is_one_order() {
 mod with_axum {
     use super::*;
     use idempotence::Once;
-    use idempotence::axum::IdempotencyKey;
+    use idempotence::integrations::axum::IdempotencyKey;
 
     #[idempotent(
         name = "when.post",

@@ -17,7 +17,7 @@ use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use futures_util::stream;
-use idempotence::axum::IdempotencyKey;
+use idempotence::integrations::axum::IdempotencyKey;
 use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotence::{Idempotency, MemoryStore, Once, StoreErrorKind, idempotent};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The call that the guarded function makes: its endpoint, its policy, its key.
+//! The expression that builds the call of a guarded function: its endpoint, its policy and its key.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::span::{hidden, mixed, typed};
 use crate::value::{OnCancel, Renew};
 
-/// An expression for the call of `function` that `options` describe, over the arguments.
+/// The expression that builds the call of `function` from `options` and the arguments.
 pub fn call(options: &Options, function: &Ident) -> TokenStream {
     Call { options, function }.call()
 }
@@ -24,8 +24,8 @@ impl Call<'_> {
     //         Call::new(<endpoint>, <policy>, None).token(&form.token, &user_id, "orders.submit").keyed()
     //         { let when = <when>; let call = Call::new(…); if when { call.part(&id) } else { call.when(false) } }
     //
-    // It only looks at the arguments and keeps none of them, so that the body can still have them. The parts of a call
-    // that is not guarded are not even looked at: they may be there only if it is.
+    // It borrows the arguments and keeps none, so that the body can take them. An unguarded call does not evaluate the parts of
+    // its key, because they may exist only in a guarded call.
     fn call(&self) -> TokenStream {
         let private = self.options.private(Span::mixed_site());
         let (endpoint, policy) = (self.endpoint(), self.registered());
@@ -74,7 +74,7 @@ impl Call<'_> {
     // Output: .token(&form.token, &user_id, "orders.submit").keyed()
     //         .token(&form.token, &user_id, "orders.submit")
     //
-    // Without a key of its own, the call has that of its token.
+    // Without the option `key`, the token is also the key.
     fn token(&self) -> Option<TokenStream> {
         let (options, operation) = (self.options, self.options.operation()?);
         let token = options.token.as_ref()?.redeemed_for(operation)?;
@@ -85,8 +85,8 @@ impl Call<'_> {
     // Output: Endpoint::named("orders.pay")
     //         Endpoint::at(path_of(|| {}))
     //
-    // The type name of a closure says in which function it stands, and on which type that is called: in a
-    // generic `impl`, in a default method, and without a receiver, too.
+    // The type name of a closure contains the function around it and the type on which this function is called, also in a
+    // generic `impl`, in a default method, and without a receiver.
     fn endpoint(&self) -> TokenStream {
         let private = self.options.private(Span::mixed_site());
         if let Some(name) = &self.options.name {
@@ -99,7 +99,7 @@ impl Call<'_> {
     //         { register! { "orders.pay", None } <policy> }
     //         { register! { "orders.pay", None, tx = true, at = ("src/orders.rs", 12, 21) } <policy> }
     //
-    // Spans do not hide an item as they hide a local: in these braces it is out of the body's sight.
+    // Spans hide a local from the body, but not an item: the braces hide the item.
     fn registered(&self) -> TokenStream {
         let (private, policy) = (self.options.private(Span::mixed_site()), self.policy());
         let tx = self.options.tx.as_ref().map(|_| mixed!(, tx = true));
@@ -179,10 +179,10 @@ impl Call<'_> {
     }
 }
 
-/// Where the name of the function is written. A macro may write the function: a name that the macro was given is a place where the macro is used, and a
-/// name of its own is a place in the macro, one however often the macro is used.
+/// The place where the name of the function is written. A macro may write the function: then it is the place where the macro is used if the
+/// macro was given the name, else a place in the macro, which is the same for each use.
 fn place(name: &Ident) -> Option<TokenStream> {
-    // Only rustc knows where.
+    // Only a running rustc knows places.
     if !proc_macro::is_available() {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Durations: `"1h30m"` to milliseconds, or any expression of type `Duration`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Lit, LitStr, UnOp};
@@ -16,12 +16,7 @@ const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
 ];
 const LONGEST: u64 = 36_500 * UNITS[0].1;
-const HELP: &str = "write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, as in `ttl = \"30s\"` or `ttl = \"1h30m\"`";
-
-/// Whether all that is wrong with `written` is its zeros.
-fn is_zero(written: &str) -> bool {
-    !written.contains(|c| ('1'..='9').contains(&c)) && millis(&written.replace('0', "1")).is_some()
-}
+const HELP: &str = "the units are `ms`, `s`, `m`, `h` and `d`";
 
 /// The value of an option that is a duration.
 pub enum Time {
@@ -30,37 +25,30 @@ pub enum Time {
 }
 
 impl Time {
-    pub fn new(value: Expr) -> syn::Result<Self> {
+    pub fn new(option: &Ident, value: Expr) -> syn::Result<Self> {
         match ungrouped(&value) {
             Expr::Lit(ExprLit {
                 lit: Lit::Str(text),
                 ..
-            }) => {
-                let written = text.value();
-                match millis(&written) {
-                    Some(millis) if millis <= LONGEST => Ok(Self::Literal(text.clone(), millis)),
-                    Some(_) => {
-                        let message = format_args!("`{written}` is too long for a duration");
-                        let help = "write at most 100 years, `\"36500d\"`";
-                        Err(error(text.span(), message, help))
-                    }
-                    None if is_zero(&written) => {
-                        let message = format_args!("`{written}` is no time at all");
-                        let help = "write a duration longer than zero, as in `ttl = \"30s\"`";
-                        Err(error(text.span(), message, help))
-                    }
-                    None => {
-                        let message = format_args!("`{written}` is not a duration");
-                        Err(error(text.span(), message, HELP))
-                    }
-                }
+            }) => match millis(&text.value()) {
+                Some(millis) if millis <= LONGEST => Ok(Self::Literal(text.clone(), millis)),
+                millis => Err(not_a_time(option, text, millis)),
+            },
+            expr if is_number(expr) => {
+                let written = expr.to_token_stream().to_string();
+                let message = format_args!("`{option} = {written}` has no unit");
+                Err(error(expr.span(), message, with_unit(option, &written)))
             }
-            expr if is_number(expr) => Err(error(expr.span(), "a duration needs a unit", HELP)),
+            Expr::Lit(literal) => {
+                let written = literal.to_token_stream();
+                let message = format_args!("`{option}` must be a duration, not `{written}`");
+                Err(error(literal.span(), message, with_unit(option, "")))
+            }
             _ => Ok(Self::Expr(Box::new(value))),
         }
     }
 
-    /// A literal and its milliseconds; those of an expression are known only when it runs.
+    /// The milliseconds of a literal and its text; an expression is not evaluated before the program runs.
     pub fn literal(&self) -> Option<(u64, String)> {
         match self {
             Self::Literal(text, millis) => Some((*millis, text.value())),
@@ -82,6 +70,44 @@ impl ToTokens for Time {
     }
 }
 
+/// The error of a text whose time is not between one millisecond and the longest.
+fn not_a_time(option: &Ident, text: &LitStr, millis: Option<u64>) -> syn::Error {
+    let (written, span) = (text.value(), text.span());
+    if millis.is_some() {
+        let message = format_args!("`{option} = \"{written}\"` is too long");
+        let help = format_args!("write at most 100 years: `{option} = \"36500d\"`");
+        return error(span, message, help);
+    }
+    if is_zero(&written) {
+        let message = format_args!("`{option} = \"{written}\"` is zero");
+        let help = format_args!("write a duration longer than zero, as in `{option} = \"30s\"`");
+        return error(span, message, help);
+    }
+    if !written.is_empty() && written.chars().all(|c| c.is_ascii_digit()) {
+        let message = format_args!("`{option} = \"{written}\"` has no unit");
+        return error(span, message, with_unit(option, &written));
+    }
+    let message = format_args!("`{option} = \"{written}\"` is not a duration");
+    let help = format_args!(
+        "write whole numbers with units, the largest first, as in `{option} = \"30s\"` or `{option} = \"1h30m\"`; {HELP}"
+    );
+    error(span, message, help)
+}
+
+/// Proposes seconds for `number`, which has no unit.
+fn with_unit(option: &Ident, number: &str) -> String {
+    let seconds = match number.parse() {
+        Ok(1..=u32::MAX) => number,
+        _ => "30",
+    };
+    format!("write `{option} = \"{seconds}s\"` if you mean seconds; {HELP}")
+}
+
+/// Whether `written` would be a duration if it were not zero.
+fn is_zero(written: &str) -> bool {
+    !written.contains(|c| ('1'..='9').contains(&c)) && millis(&written.replace('0', "1")).is_some()
+}
+
 fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::Lit(literal) => matches!(literal.lit, Lit::Int(_) | Lit::Float(_)),
@@ -90,7 +116,7 @@ fn is_number(expr: &Expr) -> bool {
     }
 }
 
-/// Whole numbers with a unit each, the larger unit first; more than zero in all.
+/// The milliseconds of whole numbers with a unit each, the largest unit first. Zero is `None`.
 pub fn millis(text: &str) -> Option<u64> {
     let mut units = UNITS.as_slice();
     let mut rest = text;
@@ -99,7 +125,7 @@ pub fn millis(text: &str) -> Option<u64> {
         let (number, after) = split(rest, |c| c.is_ascii_digit());
         let (unit, after) = split(after, |c| !c.is_ascii_digit());
         let at = units.iter().position(|(name, _)| *name == unit)?;
-        // A number too large for `u64` is too long in any unit, which is another mistake than a typing error.
+        // A number that does not fit `u64` is reported as too long, not as a typing error.
         let number = match number {
             "" => return None,
             digits => digits.parse().unwrap_or(u64::MAX),

@@ -1,4 +1,4 @@
-//! The guarded function; beside an error, the function as written.
+//! The expansion: the guarded function, or the errors and the function as it is written.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
@@ -15,11 +15,12 @@ use crate::value::OnCancel;
 
 pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let options = Options::parse(options, &mut errors);
+    let mut options = Options::parse(options, &mut errors);
     rules::check_options(&options, &mut errors);
     let function = errors.take(syn::parse2::<Function>(item.clone()));
     if let Some(function) = &function {
         rules::check_function(&options, function, &mut errors);
+        options.point_at_arguments(function);
     }
     match (errors.into_compile_error(), function) {
         (None, Some(function)) => Expansion::new(&options, &function).function(),
@@ -33,7 +34,7 @@ pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
 
 // Output: #[allow(unused, unexpected_cfgs)] async fn pay(id: u64) { #[cfg(rust_analyzer)] { _ = (&id,); } <body> }
 //
-// The function stays, so that its callers compile; rust-analyzer completes the names of an unfinished key.
+// The function stays, so that its callers compile. rust-analyzer completes the names of an unfinished key.
 fn unguarded(options: &Options, function: &Function) -> TokenStream {
     let keys = options.parts().map(|key| {
         let parts = key.borrowed();
@@ -44,13 +45,13 @@ fn unguarded(options: &Options, function: &Function) -> TokenStream {
     quote!(#[allow(unused, unexpected_cfgs)] #function)
 }
 
-/// What the parts of the guarded function have in common.
+/// The input of every part of the expansion.
 struct Expansion<'a> {
     options: &'a Options,
     function: &'a Function,
 }
 
-/// The argument that the row of the call is written through.
+/// The argument through which the row of the call is written.
 struct Transaction<'a> {
     name: &'a Ident,
     ty: &'a Type,
@@ -65,7 +66,7 @@ impl<'a> Expansion<'a> {
     //         fn pay(id: u64) -> impl Future<Output = R> { let future = async move { <guarded> }; future }
     //         fn pay(id: u64) -> Pin<Box<dyn Future<Output = R>>> { Box::pin(async move { <guarded> }) }
     //
-    // Nothing runs before the first poll, so that the three differ in nothing, the caller's scope included.
+    // Nothing runs before the first poll. So the three forms behave alike, for example in the scope of their caller.
     fn function(&self) -> TokenStream {
         let guarded = self.guarded();
         self.function.with_body(&match self.function.output.future {
@@ -81,7 +82,7 @@ impl<'a> Expansion<'a> {
 
     // Output: let returns = returns::<R>();
     //         let call = Call::new(<endpoint>, <policy>, None).part(&id);
-    //         let mut held = match call.claim().await { Ok(held) => held, Err(error) => return <refused> };
+    //         let mut held = match call.claim().await { Ok(held) => held, Err(refusal) => return <refused> };
     //         <run the body, settle>
     fn guarded(&self) -> TokenStream {
         let (returns, call) = (
@@ -89,9 +90,9 @@ impl<'a> Expansion<'a> {
             call::call(self.options, &self.function.sig.ident),
         );
         let refused = match &self.options.on_duplicate {
-            None => mixed!(returns.refused(error)),
+            None => mixed!(returns.refused(refusal)),
             Some(answer) => {
-                quote_spanned!(hidden(answer)=> returns.answered(error, #answer))
+                quote_spanned!(hidden(answer)=> returns.answered(refusal, #answer))
             }
         };
         if let Some(tx) = self.transaction() {
@@ -108,7 +109,7 @@ impl<'a> Expansion<'a> {
             let call = #call;
             let #mutable held = match call.claim().await {
                 ::core::result::Result::Ok(held) => held,
-                ::core::result::Result::Err(error) => return #refused,
+                ::core::result::Result::Err(refusal) => return #refused,
             };
             #run
         }
@@ -117,7 +118,7 @@ impl<'a> Expansion<'a> {
     // Output: let returns = returns::<R>();
     //         let call = Call::new(<endpoint>, <policy>, None).part(&id);
     //         let rows = rows(&mut *tx);
-    //         let mut held = match call.claim_in(rows(&mut *tx)).await { Ok(held) => held, Err(error) => return <refused> };
+    //         let mut held = match call.claim_in(rows(&mut *tx)).await { Ok(held) => held, Err(refusal) => return <refused> };
     //         let outcome = {
     //             let body = { let tx = &mut *tx; <body> };
     //             let mut body = pin!(body);
@@ -125,7 +126,7 @@ impl<'a> Expansion<'a> {
     //         };
     //         returns.settle_in(held, outcome, rows(tx)).await
     //
-    // The body has what it calls `tx` for as long as it runs; the row is written before and after it.
+    // The body has the transaction while it runs. The row is written before and after it.
     fn in_transaction(
         &self,
         tx: &Transaction,
@@ -144,7 +145,7 @@ impl<'a> Expansion<'a> {
             let rows = #rows;
             let mut held = match call.claim_in(rows(&mut *#name)).await {
                 ::core::result::Result::Ok(held) => held,
-                ::core::result::Result::Err(error) => return #refused,
+                ::core::result::Result::Err(refusal) => return #refused,
             };
             let outcome = {
                 let body = {
@@ -168,8 +169,7 @@ impl<'a> Expansion<'a> {
 
     // Output: replaying::<R, _, _>(returns::<R>().success(|outcome| …)).replay_err(|error| …)
     //
-    // The only bounds on the return type stand here, or rustc would report a return type that does not fit
-    // more than once.
+    // Only this expression has bounds on the return type. With bounds in two places rustc would report the same mistake twice.
     fn returns(&self) -> TokenStream {
         let ty = &self.function.output.ty;
         let span = self
@@ -203,8 +203,8 @@ impl<'a> Expansion<'a> {
     //         returns.settle(held, &outcome).await;
     //         outcome
     //
-    // The body is dropped before the claim, so that the key is never free while the body holds anything. Only one
-    // variable has the outcome while it is settled, or the future would have room for two.
+    // The body is dropped before the claim, so that the key is never free while the body holds anything. The outcome is in
+    // one variable while it is settled: two variables would make the future larger.
     fn poll(&self) -> TokenStream {
         let body = self.body();
         let outcome = quote_spanned!(hidden(&self.function.output.ty)=> outcome);
@@ -238,8 +238,8 @@ impl<'a> Expansion<'a> {
     // Output: async move { if let Some(outcome) = None::<R> { return outcome; } let _ = &_permit; { <body as written> } }
     //         async move { (move || -> Pin<Box<dyn Future<Output = R>>> { <body as written> })().await }
     //
-    // Both tell rustc the type of the body, which coercions need. The closure is where an early `return` ends; it
-    // is called when the body is polled, so that a panic in it is one of the body.
+    // Both give the body its type, which coercions need. An early `return` ends only the closure. The closure is called when the
+    // body is polled, so that its panic is a panic of the body.
     fn body(&self) -> TokenStream {
         let (body, ty) = (self.function.body(), &self.function.output.ty);
         let hint = quote_spanned! {hidden(ty)=>
@@ -248,7 +248,7 @@ impl<'a> Expansion<'a> {
             }
         };
         match &self.function.output.future {
-            // What the body does not mention would otherwise not go where it goes.
+            // `async move` captures only the names that the block mentions.
             Future::Async => {
                 let kept = self.function.kept();
                 mixed! {

@@ -1,4 +1,4 @@
-//! The annotated function: the names it binds, what it borrows, its body as tokens.
+//! The function below the attribute: the names that it binds, what it borrows, and its body as tokens.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote};
@@ -6,14 +6,14 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::token::Brace;
 use syn::{
-    Attribute, FnArg, GenericParam, LitStr, Pat, PatIdent, Signature, Token, Type, Visibility,
-    braced,
+    Attribute, FnArg, GenericParam, LitStr, Pat, PatIdent, Path, Signature, Token, Type,
+    Visibility, braced,
 };
 
 use crate::error::error;
 use crate::output::Output;
 
-/// A function whose body stays as it is written: only rustc needs to understand it.
+/// A function. Its body stays a list of tokens, because only rustc needs to understand it.
 pub struct Function {
     attrs: Vec<Attribute>,
     vis: Visibility,
@@ -29,23 +29,29 @@ impl Parse for Function {
         let attrs = input.call(Attribute::parse_outer)?;
         let vis = input.parse()?;
         if !is_function(&input.fork()) {
-            let message = "`#[idempotent]` guards functions";
-            return Err(error(input.span(), message, "put it on an `async fn`"));
+            let (message, help) = not_a_function(&input.fork());
+            return Err(error(input.span(), message, help));
         }
         let sig: Signature = input.parse()?;
         if input.peek(Token![;]) {
-            let message = format_args!("`{}` has no body to guard", sig.ident);
-            let help = "put `#[idempotent]` on the method of each `impl`";
+            let message = format_args!(
+                "`{}` has no body that `#[idempotent]` could guard",
+                sig.ident
+            );
+            let help = "write `#[idempotent]` on the method in each `impl` of the trait";
             return Err(error(sig.ident.span(), message, help));
         }
         let content;
+        let brace = braced!(content in input);
+        let inner = content.call(Attribute::parse_inner)?;
+        let body: TokenStream = content.parse()?;
         Ok(Self {
             attrs,
             vis,
-            brace: braced!(content in input),
-            inner: content.call(Attribute::parse_inner)?,
-            body: content.parse()?,
-            output: Output::of(&sig)?,
+            brace,
+            inner,
+            output: Output::of(&sig, mentions(body.clone(), "block_on"))?,
+            body,
             sig,
         })
     }
@@ -76,7 +82,7 @@ impl Function {
         &self.body
     }
 
-    /// The names that the key and the payload may use: arguments, what their patterns bind, const parameters.
+    /// The names that a key and a payload may use: arguments, the names in their patterns, and const parameters.
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for input in &self.sig.inputs {
@@ -109,7 +115,7 @@ impl Function {
         })
     }
 
-    /// Whether `name` is bound by a pattern that `#[async_trait]` has moved into the body.
+    /// Whether a pattern binds `name` that `#[async_trait]` moved into the body.
     pub fn hides(&self, name: &str) -> bool {
         let hidden = |input: &FnArg| match input {
             FnArg::Receiver(_) => false,
@@ -118,7 +124,28 @@ impl Function {
         self.sig.inputs.iter().any(hidden) && mentions(self.body.clone(), name)
     }
 
-    /// The first argument that the caller only lends.
+    /// The name that an argument binds, as it is written in the signature.
+    pub fn bound(&self, name: &Ident) -> Option<Ident> {
+        let mut names = Vec::new();
+        for input in &self.sig.inputs {
+            if let FnArg::Typed(input) = input {
+                bind(&input.pat, &mut names);
+            }
+        }
+        names.into_iter().find(|bound| bound == name)
+    }
+
+    /// The other `#[idempotent]` of this function.
+    pub fn second_attribute(&self) -> Option<&Path> {
+        let mut paths = self.attrs.iter().map(Attribute::path);
+        paths.find(|path| {
+            path.segments
+                .last()
+                .is_some_and(|name| name.ident == "idempotent")
+        })
+    }
+
+    /// The first argument that is borrowed from the caller.
     pub fn borrowed(&self) -> Option<String> {
         self.sig.inputs.iter().find_map(|input| {
             let (name, ty) = match input {
@@ -132,7 +159,7 @@ impl Function {
         })
     }
 
-    /// The arguments that may be there for their destructors alone, as `_permit`.
+    /// The arguments that the body may hold only until it ends, without using them, as `_permit`.
     pub fn kept(&self) -> Vec<Ident> {
         let mut names = Vec::new();
         for input in &self.sig.inputs {
@@ -147,7 +174,7 @@ impl Function {
     }
 }
 
-/// What `#[async_trait]` calls an argument that is a pattern: `__arg1`.
+/// The start of the names that `#[async_trait]` gives to arguments that are patterns: `__arg1`.
 const HIDDEN: &str = "__arg";
 
 fn is_function(ahead: ParseStream) -> bool {
@@ -160,6 +187,35 @@ fn is_function(ahead: ParseStream) -> bool {
         }
     }
     false
+}
+
+/// What is wrong with an item that is no function, and what to write.
+fn not_a_function(item: ParseStream) -> (String, &'static str) {
+    let mut thing = None;
+    while let Ok(word) = item.call(Ident::parse_any) {
+        match word.to_string().as_str() {
+            "unsafe" | "auto" | "default" | "async" | "const" => {}
+            "impl" => {
+                let help = "write `#[idempotent]` on each `async fn` in it";
+                return (
+                    "`#[idempotent]` is on an `impl` block, not on a function".to_owned(),
+                    help,
+                );
+            }
+            word => {
+                thing = Some(word.to_owned());
+                break;
+            }
+        }
+    }
+    let message = match thing.as_deref() {
+        Some(word @ ("struct" | "trait" | "mod" | "type" | "static" | "union" | "use" | "let")) => {
+            format!("`#[idempotent]` is on a `{word}`, not on a function")
+        }
+        Some(word @ "enum") => format!("`#[idempotent]` is on an `{word}`, not on a function"),
+        _ => "`#[idempotent]` is not on a function".to_owned(),
+    };
+    (message, "write `#[idempotent]` on an `async fn`")
 }
 
 fn is_plain(pat: &PatIdent) -> bool {
@@ -203,7 +259,7 @@ fn mentions(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
-/// Whether a type has a reference or a lifetime in it, other than `'static` and those of `Fn(&T)`.
+/// Whether a type contains a reference or a lifetime. `'static` and the references in `Fn(&T)` do not count.
 fn borrows(ty: TokenStream) -> bool {
     let mut tokens = ty.into_iter().peekable();
     let mut is_call = false;

@@ -1,9 +1,9 @@
-//! The key and the payload: their parts, written as a string or as tokens, and the arguments that they name.
+//! The options `key`, `payload` and `token`: their parts, written as a string or as expressions, and the arguments that they name.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprLit, Ident, Lit, LitStr, Member, Token};
+use syn::{Expr, ExprLit, Ident, Lit, LitStr, Member, Token, UnOp};
 
 use crate::error::{List, closest, error};
 use crate::function::Function;
@@ -13,37 +13,47 @@ use crate::span::{self, hidden};
 pub struct Key {
     option: &'static str,
     parts: Vec<Expr>,
+    /// Whether the parts are written as a string, whose tokens all have the span of the string.
+    is_string: bool,
 }
 
 impl Key {
     pub fn new(option: &'static str, value: Expr) -> syn::Result<Self> {
-        let parts = match value {
+        let span = span::span(&value);
+        let (is_string, parts) = match value {
             Expr::Group(group) => return Self::new(option, *group.expr),
             Expr::Lit(ExprLit {
                 lit: Lit::Str(text),
                 ..
-            }) => parse(option, &text)?,
-            Expr::Tuple(tuple) => tuple.elems.into_iter().collect(),
-            Expr::Paren(paren) => vec![*paren.expr],
-            part => vec![part],
+            }) => (true, parse(option, &text)?),
+            Expr::Tuple(tuple) => (false, tuple.elems.into_iter().collect()),
+            Expr::Paren(paren) => (false, vec![*paren.expr]),
+            part => (false, vec![part]),
         };
-        Ok(Self { option, parts })
+        if option != "token" && !parts.is_empty() && parts.iter().all(is_constant) {
+            return Err(constant(option, span));
+        }
+        Ok(Self {
+            option,
+            parts,
+            is_string,
+        })
     }
 
-    /// The option `token`: the text of the token, and whom it was issued to.
+    /// The option `token`: the text of the token, then the user that it was issued to.
     pub fn token(value: Expr) -> syn::Result<Self> {
         let span = span::span(&value);
         let token = Self::new("token", value)?;
         if token.parts.len() < 2 {
             let message = "`token` does not say whom the token was issued to";
-            let help = "name the user beside it, as in `token = \"form.token, user_id\"`; for one that anybody may \
-                        use write `token = (form.token, ())`";
+            let help = "name the user after the token, as in `token = \"form.token, user_id\"`; for a token without a \
+                        user write `token = (form.token, ())`";
             return Err(error(span, message, help));
         }
         Ok(token)
     }
 
-    /// Looks for parts that name no argument of `function`; what cannot be judged is left to rustc.
+    /// Finds the parts that name no argument of `function`. Parts of which the macro cannot know this are left to rustc.
     pub fn check(&self, function: &Function) -> impl Iterator<Item = syn::Error> {
         let names = function.names();
         self.parts.iter().filter_map(move |part| {
@@ -52,6 +62,28 @@ impl Key {
             let known = names.contains(&name) || name.starts_with(char::is_uppercase);
             (!known).then(|| unknown(self.option, root, &name, function, &names))
         })
+    }
+
+    /// Gives each part that is a bare argument the place of this argument in the signature.
+    ///
+    /// A macro cannot underline a piece of a string. With several parts in a string, an error at the argument shows which part is
+    /// wrong.
+    pub fn point_at_arguments(&mut self, function: &Function) {
+        // The user of a token is one value, also if it has several parts: its parts have no errors of their own.
+        let is_alone = self.parts.len() < 2;
+        let is_one_value = self.option == "token" && self.parts.len() > 2;
+        if !self.is_string || is_alone || is_one_value {
+            return;
+        }
+        for part in &mut self.parts {
+            if let Expr::Path(path) = part
+                && let Some(segment) = path.path.segments.first_mut()
+                && let Some(argument) = function.bound(&segment.ident)
+            {
+                let span = segment.ident.span().located_at(argument.span());
+                segment.ident.set_span(span);
+            }
+        }
     }
 
     // Output: &tenant, &self.id
@@ -105,19 +137,22 @@ fn borrowed(part: &Expr) -> TokenStream {
 
 fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
     if text.value().trim().is_empty() {
-        let message = format_args!("`{option}` names no argument");
+        let message = format_args!("`{option}` is empty");
         return Err(error(text.span(), message, without_parts(option)));
     }
     let mut parts = text
         .parse_with(Punctuated::<Expr, Token![,]>::parse_terminated)
         .map_err(|cause| {
-            let message = format_args!("`{option}` does not parse: {cause}");
+            let message = format_args!("`{option}` is not a list of arguments: {cause}");
             let help = format_args!(
-                "a {option} is a list of arguments and their fields, as in `{option} = \"{}\"`",
+                "name arguments and their fields, with commas between them, as in `{option} = \"{}\"`",
                 example(option, "id")
             );
             error(text.span(), message, help)
         })?;
+    if option != "token" && parts.iter().all(is_constant) {
+        return Err(constant(option, text.span()));
+    }
     for part in &mut parts {
         if !is_path(part) {
             let written = part.to_token_stream();
@@ -140,6 +175,33 @@ fn example(option: &str, id: &str) -> String {
     }
 }
 
+/// Whether `part` is written as a literal, so that it is equal in all calls.
+fn is_constant(part: &Expr) -> bool {
+    match part {
+        Expr::Lit(_) => true,
+        Expr::Unary(unary) => !matches!(unary.op, UnOp::Deref(_)) && is_constant(&unary.expr),
+        Expr::Reference(reference) => is_constant(&reference.expr),
+        Expr::Paren(paren) => is_constant(&paren.expr),
+        Expr::Group(group) => is_constant(&group.expr),
+        _ => false,
+    }
+}
+
+fn constant(option: &str, span: Span) -> syn::Error {
+    let message = format_args!("`{option}` is a constant, so it is equal in all calls");
+    let help = match option {
+        "key" => {
+            "name the arguments that make two calls the same, as in `key = \"user_id, file_md5\"`; for one key for all calls \
+             write `key = ()`"
+        }
+        _ => {
+            "name the arguments that a duplicate must have in common with the first call, as in `payload = \"amount\"`, or leave \
+             `payload` out"
+        }
+    };
+    error(span, message, help)
+}
+
 fn is_path(expr: &Expr) -> bool {
     match expr {
         Expr::Field(field) => is_path(&field.base),
@@ -148,7 +210,7 @@ fn is_path(expr: &Expr) -> bool {
     }
 }
 
-/// Keeps rustc from proposing to replace the whole string when it has a better name for a field.
+/// Stops rustc from proposing a similar field name as a replacement for the whole string.
 fn unhook(expr: &mut Expr) {
     if let Expr::Field(field) = expr {
         match &mut field.member {
@@ -175,7 +237,7 @@ fn root(part: &Expr) -> Option<&Ident> {
     }
 }
 
-/// That an option names an argument which is not there.
+/// The error of an option that names an argument which the function does not have.
 pub fn unknown(
     option: &str,
     root: &Ident,
@@ -188,8 +250,23 @@ pub fn unknown(
         let message = format_args!(
             "`{name}` is bound by a pattern, which `#[async_trait]` moves into the body"
         );
-        let help =
-            format_args!("give that argument of `{upload}` a name, and take it apart in the body");
+        let help = format_args!(
+            "give that argument of `{upload}` a name, and use the pattern in the body"
+        );
+        return error(root.span(), message, help);
+    }
+    if name == "self" {
+        let message = format_args!("`{option}` names `self`, and `{upload}` has no `self`");
+        let help = match names {
+            [] => format!("add `&self` to the arguments; {}", without_parts(option)),
+            names => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                format!(
+                    "add `&self`, or name one of the arguments: {}",
+                    List(&names, " or ")
+                )
+            }
+        };
         return error(root.span(), message, help);
     }
     let message = format_args!("`{upload}` has no argument named `{name}`");
@@ -199,21 +276,21 @@ pub fn unknown(
         None if names.is_empty() => error(
             root.span(),
             message,
-            format_args!("it takes none; {}", without_parts(option)),
+            format_args!("the function has no arguments: {}", without_parts(option)),
         ),
         None => error(
             root.span(),
             message,
-            format_args!("it takes {}", List(&names, " and ")),
+            format_args!("its arguments are {}", List(&names, " and ")),
         ),
     }
 }
 
 fn without_parts(option: &str) -> &'static str {
     match option {
-        "key" => "for one key shared by every call write `key = ()`",
+        "key" => "for one key for all calls write `key = ()`",
         "payload" => "leave `payload` out",
-        "token" => "take the token and its user as arguments, or leave `token` out",
-        _ => "take a transaction, as in `tx: &mut Transaction<'_, Postgres>`",
+        "token" => "add the token and its user as arguments, or leave `token` out",
+        _ => "add an argument, as in `tx: &mut Transaction<'_, Postgres>`",
     }
 }

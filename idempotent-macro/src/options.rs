@@ -1,4 +1,4 @@
-//! The options: which there are, and which are written in the attribute.
+//! The options: their names, and the values that the attribute gives them.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
@@ -8,11 +8,12 @@ use syn::{Expr, Ident, LitStr, Path, Token};
 
 use crate::duration::Time;
 use crate::error::{Errors, List, closest, error};
+use crate::function::Function;
 use crate::key::Key;
 use crate::span::span;
 use crate::value::{self, OnCancel, OnLeaseLost, OnStoreError, Release, Renew};
 
-/// What is written in the attribute; an option that is not is `None`.
+/// The options of one attribute. An option that is not written is `None`.
 #[derive(Default)]
 pub struct Options {
     pub key: Option<Key>,
@@ -20,7 +21,7 @@ pub struct Options {
     pub release: Option<Release>,
     pub name: Option<LitStr>,
     pub payload: Option<Key>,
-    /// Which calls are guarded.
+    /// Says which calls are guarded.
     pub when: Option<Expr>,
     /// Where `replay = true` is written.
     pub replay: Option<Span>,
@@ -41,7 +42,7 @@ pub struct Options {
     pub give_back: Option<Span>,
     pub using: Option<Expr>,
     pub krate: Option<Path>,
-    /// The names of those that are written.
+    /// The names of the options that are written.
     written: Vec<Ident>,
 }
 
@@ -72,7 +73,7 @@ const NAMES: [&str; 23] = [
 ];
 
 impl Options {
-    /// Reads as much as can be understood; the rest is in `errors`.
+    /// Parses every option that has no mistake, and adds the mistakes of the others to `errors`.
     pub fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         let list = |input: ParseStream| {
@@ -89,24 +90,32 @@ impl Options {
         options
     }
 
+    /// Gives the parts of a key, written as a string, better places for errors.
+    pub fn point_at_arguments(&mut self, function: &Function) {
+        let parts = [&mut self.key, &mut self.payload, &mut self.token];
+        for key in parts.into_iter().flatten() {
+            key.point_at_arguments(function);
+        }
+    }
+
     /// The options that name arguments.
     pub fn parts(&self) -> impl Iterator<Item = &Key> {
         let parts = [&self.key, &self.payload, &self.token];
         parts.into_iter().flatten()
     }
 
-    /// What a token was issued for.
+    /// The operation that a token was issued for.
     pub fn operation(&self) -> Option<&LitStr> {
         self.operation.as_ref().or(self.name.as_ref())
     }
 
-    /// Where this option is written, if it is.
+    /// Where the option `name` is written.
     pub fn written(&self, name: &str) -> Option<Span> {
         let name = self.written.iter().find(|written| *written == name)?;
         Some(name.span())
     }
 
-    /// The path of what generated code calls, for a use at `span`.
+    /// The path of the module that generated code calls, for a use at `span`.
     pub fn private(&self, span: Span) -> TokenStream {
         let krate = self.krate.as_ref().map(ToTokens::to_token_stream);
         let krate = krate.unwrap_or_else(|| quote_spanned!(span=> ::idempotence));
@@ -114,19 +123,24 @@ impl Options {
     }
 
     fn parse_one(&mut self, input: ParseStream, errors: &mut Errors) -> syn::Result<()> {
-        let name = input.call(Ident::parse_any)?;
+        let name = input.call(Ident::parse_any).map_err(|_| {
+            let help = "write options with their names, as in `key = \"user_id\", ttl = \"30s\"`";
+            error(input.span(), "expected the name of an option", help)
+        })?;
         let value = parse_value(&name, input);
         if value.is_err() {
             skip_value(input)?;
         }
-        if let Some(()) = errors.take(check_name(&name, &self.written))
+        if let Some(()) = errors.take(check_name(&name, value.is_ok(), &self.written))
             && let Some(value) = errors.take(value)
         {
             errors.take(self.set(&name, value));
         }
         self.written.push(name);
         if !input.is_empty() && input.parse::<Option<Token![,]>>()?.is_none() {
-            errors.push(input.error("expected `,`"));
+            let help =
+                "write a comma between two options, as in `key = \"user_id\", ttl = \"30s\"`";
+            errors.push(error(input.span(), "expected `,`", help));
             if !input.peek2(Token![=]) {
                 skip_value(input)?;
                 input.parse::<Option<Token![,]>>()?;
@@ -138,22 +152,22 @@ impl Options {
     fn set(&mut self, name: &Ident, value: Expr) -> syn::Result<()> {
         match name.to_string().as_str() {
             "key" => self.key = Some(Key::new("key", value)?),
-            "ttl" => self.ttl = Some(Time::new(value)?),
-            "release" => self.release = Some(Release::new(&value)?),
+            "ttl" => self.ttl = Some(Time::new(name, value)?),
+            "release" => self.release = Some(Release::new(name, &value)?),
             "name" => self.name = Some(value::name(name, &value)?),
             "payload" => self.payload = Some(Key::new("payload", value)?),
             "when" => self.when = Some(value::condition(value)?),
             "replay" => self.replay = value::flag(name, &value)?.then(|| name.span()),
-            "replay_err" => self.replay_err = Some((name.span(), value)),
-            "wait" => self.wait = Some(Time::new(value)?),
-            "lease" => self.lease = Some((name.span(), Time::new(value)?)),
-            "renew" => self.renew = Some(Renew::new(value)?),
-            "on_cancel" => self.on_cancel = Some((span(&value), OnCancel::new(&value)?)),
-            "on_lease_lost" => self.on_lease_lost = Some(OnLeaseLost::new(&value)?),
-            "on_duplicate" => self.on_duplicate = Some(value),
-            "error" => self.error = Some(value),
-            "on_store_error" => self.on_store_error = Some(OnStoreError::new(&value)?),
-            "success" => self.success = Some(value),
+            "replay_err" => self.replay_err = Some((name.span(), value::function(name, value)?)),
+            "wait" => self.wait = Some(Time::new(name, value)?),
+            "lease" => self.lease = Some((name.span(), Time::new(name, value)?)),
+            "renew" => self.renew = Some(Renew::new(name, value)?),
+            "on_cancel" => self.on_cancel = Some((span(&value), OnCancel::new(name, &value)?)),
+            "on_lease_lost" => self.on_lease_lost = Some(OnLeaseLost::new(name, &value)?),
+            "on_duplicate" => self.on_duplicate = Some(value::function(name, value)?),
+            "error" => self.error = Some(value::function(name, value)?),
+            "on_store_error" => self.on_store_error = Some(OnStoreError::new(name, &value)?),
+            "success" => self.success = Some(value::function(name, value)?),
             "tx" => self.tx = Some(value::argument(name, &value)?),
             "token" => self.token = Some(Key::token(value)?),
             "operation" => self.operation = Some(value::name(name, &value)?),
@@ -180,16 +194,32 @@ impl Options {
     }
 }
 
-fn check_name(name: &Ident, seen: &[Ident]) -> syn::Result<()> {
+fn check_name(name: &Ident, has_value: bool, seen: &[Ident]) -> syn::Result<()> {
     let word = name.to_string();
     if seen.contains(name) {
         let message = format_args!("option `{word}` is given twice");
-        return Err(error(name.span(), message, "keep one"));
+        let help = match word.as_str() {
+            "key" | "payload" => {
+                format!("write all parts into one, as in `{word} = \"user_id, file_md5\"`")
+            }
+            word => format!("keep one `{word}`, and remove the other"),
+        };
+        return Err(error(name.span(), message, help));
     }
     if NAMES.contains(&word.as_str()) {
         return Ok(());
     }
     let message = format_args!("unknown option `{word}`");
+    if !has_value
+        && let Some(option) = seen.last()
+        && ["key", "payload", "token"].iter().any(|parts| option == parts)
+    {
+        let help = format_args!(
+            "write several parts in one string, as in `{option} = {}`",
+            example(option)
+        );
+        return Err(error(name.span(), message, help));
+    }
     Err(match closest(&word, &NAMES) {
         Some(option) => error(
             name.span(),
@@ -207,7 +237,7 @@ fn check_name(name: &Ident, seen: &[Ident]) -> syn::Result<()> {
 fn parse_value(name: &Ident, input: ParseStream) -> syn::Result<Expr> {
     if input.parse::<Option<Token![=]>>()?.is_none() || input.is_empty() || input.peek(Token![,]) {
         let message = format_args!("option `{name}` needs a value");
-        let help = format_args!("write `{name} = ...`");
+        let help = format_args!("write `{name} = {}`", example(name));
         return Err(error(name.span(), message, help));
     }
     input.parse()
@@ -218,4 +248,26 @@ fn skip_value(input: ParseStream) -> syn::Result<()> {
         input.parse::<TokenTree>()?;
     }
     Ok(())
+}
+
+/// A value that the option `name` may have.
+fn example(name: &Ident) -> &'static str {
+    match name.to_string().as_str() {
+        "key" | "payload" => "\"user_id, file_md5\"",
+        "token" => "\"form.token, user_id\"",
+        "ttl" | "lease" | "wait" => "\"30s\"",
+        "release" | "replay" | "give_back" => "true",
+        "renew" => "false",
+        "name" => "\"orders.pay\"",
+        "operation" => "\"orders.submit\"",
+        "on_cancel" => "\"finish\"",
+        "on_lease_lost" => "\"continue\"",
+        "on_store_error" => "\"run\"",
+        "when" => "request_id.is_some()",
+        "error" => "|error| error.to_string()",
+        "success" => "|outcome| outcome.is_ok()",
+        "tx" => "tx",
+        "crate" => "::idempotence",
+        _ => "...",
+    }
 }

@@ -1,4 +1,4 @@
-//! What a function returns: a future in one of three ways, and what that future ends with.
+//! The return type of a function: one of three kinds of future, and the output of this future.
 
 use proc_macro2::Span;
 use syn::punctuated::Punctuated;
@@ -10,10 +10,10 @@ use syn::{
 
 use crate::error::error;
 
-/// How a function returns its future, and what the future ends with.
+/// How a function returns its future, and the output of this future.
 pub struct Output {
     pub future: Future,
-    /// `impl Trait` in it is replaced by `_`, as it cannot be named.
+    /// The output. `_` replaces each `impl Trait`, which has no name.
     pub ty: Type,
 }
 
@@ -21,7 +21,7 @@ pub struct Output {
 pub enum Future {
     /// `async fn`
     Async,
-    /// `-> Pin<Box<dyn Future<Output = R>>>`, which is what `#[async_trait]` makes, too
+    /// `-> Pin<Box<dyn Future<Output = R>>>`, also the expansion of `#[async_trait]`
     Boxed(Box<Type>),
     /// `-> impl Future<Output = R>`
     Impl,
@@ -30,7 +30,7 @@ pub enum Future {
 impl Future {
     // Input:  Pin<Box<dyn Future<Output = R> + Send + 'a>>, BoxFuture<'a, R>
     // Output: Pin<Box<dyn Future<Output = R> + Send + '_>>, BoxFuture<'_, R>
-    /// The type of a boxed future that need not live for as long as its caller lends it the arguments.
+    /// The type of a boxed future whose lifetimes are inferred: the body may borrow arguments for less time than the caller lends them.
     pub fn shortened(ty: &Type) -> Type {
         let mut ty = ty.clone();
         if let Some(segment) = last_segment_mut(&mut ty) {
@@ -41,16 +41,17 @@ impl Future {
 }
 
 impl Output {
-    pub fn of(sig: &Signature) -> syn::Result<Self> {
+    /// `blocks` says whether the body waits for a future, as the expansion of `#[tokio::main]` does.
+    pub fn of(sig: &Signature, blocks: bool) -> syn::Result<Self> {
         let name = &sig.ident;
-        let awaits = "`#[idempotent]` awaits the store: make this an `async fn`";
+        let awaits = "write `async fn`: `#[idempotent]` awaits the store";
         if let Some(token) = &sig.constness {
             let message = format_args!("`{name}` is a `const fn`");
             return Err(error(token.span, message, awaits));
         }
         if let Some(abi) = &sig.abi {
             let message = format_args!("`{name}` is an `extern fn`");
-            let help = "other languages cannot await it: guard an `async fn` that it calls";
+            let help = "write `#[idempotent]` on an `async fn` that it calls: other languages cannot await a future";
             return Err(error(abi.extern_token.span, message, help));
         }
         let output = match &sig.output {
@@ -62,7 +63,12 @@ impl Output {
         } else {
             future_of(&output).ok_or_else(|| {
                 let message = format_args!("`{name}` is not async");
-                error(sig.fn_token.span, message, awaits)
+                let help = if blocks {
+                    "write `#[idempotent]` above the attribute that makes it a plain function, as `#[tokio::main]` does"
+                } else {
+                    awaits
+                };
+                error(sig.fn_token.span, message, help)
             })?
         };
         Ok(Self {

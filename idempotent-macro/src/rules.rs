@@ -1,4 +1,4 @@
-//! What does not go together: options with each other, and options with the function.
+//! The rules between options, and between options and the function.
 
 use proc_macro2::Ident;
 
@@ -8,8 +8,9 @@ use crate::function::{self, Function};
 use crate::key;
 use crate::options::Options;
 use crate::value::{OnCancel, Release, Renew};
+use syn::spanned::Spanned;
 
-/// Reports what the options say against each other.
+/// Reports options that contradict each other.
 pub fn check_options(options: &Options, errors: &mut Errors) {
     check_replay(options, errors);
     check_token(options, errors);
@@ -19,8 +20,14 @@ pub fn check_options(options: &Options, errors: &mut Errors) {
     }
 }
 
-/// Reports what the options ask of a function that is not so.
+/// Reports options that do not fit the function.
 pub fn check_function(options: &Options, function: &Function, errors: &mut Errors) {
+    if let Some(second) = function.second_attribute() {
+        let message = format_args!("`{}` has `#[idempotent]` twice", function.sig.ident);
+        let help = "keep one, with the parts of both keys, as in `key = \"user_id, file_md5\"`; for two guards write two functions, where \
+                    one calls the other";
+        errors.push(error(second.span(), message, help));
+    }
     for key in options.parts() {
         key.check(function).for_each(|error| errors.push(error));
     }
@@ -33,13 +40,13 @@ pub fn check_function(options: &Options, function: &Function, errors: &mut Error
     {
         let name = &function.sig.ident;
         let help = match argument.as_str() {
-            "self" => "take `self: Arc<Self>`, or `self` by value".to_owned(),
-            argument => format!("take `{argument}` by value, or an `Arc` of it"),
+            "self" => "write `self: Arc<Self>`, or `self`".to_owned(),
+            argument => format!("take `{argument}` by value or in an `Arc`"),
         };
         errors.push(error(
             span,
             format_args!(
-                "`on_cancel = \"finish\"` lets the body outlive the call, and `{name}` borrows `{argument}`"
+                "with `on_cancel = \"finish\"` the body of `{name}` may outlive its caller, but it borrows `{argument}`"
             ),
             help,
         ));
@@ -53,7 +60,7 @@ fn check_replay(options: &Options, errors: &mut Errors) {
             "`replay` does not go with `release = true`, which frees the key at once",
             "leave `release` out, or write `replay = false`",
         )),
-        // A `replay` with a mistake in it is not there either.
+        // A `replay` with a mistake is also `None`, and reported already.
         (None, Some((span, _))) if errors.is_empty() => errors.push(error(
             *span,
             "`replay_err` needs `replay = true`",
@@ -64,7 +71,7 @@ fn check_replay(options: &Options, errors: &mut Errors) {
 }
 
 fn check_token(options: &Options, errors: &mut Errors) {
-    // An option with a mistake in it is not there either.
+    // An option with a mistake is also `None`, and reported already.
     let fine = errors.is_empty();
     let Some(span) = options.token.as_ref().and(options.written("token")) else {
         let alone = ["operation", "give_back"].into_iter().filter(|_| fine);
@@ -81,7 +88,7 @@ fn check_token(options: &Options, errors: &mut Errors) {
         errors.push(error(
             span,
             "`token` does not say what the token was issued for",
-            "write `operation = \"orders.submit\"`, or give the function a `name`",
+            "write `operation = \"orders.submit\"`, or `name = \"orders.submit\"`",
         ));
     }
     if options.release == Some(Release::Never)
@@ -96,15 +103,15 @@ fn check_token(options: &Options, errors: &mut Errors) {
     if let Some(span) = options.written("when") {
         errors.push(error(
             span,
-            "`when` does not go with `token`: a call that is not guarded would run its body without a token",
-            "leave `when` out, or put `token` on a function of its own, for the calls that have one",
+            "`when` does not go with `token`: an unguarded call would run its body without a token",
+            "leave `when` out, or write a second function with `token` for the calls that have a token",
         ));
     }
     if options.tx.is_some() {
         errors.push(error(
             span,
             "`token` does not go with `tx`, whose transaction may be rolled back after the token is used",
-            "put `token` on the function outside, which begins the transaction",
+            "write `token` on the function that begins the transaction",
         ));
     }
 }
@@ -146,18 +153,18 @@ fn check_transaction(tx: &Ident, function: &Function, errors: &mut Errors) {
     let (message, help) = match function.argument(tx) {
         Some(ty) if function::is_mutable_reference(ty) => return,
         Some(_) => (
-            format!("`{name}` is not a `&mut`, and its transaction is the caller's to commit"),
+            format!("`{name}` must be a `&mut`, because the caller commits the transaction"),
             format!("write `{name}: &mut Transaction<'_, Postgres>`"),
         ),
         None => (
-            format!("`{name}` is not a plain argument of its own"),
-            "take the transaction as one, without `mut` and patterns, as in `tx: &mut Transaction<'_, Postgres>`".to_owned(),
+            format!("`{name}` must be a plain argument"),
+            "take the transaction without `mut` and patterns, as in `tx: &mut Transaction<'_, Postgres>`".to_owned(),
         ),
     };
     errors.push(error(tx.span(), message, help));
 }
 
-/// The lease of a call that names none, unless its `ttl` is shorter.
+/// The lease of a call without the option `lease`, unless its `ttl` is shorter.
 const LEASE: (u64, &str) = (30_000, "30s");
 
 fn check_lease(options: &Options, errors: &mut Errors) {
@@ -169,7 +176,7 @@ fn check_lease(options: &Options, errors: &mut Errors) {
             return errors.push(error(
                 *span,
                 format_args!(
-                    "`lease` does not go with `release = {release}`, where the lease is `ttl`"
+                    "`lease` does not go with `release = {release}`, where `ttl` is the lease"
                 ),
                 "leave `lease` out, or write `release = \"on_error\"`",
             ));

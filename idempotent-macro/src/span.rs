@@ -1,18 +1,18 @@
-//! Spans: where an error about a value belongs, and where the names of generated code are in scope.
+//! Spans: the place where an error is reported, and the scope of the names in generated code.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Lit};
 
-/// Like `quote!`, with names that neither see the user's nor are seen by them.
+/// Like `quote!`. The names are invisible to the user's code, and the user's names are invisible to them.
 macro_rules! mixed {
     ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
 }
 
 pub(crate) use mixed;
 
-/// Where an error about `tokens` belongs, for names that the user does not see.
+/// The place of an error about `tokens`, with the scope of generated names.
 pub fn hidden(tokens: impl ToTokens) -> Span {
     let mut tokens = tokens.into_token_stream().into_iter();
     let first = tokens
@@ -21,7 +21,7 @@ pub fn hidden(tokens: impl ToTokens) -> Span {
     first.resolved_at(Span::mixed_site())
 }
 
-/// Where an error about `value` belongs: at its first token, as spans cannot be joined on stable.
+/// The place of an error about `value`: its first token, because stable Rust cannot join spans.
 pub fn span(value: &Expr) -> Span {
     ungrouped(value).span()
 }
@@ -34,7 +34,7 @@ pub fn ungrouped(expr: &Expr) -> &Expr {
     }
 }
 
-/// The literal that `value` is.
+/// The literal, if `value` is one.
 pub fn literal(value: &Expr) -> Option<&Lit> {
     match ungrouped(value) {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),
@@ -44,7 +44,7 @@ pub fn literal(value: &Expr) -> Option<&Lit> {
 
 // Output: { let value: ::core::time::Duration = <expr>; value }
 //
-// A type as wide as the expression keeps rustc from underlining both.
+// The type has the span of the expression, so that rustc underlines the expression once.
 pub fn typed(expr: &Expr, module: &str, ty: &str) -> TokenStream {
     let first = hidden(expr);
     let last = expr.to_token_stream().into_iter().last();

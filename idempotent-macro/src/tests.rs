@@ -16,7 +16,7 @@ mod properties;
 
 #[test]
 fn durations_are_whole_numbers_with_units() {
-    // The runtime reads its settings by the same table.
+    // The runtime tests the durations in its settings with the same table.
     for line in include_str!("../tests/durations.txt").lines() {
         let (text, expected) = line.rsplit_once(' ').unwrap();
         let (text, expected) = (text.trim_matches('"'), expected.parse().ok());
@@ -25,7 +25,7 @@ fn durations_are_whole_numbers_with_units() {
 }
 
 #[test]
-fn the_closest_word_is_a_typing_mistake_away() {
+fn the_proposed_word_differs_by_a_typing_mistake() {
     let options = ["key", "ttl", "release", "on_cancel", "on_duplicate"];
     let table = [
         ("tll", Some("ttl")),
@@ -84,7 +84,7 @@ fn every_mistake_of_an_attribute_is_reported_once() {
 }
 
 #[test]
-fn a_mistake_reads_as_what_is_wrong_and_what_to_write() {
+fn an_error_says_what_is_wrong_and_what_to_write() {
     let function = quote!(
         async fn pay(user_id: u64, amount: u64) -> R {
             body
@@ -93,11 +93,11 @@ fn a_mistake_reads_as_what_is_wrong_and_what_to_write() {
     let table = [
         (
             quote!(payload = ""),
-            "`payload` names no argument\nhelp: leave `payload` out",
+            "`payload` is empty\nhelp: leave `payload` out",
         ),
         (
             quote!(payload = "amount user_id"),
-            "`payload` does not parse: expected `,`\nhelp: a payload is a list of arguments and their fields, as in `payload = \"user_id, request.id\"`",
+            "`payload` is not a list of arguments: expected `,`\nhelp: name arguments and their fields, with commas between them, as in `payload = \"user_id, request.id\"`",
         ),
         (
             quote!(payload = "amount.abs()"),
@@ -109,15 +109,15 @@ fn a_mistake_reads_as_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(payload = (user_id, currency)),
-            "`pay` has no argument named `currency`\nhelp: it takes `user_id` and `amount`",
+            "`pay` has no argument named `currency`\nhelp: its arguments are `user_id` and `amount`",
         ),
         (
             quote!(replay = "true"),
-            "expected `true` or `false`\nhelp: write `true` and `false` without quotes",
+            "`replay` must be `true` or `false`, not `\"true\"`\nhelp: write `replay = true`",
         ),
         (
             quote!(replay = REPLAY),
-            "expected `true` or `false`\nhelp: it says whether the result is stored, and must be known when this is compiled",
+            "`replay` must be `true` or `false`, not `REPLAY`\nhelp: write one of these in the attribute itself, as in `replay = true`",
         ),
         (
             quote!(replay = true, release = true),
@@ -133,15 +133,27 @@ fn a_mistake_reads_as_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(replay = 1, replay_err = is_final),
-            "expected `true` or `false`\nhelp: it says whether the result is stored, and must be known when this is compiled",
+            "`replay` must be `true` or `false`, not `1`\nhelp: write one of these in the attribute itself, as in `replay = true`",
         ),
         (
             quote!(wait = "0s"),
-            "`0s` is no time at all\nhelp: write a duration longer than zero, as in `ttl = \"30s\"`",
+            "`wait = \"0s\"` is zero\nhelp: write a duration longer than zero, as in `wait = \"30s\"`",
         ),
         (
             quote!(wait = 2),
-            "a duration needs a unit\nhelp: write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, as in `ttl = \"30s\"` or `ttl = \"1h30m\"`",
+            "`wait = 2` has no unit\nhelp: write `wait = \"2s\"` if you mean seconds; the units are `ms`, `s`, `m`, `h` and `d`",
+        ),
+        (
+            quote!(success = true),
+            "`success` must be a function that says whether an outcome is a success\nhelp: write a closure or the name of a function, as in `success = |outcome| outcome.is_ok()`",
+        ),
+        (
+            quote!(payload = (1, "a")),
+            "`payload` is a constant, so it is equal in all calls\nhelp: name the arguments that a duplicate must have in common with the first call, as in `payload = \"amount\"`, or leave `payload` out",
+        ),
+        (
+            quote!(payload = amount, user_id),
+            "unknown option `user_id`\nhelp: write several parts in one string, as in `payload = \"user_id, file_md5\"`",
         ),
         (
             quote!(replai = true),
@@ -155,7 +167,7 @@ fn a_mistake_reads_as_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
-fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
+fn an_error_with_a_token_says_what_is_wrong_and_what_to_write() {
     let function = quote!(
         async fn submit(user_id: u64, form: Form, tx: &mut Transaction) -> R {
             body
@@ -164,15 +176,15 @@ fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
     let table = [
         (
             quote!(token = "form.token", name = "orders.submit"),
-            "`token` does not say whom the token was issued to\nhelp: name the user beside it, as in `token = \"form.token, user_id\"`; for one that anybody may use write `token = (form.token, ())`",
+            "`token` does not say whom the token was issued to\nhelp: name the user after the token, as in `token = \"form.token, user_id\"`; for a token without a user write `token = (form.token, ())`",
         ),
         (
             quote!(token = (), name = "orders.submit"),
-            "`token` does not say whom the token was issued to\nhelp: name the user beside it, as in `token = \"form.token, user_id\"`; for one that anybody may use write `token = (form.token, ())`",
+            "`token` does not say whom the token was issued to\nhelp: name the user after the token, as in `token = \"form.token, user_id\"`; for a token without a user write `token = (form.token, ())`",
         ),
         (
             quote!(token = "", name = "orders.submit"),
-            "`token` names no argument\nhelp: take the token and its user as arguments, or leave `token` out",
+            "`token` is empty\nhelp: add the token and its user as arguments, or leave `token` out",
         ),
         (
             quote!(token = "form.token, ()", name = "orders.submit"),
@@ -184,15 +196,15 @@ fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(token = "form.token, user_id"),
-            "`token` does not say what the token was issued for\nhelp: write `operation = \"orders.submit\"`, or give the function a `name`",
+            "`token` does not say what the token was issued for\nhelp: write `operation = \"orders.submit\"`, or `name = \"orders.submit\"`",
         ),
         (
             quote!(token = "form.token, user_id", operation = OPERATION),
-            "the name of an operation is a string\nhelp: write `operation = \"orders.submit\"`",
+            "`operation` must be a string in quotes\nhelp: write the text in the attribute itself, as in `operation = \"orders.submit\"`",
         ),
         (
             quote!(token = "form.token, user_id", operation = "a b"),
-            "' ' cannot be in the name of an operation\nhelp: use `A-Z a-z 0-9 . _ -`, as in `operation = \"orders.submit\"`",
+            "`operation` contains the character ' '\nhelp: use `A-Z a-z 0-9 . _ -`, as in `operation = \"orders.submit\"`",
         ),
         (
             quote!(
@@ -200,7 +212,7 @@ fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
                 operation = "o",
                 give_back = "true"
             ),
-            "expected `true` or `false`\nhelp: write `true` and `false` without quotes",
+            "`give_back` must be `true` or `false`, not `\"true\"`\nhelp: write `give_back = true`",
         ),
         (
             quote!(
@@ -208,7 +220,7 @@ fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
                 operation = "o",
                 give_back = BACK
             ),
-            "expected `true` or `false`\nhelp: it says whether the token is given back, and must be known when this is compiled",
+            "`give_back` must be `true` or `false`, not `BACK`\nhelp: write one of these in the attribute itself, as in `give_back = true`",
         ),
         (
             quote!(key = user_id, operation = "orders.submit"),
@@ -220,7 +232,7 @@ fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(token = "form.token, user_id", name = "o", tx = tx),
-            "`token` does not go with `tx`, whose transaction may be rolled back after the token is used\nhelp: put `token` on the function outside, which begins the transaction",
+            "`token` does not go with `tx`, whose transaction may be rolled back after the token is used\nhelp: write `token` on the function that begins the transaction",
         ),
     ];
     for (options, text) in table {
@@ -230,14 +242,14 @@ fn a_mistake_with_a_token_reads_as_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
-fn a_mistake_with_when_reads_as_what_is_wrong_and_what_to_write() {
+fn an_error_with_when_says_what_is_wrong_and_what_to_write() {
     let function = quote!(
         async fn pay(id: Option<RequestId>, token: String) -> R {
             body
         }
     );
     let what =
-        "`when` is an expression of type `bool` that says which calls are guarded\nhelp: write";
+        "`when` must be an expression of type `bool` that says which calls are guarded\nhelp: write";
     let table = [
         (
             quote!(key = id, when = "id.is_some()"),
@@ -245,11 +257,11 @@ fn a_mistake_with_when_reads_as_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(key = id, when = true),
-            format!("{what} one over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out"),
+            format!("{what} an expression over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out"),
         ),
         (
             quote!(token = "token, id", name = "pay", when = id.is_some()),
-            "`when` does not go with `token`: a call that is not guarded would run its body without a token\nhelp: leave `when` out, or put `token` on a function of its own, for the calls that have one".to_owned(),
+            "`when` does not go with `token`: an unguarded call would run its body without a token\nhelp: leave `when` out, or write a second function with `token` for the calls that have a token".to_owned(),
         ),
     ];
     for (options, text) in table {
@@ -259,7 +271,7 @@ fn a_mistake_with_when_reads_as_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
-fn a_part_of_a_key_is_checked_unless_when_is_there() {
+fn a_key_part_is_checked_for_option_only_without_when() {
     let function = quote!(
         async fn pay(id: Option<RequestId>) -> R {
             body
@@ -281,7 +293,7 @@ fn a_part_of_a_key_is_checked_unless_when_is_there() {
 }
 
 #[test]
-fn a_token_of_a_function_without_arguments_is_to_be_left_out() {
+fn the_error_for_a_token_without_arguments_says_to_leave_it_out() {
     let function = quote!(
         async fn sweep() -> R {
             body
@@ -291,7 +303,7 @@ fn a_token_of_a_function_without_arguments_is_to_be_left_out() {
     assert_eq!(
         mistakes(options, &function),
         [
-            "`sweep` has no argument named `token`\nhelp: it takes none; take the token and its user as arguments, or leave `token` out"
+            "`sweep` has no argument named `token`\nhelp: the function has no arguments: add the token and its user as arguments, or leave `token` out"
         ]
     );
 }
@@ -340,7 +352,7 @@ fn a_token_goes_with_every_option_but_tx() {
 }
 
 #[test]
-fn a_payload_of_a_function_without_arguments_is_to_be_left_out() {
+fn the_error_for_a_payload_without_arguments_says_to_leave_it_out() {
     let function = quote!(
         async fn sweep() -> R {
             body
@@ -348,12 +360,12 @@ fn a_payload_of_a_function_without_arguments_is_to_be_left_out() {
     );
     assert_eq!(
         mistakes(quote!(key = (), ttl = "1d", payload = id), &function),
-        ["`sweep` has no argument named `id`\nhelp: it takes none; leave `payload` out"]
+        ["`sweep` has no argument named `id`\nhelp: the function has no arguments: leave `payload` out"]
     );
 }
 
 #[test]
-fn an_unfinished_payload_is_shown_to_rust_analyzer() {
+fn rust_analyzer_sees_the_names_of_an_unfinished_payload() {
     let function = quote!(
         async fn pay(user_id: u64, amount: u64) -> R {
             body
@@ -365,7 +377,7 @@ fn an_unfinished_payload_is_shown_to_rust_analyzer() {
 }
 
 #[test]
-fn replay_goes_with_every_release_that_keeps_the_key() {
+fn replay_goes_with_each_release_that_keeps_the_key() {
     let function = quote!(
         async fn pay(id: u64) -> R {
             body
@@ -384,7 +396,7 @@ fn replay_goes_with_every_release_that_keeps_the_key() {
 }
 
 #[test]
-fn the_policy_of_a_named_endpoint_is_registered_if_it_is_known() {
+fn a_named_endpoint_registers_a_policy_without_expressions() {
     let function = quote!(
         async fn pay(id: u64) -> R {
             body
@@ -410,7 +422,7 @@ fn the_policy_of_a_named_endpoint_is_registered_if_it_is_known() {
 }
 
 #[test]
-fn an_expression_that_cannot_be_judged_is_left_to_rustc() {
+fn a_key_of_expressions_is_left_to_rustc() {
     let function = quote!(
         async fn pay(id: u64, self_: S) -> R {
             body
@@ -439,7 +451,7 @@ fn an_expression_that_cannot_be_judged_is_left_to_rustc() {
 }
 
 #[test]
-fn expansions_are_as_recorded() {
+fn expansions_equal_the_recorded_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/expand");
     let mut inputs: Vec<_> = fs::read_dir(&folder)
         .unwrap()
@@ -464,7 +476,7 @@ fn expansions_are_as_recorded() {
     }
 }
 
-/// The texts of the mistakes that are reported.
+/// The texts of the reported errors.
 fn mistakes(options: TokenStream, function: &TokenStream) -> Vec<String> {
     let expanded: File = syn::parse2(expand(options, function)).unwrap();
     let texts = expanded.items.iter().filter_map(|item| match item {
@@ -506,7 +518,7 @@ fn expand_file(mut file: File) -> File {
     file
 }
 
-/// Takes `#[idempotent(…)]` from among the attributes.
+/// Removes `#[idempotent(…)]` from `attrs` and returns its options.
 fn options(attrs: &mut Vec<Attribute>) -> Option<TokenStream> {
     let at = attrs
         .iter()

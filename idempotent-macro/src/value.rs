@@ -1,6 +1,7 @@
 //! The values of options: one word of a few, a name, a path.
 
 use proc_macro2::Span;
+use quote::ToTokens;
 use syn::{Expr, Ident, Lit, LitBool, LitStr, Path};
 
 use crate::duration::Time;
@@ -40,95 +41,111 @@ pub enum Renew {
 }
 
 impl Release {
-    pub fn new(value: &Expr) -> syn::Result<Self> {
-        let words = ["true", "false", "on_error"];
+    pub fn new(option: &Ident, value: &Expr) -> syn::Result<Self> {
         match literal(value) {
             Some(Lit::Bool(LitBool { value: true, .. })) => Ok(Self::Always),
             Some(Lit::Bool(_)) => Ok(Self::Never),
-            Some(Lit::Str(text)) if text.value() == words[2] => Ok(Self::OnError),
-            Some(Lit::Str(text)) => Err(match closest(&text.value(), &words) {
-                Some("on_error") => error(
-                    text.span(),
-                    "expected `true`, `false` or `\"on_error\"`",
-                    "did you mean `\"on_error\"`?",
-                ),
-                _ => error(
-                    text.span(),
-                    "expected `true`, `false` or `\"on_error\"`",
-                    "write `true` and `false` without quotes",
-                ),
-            }),
-            _ => Err(error(
-                span(value),
-                "expected `true`, `false` or `\"on_error\"`",
-                "it says when the key becomes free, and must be known when this is compiled",
+            Some(Lit::Str(text)) if text.value() == "on_error" => Ok(Self::OnError),
+            _ => Err(not_one_of(
+                option,
+                value,
+                &["true", "false", "\"on_error\""],
             )),
         }
     }
 }
 
 impl OnCancel {
-    pub fn new(value: &Expr) -> syn::Result<Self> {
+    pub fn new(option: &Ident, value: &Expr) -> syn::Result<Self> {
         let words = [
             ("keep", Self::Keep),
             ("release", Self::Release),
             ("finish", Self::Finish),
         ];
-        word(value, &words)
+        word(option, value, &words)
     }
 }
 
 impl OnLeaseLost {
-    pub fn new(value: &Expr) -> syn::Result<Self> {
-        word(value, &[("stop", Self::Stop), ("continue", Self::Continue)])
+    pub fn new(option: &Ident, value: &Expr) -> syn::Result<Self> {
+        let words = [("stop", Self::Stop), ("continue", Self::Continue)];
+        word(option, value, &words)
     }
 }
 
 impl OnStoreError {
-    pub fn new(value: &Expr) -> syn::Result<Self> {
-        word(value, &[("refuse", Self::Refuse), ("run", Self::Run)])
+    pub fn new(option: &Ident, value: &Expr) -> syn::Result<Self> {
+        word(
+            option,
+            value,
+            &[("refuse", Self::Refuse), ("run", Self::Run)],
+        )
     }
 }
 
 impl Renew {
-    pub fn new(value: Expr) -> syn::Result<Self> {
+    pub fn new(option: &Ident, value: Expr) -> syn::Result<Self> {
         match literal(&value) {
             Some(Lit::Bool(LitBool { value: true, .. })) => Ok(Self::Yes),
             Some(Lit::Bool(_)) => Ok(Self::No),
             Some(Lit::Str(text)) if ["true", "false"].contains(&text.value().as_str()) => {
-                let message = "expected `true`, `false` or a duration";
-                Err(error(
-                    text.span(),
-                    message,
-                    "write `true` and `false` without quotes",
-                ))
+                let (span, flag) = (text.span(), text.value());
+                let message = format_args!(
+                    "`{option}` must be `true`, `false` or a duration, not `\"{flag}\"`"
+                );
+                let help = format_args!("write `{option} = {flag}`, without quotes");
+                Err(error(span, message, help))
             }
-            _ => Ok(Self::Cap(span(&value), Time::new(value)?)),
+            _ => Ok(Self::Cap(span(&value), Time::new(option, value)?)),
         }
     }
 }
 
-/// Whether the result is stored, or the token given back.
+/// The value of an option that is `true` or `false`.
 pub fn flag(option: &Ident, value: &Expr) -> syn::Result<bool> {
-    let help = match literal(value) {
-        Some(Lit::Bool(flag)) => return Ok(flag.value),
-        Some(Lit::Str(_)) => "write `true` and `false` without quotes",
-        _ if option == "replay" => {
-            "it says whether the result is stored, and must be known when this is compiled"
-        }
-        _ => "it says whether the token is given back, and must be known when this is compiled",
-    };
-    Err(error(span(value), "expected `true` or `false`", help))
+    match literal(value) {
+        Some(Lit::Bool(flag)) => Ok(flag.value),
+        _ => Err(not_one_of(option, value, &["true", "false"])),
+    }
 }
 
-/// Which calls are guarded: an expression over the arguments.
+/// An expression over the arguments that says which calls are guarded.
 pub fn condition(value: Expr) -> syn::Result<Expr> {
     let help = match literal(&value) {
         None => return Ok(value),
         Some(Lit::Str(text)) => format!("write it without quotes, as in `when = {}`", text.value()),
-        Some(_) => "write one over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out".to_owned(),
+        Some(_) => "write an expression over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out".to_owned(),
     };
-    let message = "`when` is an expression of type `bool` that says which calls are guarded";
+    let message = "`when` must be an expression of type `bool` that says which calls are guarded";
+    Err(error(span(&value), message, help))
+}
+
+/// The value of an option that is a function; only a literal certainly is none.
+pub fn function(option: &Ident, value: Expr) -> syn::Result<Expr> {
+    if literal(&value).is_none() {
+        return Ok(value);
+    }
+    let (purpose, example) = match option.to_string().as_str() {
+        "error" => (
+            "turns an `idempotence::Error` into the error of this function",
+            "|error| error.to_string()",
+        ),
+        "on_duplicate" => (
+            "makes the answer to a duplicate call",
+            "|duplicate| Ok(Reply::AlreadyDone)",
+        ),
+        "success" => (
+            "says whether an outcome is a success",
+            "|outcome| outcome.is_ok()",
+        ),
+        _ => (
+            "says which errors are stored for duplicates",
+            "|error| error.is_final()",
+        ),
+    };
+    let message = format_args!("`{option}` must be a function that {purpose}");
+    let help =
+        format_args!("write a closure or the name of a function, as in `{option} = {example}`");
     Err(error(span(&value), message, help))
 }
 
@@ -136,33 +153,30 @@ const LONGEST_NAME: usize = 128;
 
 /// The name of an endpoint, or of an operation, fit for a key of any store.
 pub fn name(option: &Ident, value: &Expr) -> syn::Result<LitStr> {
-    let (thing, example) = match option.to_string().as_str() {
-        "name" => ("an endpoint", "name = \"orders.pay\""),
-        _ => ("an operation", "operation = \"orders.submit\""),
+    let example = match option.to_string().as_str() {
+        "name" => "name = \"orders.pay\"",
+        _ => "operation = \"orders.submit\"",
     };
     let Some(Lit::Str(name)) = literal(value) else {
-        let message = format_args!("the name of {thing} is a string");
-        let help = format_args!("write `{example}`");
+        let message = format_args!("`{option}` must be a string in quotes");
+        let help = format_args!("write the text in the attribute itself, as in `{example}`");
         return Err(error(span(value), message, help));
     };
     let text = name.value();
     let help = format_args!("use `A-Z a-z 0-9 . _ -`, as in `{example}`");
     if text.is_empty() {
-        let message = format_args!("the name of {thing} is empty");
+        let message = format_args!("`{option}` is empty");
         return Err(error(name.span(), message, help));
     }
     if text.len() > LONGEST_NAME {
-        let message = format_args!("the name of {thing} is longer than {LONGEST_NAME} characters");
-        return Err(error(
-            name.span(),
-            message,
-            "it is part of every key: choose a short one",
-        ));
+        let message = format_args!("`{option}` is longer than {LONGEST_NAME} characters");
+        let help = format_args!("write a short name, as in `{example}`: it is part of every key");
+        return Err(error(name.span(), message, help));
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
     match text.chars().find(|c| !fits(*c)) {
         Some(c) => {
-            let message = format_args!("{c:?} cannot be in the name of {thing}");
+            let message = format_args!("`{option}` contains the character {c:?}");
             Err(error(name.span(), message, help))
         }
         None => Ok(name.clone()),
@@ -175,8 +189,8 @@ pub fn path(value: Expr) -> syn::Result<Path> {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path),
         value => Err(error(
             span(&value),
-            "`crate` needs a path",
-            "write `crate = ::idempotence`, without quotes",
+            "`crate` must be a path, without quotes",
+            "write `crate = ::idempotence`",
         )),
     }
 }
@@ -189,7 +203,7 @@ pub fn argument(option: &Ident, value: &Expr) -> syn::Result<Ident> {
     {
         return Ok(name.clone());
     }
-    let message = format_args!("`{option}` is the name of an argument");
+    let message = format_args!("`{option}` must be the name of an argument");
     let help = match literal(value) {
         Some(Lit::Str(text)) => format!("write `{option} = {}`, without quotes", text.value()),
         _ => "take the transaction as an argument, as in `tx: &mut Transaction<'_, Postgres>`"
@@ -198,23 +212,39 @@ pub fn argument(option: &Ident, value: &Expr) -> syn::Result<Ident> {
     Err(error(span(value), message, help))
 }
 
-fn word<T: Copy>(value: &Expr, words: &[(&str, T)]) -> syn::Result<T> {
-    let quoted: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
-    let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
-    let written = match literal(value) {
-        Some(Lit::Str(text)) => text.value(),
-        _ => String::new(),
-    };
-    if let Some((_, value)) = words.iter().find(|(word, _)| *word == written) {
+fn word<T: Copy>(option: &Ident, value: &Expr, words: &[(&str, T)]) -> syn::Result<T> {
+    if let Some(Lit::Str(text)) = literal(value)
+        && let Some((_, value)) = words.iter().find(|(word, _)| *word == text.value())
+    {
         return Ok(*value);
     }
-    let message = format_args!("expected {}", List(&quoted, " or "));
-    Err(match closest(&format!("{written:?}"), &quoted) {
-        Some(word) => error(span(value), message, format_args!("did you mean `{word}`?")),
-        None => error(
-            span(value),
-            message,
-            "write one of these words, with its quotes",
+    let quoted: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
+    Err(not_one_of(option, value, &quoted))
+}
+
+/// The error of an option whose value is none of `choices`. Words have their quotes there.
+fn not_one_of(option: &Ident, value: &Expr, choices: &[&str]) -> syn::Error {
+    let (choice, literal) = (List(choices, " or "), literal(value));
+    let tokens = value.to_token_stream().to_string();
+    let message = match ungrouped(value) {
+        Expr::Lit(_) | Expr::Path(_) => format!("`{option}` must be {choice}, not `{tokens}`"),
+        _ => format!("`{option}` must be {choice}"),
+    };
+    // The comparison ignores quotes, because missing and superfluous quotes are the most frequent mistakes.
+    let words: Vec<&str> = choices.iter().map(|word| word.trim_matches('"')).collect();
+    let written = match literal {
+        Some(Lit::Str(text)) => text.value(),
+        _ => tokens,
+    };
+    let meant = closest(&written.replace('-', "_"), &words);
+    let meant = meant.and_then(|meant| words.iter().position(|word| *word == meant));
+    let help = match meant {
+        Some(meant) => format!("write `{option} = {}`", choices[meant]),
+        None => format!(
+            "write one of these in the attribute itself, as in `{option} = {}`",
+            choices[0]
         ),
-    })
+    };
+    error(span(value), message, help)
 }

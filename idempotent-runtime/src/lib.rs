@@ -1,5 +1,6 @@
 //! What runs under the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
 
+pub mod integrations;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -13,7 +14,6 @@ mod call;
 mod cases;
 mod error;
 mod handle;
-mod integrations;
 mod key;
 mod mechanisms;
 mod observe;
@@ -38,10 +38,6 @@ pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};
 pub use handle::Idempotency;
 pub use handle::builder::Builder;
 pub use handle::endpoints::endpoints;
-#[cfg(feature = "axum")]
-pub use integrations::axum;
-#[cfg(feature = "tonic")]
-pub use integrations::tonic;
 pub use key::fingerprint;
 pub use key::fingerprint::{Digest, KeyPart};
 pub use key::request_id::{InvalidRequestId, RequestId};

@@ -27,7 +27,8 @@ pub use crate::store::rows::{Row, RowClaim, Rows};
 /// What the option `using` takes: an [`Idempotency`], or a pointer to one.
 #[diagnostic::on_unimplemented(
     message = "`using` needs an `Idempotency`, not `{Self}`",
-    label = "not an `Idempotency`"
+    label = "not an `Idempotency`",
+    note = "write an expression of type `Idempotency`, as in `using = self.idempotency`, or leave `using` out to use the installed handle"
 )]
 pub trait Using {
     /// The handle itself.

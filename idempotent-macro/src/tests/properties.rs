@@ -246,7 +246,7 @@ fn any_text_is_a_duration_or_none() {
         let read = millis(&text);
         assert!(read.is_none_or(|millis| millis > 0), "{text:?}");
         let literal = syn::LitStr::new(&text, proc_macro2::Span::call_site());
-        let time = Time::new(syn::parse_quote!(#literal));
+        let time = Time::new(&syn::parse_quote!(ttl), syn::parse_quote!(#literal));
         assert!(time.is_err() || read.is_some(), "{text:?}");
         Ok(())
     });

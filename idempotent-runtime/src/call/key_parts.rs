@@ -65,9 +65,9 @@ impl<T: FromClient + ?Sized> FromClient for &mut T {}
 
 /// What no type that may be missing is.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` may be missing, and all calls without it would have one key",
-    label = "missing in some calls",
-    note = "say which calls are guarded, as in `when = idempotency_key.is_some()`: the others run their body without a key",
+    message = "`{Self}` may be `None`, and all calls with `None` would have the same key",
+    label = "`None` in some calls",
+    note = "write which calls are guarded, as in `when = idempotency_key.is_some()`: the other calls run their body without a guard",
     note = "or take it without `Option`, so that a request without it is refused"
 )]
 pub trait InEveryCall {}

@@ -74,7 +74,7 @@ mod request_id;
 ///     fn into_response(self) -> Response {
 ///         match self {
 ///             Self::NotFound => axum::http::StatusCode::NOT_FOUND.into_response(),
-///             Self::Refused(error) => idempotence::axum::refusal(error, Lang::ZhHans),
+///             Self::Refused(error) => idempotence::integrations::axum::refusal(error, Lang::ZhHans),
 ///         }
 ///     }
 /// }

@@ -50,9 +50,9 @@ pub use self::digest::{Digest, Fingerprint, UnencodablePart};
 /// part(&tags.iter().collect::<BTreeSet<_>>()); // not `&tags`
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be part of an idempotency key or its payload",
+    message = "`{Self}` cannot be part of a key or a payload, because it does not implement `serde::Serialize`",
     label = "not a key part",
-    note = "name a field instead, as in `key = \"request.id\"`, or derive `serde::Serialize` for `{Self}`"
+    note = "name a field of it, as in `key = \"request.id\"`, or write `#[derive(serde::Serialize)]` on the type"
 )]
 pub trait KeyPart: Serialize {}
 

@@ -48,7 +48,7 @@ use serde::{Serialize, Serializer};
 ///
 /// `X-Request-Id` is right between services below the gateway, if the first service makes it, every retry of the request
 /// carries the same, and nothing on the way replaces it. With the feature `axum` this type is its extractor. For the clients of an API the
-/// header is `Idempotency-Key`: see `axum::IdempotencyKey`.
+/// header is `Idempotency-Key`: see `integrations::axum::IdempotencyKey`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(String);
 

@@ -24,9 +24,9 @@ use crate::error::Error;
 /// # assert!(!Reply { status: 503 }.is_success());
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`#[idempotent]` cannot report a duplicate call through `{Self}`",
-    label = "a duplicate call must be able to return this",
-    note = "return `Result<T, E>` where `E: From<idempotence::Error>`, or implement `idempotence::Outcome`"
+    message = "`#[idempotent]` needs a return type that can carry an error, not `{Self}`",
+    label = "a refused call cannot return its error in this type",
+    note = "return a `Result`, as in `-> Result<(), idempotence::Error>`, or implement `idempotence::Outcome` for a type of your crate"
 )]
 pub trait Outcome: Sized {
     /// What a call returns whose body does not run, or was stopped.
@@ -49,8 +49,9 @@ impl<T, E: FromError> Outcome for Result<T, E> {
 /// An error type that can be made from an [`Error`]; every `E: From<Error>` is one.
 #[diagnostic::on_unimplemented(
     message = "`#[idempotent]` cannot turn its error into `{Self}`",
-    label = "`{Self}` does not implement `From<idempotence::Error>`",
-    note = "add `impl From<idempotence::Error> for {Self}`, or the option `error = |error| …`; a duplicate call returns that error"
+    label = "a refused call cannot return its error in this type",
+    note = "write the option `error`, for example `error = |error| error.to_string()` for a `String`, or `error = std::io::Error::other`",
+    note = "if the error type is an enum or a struct of your crate, implement `From<idempotence::Error>` for it instead"
 )]
 pub trait FromError {
     /// Converts `error`.
@@ -68,7 +69,7 @@ impl<E: From<Error>> FromError for E {
 #[diagnostic::on_unimplemented(
     message = "this option of `#[idempotent]` needs a function that returns a `Result`, not `{Self}`",
     label = "not a `Result`",
-    note = "implement `idempotence::Outcome` for this type instead, and drop the option"
+    note = "return a `Result`, or remove the options `error` and `replay_err`, and implement `idempotence::Outcome` for this type"
 )]
 pub trait Fallible<E>: Sized {
     /// Wraps the error.

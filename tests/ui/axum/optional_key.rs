@@ -1,4 +1,4 @@
-use idempotence::axum::IdempotencyKey;
+use idempotence::integrations::axum::IdempotencyKey;
 use idempotence::{Error, idempotent};
 
 #[idempotent(key = "user_id, idempotency_key", ttl = "1d")]

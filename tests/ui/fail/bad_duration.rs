@@ -12,6 +12,11 @@ async fn number(id: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "id", ttl = "30", lease = true, wait = "1.5h")]
+async fn no_unit(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 #[idempotent(key = "id", ttl = "0s")]
 async fn zero(id: u64) -> Result<(), Error> {
     Ok(())

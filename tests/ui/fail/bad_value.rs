@@ -15,6 +15,11 @@ async fn no_words(id: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "id", ttl = "30s", release = "on-error", renew = true, on_cancel = true)]
+async fn hyphen(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 #[idempotent(key = "id", ttl = "30s", replay = "true")]
 async fn quoted_replay(id: u64) -> Result<(), Error> {
     Ok(())

@@ -15,6 +15,15 @@ impl Upload {
     async fn save(&self) {}
 }
 
+#[idempotent(key = "id", ttl = "30s")]
+mod uploads {}
+
+#[idempotent(key = "id", ttl = "30s")]
+enum Kind {}
+
+#[idempotent(key = "id", ttl = "30s")]
+const LIMIT: u64 = 7;
+
 fn main() {
     let _upload = Upload { id: 1 };
 }

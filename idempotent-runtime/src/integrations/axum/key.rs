@@ -23,7 +23,7 @@ use crate::key::request_id::is_id;
 /// # use idempotent_runtime as idempotence;
 /// use axum::Router;
 /// use axum::routing::post;
-/// use idempotence::axum::IdempotencyKey;
+/// use idempotence::integrations::axum::IdempotencyKey;
 ///
 /// async fn pay(IdempotencyKey(key): IdempotencyKey) -> String {
 ///     format!("you sent {key}")

@@ -17,7 +17,7 @@ use crate::error::lang::Lang;
 ///
 /// # async fn charge() -> Result<String, Error> { Ok(String::new()) }
 /// async fn pay(lang: Lang) -> Result<String, Response> {
-///     charge().await.map_err(|error| idempotence::axum::refusal(error, lang))
+///     charge().await.map_err(|error| idempotence::integrations::axum::refusal(error, lang))
 /// }
 /// # axum::Router::<()>::new().route("/payments", axum::routing::post(pay));
 /// ```
