@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Not called: that these compile is the test.
+    /// Not called: the test is that these compile.
     mod shapes {
         use super::*;
 
@@ -337,6 +337,21 @@ mod tests {
         pub(super) async fn opaque(Json(upload): Json<Upload>) -> Result<impl IntoResponse, Error> {
             Ok(upload.text)
         }
+    }
+
+    /// Not called: the test is that `axum` is the crate, and not a module of `idempotence`.
+    mod glob {
+        use axum::Router;
+        use idempotence::*;
+
+        pub(super) fn router(_: Idempotency) -> Router {
+            Router::new()
+        }
+    }
+
+    #[test]
+    fn a_glob_import_leaves_the_name_axum_to_the_crate() {
+        let _router = glob::router(Idempotency::new(MemoryStore::new()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Arguments that the body never mentions.
+//! Arguments that the body does not use.
 #![deny(warnings, clippy::pedantic)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use idempotence::{Error, Idempotency, MemoryStore, idempotent};
 use tokio::time::{sleep, timeout};
 
-/// Held for its destructor alone.
+/// A guard: only its destructor does something.
 #[derive(Clone)]
 struct Permit(Arc<AtomicBool>);
 
@@ -30,7 +30,7 @@ async fn finishing(id: u64, _permit: Permit, given_back: Arc<AtomicBool>) -> Res
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_live_as_long_as_a_body_that_finishes_without_its_caller() {
+async fn unused_arguments_live_as_long_as_a_body_that_outlives_its_caller() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let given_back = Arc::new(AtomicBool::new(false));
     let permit = Permit(Arc::clone(&given_back));
@@ -75,7 +75,7 @@ async fn generic<T: serde::Serialize>(id: T) -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn the_type_of_a_call_without_a_receiver_tells_it_apart_and_those_of_arguments_do_not() {
+async fn the_type_around_a_function_is_part_of_its_endpoint_and_type_arguments_are_not() {
     Idempotency::new(MemoryStore::new())
         .scope(async {
             Repo::<u8>::sweep(1).await.unwrap();

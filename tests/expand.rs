@@ -1,4 +1,4 @@
-//! The recorded expansions compile as they stand, without the attribute.
+//! The recorded expansions compile without the attribute.
 
 #![deny(warnings)]
 #![allow(

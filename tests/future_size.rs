@@ -1,4 +1,4 @@
-//! What the attribute adds to a future.
+//! The bytes that the attribute adds to a future.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::future::Future;
@@ -66,7 +66,7 @@ async fn big_result_by_hand(id: u64) -> Result<[u64; 32], Error> {
     Ok([id; 32])
 }
 
-/// Prints how large both futures are.
+/// Prints the sizes of both futures.
 fn compare<T>(
     body: &str,
     room: usize,
@@ -86,7 +86,7 @@ fn a_guarded_future_is_at_most_400_bytes_larger_than_the_plain_one() {
 }
 
 #[test]
-fn it_is_at_most_440_bytes_larger_with_all_that_duplicates_can_be_given() {
+fn a_guarded_future_is_at_most_440_bytes_larger_with_all_options_for_duplicates() {
     compare(
         "every option",
         440,
@@ -96,7 +96,7 @@ fn it_is_at_most_440_bytes_larger_with_all_that_duplicates_can_be_given() {
 }
 
 #[test]
-fn the_outcome_of_the_body_is_in_it_once() {
+fn a_guarded_future_has_room_for_one_outcome() {
     let outcome = size_of::<Result<[u64; 32], Error>>();
     compare(
         "big result",

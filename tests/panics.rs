@@ -1,4 +1,4 @@
-//! A panic leaves the outcome unknown, wherever it comes from: the key is held.
+//! After a panic the outcome is unknown, so the key stays taken.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::future::Future;
@@ -33,7 +33,7 @@ async fn in_the_success_closure(id: u64) -> Result<u64, Error> {
 }
 
 #[tokio::test]
-async fn a_panic_passes_through_and_holds_the_key() {
+async fn a_panic_reaches_the_caller_and_the_key_stays_taken() {
     let calls: Calls = [
         ("in the body", || Box::pin(in_the_body(1))),
         ("before the future", || before_the_future(1)),

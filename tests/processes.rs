@@ -1,4 +1,4 @@
-//! Several processes on one Redis: this binary starts itself again, once for each.
+//! Several processes on one Redis. This binary starts itself once for each process.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -92,7 +92,7 @@ fn a_process_that_waits_takes_over_when_the_other_is_killed() {
     assert_eq!(third.line(), "another receipt, replayed");
 }
 
-/// Two processes that make the same call: the first is in its body, the second listens for its end.
+/// Two processes make the same call: the first is in its body, the second waits for the end of the first.
 fn one_runs_and_one_waits(server: &RedisServer) -> (Process, Process) {
     let mut first = Process::start("pay", server);
     assert_eq!(first.line(), "in the body");
@@ -110,11 +110,14 @@ fn one_runs_and_one_waits(server: &RedisServer) -> (Process, Process) {
         {
             return (first, second);
         }
-        assert!(Instant::now() < deadline, "nobody waits: {channels:?}");
+        assert!(
+            Instant::now() < deadline,
+            "expected a waiting process, got {channels:?}"
+        );
     }
 }
 
-/// What the processes run. Without the environment that [`Process::start`] sets, nothing.
+/// The program of each process. It does nothing without the environment of [`Process::start`].
 #[test]
 fn another_process() {
     let (Ok(role), Ok(url)) = (std::env::var(ROLE), std::env::var(URL)) else {
@@ -185,7 +188,7 @@ async fn endless(id: u64) -> Result<(), Error> {
 )]
 async fn pay(id: u64) -> Result<Once<String>, Error> {
     say("in the body");
-    // What the other process says is the result. Read beside the body, whose lease is renewed meanwhile.
+    // The test writes the result to this process. A thread reads it, because the lease is renewed in the meantime.
     let receipt = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
     let receipt = receipt.await.unwrap().unwrap().unwrap();
     Ok(receipt.into())

@@ -1,4 +1,4 @@
-//! The attribute with `tx` and `run_in` give a body the same, and `run` gives what of it needs no transaction.
+//! The attribute with `tx` and `run_in` behave alike. `run` behaves like them in all that needs no transaction.
 
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
@@ -39,7 +39,7 @@ async fn pool() -> SqlitePool {
     pool
 }
 
-/// What a body does here: it notes what it finds around it.
+/// The body of the calls here: it notes its scope and its span.
 async fn body(noted: &Noted, tx: Option<&mut SqliteConnection>, cents: i64) -> Answer {
     if let Some(tx) = tx {
         tx.execute("SELECT 1").await.unwrap();
@@ -51,7 +51,7 @@ async fn body(noted: &Noted, tx: Option<&mut SqliteConnection>, cents: i64) -> A
     Ok(cents)
 }
 
-/// What bodies found around them: the handle of their scope, and the span that they were in.
+/// What bodies noted: the handle of their scope, and their span.
 #[derive(Debug, Clone, Default)]
 struct Noted(Arc<Mutex<Vec<Found>>>);
 
@@ -69,7 +69,7 @@ impl Noted {
     }
 }
 
-/// Calls, as each way has them: with the options `payload`, `replay` and `replay_err`.
+/// The same calls by each way, with the options `payload`, `replay` and `replay_err`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Attribute,
@@ -149,7 +149,7 @@ async fn results_and_chosen_errors_are_replayed_and_another_payload_is_refused()
     }
 }
 
-/// A row that one way wrote is a duplicate's by the other.
+/// A call by one way is a duplicate of an equal call by another way.
 #[tokio::test]
 async fn the_attribute_and_run_in_share_their_rows() {
     let (handle, pool, noted) = (handle("shop"), pool().await, Noted::default());
@@ -205,9 +205,9 @@ async fn a_duplicate_is_answered() {
     }
 }
 
-/// The handle of a call is that of its scope, or the one that the call names; a body is run in the scope of the caller.
+/// A call uses the handle of its scope, or the handle that it names. Its body runs in the scope of the caller.
 #[tokio::test]
-async fn a_body_is_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
+async fn a_body_runs_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
     hear_spans();
     for way in WAYS {
         let (named, scoped) = (handle("named"), handle("scoped"));
@@ -221,9 +221,9 @@ async fn a_body_is_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
     }
 }
 
-/// A function that returns a future may do something before, and that is of the call, too.
+/// What a function does before it returns its future is a part of the call.
 #[tokio::test]
-async fn what_a_body_does_before_its_future_is_in_the_span_of_the_call() {
+async fn work_before_the_future_of_a_body_is_in_the_span_of_the_call() {
     hear_spans();
     let (handle, pool, noted) = (handle("shop"), pool().await, Noted::default());
     let mut tx = pool.begin().await.unwrap();
@@ -236,7 +236,7 @@ async fn what_a_body_does_before_its_future_is_in_the_span_of_the_call() {
     assert_eq!(noted.take(), [(None, Some("idempotent"))]);
 }
 
-/// What is borrowed and lent goes with a task to another thread.
+/// A call with borrowed arguments is `Send`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_can_be_spawned() {
     for way in WAYS {
@@ -247,18 +247,18 @@ async fn a_call_can_be_spawned() {
 }
 
 thread_local! {
-    /// The spans that this thread is in.
+    /// The spans that this thread entered and did not leave.
     static ENTERED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// For all tests of the process, from the first that wants it on.
+/// One subscriber for all tests of the process; the first test installs it.
 fn hear_spans() {
     static HEAR: Once = Once::new();
     HEAR.call_once(|| tracing::subscriber::set_global_default(Spans::default()).unwrap());
 }
 
-/// Hears which spans are entered and left, by any test: one that heard its own alone would miss those that another
-/// test's subscriber had refused.
+/// Records which spans any test enters and leaves. A subscriber for one test would miss spans that the subscriber of another
+/// test disabled.
 #[derive(Debug, Default)]
 struct Spans(Mutex<Vec<&'static str>>);
 

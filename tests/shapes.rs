@@ -1,4 +1,4 @@
-//! Every shape of function that the attribute works on: the first call runs, the second equal one is refused.
+//! Each form of function that the attribute supports: the first call runs, an equal second call is refused.
 
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
@@ -17,14 +17,14 @@ use async_trait::async_trait;
 use idempotence::{Duplicate, Error, Idempotency, MemoryStore, Outcome, idempotent};
 use serde::Serialize;
 
-/// What the guarded functions here return.
+/// The return type of the guarded functions here.
 type Done<T> = Result<T, Error>;
 
 async fn fresh<T>(test: impl Future<Output = T>) -> T {
     Idempotency::new(MemoryStore::new()).scope(test).await
 }
 
-/// Awaits two equal calls in one scope: the first runs, the second is refused.
+/// Awaits two equal calls in one scope. The first runs, the second is refused.
 macro_rules! runs_once {
     ($call:expr => $expected:expr) => {
         fresh(async {
@@ -180,7 +180,7 @@ mod free {
     }
 
     #[tokio::test]
-    async fn arguments_may_be_taken_apart() {
+    async fn arguments_may_be_patterns() {
         let order = || Order {
             id: 7,
             part: (1, 2),
@@ -377,7 +377,7 @@ mod bodies {
     }
 
     #[tokio::test]
-    async fn bodies_mean_what_they_say() {
+    async fn macros_attributes_and_early_returns_in_a_body_work() {
         runs_once!(sums("1+2") => 3);
         runs_once!(sums("") => 0);
         runs_once!(inferred(2) => [0, 1]);
@@ -436,7 +436,7 @@ mod outcomes {
     }
 
     #[tokio::test]
-    async fn a_return_type_of_ones_own_carries_the_refusal() {
+    async fn a_refusal_becomes_a_return_type_with_its_own_outcome() {
         fresh(async {
             assert_eq!(named(200).await, Reply(200));
             assert_eq!(named(200).await, Reply(409));
@@ -485,7 +485,7 @@ mod futures {
     }
 
     #[tokio::test]
-    async fn nothing_of_a_refused_body_runs() {
+    async fn a_refused_body_does_not_start() {
         fresh(async {
             let mut name = "a".to_owned();
             assert_eq!(borrowing(&mut name).await.unwrap(), "a!");
@@ -497,7 +497,7 @@ mod futures {
     }
 
     #[tokio::test]
-    async fn a_hand_made_future_looks_for_its_handle_when_it_is_awaited() {
+    async fn a_hand_made_future_uses_the_handle_of_its_first_poll() {
         let call = boxed(1);
         assert_eq!(fresh(call).await.unwrap(), 1);
     }
@@ -600,7 +600,7 @@ mod traits {
     }
 
     #[tokio::test]
-    async fn an_async_trait_method_finds_the_scope_it_is_awaited_in() {
+    async fn an_async_trait_method_uses_the_scope_of_its_first_poll() {
         assert_eq!(fresh(One.implemented(1)).await.unwrap(), 2);
     }
 }
@@ -674,7 +674,7 @@ mod options {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_turned_into_the_error_of_the_function() {
+    async fn the_option_error_converts_a_refusal() {
         fresh(async {
             assert_eq!(by_path(1).await, Ok(1));
             assert_eq!(by_path(1).await, Err(Status(409)));
@@ -685,7 +685,7 @@ mod options {
     }
 
     #[tokio::test]
-    async fn a_duplicate_is_answered_with_the_arguments() {
+    async fn on_duplicate_may_use_the_arguments() {
         fresh(async {
             assert_eq!(answered(1, "a".to_owned()).await.unwrap(), "a");
             assert_eq!(answered(1, "b".to_owned()).await.unwrap(), "b again");
@@ -694,7 +694,7 @@ mod options {
     }
 
     #[tokio::test]
-    async fn success_says_what_keeps_the_key() {
+    async fn the_option_success_decides_whether_the_key_stays_taken() {
         fresh(async {
             assert_eq!(successful(1, 0).await.unwrap(), 0);
             assert_eq!(successful(1, 5).await.unwrap(), 5);
@@ -704,7 +704,7 @@ mod options {
     }
 
     #[tokio::test]
-    async fn every_option_may_be_written() {
+    async fn all_options_together_compile_and_work() {
         let limits = Limits {
             ttl: Duration::from_secs(30),
             handle: Idempotency::new(MemoryStore::new()),
@@ -714,7 +714,7 @@ mod options {
     }
 
     #[tokio::test]
-    async fn a_body_that_finishes_alone_runs_once() {
+    async fn a_body_that_outlives_its_caller_runs_once() {
         let handle = Arc::new(Idempotency::new(MemoryStore::new()));
         runs_once!(finishing(Arc::clone(&handle), "ab".into()) => 2);
         runs_once!(finishing_future(1) => 1);
@@ -747,7 +747,7 @@ mod sendness {
     }
 
     #[tokio::test]
-    async fn what_may_cross_threads_still_may() {
+    async fn a_guarded_future_is_send_if_the_plain_one_is() {
         runs_once!(is_send(sendable(1, "ab".to_owned())) => 3);
         runs_once!(is_send(not_sync(Cell::new(1), 1)) => 2);
         runs_once!(local(Rc::from("a")) => Rc::from("a"));
@@ -781,7 +781,7 @@ mod macros {
     bare!(body_is_a_fragment, ::idempotence, { Ok(1) });
 
     #[tokio::test]
-    async fn what_a_macro_writes_runs_once() {
+    async fn functions_written_by_a_macro_run_once() {
         runs_once!(tokens(1, 2) => 1);
         runs_once!(whole(1, 2) => 1);
         runs_once!(body_is_a_fragment() => 1);
@@ -835,7 +835,7 @@ mod shadowed_prelude {
     }
 
     #[tokio::test]
-    async fn names_of_the_prelude_may_mean_something_else() {
+    async fn names_of_the_prelude_may_be_redefined() {
         fresh(async {
             assert!(matches!(pay(1).await, Result::Ok(1)));
             assert!(pay(1).await.is_err_and(|error| error.is_duplicate()));
@@ -855,7 +855,7 @@ mod renamed {
     }
 
     #[tokio::test]
-    async fn the_crate_may_have_another_path() {
+    async fn the_option_crate_names_another_path() {
         super::fresh(async {
             assert_eq!(pay(1).await.unwrap(), 1);
             assert!(pay(1).await.unwrap_err().is_duplicate());
@@ -939,7 +939,7 @@ mod endpoints {
     }
 
     #[tokio::test]
-    async fn methods_of_one_name_on_two_types_share_no_key() {
+    async fn methods_with_one_name_on_two_types_share_no_key() {
         fresh(async {
             assert_eq!(Cards.pay(1).await.unwrap(), 1);
             assert_eq!(Wires.pay(1).await.unwrap(), 1);
@@ -974,7 +974,7 @@ mod endpoints {
     }
 
     #[tokio::test]
-    async fn functions_of_one_name_in_two_modules_share_no_key() {
+    async fn functions_with_one_name_in_two_modules_share_no_key() {
         fresh(async {
             assert_eq!(pay(1).await.unwrap(), 1);
             assert_eq!(inner::pay(1).await.unwrap(), 1);
@@ -984,7 +984,7 @@ mod endpoints {
     }
 
     #[tokio::test]
-    async fn functions_of_one_given_name_share_their_keys() {
+    async fn functions_with_one_option_name_share_their_keys() {
         fresh(async {
             assert_eq!(one(1).await.unwrap(), 1);
             assert!(other(1).await.unwrap_err().is_duplicate());

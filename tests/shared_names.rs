@@ -1,4 +1,4 @@
-//! Functions that share a literal `name` share their records: the log and the doctor say so.
+//! Functions with the same literal `name` share their records: the log and the doctor report them.
 
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
@@ -36,14 +36,14 @@ mod refunds {
     }
 }
 
-/// One place, whatever its types are.
+/// One place, for all type arguments.
 #[idempotent(name = "shared.generic", key = "id", ttl = "1d")]
 async fn generic<T: serde::Serialize + Sync>(id: &T) -> Result<(), Error> {
     let _ = id;
     Ok(())
 }
 
-/// One place, which is in the macro.
+/// One place: the macro.
 macro_rules! both {
     ($($module:ident)*) => {
         $(mod $module {
@@ -60,7 +60,7 @@ macro_rules! both {
 both! { first second }
 both! { third }
 
-/// Two places, although both are in one use of a macro.
+/// Two places in one use of a macro.
 macro_rules! as_written {
     ($($written:item)*) => { $($written)* };
 }
@@ -79,7 +79,7 @@ as_written! {
     }
 }
 
-/// Two places: the names come from where the macro is used, and the records would be one function's.
+/// Two places: each name is written where the macro is used.
 macro_rules! named {
     ($($function:ident)*) => {
         $(#[idempotent(name = "shared.named", key = "id", ttl = "1d")]
@@ -95,7 +95,7 @@ named!(
     another_name
 );
 
-/// A call outside, and within it the one in the transaction: meant so.
+/// One name on purpose: an outer call, and inside it the call in the transaction.
 #[cfg(feature = "sqlite")]
 mod in_a_transaction {
     use idempotence::sql::sqlx::SqliteConnection;
@@ -116,7 +116,7 @@ mod in_a_transaction {
 }
 
 #[tokio::test]
-async fn two_functions_of_one_name_are_told_in_the_log_once_and_by_the_doctor() {
+async fn two_functions_with_one_name_are_reported_once_in_the_log_and_by_the_doctor() {
     let log = LogCapture::start();
     let idempotency = Idempotency::new(MemoryStore::new());
     let other = Idempotency::builder(MemoryStore::new()).build().unwrap();
@@ -152,7 +152,7 @@ async fn two_functions_of_one_name_are_told_in_the_log_once_and_by_the_doctor() 
         );
     }
 
-    // What it is about.
+    // Both functions share one record, which is why they are reported.
     assert_eq!(orders::charge(1).await.unwrap(), "charged 1");
     let day = std::time::Duration::from_hours(24);
     assert_eq!(refunds::refund(1, day).await.unwrap(), "charged 1");

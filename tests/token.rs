@@ -1,4 +1,4 @@
-//! The option `token`: what may be written, and what it does.
+//! The option `token`: its forms, and its effect.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ async fn issue<S: KeyPart + ?Sized>(idempotency: &Idempotency, subject: &S) -> T
     tokens.issue(subject, OPERATION, ttl).await.unwrap()
 }
 
-/// Whether a second call with this token is given `code`.
+/// Asserts that a second call with this token fails with `code`.
 async fn is_refused<R>(call: impl Future<Output = Result<R, Error>>, code: &str) {
     let refused = call.await.err().map(|error| error.code());
     assert_eq!(refused, Some(code));
@@ -98,7 +98,7 @@ async fn with_a_key(user_id: u64, order_no: u64, form: &Form) -> Result<&str, Er
 }
 
 #[tokio::test]
-async fn beside_a_key_the_token_is_a_layer_of_its_own() {
+async fn with_a_key_a_call_also_needs_a_token() {
     let idempotency = handle();
     let (first, second) = (
         issue(&idempotency, &USER).await,
@@ -127,7 +127,7 @@ async fn receipt(user_id: u64, order_no: u64, token: &str) -> Result<String, Err
 }
 
 #[tokio::test]
-async fn beside_a_key_an_invented_token_gets_nobodys_result() {
+async fn with_a_key_an_invented_token_does_not_get_a_stored_result() {
     let idempotency = handle();
     let token = issue(&idempotency, &USER).await;
     let invented = "a".repeat(64);
@@ -207,7 +207,7 @@ fn shop() -> Arc<Shop> {
 }
 
 #[tokio::test]
-async fn several_parts_are_a_tuple_of_them() {
+async fn several_parts_of_a_user_are_a_tuple() {
     let shop = shop();
     let token = issue(&shop.idempotency, &("a", USER)).await;
     shop.submit(USER, &token).await.unwrap();
@@ -217,7 +217,7 @@ async fn several_parts_are_a_tuple_of_them() {
 }
 
 #[tokio::test]
-async fn it_is_written_on_any_function() {
+async fn each_form_of_function_may_have_a_token() {
     let shop = shop();
     let token = issue(&shop.idempotency, "a user").await;
     assert_eq!(shop.take("a user", &token).await.unwrap(), 1);
@@ -249,7 +249,7 @@ async fn for_anybody(token: &str) -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn a_token_may_be_for_anybody() {
+async fn a_token_without_a_user_is_redeemed_by_any_caller() {
     let idempotency = handle();
     let token = issue(&idempotency, &()).await;
     idempotency
@@ -286,7 +286,7 @@ async fn burnt(user_id: u64, token: &Token) -> Result<(), Invalid> {
 }
 
 #[tokio::test]
-async fn without_success_it_is_given_back_if_that_is_said() {
+async fn with_give_back_a_failed_call_leaves_its_token_redeemable() {
     let idempotency = handle();
     let (first, second) = (
         issue(&idempotency, &USER).await,

@@ -1,4 +1,4 @@
-//! Every shape of function that takes its caller's transaction: the first call runs, the second gets its result.
+//! Each form of function that takes its caller's transaction: the first call runs, the second call gets its result.
 
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
@@ -36,7 +36,7 @@ impl From<sqlx::Error> for Trouble {
     }
 }
 
-/// One connection, so that all that is open is in the way of the next.
+/// A pool of one connection, so that an open transaction blocks the next one.
 async fn pool() -> SqlitePool {
     let pool = SqlitePoolOptions::new().max_connections(1);
     let pool = pool.connect("sqlite::memory:").await.unwrap();
@@ -47,7 +47,7 @@ async fn pool() -> SqlitePool {
     pool
 }
 
-/// Inserts a payment; how many there are then.
+/// Inserts a payment, and returns the number of payments.
 async fn insert(tx: &mut SqliteConnection, order_no: i64) -> sqlx::Result<i64> {
     let insert = sqlx::query("INSERT INTO payment VALUES (?)").bind(order_no);
     tx.execute(insert).await?;
@@ -56,7 +56,7 @@ async fn insert(tx: &mut SqliteConnection, order_no: i64) -> sqlx::Result<i64> {
         .await
 }
 
-/// Makes two equal calls, each in a transaction that is committed: the second has the result of the first.
+/// Makes two equal calls, each in a committed transaction. The second gets the result of the first.
 macro_rules! runs_once {
     (|$tx:ident| $call:expr) => {
         let pool = pool().await;
@@ -84,7 +84,7 @@ mod free {
 
     #[idempotent(key = "order_no", ttl = "7d", replay = true, tx = db, name = "named")]
     async fn of_another_name(db: &mut Tx7<'_>, order_no: i64) -> Result<i64, Trouble> {
-        // What the body is lent is as good as what it is called with.
+        // The body gets a reborrow, which it may use like the argument.
         let mut savepoint = db.begin().await?;
         let paid = insert(&mut savepoint, order_no).await?;
         savepoint.commit().await?;
@@ -104,7 +104,10 @@ mod free {
         Ok(insert(tx.as_connection(), order_no).await?)
     }
 
-    #[allow(clippy::elidable_lifetime_names, reason = "they are what is tried")]
+    #[allow(
+        clippy::elidable_lifetime_names,
+        reason = "the test is that explicit lifetimes compile"
+    )]
     #[idempotent(key = "order_no", ttl = "7d", replay = true, tx = tx)]
     async fn named_lifetimes<'t, 'c>(
         tx: &'t mut Transaction<'c, Sqlite>,
@@ -148,7 +151,7 @@ mod free {
     }
 
     #[tokio::test]
-    async fn a_connection_of_a_pool_is_to_be_in_a_transaction() {
+    async fn a_connection_outside_a_transaction_is_refused() {
         let mut connection = pool().await.acquire().await.unwrap();
         let handle = Idempotency::new(MemoryStore::new());
         let called = handle.scope(unused(&mut connection, 7)).await;
@@ -254,7 +257,7 @@ mod options {
     }
 
     #[tokio::test]
-    async fn a_duplicate_can_be_answered_and_a_mismatch_cannot() {
+    async fn on_duplicate_answers_a_duplicate_but_not_a_mismatch() {
         let pool = pool().await;
         let handle = Idempotency::new(MemoryStore::new());
         let called = handle.scope(async {
@@ -277,7 +280,7 @@ mod options {
     }
 
     #[tokio::test]
-    async fn what_is_no_success_frees_the_key() {
+    async fn an_outcome_without_success_frees_the_key() {
         let pool = pool().await;
         let handle = Idempotency::new(MemoryStore::new());
         let called = handle.scope(async {

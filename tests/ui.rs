@@ -1,7 +1,7 @@
-//! How each mistake reads. The texts are those of the pinned toolchain: `TRYBUILD=overwrite cargo test --test ui`.
+//! The compile error of each typical mistake. The pinned toolchain writes them: `TRYBUILD=overwrite cargo test --test ui`.
 
 #[test]
-fn mistakes_are_explained() {
+fn each_mistake_has_an_error_that_says_what_to_write() {
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/ui/fail/*.rs");
     if cfg!(feature = "axum") {

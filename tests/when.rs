@@ -1,4 +1,4 @@
-//! The option `when`: which calls are guarded, and what becomes of the others.
+//! The option `when`: which calls are guarded, and what the unguarded calls do.
 
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-/// A handle whose store counts, and what its observer is told: each end has its duration.
+/// A handle with a counting store, and the events that its observer got.
 struct Shop {
     store: CountingStore<MemoryStore>,
     told: Arc<Mutex<Vec<String>>>,
@@ -41,7 +41,7 @@ impl Shop {
         }
     }
 
-    fn told(&self) -> Vec<String> {
+    fn events(&self) -> Vec<String> {
         std::mem::take(&mut self.told.lock().unwrap())
     }
 
@@ -74,13 +74,13 @@ async fn three_orders_without_an_id_are_three_orders() {
             for order in ["tea", "milk", "tea"] {
                 assert_eq!(place(7, None, order).await.unwrap(), format!("7: {order}"));
             }
-            // Also at the same time.
+            // Two calls at the same time.
             let (tea, milk) = tokio::join!(place(7, None, "tea"), place(7, None, "milk"));
             assert_eq!((&*tea.unwrap(), &*milk.unwrap()), ("7: tea", "7: milk"));
         })
         .await;
     assert_eq!(shop.sent(), 0);
-    assert_eq!(shop.told(), ["bypassed"; 5]);
+    assert_eq!(shop.events(), ["bypassed"; 5]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +93,7 @@ async fn an_order_with_an_id_is_one_order() {
             assert_eq!(place(7, id("b"), "milk").await.unwrap(), "7: milk");
         })
         .await;
-    assert_eq!(shop.told(), ["executed", "replayed", "executed"]);
+    assert_eq!(shop.events(), ["executed", "replayed", "executed"]);
 }
 
 #[cfg(feature = "axum")]
@@ -118,7 +118,7 @@ mod with_axum {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_without_the_header_are_not_each_others_duplicates() {
+    async fn requests_without_the_header_are_no_duplicates() {
         let shop = Shop::open();
         let key = || Some(IdempotencyKey("a".to_owned()));
         shop.idempotency
@@ -130,12 +130,12 @@ mod with_axum {
             })
             .await;
         let expected = ["bypassed", "bypassed", "executed", "replayed"];
-        assert_eq!(shop.told(), expected);
+        assert_eq!(shop.events(), expected);
     }
 }
 
 #[idempotent(
-    key = (request_id.expect("the call is guarded")),
+    key = (request_id.expect("a guarded call has an id")),
     ttl = "1d",
     when = request_id.is_some()
 )]
@@ -145,7 +145,7 @@ async fn unwrapped(request_id: Option<&str>) -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn the_parts_of_a_call_that_is_not_guarded_are_not_looked_at() {
+async fn an_unguarded_call_does_not_evaluate_its_key() {
     let shop = Shop::open();
     shop.idempotency
         .scope(async {
@@ -163,29 +163,29 @@ async fn fails(id: Option<u64>) -> Result<u64, &'static str> {
 }
 
 #[tokio::test]
-async fn a_failure_of_its_body_is_passed_on() {
+async fn an_unguarded_call_returns_the_error_of_its_body() {
     let shop = Shop::open();
     let failed = shop.idempotency.scope(fails(None)).await;
     assert_eq!(failed, Err("no id"));
-    assert_eq!(shop.told(), ["bypassed"]);
+    assert_eq!(shop.events(), ["bypassed"]);
 }
 
 #[idempotent(key = "id", ttl = "1d", on_cancel = "release", when = id.is_some())]
 async fn stuck(id: Option<u64>, panics: bool) -> Result<(), Error> {
-    assert!(!panics, "on purpose, with {id:?}");
+    assert!(!panics, "this test wants a panic, with {id:?}");
     std::future::pending().await
 }
 
 #[tokio::test]
-async fn one_that_is_dropped_or_panics_ends_once_and_sends_nothing() {
+async fn an_unguarded_call_that_is_dropped_or_panics_ends_once_and_sends_nothing() {
     let shop = Shop::open();
     let call = shop.idempotency.scope(stuck(None, false));
     assert!(timeout(Duration::ZERO, call).await.is_err());
-    assert_eq!(shop.told(), ["cancelled"]);
+    assert_eq!(shop.events(), ["cancelled"]);
     let idempotency = shop.idempotency.clone();
     let call = tokio::spawn(async move { idempotency.scope(stuck(None, true)).await });
     assert!(call.await.unwrap_err().is_panic());
-    assert_eq!(shop.told(), ["panicked"]);
+    assert_eq!(shop.events(), ["panicked"]);
     assert_eq!(shop.sent(), 0);
 }
 
@@ -198,7 +198,7 @@ async fn finishing(id: Option<u64>, go: Arc<Notify>, done: Arc<Notify>) -> Resul
 }
 
 #[tokio::test]
-async fn a_body_that_is_to_finish_finishes_without_a_key_too() {
+async fn an_unguarded_body_with_finish_outlives_its_caller() {
     let shop = Shop::open();
     let (go, done) = (Arc::<Notify>::default(), Arc::<Notify>::default());
     let call = finishing(None, Arc::clone(&go), Arc::clone(&done));
@@ -208,11 +208,11 @@ async fn a_body_that_is_to_finish_finishes_without_a_key_too() {
     done.notified().await;
     let left = shop.idempotency.drain(Duration::from_mins(1)).await;
     assert_eq!(left, Ok(()));
-    assert_eq!(shop.told(), ["bypassed"]);
+    assert_eq!(shop.events(), ["bypassed"]);
     assert_eq!(shop.sent(), 0);
 }
 
-/// Every option that goes with `when`.
+/// All options that go with `when`.
 #[idempotent(
     name = "when.everything",
     key = (id),
@@ -238,7 +238,7 @@ async fn everything(idempotency: Idempotency, id: Option<u64>, amount: u64) -> R
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_other_option_may_stand_beside_it() {
+async fn when_goes_with_all_other_options_but_token() {
     let shop = Shop::open();
     let call = |id, amount| everything(shop.idempotency.clone(), id, amount);
     let (first, second) = tokio::join!(call(Some(0), 1), call(Some(0), 2));
@@ -259,12 +259,12 @@ fn boxed(id: Option<u64>) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + S
 }
 
 #[tokio::test]
-async fn a_call_without_a_handle_is_refused_whatever_when_says() {
+async fn a_call_without_a_handle_is_refused_also_if_it_is_unguarded() {
     let refused = tokio::spawn(async { boxed(None).await }).await.unwrap();
     assert_eq!(refused.unwrap_err().code(), "not_installed");
 }
 
-// Parts that are there in every call, or of which nobody knows, need no `when`.
+// A part that is never `None`, or has a generic type, needs no `when`.
 
 #[idempotent(key = (id, &id, note.as_deref()), ttl = "1d")]
 async fn always_there(id: RequestId, note: Option<String>) -> Result<(), Error> {
@@ -290,7 +290,7 @@ async fn generic<T: KeyPart + Sync + ?Sized, U: Serialize + Sync>(
 }
 
 #[tokio::test]
-async fn a_generic_function_is_guarded_by_what_its_types_serialize_to() {
+async fn the_key_of_a_generic_function_is_the_serialized_value() {
     let shop = Shop::open();
     let twice = async |call: &dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), Error>>>>| {
         call().await.unwrap();
@@ -303,7 +303,7 @@ async fn a_generic_function_is_guarded_by_what_its_types_serialize_to() {
             twice(&|| Box::pin(generic::<str, u8>("a", "b", &[None], |x| x))).await;
             twice(&|| Box::pin(generic(&7, "b", &[Some(1)], |x| x))).await;
             twice(&|| Box::pin(optional(Some(&7), &[1]))).await;
-            // Of a type parameter it is not known that it may be missing.
+            // The check for `Option` cannot see through a type parameter.
             twice(&|| Box::pin(async { generic(&id("c"), "b", &[None::<u8>], |x| x).await })).await;
         })
         .await;
@@ -343,7 +343,7 @@ mod in_a_transaction {
     }
 
     #[tokio::test]
-    async fn the_body_runs_in_it_and_no_row_is_written() {
+    async fn an_unguarded_body_runs_in_the_transaction_and_writes_no_row() {
         let shop = Shop::open();
         let pool = SqlitePoolOptions::new().max_connections(1);
         let pool = pool.connect("sqlite::memory:").await.unwrap();
@@ -364,6 +364,6 @@ mod in_a_transaction {
         assert_eq!((pay(id("a"), 3).await, pay(id("a"), 4).await), (3, 3));
         assert_eq!(count(&pool, "payment").await, 3);
         let expected = ["bypassed", "bypassed", "executed", "replayed"];
-        assert_eq!(shop.told(), expected);
+        assert_eq!(shop.events(), expected);
     }
 }

@@ -212,7 +212,9 @@ fn check_name(name: &Ident, has_value: bool, seen: &[Ident]) -> syn::Result<()> 
     let message = format_args!("unknown option `{word}`");
     if !has_value
         && let Some(option) = seen.last()
-        && ["key", "payload", "token"].iter().any(|parts| option == parts)
+        && ["key", "payload", "token"]
+            .iter()
+            .any(|parts| option == parts)
     {
         let help = format_args!(
             "write several parts in one string, as in `{option} = {}`",

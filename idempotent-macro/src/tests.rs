@@ -248,8 +248,7 @@ fn an_error_with_when_says_what_is_wrong_and_what_to_write() {
             body
         }
     );
-    let what =
-        "`when` must be an expression of type `bool` that says which calls are guarded\nhelp: write";
+    let what = "`when` must be an expression of type `bool` that says which calls are guarded\nhelp: write";
     let table = [
         (
             quote!(key = id, when = "id.is_some()"),
@@ -360,7 +359,9 @@ fn the_error_for_a_payload_without_arguments_says_to_leave_it_out() {
     );
     assert_eq!(
         mistakes(quote!(key = (), ttl = "1d", payload = id), &function),
-        ["`sweep` has no argument named `id`\nhelp: the function has no arguments: leave `payload` out"]
+        [
+            "`sweep` has no argument named `id`\nhelp: the function has no arguments: leave `payload` out"
+        ]
     );
 }
 

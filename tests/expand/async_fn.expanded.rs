@@ -1,5 +1,5 @@
 use idempotence::Error;
-/// Stays where it is.
+/// The attributes of a function stay.
 pub async fn upload(
     user_id: u64,
     file_md5: String,
@@ -20,7 +20,7 @@ pub async fn upload(
         .part(::idempotence::__private::Part::of(&file_md5).checked());
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
-        ::core::result::Result::Err(error) => return returns.refused(error),
+        ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };
     let outcome = match {
         let body = async move {

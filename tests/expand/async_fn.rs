@@ -1,6 +1,6 @@
 use idempotence::Error;
 
-/// Stays where it is.
+/// The attributes of a function stay.
 #[idempotent(key = "user_id, file_md5", ttl = "30s", release = true)]
 pub async fn upload(user_id: u64, file_md5: String, file: Vec<u8>) -> Result<usize, Error> {
     tokio::task::yield_now().await;

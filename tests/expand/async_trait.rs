@@ -17,7 +17,7 @@ pub trait Pay {
         Self: 'async_trait;
 }
 
-// This is what `#[async_trait]` hands to the attribute of a method.
+// The tokens that the attribute of a method gets from `#[async_trait]`.
 impl Pay for Service {
     #[idempotent(key = "self.tenant, id", ttl = "30s")]
     fn pay<'life0, 'async_trait>(

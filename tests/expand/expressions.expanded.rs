@@ -46,10 +46,10 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
         .part(::idempotence::__private::Part::of(&order.id).checked());
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
-        ::core::result::Result::Err(error) => {
+        ::core::result::Result::Err(refusal) => {
             return returns
                 .answered(
-                    error,
+                    refusal,
                     |duplicate: Duplicate| match duplicate.age().as_secs() {
                         0 => Ok(order.id),
                         _ => Err(Status(409)),

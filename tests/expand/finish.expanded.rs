@@ -20,7 +20,7 @@ impl Service {
             .part(::idempotence::__private::Part::of(&id).checked());
         let held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
-            ::core::result::Result::Err(error) => return returns.refused(error),
+            ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
         let body = ::std::boxed::Box::pin(async move {
             if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<
@@ -53,7 +53,7 @@ pub fn pay(id: u64) -> impl Future<Output = Result<u64, Error>> + Send {
             .part(::idempotence::__private::Part::of(&id).checked());
         let held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
-            ::core::result::Result::Err(error) => return returns.refused(error),
+            ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
         let body = ::std::boxed::Box::pin(async move {
             (move || { async move { Ok(id) } })().await
@@ -84,7 +84,7 @@ pub async fn replayed(id: u64) -> Result<u64, Error> {
         .part(::idempotence::__private::Part::of(&id).checked());
     let held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
-        ::core::result::Result::Err(error) => return returns.refused(error),
+        ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };
     let body = ::std::boxed::Box::pin(async move {
         if let ::core::option::Option::Some(outcome) = ::core::option::Option::None::<

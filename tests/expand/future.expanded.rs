@@ -16,7 +16,7 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
             .part(::idempotence::__private::Part::of(&id).checked());
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
-            ::core::result::Result::Err(error) => return returns.refused(error),
+            ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
         let outcome = match {
             let body = async move {
@@ -54,7 +54,7 @@ pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
             .part(::idempotence::__private::Part::of(&id).checked());
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
-            ::core::result::Result::Err(error) => return returns.refused(error),
+            ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
         let outcome = match {
             let body = async move {

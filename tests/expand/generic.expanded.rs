@@ -24,7 +24,7 @@ where
         .part(::idempotence::__private::Part::of(&N).checked());
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
-        ::core::result::Result::Err(error) => return returns.refused(error),
+        ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };
     let outcome = match {
         let body = async move {

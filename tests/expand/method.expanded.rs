@@ -18,7 +18,7 @@ impl Service {
             .part(::idempotence::__private::Part::of(&id).checked());
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
-            ::core::result::Result::Err(error) => return returns.refused(error),
+            ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
         let outcome = match {
             let body = async move {
@@ -54,7 +54,7 @@ impl Service {
             .part(::idempotence::__private::Part::of(&tenant).checked());
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
-            ::core::result::Result::Err(error) => return returns.refused(error),
+            ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
         let outcome = match {
             let body = async move {
@@ -98,7 +98,7 @@ impl Service {
         );
         let mut held = match call.claim().await {
             ::core::result::Result::Ok(held) => held,
-            ::core::result::Result::Err(error) => return returns.refused(error),
+            ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
         let outcome = match {
             let body = async move {

@@ -23,7 +23,7 @@ pub async fn submit(user_id: u64, form: Form) -> Result<String, Error> {
         .keyed();
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
-        ::core::result::Result::Err(error) => return returns.refused(error),
+        ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };
     let outcome = match {
         let body = async move {
@@ -68,7 +68,7 @@ pub async fn pay(
         .token(&token.trim(), &(&tenant, &user_id), "orders.pay");
     let mut held = match call.claim().await {
         ::core::result::Result::Ok(held) => held,
-        ::core::result::Result::Err(error) => return returns.refused(error),
+        ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };
     let outcome = match {
         let body = async move {

@@ -23,7 +23,7 @@ pub async fn pay(tx: &mut Transaction<'_, Sqlite>, order_no: u64) -> Result<u64,
     let rows = ::idempotence::__private::rows(&mut *tx);
     let mut held = match call.claim_in(rows(&mut *tx)).await {
         ::core::result::Result::Ok(held) => held,
-        ::core::result::Result::Err(error) => return returns.refused(error),
+        ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };
     let outcome = {
         let body = {
@@ -66,7 +66,7 @@ pub fn boxed<'a>(
         let rows = ::idempotence::__private::rows(&mut *tx);
         let mut held = match call.claim_in(rows(&mut *tx)).await {
             ::core::result::Result::Ok(held) => held,
-            ::core::result::Result::Err(error) => return returns.refused(error),
+            ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
         let outcome = {
             let body = {

@@ -1,4 +1,4 @@
-//! What is kept of a success and of an error, and what a duplicate gets instead of an error.
+//! Which successes and errors are stored, and what a duplicate gets.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ mod errors {
         Err(error)
     }
 
-    /// As an error type of another crate, it knows nothing of [`Error`].
+    /// Like an error type of another crate: without a conversion from [`Error`].
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Status(u16);
 
@@ -155,7 +155,7 @@ mod successes {
     }
 
     #[tokio::test]
-    async fn an_error_that_counts_as_a_success_is_done_but_not_kept() {
+    async fn an_error_that_counts_as_a_success_is_done_but_not_stored() {
         fresh(async {
             assert_eq!(always(1, no_money()).await, no_money());
             assert_eq!(always(1, Ok(1)).await, refused("already_done"));
@@ -166,7 +166,7 @@ mod successes {
     }
 
     #[tokio::test]
-    async fn a_value_that_is_no_success_frees_the_key() {
+    async fn a_value_without_success_frees_the_key() {
         fresh(async {
             assert_eq!(positive(1, Ok(0)).await, Ok(0));
             assert_eq!(positive(1, Ok(1)).await, Ok(1));
@@ -176,7 +176,7 @@ mod successes {
     }
 
     #[tokio::test]
-    async fn an_error_that_is_chosen_is_kept_whatever_counts_as_a_success() {
+    async fn a_chosen_error_is_stored_also_if_it_is_no_success() {
         fresh(async {
             assert_eq!(positive(1, no_money()).await, no_money());
             assert_eq!(positive(1, Ok(1)).await, no_money());
@@ -191,7 +191,7 @@ mod successes {
 mod off {
     use super::*;
 
-    /// With `replay = false` the result need not be one that can be stored.
+    /// With `replay = false` the result need not be serializable.
     #[derive(Debug)]
     struct Unserializable;
 
@@ -207,7 +207,7 @@ mod off {
     }
 
     #[tokio::test]
-    async fn a_function_that_says_no_replay_has_none() {
+    async fn replay_false_stores_nothing() {
         fresh(async {
             plain(1).await.unwrap();
             assert_eq!(plain(1).await.unwrap_err().code(), "already_done");
@@ -250,7 +250,7 @@ mod duplicates {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_for_both_is_given_the_result_when_there_is_one() {
+    async fn with_replay_on_duplicate_answers_only_without_a_stored_result() {
         fresh(async {
             let (first, second) = tokio::join!(answered(1, "a"), answered(1, "b"));
             assert_eq!((&*first.unwrap(), &*second.unwrap()), ("a", "b: Running"));
@@ -260,7 +260,7 @@ mod duplicates {
     }
 
     #[tokio::test]
-    async fn a_call_that_ended_without_a_result_is_left_to_on_duplicate() {
+    async fn on_duplicate_answers_for_a_call_that_stored_no_result() {
         fresh(async {
             let again = PayError::TryAgain;
             assert_eq!(of_errors(1, again.clone()).await, Err(again.clone()));
@@ -318,7 +318,7 @@ mod outcomes {
     }
 
     #[tokio::test]
-    async fn a_return_type_of_ones_own_says_what_is_kept() {
+    async fn a_return_type_with_its_own_replay_decides_what_is_stored() {
         let calls = async {
             assert_eq!(named(1, 5).await, Reply::Created(6));
             assert_eq!(named(1, 5).await, Reply::Created(6));
@@ -341,7 +341,7 @@ async fn finishing(id: u64) -> Done<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_result_of_a_body_that_lost_its_caller_is_kept() {
+async fn the_result_of_a_body_that_outlives_its_caller_is_stored() {
     replays!(finishing(1) => 1);
     let idempotency = idempotence::Idempotency::new(idempotence::MemoryStore::new());
     let call = idempotency.scope(finishing(1));

@@ -1,4 +1,4 @@
-//! The listing of the guarded functions of a program.
+//! The list of the guarded functions of a program.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn unnamed(id: u64) -> Done<u64> {
 struct Repo<T>(T);
 
 impl<T> Repo<T> {
-    /// Its endpoint is known although no `T` is.
+    /// The endpoint is listed although no `T` is chosen.
     #[expect(dead_code)]
     #[idempotent(key = "id", ttl = "1m", name = "endpoints.generic")]
     async fn save(&self, id: u64) -> Done<&T> {
@@ -60,7 +60,7 @@ fn line(handle: &Idempotency, name: &str) -> String {
 
 #[test]
 fn functions_with_a_name_are_listed_before_their_first_call() {
-    // Of a handle of its own: the list of all handles shows what other tests call, too.
+    // An own handle: the list of all handles contains the calls of other tests.
     let listed = Idempotency::new(MemoryStore::new()).endpoints();
     let names: Vec<&str> = listed.iter().map(EndpointInfo::name).collect();
     for name in [
@@ -78,7 +78,7 @@ fn functions_with_a_name_are_listed_before_their_first_call() {
 }
 
 #[tokio::test]
-async fn a_listing_says_what_the_attribute_says() {
+async fn a_list_shows_the_policy_of_the_attribute() {
     let handle = Idempotency::new(MemoryStore::new());
     let literal = "endpoints.named: ttl = 1h (attribute), lease = 30s (default), \
                    wait = 2s (attribute), on_store_error = refuse (default)";
@@ -101,7 +101,7 @@ async fn using(handle: &Idempotency, id: u64) -> Done<u64> {
 }
 
 #[tokio::test]
-async fn a_function_with_a_handle_of_its_own_is_listed_with_that() {
+async fn a_function_with_the_option_using_is_listed_for_that_handle() {
     let handle = Idempotency::builder(MemoryStore::new()).prefix("field");
     let handle = handle.build().unwrap();
     let prefixes = || {

@@ -1,4 +1,4 @@
-//! Names of the user that the generated code has as well.
+//! Names of the user that are also names in the generated code.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use idempotence::{Error, Idempotency, MemoryStore, idempotent};
 
 use crate::{Done, replays};
 
-/// What is named like the constant that the attribute makes.
+/// Items with the name of the constant that the attribute writes.
 const POLICY: u64 = 7;
 
 #[idempotent(
@@ -42,7 +42,7 @@ async fn on_duplicate(returns: u8, held: u8, call: u8) -> Done<String> {
     Ok(format!("{returns} {held} {call}"))
 }
 
-/// Here no constant is named `POLICY`, so an argument may be.
+/// No constant here is called `POLICY`, so an argument may have this name.
 mod arguments {
     use super::idempotent;
 
@@ -79,7 +79,7 @@ mod arguments {
     }
 }
 
-/// A body may have functions, constants and macros of these names.
+/// A body with functions, constants and macros of these names.
 #[idempotent(key = "id", ttl = "1m", replay = true, name = "hygiene.items")]
 #[allow(clippy::items_after_statements)]
 async fn items(id: u64) -> Done<u64> {
@@ -132,7 +132,7 @@ guarded!(
 );
 
 #[tokio::test]
-async fn names_of_the_user_mean_what_they_say() {
+async fn names_of_the_user_do_not_collide_with_generated_names() {
     replays!(constant(1) => 8);
     replays!(expression(1) => 2);
     replays!(arguments::names(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1) => 14);
@@ -213,7 +213,7 @@ mod shadowed_prelude {
     }
 
     #[tokio::test]
-    async fn names_of_the_prelude_may_mean_something_else() {
+    async fn names_of_the_prelude_may_be_redefined() {
         replays!(pay(1) => 1);
     }
 }
@@ -237,7 +237,7 @@ mod renamed {
     }
 
     #[tokio::test]
-    async fn the_crate_may_have_another_path() {
+    async fn the_option_crate_names_another_path() {
         crate::fresh(async {
             assert_eq!(pay(1).await.unwrap(), guard::Once::Executed(1));
             assert_eq!(pay(1).await.unwrap(), guard::Once::Replayed(1));
@@ -249,7 +249,7 @@ mod renamed {
 }
 
 #[tokio::test]
-async fn a_handle_may_be_named_for_the_call() {
+async fn the_option_using_names_the_handle_of_a_call() {
     #[idempotent(key = "id", ttl = "1m", replay = true, using = held, name = "hygiene.using")]
     async fn pay(held: &Idempotency, id: u64, sum: u64) -> Done<u64> {
         let _ = (held, id);

@@ -19,14 +19,14 @@ use std::sync::{Arc, Mutex};
 
 use idempotence::{Error, Event, EventKind, Idempotency, MemoryStore};
 
-/// What the guarded functions here return.
+/// The return type of the guarded functions here.
 type Done<T> = Result<T, Error>;
 
 async fn fresh<T>(test: impl Future<Output = T>) -> T {
     Idempotency::new(MemoryStore::new()).scope(test).await
 }
 
-/// Awaits two equal calls: one body runs, and both calls get its result.
+/// Awaits two equal calls. One body runs, and both calls get its result.
 macro_rules! replays {
     ($call:expr => $expected:expr) => {
         let calls = async {
@@ -40,10 +40,10 @@ macro_rules! replays {
 
 use replays;
 
-/// How two equal calls end.
+/// The ends of two equal calls.
 const REPLAYED: [EventKind; 2] = [EventKind::Executed, EventKind::Replayed];
 
-/// How the calls of `test` ended.
+/// The ends of the calls of `test`.
 async fn ends(test: impl Future<Output = ()>) -> Vec<EventKind> {
     let ends = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&ends);

@@ -1,4 +1,4 @@
-//! Calls with one key and another payload: they are told, and their body does not run.
+//! Calls with an equal key and another payload: they are refused, and their body does not run.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use crate::{Done, fresh, replays};
 /// Counts the bodies that ran.
 type Ran<'a> = &'a Cell<u32>;
 
-/// Awaits a call, an equal one, and one with another payload.
+/// Awaits a call, an equal call, and a call with another payload.
 macro_rules! mismatches {
     ($call:expr, $other:expr, $ran:expr) => {
         fresh(async {
@@ -107,7 +107,7 @@ fn till(currency: &str) -> Till {
 }
 
 #[tokio::test]
-async fn another_payload_is_told_and_does_not_run() {
+async fn a_call_with_another_payload_is_refused_and_does_not_run() {
     let ran = &Cell::new(0);
     mismatches!(
         names(ran, order(5), "EUR"),
@@ -136,7 +136,7 @@ async fn another_payload_is_told_and_does_not_run() {
 }
 
 #[tokio::test]
-async fn what_an_expression_says_the_same_of_is_the_same_payload() {
+async fn payloads_are_equal_if_their_expressions_are() {
     let ran = &Cell::new(0);
     fresh(async {
         expressions(ran, order(5), "EUR".to_owned()).await.unwrap();
@@ -150,7 +150,7 @@ async fn what_an_expression_says_the_same_of_is_the_same_payload() {
 }
 
 #[tokio::test]
-async fn a_result_is_given_for_an_equal_payload_only() {
+async fn only_an_equal_payload_gets_the_stored_result() {
     replays!(till("EUR").close() => "front");
     fresh(async {
         till("EUR").close().await.unwrap();
@@ -172,7 +172,7 @@ async fn without_payload(id: u64) -> Done<u64> {
 }
 
 #[tokio::test]
-async fn a_call_without_a_payload_is_equal_to_any() {
+async fn a_call_without_a_payload_equals_each_payload() {
     fresh(async {
         with_payload(1, 5).await.unwrap();
         let refused = without_payload(1).await.unwrap_err();
@@ -195,7 +195,7 @@ async fn silent(id: u64, amount: u64) -> Done<u64> {
 }
 
 #[tokio::test]
-async fn a_mismatch_is_not_answered_by_on_duplicate() {
+async fn on_duplicate_does_not_answer_a_mismatch() {
     fresh(async {
         assert_eq!(silent(1, 5).await.unwrap(), 6);
         assert_eq!(silent(1, 5).await.unwrap(), 0);

@@ -1,4 +1,4 @@
-//! What `replay` asks of a result, and what it does not.
+//! `replay` does not need a result that is `Send` or `Sync`.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -64,7 +64,7 @@ async fn local_error(id: u64) -> Result<u64, Box<dyn std::error::Error>> {
 }
 
 #[tokio::test]
-async fn what_may_cross_threads_still_may() {
+async fn a_replaying_future_is_send_if_the_plain_one_is() {
     replays!(is_send(sendable(1, "ab".to_owned())) => 3);
     replays!(is_send(not_sync(1)) => Cell::new(1));
     replays!(is_send(not_sync_but_finished(1)) => Cell::new(1));
@@ -78,13 +78,13 @@ async fn what_may_cross_threads_still_may() {
 }
 
 #[tokio::test]
-async fn a_result_need_not_cross_threads() {
+async fn a_result_need_not_be_send() {
     replays!(local(1) => NotSend(1, PhantomData));
     replays!(local_error(1) => 1);
 }
 
 #[tokio::test]
-async fn a_spawned_call_is_given_the_result_of_another_thread() {
+async fn a_spawned_call_gets_the_result_of_another_thread() {
     let idempotency = idempotence::Idempotency::new(idempotence::MemoryStore::new());
     for _ in 0..2 {
         let idempotency = idempotency.clone();

@@ -1,4 +1,4 @@
-//! Every shape of function: the first call runs, the second equal one gets its result.
+//! Each form of function: the first call runs, an equal second call gets its result.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -93,7 +93,7 @@ mod free {
     }
 
     #[tokio::test]
-    async fn free_functions_give_their_result_again() {
+    async fn free_functions_replay_their_result() {
         replays!(plain(1, "a".to_owned()) => "1a");
         replays!(nothing() => ());
         replays!(never_released(1) => 1);
@@ -109,7 +109,7 @@ mod free {
     }
 
     #[tokio::test]
-    async fn a_duplicate_leaves_what_it_was_lent_as_it_was() {
+    async fn a_duplicate_does_not_change_its_arguments() {
         fresh(async {
             let mut sum = 0;
             for _ in 0..3 {
@@ -121,7 +121,7 @@ mod free {
     }
 
     #[tokio::test]
-    async fn the_arguments_outside_of_the_key_do_not_matter() {
+    async fn arguments_outside_the_key_do_not_matter() {
         fresh(async {
             assert_eq!(plain(1, "a".to_owned()).await.unwrap(), "1a");
             assert_eq!(plain(1, "b".to_owned()).await.unwrap(), "1a");
@@ -131,7 +131,7 @@ mod free {
     }
 
     #[tokio::test]
-    async fn an_error_runs_again() {
+    async fn a_call_after_an_error_runs() {
         fresh(async {
             for _ in 0..2 {
                 let error = leaves_early("x").await.unwrap_err();
@@ -145,7 +145,7 @@ mod free {
 mod methods {
     use super::*;
 
-    // To clippy, the `pin!` in a guarded method is a use of `unsafe`.
+    // clippy counts the `pin!` in a guarded method as `unsafe`.
     #[allow(clippy::unsafe_derive_deserialize)]
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     struct Service {
@@ -191,7 +191,7 @@ mod methods {
     }
 
     #[tokio::test]
-    async fn methods_give_their_result_again() {
+    async fn methods_replay_their_result() {
         let mut service = Service::default();
         replays!(service.shared(1) => 1);
         replays!(service.exclusive(1) => 1);
@@ -252,7 +252,7 @@ mod generics {
     }
 
     #[tokio::test]
-    async fn generic_functions_give_their_result_again() {
+    async fn generic_functions_replay_their_result() {
         replays!(given(1, Some("a".to_owned())) => Some("a".to_owned()));
         replays!(wrapped(&1_u8, [String::new(), String::new()]) => (1, 2));
         replays!(generic_error::<Error>(1) => 1);
@@ -267,7 +267,7 @@ mod generics {
     }
 
     #[tokio::test]
-    async fn a_result_is_not_given_to_a_call_that_returns_another_type() {
+    async fn a_call_with_another_return_type_does_not_get_the_result() {
         fresh(async {
             assert_eq!(given(1, 7_u8).await.unwrap(), 7);
             let refused = given(1, 7_u16).await.unwrap_err();
@@ -280,7 +280,7 @@ mod generics {
 mod aliases {
     use super::*;
 
-    /// Nothing here says that it is a `Result`.
+    /// The name does not show that it is a `Result`.
     type Paid = Result<u64, Error>;
     type Told<T> = Result<Once<T>, Error>;
     type ToldOfAll = Told<Vec<u64>>;
@@ -306,7 +306,7 @@ mod aliases {
     }
 
     #[tokio::test]
-    async fn an_alias_is_what_it_stands_for() {
+    async fn an_alias_of_result_works_like_result() {
         replays!(hidden(1) => 1);
         fresh(async {
             assert_eq!(told(1).await.unwrap(), Once::Executed(1));
@@ -360,7 +360,7 @@ mod futures {
     }
 
     #[tokio::test]
-    async fn hand_made_futures_give_their_result_again() {
+    async fn hand_made_futures_replay_their_result() {
         replays!(boxed(0) => 0);
         replays!(boxed(1) => 1);
         replays!(borrowing(&mut "a".to_owned()) => 2);

@@ -1,4 +1,4 @@
-//! Methods of traits, native and by `#[async_trait]`.
+//! Methods of native traits and of `#[async_trait]`.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -113,7 +113,7 @@ impl Boxed for One {
 }
 
 #[tokio::test]
-async fn methods_of_native_traits_give_their_result_again() {
+async fn methods_of_native_traits_replay_their_result() {
     replays!(Two.implemented(1) => 3);
     replays!(Two.associated() => "receipt");
     replays!(Two.by_default(1) => 3);
@@ -121,7 +121,7 @@ async fn methods_of_native_traits_give_their_result_again() {
 }
 
 #[tokio::test]
-async fn methods_of_async_traits_give_their_result_again() {
+async fn methods_of_async_traits_replay_their_result() {
     replays!(One.implemented(1) => 2);
     replays!(One.by_default(0) => 0);
     replays!(One.by_default(1) => 2);

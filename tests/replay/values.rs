@@ -1,4 +1,4 @@
-//! Results that look like nothing, or are easily lost: duplicates get them exactly.
+//! Empty results, and results that a codec may change: duplicates get them exactly.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Done, REPLAYED, ends, fresh};
 
-/// Gives a `T` to the first call, which is all that knows it.
+/// Returns the value that only the first call has.
 #[idempotent(key = (), ttl = "1m", replay = true, name = "values.kept")]
 async fn kept<T: Serialize + DeserializeOwned>(value: Option<T>) -> Done<T> {
     tokio::task::yield_now().await;
-    Ok(value.expect("the body of a duplicate ran"))
+    Ok(value.expect("only the first call runs its body"))
 }
 
-/// What a duplicate gets whose first call ended with `value`.
+/// The result of a duplicate whose first call returned `value`.
 async fn again<T: Serialize + DeserializeOwned>(value: T) -> T {
     let mut got = None;
     let calls = async {
@@ -54,7 +54,7 @@ enum State {
 struct Empty;
 
 #[tokio::test]
-async fn what_is_empty_or_zero_is_a_result() {
+async fn empty_and_zero_results_are_replayed() {
     same(()).await;
     same(0_u8).await;
     same(-0_i64).await;
@@ -68,7 +68,7 @@ async fn what_is_empty_or_zero_is_a_result() {
 }
 
 #[tokio::test]
-async fn an_option_keeps_its_levels() {
+async fn nested_options_are_replayed_exactly() {
     same(None::<u8>).await;
     same(Some(0_u8)).await;
     same(None::<Option<u8>>).await;
@@ -81,7 +81,7 @@ async fn an_option_keeps_its_levels() {
 }
 
 #[tokio::test]
-async fn a_float_keeps_its_bits() {
+async fn floats_are_replayed_bit_by_bit() {
     for bits in [
         f64::NAN.to_bits(),
         f64::NAN.to_bits() | 0xdead_beef,
@@ -102,7 +102,7 @@ async fn a_float_keeps_its_bits() {
 }
 
 #[tokio::test]
-async fn the_ends_of_numbers_and_text_stay() {
+async fn extreme_numbers_and_texts_are_replayed_exactly() {
     same((u64::MAX, i64::MIN)).await;
     same(u128::MAX).await;
     same(i128::MIN).await;
@@ -111,7 +111,7 @@ async fn the_ends_of_numbers_and_text_stay() {
 }
 
 #[tokio::test]
-async fn structs_in_structs_come_back() {
+async fn nested_structs_are_replayed() {
     let receipt = |state| Receipt {
         no: u128::MAX,
         note: None,
@@ -125,7 +125,7 @@ async fn structs_in_structs_come_back() {
 }
 
 #[tokio::test]
-async fn the_first_caller_gets_what_cannot_be_stored_and_duplicates_are_told() {
+async fn a_result_that_cannot_be_stored_reaches_only_the_first_caller() {
     fresh(async {
         let pairs = BTreeMap::from([((1, 2), 3)]);
         assert_eq!(kept(Some(pairs.clone())).await.unwrap(), pairs);

@@ -51,7 +51,7 @@ impl Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_long_enough_gets_the_result_when_it_is_there() {
+async fn a_waiting_duplicate_gets_the_result_at_once() {
     fresh(async {
         let begun = Instant::now();
         let (first, second) = tokio::join!(literal(1), literal(1));
@@ -62,7 +62,7 @@ async fn who_waits_long_enough_gets_the_result_when_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_is_refused_when_its_time_is_up() {
+async fn a_waiting_duplicate_is_refused_when_its_wait_ends() {
     fresh(async {
         let begun = Instant::now();
         let second = async {
@@ -76,7 +76,7 @@ async fn who_does_not_is_refused_when_its_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_call_waits_as_long_as_its_expression_says() {
+async fn each_call_waits_as_long_as_its_own_expression() {
     fresh(async {
         let begun = Instant::now();
         let refused = async |patience| {
@@ -100,7 +100,7 @@ async fn each_call_waits_as_long_as_its_expression_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_freed_goes_to_one_who_waits() {
+async fn a_released_key_goes_to_a_waiting_call() {
     fresh(async {
         let begun = Instant::now();
         let calls = (
@@ -118,7 +118,7 @@ async fn a_key_that_is_freed_goes_to_one_who_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_gets_a_chosen_error_and_runs_after_another() {
+async fn a_waiting_call_gets_a_chosen_error_and_runs_after_another_error() {
     let service = Service {
         patience: secs(2),
         idempotency: Idempotency::new(MemoryStore::new()),

@@ -1,4 +1,4 @@
-//! Whatever is written in the attribute and under it: there are tokens for rustc, or words for a person.
+//! Any options and any item give tokens for rustc, or an error for a person.
 
 use std::env;
 
@@ -10,12 +10,14 @@ use syn::{Item, parse2};
 use crate::duration::{Time, millis};
 use crate::expand::expand;
 
-/// Tries `property` on a fifth of the cases that `IDEMPOTENCE_CASES` asks for, which are the same in every run.
+/// Tests `property` on a fifth of the cases of `IDEMPOTENCE_CASES`. The cases are the same in every run.
 fn cases(bytes: u32, mut property: impl FnMut(&mut Unstructured<'_>) -> Result<()>) {
     let count = env::var("IDEMPOTENCE_CASES");
-    let count: u32 = count.map_or(10_000, |count| count.parse().expect("a number of cases"));
+    let count: u32 = count.map_or(10_000, |count| {
+        count.parse().expect("`IDEMPOTENCE_CASES` is a number")
+    });
     for case in 1..=count / 5 {
-        // The lower half of a seed is how many bytes there are. The upper one must not be zero.
+        // The lower half of a seed is the number of bytes. The upper half must not be zero.
         let size = 16 + (u64::from(case).wrapping_mul(0x9e37_79b9) >> 7) % u64::from(bytes);
         arbtest(|bytes| {
             let _ = property(bytes);
@@ -119,7 +121,7 @@ const OTHERS: [&str; 24] = [
     "<", ">", "|", "é", "\u{0}", "fn",
 ];
 
-/// Options as they should be.
+/// Options without a mistake.
 const GOOD: [&str; 20] = [
     "release = true, ",
     "release = false, ",
@@ -167,7 +169,7 @@ fn options(u: &mut Unstructured<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// Tokens of any kind in any order.
+/// Any tokens in any order.
 fn garbage(u: &mut Unstructured<'_>) -> Result<String> {
     let mut text = String::new();
     for _ in 0..u.int_in_range(0..=20)? {
@@ -184,18 +186,18 @@ fn garbage(u: &mut Unstructured<'_>) -> Result<String> {
 }
 
 #[test]
-fn any_options_on_a_function_give_the_function_and_perhaps_errors() {
+fn any_options_on_a_function_give_the_function_and_sometimes_errors() {
     let (mut fine, mut wrong) = (0, 0);
     cases(200, |u| {
         let text = options(u)?;
         let function = *u.choose(&FUNCTIONS)?;
-        // What is no tokens is for rustc to complain of.
+        // rustc itself reports a text that is not tokens.
         let (Ok(options), Ok(item)) = (text.parse::<TokenStream>(), function.parse()) else {
             return Ok(());
         };
         let expanded = expand(options, &item);
-        let told = expanded.to_string().contains("compile_error");
-        if told {
+        let has_errors = expanded.to_string().contains("compile_error");
+        if has_errors {
             wrong += 1;
         } else {
             let item = parse2::<Item>(expanded);
