@@ -42,6 +42,8 @@ pub use key::fingerprint;
 pub use key::fingerprint::{Digest, KeyPart};
 pub use key::request_id::{InvalidRequestId, RequestId};
 pub use mechanisms::bloom::Bloom;
+pub use mechanisms::bloom::builder::BloomBuilder;
+pub use mechanisms::counter::builder::CounterBuilder;
 pub use mechanisms::counter::{Attempt, Counter};
 #[cfg(feature = "order-numbers")]
 pub use mechanisms::numbers::OrderNumbers;
@@ -51,6 +53,7 @@ pub use mechanisms::numbers::builder::OrderNumbersBuilder;
 pub use mechanisms::numbers::number::OrderNumber;
 #[cfg(feature = "order-numbers")]
 pub use mechanisms::numbers::placed::Placed;
+pub use mechanisms::seen::builder::SeenSetBuilder;
 pub use mechanisms::seen::{Added, FirstTime, SeenSet};
 pub use mechanisms::tokens::Tokens;
 pub use observe::{Event, EventKind, Observer};

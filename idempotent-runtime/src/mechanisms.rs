@@ -2,6 +2,7 @@
 
 pub(crate) mod bloom;
 pub(crate) mod counter;
+mod mistakes;
 #[cfg(feature = "order-numbers")]
 pub(crate) mod numbers;
 pub(crate) mod seen;

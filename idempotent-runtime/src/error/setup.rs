@@ -39,7 +39,7 @@ impl SetupError {
 
 impl From<InvalidName> for SetupError {
     fn from(name: InvalidName) -> Self {
-        Self::new(name.0)
+        Self::new(name.to_string())
     }
 }
 

@@ -25,24 +25,30 @@ impl Endpoint {
     /// The endpoint of a name that is data; it must be one that the option `name` could have.
     pub(crate) fn try_new(name: impl Into<Cow<'static, str>>) -> Result<Self, InvalidName> {
         let name = name.into();
-        let fits = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
-        if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
-            return Ok(Self(name));
+        let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
+        match why_invalid(&name, LONGEST_NAME, allowed) {
+            None => Ok(Self(name)),
+            Some(why) => Err(InvalidName::new(
+                &name,
+                format!("{why}; use 1 to {LONGEST_NAME} of `A-Z a-z 0-9 . _ -`"),
+            )),
         }
-        let shown: String = name.chars().take(LONGEST_NAME).collect();
-        Err(InvalidName(format!(
-            "`{}` cannot name an endpoint: use 1 to {LONGEST_NAME} of `A-Z a-z 0-9 . _ -`",
-            shown.escape_debug()
-        )))
     }
 
-    /// The endpoint that calls have gone by, with the option `name` or without.
+    /// The endpoint of calls that were made, with the option `name` or without it.
     pub(crate) fn called(name: &str) -> Result<Self, InvalidName> {
-        let foreign = |char: char| char.is_control() || "#:".contains(char);
-        if (1..=LONGEST).contains(&name.len()) && !name.contains(foreign) {
-            return Ok(Self(Cow::Owned(name.to_owned())));
+        // The path of a method names its type between `<` and `>`, with more characters than the path of a function.
+        let allowed = |char: char| match name.contains('<') {
+            true => !char.is_control() && !"#:{}".contains(char),
+            false => char.is_alphanumeric() || "._-()~%".contains(char),
+        };
+        match why_invalid(name, LONGEST, allowed) {
+            None => Ok(Self(Cow::Owned(name.to_owned()))),
+            Some(why) => Err(InvalidName::new(
+                name,
+                format!("{why}; `idempotence::endpoints()` lists the names"),
+            )),
         }
-        Err(InvalidName("no endpoint has such a name".to_owned()))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -72,7 +78,44 @@ impl fmt::Debug for Endpoint {
 
 /// Why no endpoint can have a name.
 #[derive(Debug)]
-pub(crate) struct InvalidName(pub(crate) String);
+pub(crate) struct InvalidName {
+    name: String,
+    why: String,
+}
+
+impl InvalidName {
+    fn new(name: &str, why: String) -> Self {
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        Self { name, why }
+    }
+
+    /// The reason, as the predicate of a sentence about the name, and what to use instead.
+    pub(crate) fn why(&self) -> &str {
+        &self.why
+    }
+}
+
+impl fmt::Display for InvalidName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, why } = self;
+        write!(
+            f,
+            "`{}` cannot name an endpoint: it {why}",
+            name.escape_debug()
+        )
+    }
+}
+
+/// Why a name is invalid, as the predicate of a sentence about the name.
+fn why_invalid(name: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Option<String> {
+    if name.is_empty() {
+        return Some("is empty".to_owned());
+    }
+    if let Some(char) = name.chars().find(|char| !allowed(*char)) {
+        return Some(format!("has the character {char:?}"));
+    }
+    (name.len() > longest).then(|| format!("is longer than {longest} bytes"))
+}
 
 /// The name for a path, made once and kept for the life of the process: there are as many as there
 /// are functions.

@@ -1,32 +1,30 @@
-//! A Bloom filter: it says cheaply that something was never seen.
+//! A Bloom filter: a cheap answer to the question whether something was never seen.
 
-use std::borrow::Cow;
+pub(crate) mod builder;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::error::{Error, Failure, SetupError, Site};
-use crate::handle::Idempotency;
+use crate::error::{Error, Failure, Site};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
-use crate::key::kind::Kind;
 use crate::observe::{Event, EventKind};
 use crate::protocol::retry::{Attempt, retry};
 use crate::protocol::shared::Shared;
-use crate::store::{BloomFilter, BloomStats, ERROR_RATES, Hint, MOST_BITS, Shape};
+use crate::store::{BloomFilter, BloomStats, Hint};
 
-/// A prefilter: for what was never seen, it saves the look-up whether it was.
+/// A Bloom filter, which saves the look-up of members that were never seen. Cheap to clone.
 ///
-/// Most requests come for the first time. A service that begins by looking for an earlier one (the order with this number,
-/// say) asks its database a question that nearly always has the answer "no". The filter answers it in four bytes of memory
-/// a member or so, and one round trip to the store. It says [`Unseen`](Hint::Unseen), or
-/// [`PerhapsSeen`](Hint::PerhapsSeen): it takes some of the unseen for seen, as many as its error rate, and **it never
+/// Most requests are first requests. A service that begins with a look-up of an earlier request, for example of the order with
+/// the same number, asks its database a question whose answer is nearly always "no". The filter answers it with about four
+/// bytes of memory per member and one round trip to the store. The answer is [`Unseen`](Hint::Unseen) or
+/// [`PerhapsSeen`](Hint::PerhapsSeen). A share of the unseen members is taken for seen: the error rate. **The filter never
 /// knows that something is a duplicate.**
 ///
 /// # What decides
 ///
-/// The insert of a row with a unique key, in the transaction that does the work. It is made whatever the filter says:
+/// The insert of a row with a unique key decides, in the transaction that does the work. Always make it:
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -46,9 +44,9 @@ use crate::store::{BloomFilter, BloomStats, ERROR_RATES, Hint, MOST_BITS, Shape}
 ///     let order = bloom
 ///         .first_time(
 ///             &number,
-///             // Only for what was perhaps seen: `SELECT 1 FROM orders WHERE number = $1`
+///             // Runs only if the member was perhaps seen: `SELECT 1 FROM orders WHERE number = $1`
 ///             async { contains(number).await },
-///             // Unless that found it: `INSERT INTO orders …`, and what belongs to it; `None` if the key is taken
+///             // Runs unless that found it: `INSERT INTO orders …`, and the rest of the work; `None` if the key is taken
 ///             async { insert(number).await },
 ///         )
 ///         .await?;
@@ -57,32 +55,33 @@ use crate::store::{BloomFilter, BloomStats, ERROR_RATES, Hint, MOST_BITS, Shape}
 /// # Ok(()) }
 /// ```
 ///
-/// A `SELECT` cannot decide. Request 1 is marked, and is inside its transaction. Request 2 is perhaps seen; it looks, and does
-/// not find the row that is not committed yet. If it takes that for an error of the filter and goes on without an insert that
-/// can fail, both run. An insert of the same key waits for the transaction of request 1, and then says which of the two it was.
+/// A `SELECT` cannot decide. Request 1 has marked the member, and its transaction is open. Request 2 gets `PerhapsSeen`, and its
+/// `SELECT` does not find the row, because the row is not committed. If request 2 takes that for an error of the filter and
+/// continues without an insert that can fail, both requests do the work. An insert of the same key waits for the transaction
+/// of request 1, and then succeeds or fails.
 ///
-/// A mark does not decide either. A request that crashes between its mark and its commit has done nothing; its retry is perhaps
-/// seen, is not found, and has to run.
+/// A mark cannot decide either. A request that crashes between its mark and its commit has done nothing. Its retry gets
+/// `PerhapsSeen`, does not find a row, and must run.
 ///
-/// # When it is full, lost, or away
+/// # A full, lost or unreachable filter
 ///
-/// It costs look-ups, and nothing else. *Full*, it takes more of the unseen for seen: see [`stats`](Self::stats). *Lost*, by
-/// a restart or a fail-over, everything is unseen once more, and the insert finds what is not. *Away*,
-/// [`first_time`](Self::first_time) takes everything for perhaps seen.
+/// It costs look-ups, and nothing else. A *full* filter takes more of the unseen members for seen: see [`stats`](Self::stats).
+/// After a restart or a fail-over has *lost* the filter, everything is unseen, and the insert finds the duplicates. While the
+/// store is *unreachable*, [`first_time`](Self::first_time) takes everything for perhaps seen.
 ///
-/// # What is kept
+/// # Memory
 ///
-/// Three buckets in the store, each of half a retention: a member is remembered for the retention at least, and for one and a
-/// half at most, from when it was marked last. Each bucket is as large as the whole capacity needs for half of the error rate, so that
-/// the rate holds also when all members come at once. That is 33 bits a member for 1 %, and 47 for 0.1 %.
+/// The store has three buckets, each for half of the retention. A member is remembered for at least the retention after its last
+/// mark, and for at most one and a half times the retention. Each bucket is large enough for the whole capacity at half of the
+/// error rate, so that the rate holds even if all members come at once. That is 33 bits per member for 1 %, and 47 bits for 0.1 %.
 ///
-/// Redis keeps bitmaps, or filters of its module `bf` where all servers have that and the user may use it. A bitmap
-/// has all its memory from the first mark of a bucket on, and 2³² bits (512 MB) at most. In a cluster one node has the
-/// whole filter. The memory store has bitmaps, too. Databases, and stores that do not implement
-/// [`Store::bloom_insert`](crate::Store::bloom_insert), have no filters: there everything was perhaps seen.
+/// Redis has bitmaps, or filters of its module `bf` if all servers have the module and the user may use it. A bitmap takes all its
+/// memory at the first mark of its bucket, and at most 2³² bits (512 MB). In a cluster one node has the whole filter. The
+/// memory store has bitmaps. Databases, and stores that do not implement
+/// [`Store::bloom_insert`](crate::Store::bloom_insert), have no filters: with them everything was perhaps seen.
 ///
-/// Processes that share a filter give it the same settings: with another capacity or error rate it is another filter, which
-/// begins empty.
+/// Processes that share a filter must give it the same settings. With another capacity or error rate it is another filter, which
+/// is empty at first.
 #[derive(Clone)]
 pub struct Bloom {
     shared: Arc<Shared>,
@@ -90,66 +89,12 @@ pub struct Bloom {
     filter: BloomFilter,
 }
 
-impl Idempotency {
-    /// A Bloom filter with this name (at most 128 of `A-Z a-z 0-9 . _ -`), made for `capacity` members within the
-    /// `retention`, of which at most `error_rate` are taken for seen when they were not: 0.01 is 1 %.
-    ///
-    /// Nothing is sent, and the store has no filter before the first mark.
-    ///
-    /// # Errors
-    ///
-    /// If the name is not one; the capacity or the retention is zero; the error rate is not between 10⁻⁹ and 0.5; or a
-    /// bucket would need more than 2³² bits, which is what a string of Redis has: 389 million members for 1 %.
-    pub fn bloom(
-        &self,
-        name: impl Into<Cow<'static, str>>,
-        capacity: u64,
-        error_rate: f64,
-        retention: Duration,
-    ) -> Result<Bloom, SetupError> {
-        let endpoint = Endpoint::try_new(name)?;
-        let refused = |why: String| {
-            let what = format!("the Bloom filter `{endpoint}` cannot be: {why}");
-            Err(SetupError::new(what))
-        };
-        if capacity == 0 || retention.is_zero() {
-            return refused("its capacity and its retention must be more than zero".to_owned());
-        }
-        if !ERROR_RATES.contains(&error_rate) {
-            return refused(format!(
-                "an error rate of {error_rate} makes no sense: use between 0.000000001 and 0.5"
-            ));
-        }
-        let bits = Shape::bits(capacity, error_rate);
-        if bits > MOST_BITS {
-            return refused(format!(
-                "{capacity} members with an error rate of {error_rate} need {bits} bits, and a string of Redis has \
-                 2^32 (512 MB): use a smaller capacity, a higher error rate, or several filters"
-            ));
-        }
-        // The braces keep all buckets on one node of a cluster.
-        let key = self
-            .shared()
-            .key_of(Kind::Bloom, format_args!("{{{endpoint}}}"));
-        Ok(Bloom {
-            shared: Arc::clone(self.shared()),
-            endpoint,
-            filter: BloomFilter {
-                key,
-                capacity,
-                error_rate,
-                retention,
-            },
-        })
-    }
-}
-
 impl Bloom {
-    /// Marks a member, and says whether it may have been marked before.
+    /// Marks a member, and returns whether it may have been marked before.
     ///
-    /// [`Unseen`](Hint::Unseen) lets you skip a look-up, and never the insert that decides.
-    /// [`PerhapsSeen`](Hint::PerhapsSeen) lets you skip nothing: it is not to be called a duplicate.
-    /// [`first_time`](Self::first_time) does both right.
+    /// After [`Unseen`](Hint::Unseen) you may skip a look-up, but never the insert that decides. After
+    /// [`PerhapsSeen`](Hint::PerhapsSeen) you may skip nothing, because the member may be new.
+    /// [`first_time`](Self::first_time) does both.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -165,13 +110,13 @@ impl Bloom {
     /// # Ok(()) }
     /// ```
     ///
-    /// One round trip. It is sent once, and waited for no longer than a quarter of the
-    /// [deadline](crate::Builder::deadline): it is not worth more, for all that it saves is a look-up.
+    /// Round trips: one. It is sent once, and waits for at most a quarter of the [deadline](crate::Builder::deadline), because
+    /// a longer wait would cost more than the look-up.
     ///
     /// # Errors
     ///
-    /// If the member cannot be encoded, or the store gives no answer. Whatever it is: the member is to be taken for
-    /// perhaps seen.
+    /// [`Error::InvalidKey`] if the member cannot be serialized, [`Error::Unavailable`] or [`Error::Misconfigured`] if the store
+    /// does not answer. After any error, take the member for perhaps seen.
     ///
     /// # Cancellation
     ///
@@ -187,27 +132,28 @@ impl Bloom {
         hint
     }
 
-    /// Runs `insert`, and asks `look_up` before if the member was perhaps seen; `None` if it is there already.
+    /// Runs `insert`, after `look_up` if the member was perhaps seen. `None` if the member exists already.
     ///
-    /// `look_up` says whether the member is there for certain: a committed row. It may be missing, because another
-    /// transaction has not committed it yet: then `insert` decides.
+    /// `look_up` returns whether a committed row with the member exists. If another transaction has not committed the row
+    /// yet, it returns `false`, and `insert` decides.
     ///
-    /// `insert` does the work, in a transaction whose first statement inserts the member under a unique key: `Some` if it did,
-    /// `None` if it was there, as `sql::insert_once` tells.
-    /// The member is marked before either of them is asked, and stays marked when they fail: a retry is perhaps
-    /// seen, and runs.
+    /// `insert` does the work, in a transaction whose first statement inserts the member under a unique key. It returns `Some`
+    /// if it has inserted the row, and `None` if the row existed, as `sql::insert_once` reports.
     ///
-    /// One round trip to the store, as [`hint`](Self::hint). If it gives no answer, the member was perhaps seen, and the event
-    /// [`OperationFailed`](EventKind::OperationFailed) tells of it, before the one event of the decision. When `look_up` or
-    /// `insert` fails, or the future is dropped, nothing is decided, and there is no event of a decision.
+    /// The member is marked before `look_up` and `insert`, and stays marked if they fail. A retry is then perhaps seen, and runs.
+    ///
+    /// Round trips: one, as for [`hint`](Self::hint), and the ones of `look_up` and `insert`. If the store does not answer, the
+    /// member counts as perhaps seen, and the event [`OperationFailed`](EventKind::OperationFailed) is emitted before the event
+    /// of the decision. If `look_up` or `insert` fails, or the future is dropped, nothing is decided, and no event of a decision
+    /// is emitted.
     ///
     /// # Errors
     ///
-    /// Those of `look_up` and `insert`. The filter has none.
+    /// The errors of `look_up` and `insert`. A failure of the filter is not an error.
     ///
     /// # Cancellation
     ///
-    /// As that of `look_up` and `insert`.
+    /// A dropped call drops `look_up` or `insert`. The member may stay marked, which does no harm.
     pub async fn first_time<M: KeyPart + ?Sized, T, E>(
         &self,
         member: &M,
@@ -231,10 +177,10 @@ impl Bloom {
         Ok(inserted)
     }
 
-    /// Says how full the filter is; `None` if the store has none.
+    /// How full the filter is; `None` if the store has no filters.
     ///
-    /// Ask now and then, and [make it larger](Idempotency::bloom) in time. It counts the bits of three buckets, which takes the
-    /// store a millisecond for two megabytes or so; Redis serves nobody else meanwhile.
+    /// Ask from time to time, and give the filter a larger [capacity](builder::BloomBuilder::capacity) before it is full. The store counts the
+    /// bits of three buckets, which takes about a millisecond for two megabytes. Redis serves no other request meanwhile.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -244,24 +190,24 @@ impl Bloom {
     /// # use idempotence::{Idempotency, MemoryStore};
     /// # let idempotency = Idempotency::new(MemoryStore::new());
     /// # let bloom = idempotency.bloom("orders.no", 100_000, 0.01, Duration::from_hours(24))?;
-    /// if let Some(fill) = bloom.stats().await?
-    ///     && fill.is_full()
+    /// if let Some(stats) = bloom.stats().await?
+    ///     && stats.is_full()
     /// {
-    ///     eprintln!("the filter is too small: {fill}");
+    ///     eprintln!("the filter is too small: {stats}");
     /// }
     /// # Ok(()) }
     /// ```
     ///
-    /// One round trip, repeated within the deadline if there is no answer.
+    /// Round trips: one, repeated within the deadline if there is no answer.
     ///
     /// # Errors
     ///
-    /// If the store gives no answer.
+    /// [`Error::Unavailable`] or [`Error::Misconfigured`] if the store does not answer.
     pub async fn stats(&self) -> Result<Option<BloomStats>, Error> {
         let (store, observers) = (self.shared.store(), self.shared.observers());
         let began = observers.start_time();
-        let fill = retry(self.shared.deadline(), || store.bloom_stats(&self.filter)).await;
-        fill.map_err(|error| {
+        let stats = retry(self.shared.deadline(), || store.bloom_stats(&self.filter)).await;
+        stats.map_err(|error| {
             let error = Error::store(Site::without_key(self.endpoint.clone()), error);
             observers.emit_since(began, Event::of_operation(&error));
             error
@@ -279,7 +225,7 @@ impl Bloom {
         hint.map_err(|error| Error::store(site.clone(), error))
     }
 
-    /// Without a fingerprint if the member cannot be encoded.
+    /// The site of a call for `member`, without a fingerprint if the member cannot be serialized.
     fn site<M: KeyPart + ?Sized>(&self, member: &M) -> Site {
         let mut hasher = self.shared.keying().hasher();
         let encoded = hasher.part(member);

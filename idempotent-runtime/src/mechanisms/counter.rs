@@ -1,12 +1,12 @@
-//! A counter of attempts in a window: a page id that may be submitted so many times.
+//! A counter of attempts in a window: for example of the submits of one page.
 
-use std::borrow::Cow;
+pub(crate) mod builder;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, Failure, Limited, SetupError, Site};
-use crate::handle::Idempotency;
+use crate::error::{Error, Failure, Limited, Site};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::key::kind::Kind;
@@ -15,11 +15,12 @@ use crate::protocol::retry::retry;
 use crate::protocol::shared::Shared;
 use crate::world;
 
-/// Counts attempts at a thing, and allows so many in a window: submits of a page, a user's codes by mail.
+/// Counts the attempts at a thing, and allows a limited number of them in a window: for example submits of a page, or codes that
+/// are mailed to a user.
 ///
-/// The first attempt at a thing begins its window. Every later one is counted, also those beyond the limit, and none moves
-/// the end: when the window is over, the next attempt is the first of a new one. Counting and setting the expiry are one
-/// atomic step of the store, before your work begins; so nothing stands there for ever, whatever is killed when.
+/// The first attempt at a thing starts its window. Every later attempt is counted, also above the limit, and no attempt moves the
+/// end of the window. After that end the next attempt is the first of a new window. Counting and setting the expiry are one
+/// atomic step of the store, before your work begins. So no counter stays in the store permanently, even after a crash.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -42,11 +43,11 @@ use crate::world;
 /// # Ok(()) }
 /// ```
 ///
-/// The work of a page that may be submitted once is better guarded by the attribute: it knows whether the work was done. A
-/// counter does not; an attempt whose work failed is counted all the same.
+/// If a page may be submitted only once, guard its work by the attribute instead: a guarded call knows whether the work was
+/// done. A counter also counts an attempt whose work failed.
 ///
-/// What is counted is a key part, and only its digest becomes a part of a key. Clients choose page ids, so name the user beside
-/// them. Counters of one name on one store count together, whatever their limits are.
+/// The counted thing is a key part, and only its digest becomes part of a key. Clients choose page ids, so count the pair of
+/// user and page. Counters with one name on one store count together, even if their limits differ.
 ///
 /// A clone is the same counter.
 #[derive(Debug, Clone)]
@@ -57,7 +58,7 @@ pub struct Counter {
     window: Duration,
 }
 
-/// An attempt within the limit: what [`Counter::attempt`] gives.
+/// An attempt within the limit, as [`Counter::attempt`] returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     number: u64,
@@ -65,55 +66,26 @@ pub struct Attempt {
     window_remaining: Duration,
 }
 
-impl Idempotency {
-    /// Sets up a counter that allows `limit` attempts at a thing in each `window`. Nothing is sent to the store.
-    ///
-    /// # Errors
-    ///
-    /// If the name is not 1 to 128 of `A-Z a-z 0-9 . _ -`, the limit is 0, or the window is shorter than 1 ms.
-    pub fn counter(
-        &self,
-        name: impl Into<Cow<'static, str>>,
-        limit: u64,
-        window: Duration,
-    ) -> Result<Counter, SetupError> {
-        let endpoint = Endpoint::try_new(name)?;
-        if limit == 0 {
-            let what = format!("the counter `{endpoint}` has the limit 0: it would allow nothing");
-            return Err(SetupError::new(what));
-        }
-        if window < Duration::from_millis(1) {
-            let what =
-                format!("the counter `{endpoint}` has a window of {window:?}: use 1 ms or more");
-            return Err(SetupError::new(what));
-        }
-        Ok(Counter {
-            shared: Arc::clone(self.shared()),
-            endpoint,
-            limit,
-            window,
-        })
-    }
-}
-
 impl Counter {
     /// Counts one more attempt at `thing`.
     ///
-    /// Round trips: 1 on Redis and PostgreSQL, 2 on MySQL and MariaDB; on SQLite, which is in the process, 2 statements. However many
-    /// attempts at one thing are made at once in a process, they come to a database one after the other, in their order and by one
-    /// connection, so all together take as long as so many commits, and attempts at other things do not wait for them.
+    /// Round trips: 1 on Redis and PostgreSQL, 2 on MySQL and MariaDB, 2 statements on SQLite, which runs in the process. On a
+    /// database, concurrent attempts at one thing in a process are sent one after the other, in their order, on one connection.
+    /// Together they take as long as that many commits. Attempts at other things do not wait for them.
     ///
-    /// A reply that is lost costs another try, within the handle's deadline, and the attempt is still counted once, as long as fewer
-    /// than 32 others were counted in between. After that it is counted once more, so that a limit is never exceeded.
+    /// A lost reply costs a second request, within the handle's deadline. The attempt is still counted once if fewer than 32 other
+    /// attempts were counted in between, and otherwise twice. So the limit is never exceeded.
     ///
     /// # Errors
     ///
-    /// [`Error::LimitReached`] says which attempt this is, and when the window ends. It is counted, too, and does not move that
-    /// end. [`Error::Unavailable`]: the store gave no answer in time, and the attempt may be counted or not.
+    /// [`Error::LimitReached`] with the number of the attempt and the end of the window. The attempt is counted, and does not move
+    /// that end. [`Error::Unavailable`] if the store did not answer in time: the attempt may be counted or not.
+    /// [`Error::Misconfigured`] if the store cannot serve the request with its current setup. [`Error::InvalidKey`] if the thing
+    /// cannot be serialized.
     ///
     /// # Cancellation
     ///
-    /// Dropped, the attempt is counted or not. Nothing else is left behind.
+    /// The attempt of a dropped call may be counted or not. Nothing else remains in the store.
     pub async fn attempt<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<Attempt, Error> {
         let observers = self.shared.observers();
         let (site, key) = self
@@ -129,7 +101,7 @@ impl Counter {
         let mut site = Site::without_key(self.endpoint.clone());
         let mut hasher = self.shared.keying().hasher();
         if hasher.part(thing).is_err() {
-            let what = "what is counted could not be serialized";
+            let what = "the counted thing could not be serialized";
             return Err(Error::InvalidKey(Failure::new(site, what, None)));
         }
         let fingerprint = hasher.finish();
@@ -160,7 +132,7 @@ impl Counter {
 }
 
 impl Attempt {
-    /// Which attempt of the window this is, counted from 1.
+    /// The number of the attempt in its window, counted from 1.
     pub fn number(self) -> u64 {
         self.number
     }
@@ -170,7 +142,7 @@ impl Attempt {
         self.limit
     }
 
-    /// When the window ends, counted from now, by the store's clock.
+    /// The time until the window ends, by the clock of the store.
     pub fn window_remaining(self) -> Duration {
         self.window_remaining
     }

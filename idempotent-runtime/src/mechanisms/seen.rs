@@ -1,19 +1,17 @@
-//! Seen-sets: what was seen before, such as the digests of uploaded files, or the numbers of orders.
+//! Seen-sets: what was seen before, for example the digests of uploaded files, or the numbers of orders.
 
+pub(crate) mod builder;
 mod member;
 mod removal_guard;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use self::member::{Member, Set};
 use self::removal_guard::RemovalGuard;
-use crate::error::{Error, SetupError};
-use crate::handle::Idempotency;
-use crate::key::endpoint::Endpoint;
+use crate::error::Error;
 use crate::key::fingerprint::KeyPart;
+#[cfg(feature = "order-numbers")]
 use crate::key::kind::Kind;
 use crate::observe::EventKind;
 use crate::protocol::retry;
@@ -23,7 +21,9 @@ use crate::protocol::retry::Attempt;
 use crate::store::Hint;
 use crate::store::{Claim, StoreErrorKind, Swap};
 
-/// Remembers what was seen, each member for a retention: [`Idempotency::seen_set`]. Cheap to clone.
+/// Remembers which members were seen, each for a retention. Cheap to clone.
+///
+/// See [`Idempotency::seen_set`](crate::Idempotency::seen_set).
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -52,120 +52,71 @@ use crate::store::{Claim, StoreErrorKind, Swap};
 ///
 /// # When to add
 ///
-/// **Before the work**, and [`take_back`](Added::take_back) after a failure: the work is done at most once. A process that
-/// dies in between leaves the member in the set and the work undone, for the retention. That is right for what is better
-/// lost than done twice: a message to a phone, a file that can be uploaded again under another name.
+/// **Before the work**, with [`take_back`](Added::take_back) after a failure: the work is done at most once. If the process
+/// dies in between, the member stays in the set for the retention, and the work stays undone. Choose this if lost work is better
+/// than work done twice: for example a message to a phone, or a file that can be uploaded again under another name.
 ///
-/// **After the work**, as its last step: the work is done at least once. Nobody is kept from doing it at the same time, and who
-/// is answered [`FirstTime::No`] undoes what it did, as by rolling back a transaction.
+/// **After the work**, as its last step: the work is done at least once. Several callers may do it at the same time. A caller
+/// that gets [`FirstTime::No`] must undo its work, for example by a rollback of its transaction.
 ///
-/// What must be neither lost nor done twice is no case for a set: a [guarded call](crate::GuardedCall) is free again soon
-/// after its process has died, and a row with a unique index commits or rolls back together with the work.
+/// If work must neither be lost nor be done twice, a set is the wrong tool. The key of a [guarded call](crate::GuardedCall)
+/// becomes free soon after its process has died, and a row with a unique index commits or rolls back together with the work.
 ///
-/// # What is kept
+/// # What is stored
 ///
-/// Not the members, but their fingerprints, by the [digest](crate::Builder::digest) of the handle. With MD5 two contents can be
-/// made that have the same: where members are made by people who would gain from that, use
-/// [`Digest::Sha256`](crate::Digest::Sha256) (32 bytes a member in the place of 16), and as a member the content's SHA-256
-/// rather than its MD5.
+/// The store has no members, but their fingerprints by the [digest](crate::Builder::digest) of the handle. With MD5 an attacker
+/// can make two contents with the same fingerprint. If your users could gain from that, use
+/// [`Digest::Sha256`](crate::Digest::Sha256), which takes 32 bytes per member instead of 16, and use the SHA-256 of a content
+/// as the member, not its MD5.
 ///
-/// A member is remembered at least for the retention. Most stores forget it then. On Redis, which must have version 3.2, it
-/// is remembered up to a quarter longer, since members go by the bucketful: a set is a ring of hashes, one for each quarter
-/// of the retention, so that steady traffic neither lets it grow for ever nor has all forgotten at once. All who share a set
-/// use the same retention; while a deploy changes it, the shorter one counts.
+/// A member is remembered for at least the retention. Most stores then forget it. Redis, which must have version 3.2 or later,
+/// remembers it for up to a quarter longer: a set is a ring of hashes, one for each quarter of the retention, and a hash
+/// expires as a whole. So a set with steady traffic neither grows without a limit nor forgets everything at once. All processes
+/// that share a set must use the same retention. While a deploy changes it, the shorter retention is in force.
 #[derive(Clone)]
 pub struct SeenSet(Arc<Set>);
 
 /// Whether a member was seen for the first time.
 #[derive(Debug)]
-#[must_use = "what was seen before is not to be done again"]
+#[must_use = "work on a member that was seen before must not be repeated"]
 pub enum FirstTime {
-    /// It was not in the set, and is now.
+    /// The member was not in the set, and was added.
     Yes(Added),
-    /// It was in the set.
+    /// The member was in the set.
     No,
 }
 
 impl FirstTime {
-    /// Whether it was not in the set.
+    /// Whether the member was not in the set.
     pub fn is_first(&self) -> bool {
         matches!(self, Self::Yes(_))
     }
 }
 
-/// A member that this caller has added. Dropped, it stays in the set.
+/// A member that this caller has added. It stays in the set when this is dropped.
 pub struct Added {
     member: Member,
-    /// It was sent more than once, so that a request may still be on its way that would add it again.
+    /// Whether the add was sent more than once. A late copy may then add the member again.
     sent_again: bool,
 }
 
-impl Idempotency {
-    /// A set of what was seen, under a name of at most 128 of `A-Z a-z 0-9 . _ -`. All who name it so share it.
-    ///
-    /// # Errors
-    ///
-    /// If the name has other characters, or the retention is less than a millisecond.
-    pub fn seen_set(
-        &self,
-        name: impl Into<Cow<'static, str>>,
-        retention: Duration,
-    ) -> Result<SeenSet, SetupError> {
-        let endpoint = Endpoint::try_new(name)?;
-        if retention < Duration::from_millis(1) {
-            return Err(SetupError::new(format!(
-                "seen-set `{endpoint}`: a retention of {retention:?} remembers nothing"
-            )));
-        }
-        Ok(SeenSet(Arc::new(Set {
-            shared: Arc::clone(self.shared()),
-            endpoint,
-            retention,
-            shards: SHARDS,
-            kind: Kind::Seen,
-        })))
-    }
-}
-
 impl SeenSet {
-    /// Cuts the set into so many parts, 1 to 4096, by the members' fingerprints. Default: 64.
+    /// Adds `member` to the set, and returns whether it was new. Of any number of concurrent callers exactly one gets
+    /// [`FirstTime::Yes`].
     ///
-    /// All who share the set cut it into as many, or they do not see each other's members. For stores other than Redis it
-    /// changes nothing but the names of keys.
-    ///
-    /// In a cluster the parts are on different nodes, and the load with them. On any Redis, hashes of 512 members at most take a
-    /// third of the memory, and large ones hold the server up when they expire: a hundred thousand members for about a tenth
-    /// of a second (but for `lazyfree-lazy-expire yes`). So one part for each 1000 members of a retention is best: 64 keeps up to 60,000 of them small.
+    /// Round trips: one.
     ///
     /// # Errors
     ///
-    /// If it is none, or more than 4096.
-    pub fn shards(mut self, shards: u16) -> Result<Self, SetupError> {
-        if !(1..=MOST_SHARDS).contains(&shards) {
-            return Err(SetupError::new(format!(
-                "seen-set `{}`: {shards} shards make no sense: use 1 to {MOST_SHARDS}",
-                self.0.endpoint
-            )));
-        }
-        Arc::make_mut(&mut self.0).shards = shards;
-        Ok(self)
-    }
-
-    /// Adds `member` to the set, and says whether it was not there: of any number of callers at once, one is the first.
-    ///
-    /// One round trip.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] if the store gives no answer within the handle's deadline, [`Error::Misconfigured`] if it cannot
-    /// serve this as it is set up, [`Error::InvalidKey`] if the member could not be encoded.
+    /// [`Error::Unavailable`] if the store does not answer within the handle's deadline, [`Error::Misconfigured`] if the store
+    /// cannot serve the request with its current setup, [`Error::InvalidKey`] if the member cannot be serialized.
     ///
     /// # Cancellation
     ///
-    /// Dropped before its answer, or refused with [`Error::Unavailable`], the caller does not know whether it has added the
-    /// member. Then it is taken out again in the background, so that the next one is the first; tried for a minute at most,
-    /// and [drained](Idempotency::drain) like all that goes on without its caller. Until then others are answered
-    /// [`FirstTime::No`]; and if it fails, or the process dies, for as long as the retention, without anybody having been the first.
+    /// After a drop, or after [`Error::Unavailable`], the caller does not know whether it has added the member. So the member is
+    /// removed in the background, for at most a minute, and the next caller is the first. [`drain`](crate::Idempotency::drain) waits for
+    /// that. Until then other callers get [`FirstTime::No`]. If the removal fails, or the process dies, they get it for the
+    /// retention, although no caller was the first.
     pub async fn first_time<M: KeyPart + ?Sized>(&self, member: &M) -> Result<FirstTime, Error> {
         let member = Member::new(&self.0, member)?;
         let key = member.key();
@@ -203,7 +154,7 @@ impl SeenSet {
         }
     }
 
-    /// Adds `member`, and says whether it may have been there: asked once, and nothing is made of a missing answer.
+    /// Adds `member`, and returns whether it may have been in the set. It is sent once, and a failure counts as unseen.
     #[cfg(feature = "order-numbers")]
     pub(crate) async fn hint<M: KeyPart + ?Sized>(&self, member: &M) -> Hint {
         let Ok(member) = Member::new(&self.0, member) else {
@@ -229,7 +180,7 @@ impl SeenSet {
         }
     }
 
-    /// The same set under keys of another kind, for what this crate itself has seen.
+    /// The same set under keys of another kind, for the sets of this crate.
     #[cfg(feature = "order-numbers")]
     pub(crate) fn with_kind(mut self, kind: Kind) -> Self {
         Arc::make_mut(&mut self.0).kind = kind;
@@ -238,19 +189,21 @@ impl SeenSet {
 }
 
 impl Added {
-    /// Takes the member out of the set, for work that failed: whoever comes with it next is the first again.
+    /// Removes the member from the set after the work has failed, so that the next caller is the first.
     ///
-    /// Only what this caller has added is taken out. `false` says that it was not there any more: taken back before, or
-    /// forgotten, perhaps added by another since, who keeps it. One round trip.
+    /// `false` if the entry of this caller is no longer in the set: it was taken back before, or it has expired. An entry that
+    /// another caller has added since stays.
+    ///
+    /// Round trips: one.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] and [`Error::Misconfigured`], as of [`SeenSet::first_time`]. It is then tried on in the
-    /// background, as that is; it may also be called again.
+    /// [`Error::Unavailable`] and [`Error::Misconfigured`], as for [`SeenSet::first_time`]. The removal then continues in the
+    /// background, for at most a minute. You may also call this again.
     ///
     /// # Cancellation
     ///
-    /// Dropped before its answer, it goes on in the background.
+    /// After a drop the removal continues in the background.
     pub async fn take_back(&self) -> Result<bool, Error> {
         let member = &self.member;
         let (key, mut sends) = (member.key(), 0_u32);
@@ -265,7 +218,7 @@ impl Added {
         match answer {
             Ok(swap) => {
                 guard.defuse_if(!self.sent_again);
-                // Absent after a try without an answer: that one took it out.
+                // If it is absent after an attempt without an answer, that attempt has removed it.
                 let taken_back = swap == Swap::Done || swap == Swap::Absent && sends > 1;
                 operation.succeed(if taken_back {
                     EventKind::TakenBack
@@ -302,7 +255,3 @@ impl fmt::Debug for Added {
             .finish_non_exhaustive()
     }
 }
-
-/// Small sets then lie in small hashes, large ones go by the part, and the nodes of a cluster share them.
-const SHARDS: u16 = 64;
-const MOST_SHARDS: u16 = 4096;

@@ -1,4 +1,4 @@
-//! One-time tokens: issued to a subject for an operation, redeemed once.
+//! One-time tokens, which are issued to a subject for an operation, and redeemed once.
 
 #[cfg(test)]
 mod properties;
@@ -16,17 +16,18 @@ use crate::protocol::retry;
 use crate::protocol::shared::Shared;
 use crate::protocol::token::redemption::{Redeemed, Redemption};
 use crate::protocol::token::{Token, binding, locate};
+use crate::record::shape;
 use crate::record::token as record;
 use crate::store::Claim;
 
 /// One-time tokens on the store of a handle. Cheap to clone.
 ///
-/// A page fetches a token before it shows its form, and sends it back with the form: the first submit is accepted, every
-/// other one is refused. A token is bound to a subject (the user, the session) and to an operation, so that nobody can
-/// redeem another's. Each is independent of all others: a user with two tabs has two of them, and both are good.
+/// A page fetches a token before it shows its form, and sends the token with the form. The first submit is accepted, every
+/// other submit is refused. A token is bound to a subject (for example a user or a session) and to an operation, so that no
+/// other subject can redeem it. Tokens are independent: a user with two tabs has two valid tokens.
 ///
-/// The store holds a digest of the token, the operation and the subject, never the token: who reads the store cannot
-/// redeem what stands there.
+/// The store has a digest of the token, the operation and the subject, never the token. So a reader of the store cannot redeem
+/// a token.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -64,20 +65,20 @@ impl Idempotency {
 impl Tokens {
     /// Issues a token that `subject` can redeem once for `operation`, for `ttl` from now on.
     ///
-    /// The operation is a name like that of an endpoint: at most 128 of `A-Z a-z 0-9 . _ -`. Costs one round trip.
+    /// The operation is a name of 1 to 128 of `A-Z a-z 0-9 . _ -`. Choose a `ttl` that is much longer than the handle's deadline:
+    /// a request that reaches the store after the `ttl` would store the token again.
+    ///
+    /// Round trips: one.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidKey`] if no operation has such a name or the subject could not be serialized,
-    /// [`Error::InvalidPolicy`] if `ttl` is less than a millisecond, [`Error::Unavailable`] and
-    /// [`Error::Misconfigured`] if the store does not serve it.
+    /// [`Error::InvalidKey`] if the name of the operation is invalid or the subject cannot be serialized,
+    /// [`Error::InvalidPolicy`] if `ttl` is less than a millisecond, [`Error::Unavailable`] or
+    /// [`Error::Misconfigured`] if the store cannot serve the request.
     ///
     /// # Cancellation
     ///
-    /// Dropped before the store has answered, a token that nobody knows may stand in the store until its ttl is over.
-    ///
-    /// A request to the store that was on its way for longer than the `ttl` puts the token once more: let it be longer than
-    /// the handle's deadline by far.
+    /// After a drop the store may have a token that no client knows, until its `ttl` expires.
     pub async fn issue(
         &self,
         subject: &(impl KeyPart + ?Sized),
@@ -85,33 +86,35 @@ impl Tokens {
         ttl: Duration,
     ) -> Result<Token, Error> {
         let observers = self.shared.observers();
-        let fresh = self.fresh(subject, operation.into(), ttl);
-        let (token, site, key) = fresh.inspect_err(|error| observers.emit_refused(error))?;
+        let generated = self.generate(subject, operation.into(), ttl);
+        let (token, site, key) = generated.inspect_err(|error| observers.emit_refused(error))?;
         let issue = observers.begin(&site);
         let put = self.put(&site, &key, ttl).await;
         issue.finish(&put, EventKind::TokenIssued);
         put.map(|()| token)
     }
 
-    /// Redeems a token: one of all who try is accepted.
+    /// Redeems a token. Of any number of concurrent callers exactly one is accepted.
     ///
-    /// From then on the token is used, whatever becomes of the work that it was redeemed for, and is told apart from an
-    /// unknown one for as long as it would have been good. Who knows that nothing was done can
-    /// [give it back](Redeemed::give_back). Costs one round trip, and a second one for a token that was given back.
+    /// Then the token is used, even if the work that it was redeemed for fails. Until its `ttl` expires a used token is told
+    /// apart from an unknown token. If you know that no work was done, you can [give it back](Redeemed::give_back).
+    ///
+    /// Round trips: one, and a second one for a token that was given back.
     ///
     /// # Errors
     ///
-    /// [`Error::TokenMalformed`] if it is not 64 lower-case hexadecimal digits (then nothing is sent),
-    /// [`Error::TokenUsed`] if it was redeemed before, [`Error::TokenUnknown`] if it has expired, was never issued, or
-    /// not to this subject for this operation: then it stays good for the one it was issued to.
-    /// [`Error::ForeignRecord`] if something stands in its place that this version did not write. For the others see
-    /// [`issue`](Self::issue).
+    /// * [`Error::TokenMalformed`] if it is not 64 lower-case hexadecimal digits. Nothing is sent then.
+    /// * [`Error::TokenUsed`] if it was redeemed before.
+    /// * [`Error::TokenUnknown`] if it has expired, or was never issued to this subject for this operation. The token
+    ///   stays valid for the subject and operation that it was issued for.
+    /// * [`Error::ForeignRecord`] if the store has other bytes under its key, which this version did not write.
+    /// * The errors of [`issue`](Self::issue).
     ///
     /// # Cancellation
     ///
-    /// Dropped before the store has answered, or refused because it did not answer, nobody has redeemed the token, and
-    /// the store may hold it for used: it is given back in the background, best effort, for a minute, unless more than
-    /// [`cleanup_limit`](crate::Builder::cleanup_limit) wait for that already.
+    /// After a drop or [`Error::Unavailable`] no caller has redeemed the token, but the store may have it as used. So it is given
+    /// back in the background, for at most a minute, unless more than [`cleanup_limit`](crate::Builder::cleanup_limit)
+    /// cleanups are waiting.
     pub async fn redeem(
         &self,
         token: &str,
@@ -127,8 +130,8 @@ impl Tokens {
         redemption.redeem().await
     }
 
-    /// A token that nobody has, and where it will stand.
-    fn fresh(
+    /// A new token, its site, and its key in the store.
+    fn generate(
         &self,
         subject: &(impl KeyPart + ?Sized),
         operation: Cow<'static, str>,
@@ -136,7 +139,7 @@ impl Tokens {
     ) -> Result<(Token, Site, String), Error> {
         let operation = Endpoint::try_new(operation).map_err(Error::invalid_name)?;
         if ttl < Duration::from_millis(1) {
-            let what = "a token cannot be good for less than a millisecond";
+            let what = "the `ttl` of a token must be at least 1ms";
             let site = Site::without_key(operation);
             return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
         }
@@ -153,8 +156,8 @@ impl Tokens {
         let deadline = self.shared.deadline();
         match retry::retry(deadline, || store.claim(key, &fresh, ttl)).await {
             Ok(Claim::Claimed) => Ok(()),
-            // Nobody knows the token yet, so this is none.
-            Ok(Claim::Taken(_)) => Err(Error::foreign(site.clone())),
+            // The token is new, so the bytes under its key are no token.
+            Ok(Claim::Taken(found)) => Err(Error::foreign(site.clone(), shape::describe(&found))),
             Err(error) => Err(Error::store(site.clone(), error)),
         }
     }

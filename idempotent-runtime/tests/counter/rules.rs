@@ -292,33 +292,66 @@ async fn a_full_store_counts_what_it_has_and_refuses_what_it_has_not() {
 }
 
 #[test]
-fn a_counter_that_makes_no_sense_is_not_set_up() {
+fn invalid_settings_are_refused_with_all_their_mistakes() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let long = "a".repeat(129);
-    for (name, limit, window, told) in [
-        ("", 1, WINDOW, "`` cannot name an endpoint"),
+    let allowed = "use 1 to 128 of `A-Z a-z 0-9 . _ -`";
+    for (name, limit, window, mistakes) in [
+        ("", 1, WINDOW, format!("the name is empty; {allowed}")),
         (
             "pages submit",
             1,
             WINDOW,
-            "`pages submit` cannot name an endpoint",
+            format!("the name has the character ' '; {allowed}"),
         ),
-        ("idem:x", 1, WINDOW, "`idem:x` cannot name an endpoint"),
-        (&long, 1, WINDOW, "cannot name an endpoint"),
-        ("pages", 0, WINDOW, "the counter `pages` has the limit 0"),
+        (
+            "idem:x",
+            1,
+            WINDOW,
+            format!("the name has the character ':'; {allowed}"),
+        ),
+        (
+            &long,
+            1,
+            WINDOW,
+            format!("the name is longer than 128 bytes; {allowed}"),
+        ),
+        (
+            "pages",
+            0,
+            WINDOW,
+            "`limit` must be at least 1, got 0".to_owned(),
+        ),
         (
             "pages",
             1,
             Duration::ZERO,
-            "the counter `pages` has a window of 0ns",
+            "`window` must be at least 1ms, got 0ns".to_owned(),
         ),
-        ("pages", 1, Duration::from_micros(999), "a window of 999µs"),
+        (
+            "pages/x",
+            0,
+            Duration::from_micros(999),
+            format!(
+                "the name has the character '/'; {allowed}; `limit` must be at least 1, got 0; \
+                 `window` must be at least 1ms, got 999µs"
+            ),
+        ),
     ] {
         let error = idempotency
             .counter(name.to_owned(), limit, window)
             .unwrap_err();
-        assert!(error.to_string().contains(told), "{error}");
+        let shown = &name[..name.len().min(128)];
+        assert_eq!(
+            error.to_string(),
+            format!("invalid counter `{shown}`: {mistakes}")
+        );
     }
+    let missing = Counter::builder(&idempotency, "pages").build().unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "invalid counter `pages`: `limit` is missing: call `.limit(…)`; `window` is missing: call `.window(…)`"
+    );
     idempotency
         .counter("pages", 1, Duration::from_millis(1))
         .unwrap();

@@ -164,13 +164,13 @@ async fn a_lease_counts_from_the_first_send() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_cannot_be_asked_fails_the_start() {
+async fn an_unavailable_store_fails_the_build() {
     let store = FaultyStore::new(MemoryStore::new());
     store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
     let error = builder(store).build().await.unwrap_err();
     let text = format!("{error:?}");
     assert!(
-        text.starts_with("no machine id for `orders`: the store cannot be asked"),
+        text.starts_with("no machine id for the order numbers `orders`: the store did not answer"),
         "{text}"
     );
 }

@@ -68,7 +68,7 @@ async fn the_last_free_machine_id_is_found_and_then_there_is_none() {
     let error = builder(store).build().await.unwrap_err();
     assert_eq!(
         format!("{error:?}"),
-        "no machine id for `orders`: all 1024 machine ids are leased, or in the cooldown after a lease"
+        "no machine id for the order numbers `orders`: all 1024 machine ids are leased, or in the cooldown after a lease"
     );
 }
 

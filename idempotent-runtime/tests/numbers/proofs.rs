@@ -179,11 +179,11 @@ async fn a_number_of_another_name_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_makes_no_sense_cannot_be_set_up() {
+async fn invalid_settings_are_refused_with_all_their_mistakes() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let builder = || OrderNumbers::builder(&idempotency, "orders", SECRET);
     let text = |built: Result<OrderNumbers, SetupError>| built.unwrap_err().to_string();
-    let short = "a secret of `orders` has fewer than 16 bytes, so it can be guessed";
+    let short = "invalid order numbers `orders`: a secret must have at least 16 bytes, got 15, so it can be guessed";
     let fifteen = &SECRET[1..];
     assert_eq!(
         text(OrderNumbers::new(&idempotency, "orders", fifteen).await),
@@ -191,24 +191,36 @@ async fn what_makes_no_sense_cannot_be_set_up() {
     );
     assert_eq!(text(builder().accept(fifteen).build().await), short);
     let name = text(OrderNumbers::new(&idempotency, "orders:1", SECRET).await);
-    assert!(name.contains("`orders:1` cannot name"), "{name}");
+    assert_eq!(
+        name,
+        "invalid order numbers `orders:1`: the name has the character ':'; use 1 to 128 of `A-Z a-z 0-9 . _ -`"
+    );
     for (built, expected) in [
         (
             builder().max_age(Duration::ZERO),
-            "`max_age = 0ns` of `orders` makes no sense",
+            "invalid order numbers `orders`: `max_age` must be between 1 s and 30 days, got 0ns",
         ),
         (
             builder().lease(Duration::MAX),
-            "makes no sense: use between 1s and 3600s",
+            "invalid order numbers `orders`: `lease` must be between 1 s and 1 h, got ",
         ),
         (
             builder().skew(MILLISECOND),
-            "`skew = 1ms` of `orders` makes no sense",
+            "invalid order numbers `orders`: `skew` must be between 1 s and 1 h, got 1ms",
         ),
     ] {
         let text = text(built.build().await);
         assert!(text.contains(expected), "{text}");
     }
+    let all = builder()
+        .accept("short")
+        .max_age(Duration::ZERO)
+        .skew(MILLISECOND);
+    assert_eq!(
+        text(all.build().await),
+        "invalid order numbers `orders`: a secret must have at least 16 bytes, got 5, so it can be guessed; \
+         `max_age` must be between 1 s and 30 days, got 0ns; `skew` must be between 1 s and 1 h, got 1ms"
+    );
 }
 
 #[tokio::test(start_paused = true)]

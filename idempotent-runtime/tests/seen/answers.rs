@@ -4,13 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{
-    Digest, Error, Event, Idempotency, MemoryStore, SetupError, StoreErrorKind,
-};
+use idempotent_runtime::{Digest, Error, Event, Idempotency, MemoryStore, SeenSet, StoreErrorKind};
 use serde::ser::{Error as _, Serialize, Serializer};
 use tokio::time::advance;
 
-use crate::{DAY, added, is_first, set_of, set_on};
+use crate::{DAY, added, is_first, set_in_shards, set_of, set_on};
 
 #[tokio::test]
 async fn what_was_added_is_seen() {
@@ -37,7 +35,7 @@ async fn all_who_name_a_set_share_it() {
 async fn members_that_look_alike_are_different() {
     for digest in [Digest::Md5, Digest::Sha256] {
         let builder = Idempotency::builder(MemoryStore::new()).digest(digest);
-        let seen = set_of(&builder.build().unwrap(), DAY).shards(7).unwrap();
+        let seen = set_in_shards(&builder.build().unwrap(), DAY, 7);
         assert!(is_first(&seen, 42).await);
         assert!(is_first(&seen, "42").await);
         assert!(is_first(&seen, ("4", "2")).await);
@@ -87,22 +85,44 @@ async fn each_operation_is_one_of_the_store() {
     assert_eq!((store.counts().set_remove, store.counts().total()), (1, 3));
 }
 
-#[tokio::test]
-async fn a_set_that_makes_no_sense_is_refused() {
+#[test]
+fn invalid_settings_are_refused_with_all_their_mistakes() {
     let idempotency = Idempotency::new(MemoryStore::new());
-    let text = |refused: Result<_, SetupError>| refused.unwrap_err().to_string();
-    let text =
-        |name: &'static str, retention| text(idempotency.seen_set(name, retention).map(drop));
-    assert!(text("orders no", DAY).contains("`orders no`"));
-    assert!(text("orders{no}", DAY).contains("`orders{no}`"));
-    assert!(text("orders.no", Duration::from_micros(999)).contains("remembers nothing"));
+    let text = |name: &'static str, retention| {
+        let refused = idempotency.seen_set(name, retention);
+        refused.unwrap_err().to_string()
+    };
+    assert_eq!(
+        text("orders no", DAY),
+        "invalid seen-set `orders no`: the name has the character ' '; use 1 to 128 of `A-Z a-z 0-9 . _ -`"
+    );
+    assert!(text("orders{no}", DAY).contains("`orders{no}`: the name has the character '{'"));
+    assert_eq!(
+        text("orders.no", Duration::from_micros(999)),
+        "invalid seen-set `orders.no`: `retention` must be at least 1ms, got 999µs"
+    );
+    let builder = || SeenSet::builder(&idempotency, "orders.no");
     for shards in [0, 4097] {
-        let refused = set_of(&idempotency, DAY).shards(shards).unwrap_err();
-        assert!(refused.to_string().contains(&format!("{shards} shards")));
+        let refused = builder().retention(DAY).shards(shards).build();
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            format!(
+                "invalid seen-set `orders.no`: `shards` must be between 1 and 4096, got {shards}"
+            )
+        );
     }
     for shards in [1, 2, 3, 4096] {
-        set_of(&idempotency, DAY).shards(shards).unwrap();
+        builder().retention(DAY).shards(shards).build().unwrap();
     }
+    assert_eq!(
+        SeenSet::builder(&idempotency, "")
+            .shards(0)
+            .build()
+            .unwrap_err()
+            .to_string(),
+        "invalid seen-set ``: the name is empty; use 1 to 128 of `A-Z a-z 0-9 . _ -`; \
+         `retention` is missing: call `.retention(…)`; `shards` must be between 1 and 4096, got 0"
+    );
 }
 
 struct Unencodable;

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::servers::{Bucket, PATIENCE, buckets, private, send};
-use crate::{added, is_first, set_of};
+use crate::{added, is_first, set_in_shards, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 /// Of an hour, in milliseconds.
@@ -184,9 +184,9 @@ async fn a_bucket_that_is_written_to_goes_in_time_whatever_the_clock_was() {
 async fn what_is_kept_is_the_fingerprint_and_eight_bytes() {
     let (server, store) = private().await;
     let builder = Idempotency::builder(store).prefix("shop");
-    let seen = set_of(&builder.build().unwrap(), HOUR);
-    added(&seen, "s3cret").await;
-    added(&seen.clone().shards(16).unwrap(), "s3cret").await;
+    let idempotency = builder.build().unwrap();
+    added(&set_of(&idempotency, HOUR), "s3cret").await;
+    added(&set_in_shards(&idempotency, HOUR, 16), "s3cret").await;
     let mut all = buckets(&server).await;
     all.sort_by_key(|bucket| bucket.key.len());
     assert!(all[0].key.starts_with("shop:#seen:{orders.no}:"), "{all:?}");

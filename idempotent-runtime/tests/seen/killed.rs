@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::Idempotency;
 use idempotent_runtime::redis::redis::cmd;
+use idempotent_runtime::{Idempotency, SeenSet};
 use tokio::task::JoinSet;
 
 use crate::is_first;
@@ -22,10 +22,8 @@ async fn no_bucket_without_an_expiry_survives_a_kill() {
     let idempotency = Idempotency::new(store_on(&server).await);
     let keys = async || send::<usize>(&server, &cmd("DBSIZE")).await;
     for round in 0..ROUNDS {
-        let seen = idempotency
-            .seen_set(format!("round-{round}"), HOUR)
-            .unwrap();
-        let (seen, before) = (seen.shards(4096).unwrap(), keys().await);
+        let seen = SeenSet::builder(&idempotency, format!("round-{round}")).retention(HOUR);
+        let (seen, before) = (seen.shards(4096).build().unwrap(), keys().await);
         let mut callers = JoinSet::new();
         for caller in 0..8 {
             let seen = seen.clone();

@@ -23,15 +23,19 @@ use idempotent_runtime::{Added, FirstTime, Idempotency, SeenSet, Store};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The set that most tests ask.
+/// The set of most tests.
 fn set_on(store: impl Store) -> SeenSet {
     set_of(&Idempotency::new(store), DAY)
 }
 
 fn set_of(idempotency: &Idempotency, retention: Duration) -> SeenSet {
-    // In one part, so that its keys are known.
-    let set = idempotency.seen_set("orders.no", retention).unwrap();
-    set.shards(1).unwrap()
+    // In one shard, so that its keys are known.
+    set_in_shards(idempotency, retention, 1)
+}
+
+fn set_in_shards(idempotency: &Idempotency, retention: Duration, shards: u16) -> SeenSet {
+    let set = SeenSet::builder(idempotency, "orders.no").retention(retention);
+    set.shards(shards).build().unwrap()
 }
 
 async fn is_first(seen: &SeenSet, member: impl serde::Serialize) -> bool {

@@ -9,7 +9,7 @@ use idempotent_runtime::store::{Bytes, Claim, Store};
 use idempotent_runtime::{Idempotency, RedisStore};
 
 use crate::servers::{PATIENCE, buckets, send};
-use crate::{added, is_first, set_of};
+use crate::{added, is_first, set_in_shards, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -17,12 +17,12 @@ const HOUR: Duration = Duration::from_hours(1);
 async fn the_parts_of_a_set_are_spread_over_a_cluster() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
-    let whole = set_of(&Idempotency::new(store), HOUR);
+    let idempotency = Idempotency::new(store);
     for (shards, nodes) in [(1, 1), (16, 3)] {
         for node in cluster.nodes() {
             send::<()>(node, &cmd("FLUSHALL")).await;
         }
-        let seen = whole.clone().shards(shards).unwrap();
+        let seen = set_in_shards(&idempotency, HOUR, shards);
         for number in 0..200 {
             let first = added(&seen, number).await;
             assert!(!is_first(&seen, number).await);

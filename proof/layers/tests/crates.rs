@@ -256,13 +256,17 @@ const HANDLE: [&str; 4] = [
 ];
 
 /// The files of the mechanisms from the bottom up: each uses only files before it.
-const MECHANISMS: [&str; 14] = [
+const MECHANISMS: [&str; 18] = [
+    "mechanisms/mistakes",
     "mechanisms/tokens",
     "mechanisms/counter",
+    "mechanisms/counter/builder",
     "mechanisms/bloom",
+    "mechanisms/bloom/builder",
     "mechanisms/seen/member",
     "mechanisms/seen/removal_guard",
     "mechanisms/seen",
+    "mechanisms/seen/builder",
     "mechanisms/numbers/sequence",
     "mechanisms/numbers/number",
     "mechanisms/numbers/placed",
@@ -318,13 +322,14 @@ const POLICY: [&str; 4] = [
 ];
 
 /// The files of records from the bottom up: each uses only files before it.
-const RECORDS: [&str; 7] = [
+const RECORDS: [&str; 8] = [
     "record/owner",
     "record/form",
     "record/kept",
     "record/call",
     "record/token",
     "record/count",
+    "record/shape",
     "record",
 ];
 

@@ -13,11 +13,11 @@ use super::issuer::Issuer;
 use super::machine::Machine;
 use crate::error::{SetupError, Site};
 use crate::handle::Idempotency;
-use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Digest, Keying};
 use crate::key::kind::Kind;
+use crate::mechanisms::mistakes::Mistakes;
 
-/// [`OrderNumbers`] in the making: [`OrderNumbers::builder`].
+/// The settings of [`OrderNumbers`], before they are built: [`OrderNumbers::builder`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct OrderNumbersBuilder {
     idempotency: Idempotency,
@@ -29,13 +29,15 @@ pub struct OrderNumbersBuilder {
 }
 
 impl OrderNumbers {
-    /// Leases a machine id for the numbers of this name, with every setting at its default.
+    /// Order numbers with this name, with every setting at its default. Leases a machine id.
     ///
-    /// All processes that issue or redeem numbers of the name need the same secret, of 16 bytes at least.
+    /// All processes that issue or redeem numbers with this name need the same secret, of at least 16 bytes.
+    ///
+    /// Round trips and errors: as [`build`](OrderNumbersBuilder::build).
     ///
     /// # Errors
     ///
-    /// Those of [`build`](OrderNumbersBuilder::build).
+    /// As [`build`](OrderNumbersBuilder::build).
     pub async fn new(
         idempotency: &Idempotency,
         name: impl Into<Cow<'static, str>>,
@@ -44,7 +46,7 @@ impl OrderNumbers {
         Self::builder(idempotency, name, secret).build().await
     }
 
-    /// Starts order numbers with settings of your own.
+    /// Starts order numbers with other settings than the defaults.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -82,74 +84,76 @@ impl OrderNumbersBuilder {
         }
     }
 
-    /// Accepts numbers that were issued under this secret, too. Several may be added.
+    /// Also accepts numbers that were issued with this secret. May be called several times.
     ///
-    /// To change the secret, first have every process accept the new one, then issue with it and accept the old one, which
-    /// may be forgotten when `max_age` has passed.
+    /// To change the secret, first deploy processes that also accept the new secret. Then deploy processes that issue with the
+    /// new secret and accept the old one. After `max_age` the old secret can be removed.
     pub fn accept(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.secrets.push(secret.as_ref().to_vec());
         self
     }
 
-    /// Sets how old a number may be when it is redeemed, by the clocks of the machines that issue and redeem it.
-    /// Default: 24 h.
+    /// Sets how old a number may be when it is redeemed, by the clocks of the machines that issue and redeem it. From 1 s to
+    /// 30 days. Default: 24 h.
     pub fn max_age(mut self, max_age: Duration) -> Self {
         self.max_age = max_age;
         self
     }
 
-    /// Sets how long a machine id is leased for. It is renewed at a third of that; without a store, numbers are issued
-    /// until its end. Default: 30 s.
+    /// Sets how long a machine id is leased. The lease is renewed after a third of that time. While the store is unavailable,
+    /// numbers are issued until the lease ends. From 1 s to 1 h. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets by how much the clocks of two machines may differ, and the store's may jump meanwhile; all processes need the
-    /// same. So long a machine id rests between two that have it. Default: 1 min.
+    /// Sets by how much the clocks of two machines may differ, plus the largest jump of the store's clock. After a lease, a
+    /// machine id stays unused for that time. All processes need the same value. From 1 s to 1 h. Default: 1 min.
     pub fn skew(mut self, skew: Duration) -> Self {
         self.skew = skew;
         self
     }
 
-    /// Leases a machine id, and begins to renew it, in a task of this runtime.
+    /// Leases a machine id, and starts a task on this runtime that renews the lease.
     ///
-    /// Round trips: one for each id that it finds taken, and one more.
+    /// Round trips: one, and one more for each machine id that is taken.
     ///
     /// # Errors
     ///
-    /// If the name is not 1 to 128 of `A-Z a-z 0-9 . _ -`, a secret has fewer than 16 bytes, `max_age` is not between
-    /// 1 s and 30 days, or `lease` or `skew` is not between 1 s and 1 h; if the store cannot be asked, all 1024 machine
-    /// ids are taken, or the clock of this machine says a time before 2025. Also outside of a tokio runtime.
+    /// All mistakes in the settings at once: the name is not 1 to 128 of `A-Z a-z 0-9 . _ -`; a secret has fewer than 16
+    /// bytes; `max_age` is not between 1 s and 30 days; `lease` or `skew` is not between 1 s and 1 h.
+    ///
+    /// If the settings are valid: there is no tokio runtime; the store does not answer; all 1024 machine ids are taken; the
+    /// clock of this machine shows a time before 2025.
     ///
     /// # Cancellation
     ///
-    /// A machine id that a dropped call has leased is free again when its lease and its rest are over.
+    /// If a dropped call has leased a machine id, the id is free again after its lease and the `skew`.
     pub async fn build(self) -> Result<OrderNumbers, SetupError> {
-        let endpoint = Endpoint::try_new(self.name.clone())?;
-        if self
-            .secrets
-            .iter()
-            .any(|secret| secret.len() < SHORTEST_SECRET)
-        {
-            return Err(SetupError::new(format!(
-                "a secret of `{endpoint}` has fewer than {SHORTEST_SECRET} bytes, so it can be guessed"
-            )));
-        }
-        let (second, hour) = (Duration::from_secs(1), Duration::from_hours(1));
-        for (what, set, longest) in [
-            ("max_age", self.max_age, LONGEST_AGE),
-            ("lease", self.lease, hour),
-            ("skew", self.skew, hour),
-        ] {
-            if !(second..=longest).contains(&set) {
-                return Err(SetupError::new(format!(
-                    "`{what} = {set:?}` of `{endpoint}` makes no sense: use between {second:?} and {longest:?}"
-                )));
+        let (endpoint, mut mistakes) = Mistakes::check_name("order numbers", self.name.clone());
+        for secret in &self.secrets {
+            if secret.len() < SHORTEST_SECRET {
+                mistakes.add(format_args!(
+                    "a secret must have at least {SHORTEST_SECRET} bytes, got {}, so it can be guessed",
+                    secret.len()
+                ));
             }
         }
+        let (second, hour) = (Duration::from_secs(1), Duration::from_hours(1));
+        for (setting, value, longest, written) in [
+            ("max_age", self.max_age, LONGEST_AGE, "30 days"),
+            ("lease", self.lease, hour, "1 h"),
+            ("skew", self.skew, hour, "1 h"),
+        ] {
+            if !(second..=longest).contains(&value) {
+                mistakes.add(format_args!(
+                    "`{setting}` must be between 1 s and {written}, got {value:?}"
+                ));
+            }
+        }
+        let endpoint = mistakes.finish(endpoint)?;
         let runtime = Handle::try_current()
-            .map_err(|_| SetupError::new("a machine id can only be leased on a tokio runtime"))?;
+            .map_err(|_| SetupError::new("order numbers need a tokio runtime, which renews the lease of their machine id: call `build` in a runtime"))?;
         let seen = self
             .idempotency
             .seen_set(endpoint.as_str().to_owned(), self.max_age)?
@@ -163,7 +167,10 @@ impl OrderNumbersBuilder {
         )
         .await;
         let (machine, leased) = machine.map_err(|error| {
-            SetupError::caused(format!("no machine id for `{}`", self.name), error)
+            SetupError::caused(
+                format!("no machine id for the order numbers `{}`", self.name),
+                error,
+            )
         })?;
         let machine = Arc::new(machine);
         let (on_drop, shutdown) = oneshot::channel();

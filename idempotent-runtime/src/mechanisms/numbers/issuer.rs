@@ -1,4 +1,4 @@
-//! A leased machine id, and what its numbers are proved and looked up by.
+//! What all clones of one `OrderNumbers` share: the machine id, the secrets, and the set of redeemed numbers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::protocol::tracker::TrackerToken;
 /// What all clones of one [`OrderNumbers`](crate::OrderNumbers) share.
 pub(super) struct Issuer {
     pub(super) machine: Arc<Machine>,
-    /// The first one issues; there is always one.
+    /// The first secret issues. There is at least one.
     pub(super) secrets: Vec<Keying>,
     pub(super) max_age: Duration,
     pub(super) seen: SeenSet,
-    /// Tells the machine's task when the last clone is gone.
+    /// Stops the task that renews the lease, when the last clone is dropped.
     pub(super) on_drop: Option<oneshot::Sender<TrackerToken>>,
 }
 
 impl Drop for Issuer {
     fn drop(&mut self) {
         if let Some(on_drop) = self.on_drop.take() {
-            // A shutdown waits for the machine id to be given back. A task that is gone does not mind.
+            // A shutdown waits until the machine id is given back. If the task has ended, the send fails, which is fine.
             let _ = on_drop.send(self.machine.shared.tracker().track());
         }
     }

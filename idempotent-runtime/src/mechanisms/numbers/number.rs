@@ -1,4 +1,4 @@
-//! A number as its client has it: with what proves to whom it was issued.
+//! An order number as the client has it, with the proof that it was issued to its subject.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 /// An order number, and the proof that it was issued to its subject.
 ///
-/// As text it is `<number>-<proof>`, such as `239870541238272000-5c0f4b9e2d7a81c36f04`: what the client gets, and sends back.
-/// `Debug` leaves the proof out.
+/// As text it is `<number>-<proof>`, such as `239870541238272000-5c0f4b9e2d7a81c36f04`. The client gets that text, and sends it
+/// back. `Debug` does not show the proof.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -73,7 +73,7 @@ impl Serialize for OrderNumber {
 
 /// The first 80 bits of an HMAC.
 ///
-/// Two are compared as one integer, so that how long it takes does not say how much of a guess is right.
+/// Two proofs are compared as integers, so that the time does not reveal how many digits of a guess are right.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Proof(u128);
 
@@ -84,7 +84,7 @@ impl Proof {
     }
 }
 
-/// The number and the proof that a client sent; `None` if the text is none that [`OrderNumber`] has.
+/// The number and the proof in the text of a client; `None` if no [`OrderNumber`] has such a text.
 pub(super) fn parse(text: &str) -> Option<(u64, Proof)> {
     let (number, proof) = text.split_once('-')?;
     let plain = (1..=LONGEST_NUMBER).contains(&number.len())
@@ -97,7 +97,7 @@ pub(super) fn parse(text: &str) -> Option<(u64, Proof)> {
     Some((number, Proof::of(&bytes)))
 }
 
-/// Of bytes: 80 bits, which nobody guesses by asking a server.
+/// The length of a proof in bytes: 80 bits are too many to guess by requests to a server.
 const PROOF: usize = 10;
 const DIGITS: usize = 2 * PROOF;
 

@@ -1,11 +1,11 @@
-//! What became of an order.
+//! Whether an order was inserted.
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use crate::sql::Insertion;
 
-/// What became of an order whose number was redeemed. Both are a success: tell the user that the order is created.
+/// Whether redeeming a number has inserted an order. Both variants are a success: the order exists.
 ///
-/// The `Insertion` of `sql::insert_once` turns into it by `into`.
+/// The `Insertion` of `sql::insert_once` converts into it with `into`.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -20,11 +20,11 @@ use crate::sql::Insertion;
 /// assert_eq!(text(Placed::New(7)), "order 7 is created");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[must_use = "a duplicate placed nothing"]
+#[must_use = "a duplicate has inserted nothing"]
 pub enum Placed<R = ()> {
-    /// The order is in.
+    /// The order was inserted.
     New(R),
-    /// The order with this number was there before; nothing was inserted.
+    /// An order with this number existed; nothing was inserted.
     Again,
 }
 

@@ -1,4 +1,4 @@
-//! The numbers of one machine id: in the order of time, none twice, and none beyond the end of its lease.
+//! The numbers of one machine id: they grow, are unique, and have times before the end of the lease.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::world;
 
-/// What the time in a number counts from: the first of January 2025. It lasts until 2094.
+/// The time in a number counts from here: the first of January 2025. The bits last until 2094.
 pub(super) const EPOCH: Duration = Duration::from_hours(482_136);
 
 /// How many machine ids there are.
@@ -18,7 +18,7 @@ pub(super) fn millis_of(number: u64) -> u64 {
     Layout::from_raw(number).timestamp()
 }
 
-/// The time of day as it was once, and the monotonic clock since: a step of the wall clock is not seen.
+/// The time of day at one moment, and the monotonic clock since then. So a step of the wall clock has no effect.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     millis: u64,
@@ -43,18 +43,19 @@ impl Clock {
     }
 }
 
+/// The numbers of one machine id.
 #[derive(Debug)]
 pub(super) struct Sequence {
     clock: Clock,
     last: Layout,
-    /// No number has this time or a later one.
+    /// The end of the lease: the time of every number is before it.
     limit: u64,
-    /// Whose lease it is. A copy of the process, made by `fork()`, has none.
+    /// The process that has the lease. A child made by `fork()` has none.
     process: u32,
 }
 
 impl Sequence {
-    /// Without a machine id there are no numbers.
+    /// A sequence without a machine id, which makes no numbers.
     pub(super) fn without_machine(clock: Clock) -> Self {
         Self {
             clock,
@@ -64,21 +65,22 @@ impl Sequence {
         }
     }
 
-    /// Goes on with the numbers of `machine`. They are greater than all before, whatever the clock says.
+    /// Continues with the numbers of `machine`. They are greater than all earlier numbers, even if the clock was set back.
     pub(super) fn start(&mut self, machine: u64, mut clock: Clock) {
         let last = self.last.timestamp();
         clock.millis = clock.millis.max(last);
         self.clock = clock;
         self.process = world::process();
-        // A millisecond that is full: the next number begins another.
+        // This millisecond is full, so the next number takes the next millisecond.
         self.last = Layout::from_components(last, machine, Layout::max_sequence());
     }
 
+    /// Allows numbers with times before `end`.
     pub(super) fn extend_until(&mut self, end: Instant) {
         self.limit = self.clock.millis(end).min(Layout::max_timestamp());
     }
 
-    /// No more numbers of this machine id. How far the last one is ahead of the clock.
+    /// Stops the numbers of this machine id. Returns how far the time of the last number is ahead of the clock.
     pub(super) fn stop(&mut self) -> Duration {
         self.limit = 0;
         let ahead = self.last.timestamp().saturating_sub(self.millis());
@@ -87,7 +89,8 @@ impl Sequence {
 
     /// The next number, if the lease allows it.
     ///
-    /// More than 4096 in a millisecond have the time of later ones, rather than having the caller wait.
+    /// If there are more than 4096 numbers in a millisecond, they take the times of later milliseconds, so that no caller
+    /// waits.
     pub(super) fn next(&mut self) -> Option<u64> {
         let now = self.millis();
         let last = self.last;
@@ -98,7 +101,7 @@ impl Sequence {
         } else {
             last.rollover_to_timestamp(last.timestamp() + 1)
         };
-        // Also after the process was frozen: the time is looked at for each number.
+        // The time is checked for each number, because the process may have been suspended.
         if next.timestamp() >= self.limit || self.process != world::process() {
             return None;
         }
@@ -106,7 +109,7 @@ impl Sequence {
         Some(next.to_raw())
     }
 
-    /// The time that numbers have now, in milliseconds since [`EPOCH`].
+    /// The time of a number that is made now, in milliseconds since [`EPOCH`].
     pub(super) fn millis(&self) -> u64 {
         self.clock.millis(Instant::now())
     }

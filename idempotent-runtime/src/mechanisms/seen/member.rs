@@ -1,4 +1,4 @@
-//! A member of a seen-set, and where it stands in the store.
+//! A member of a seen-set, and its place in the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct Set {
     pub(super) endpoint: Endpoint,
     pub(super) retention: Duration,
     pub(super) shards: u16,
-    /// What its keys say that it is.
+    /// The kind of its keys.
     pub(super) kind: Kind,
 }
 
@@ -48,7 +48,7 @@ impl Member {
         })
     }
 
-    /// What the keys of its part of the set begin with. The braces keep those on one node of a cluster.
+    /// The beginning of the keys of the member's shard. The braces keep the keys of a shard on one node of a cluster.
     pub(super) fn key(&self) -> String {
         let Set {
             shared,
@@ -86,7 +86,7 @@ impl Member {
     }
 }
 
-/// 64 random bits, which stand beside the member: enough to tell one's own try from those of others with the same member.
+/// 64 random bits that are stored with the member. They tell the add of one caller from the adds of other callers.
 fn owner() -> Bytes {
     let [owner @ .., _, _, _, _, _, _, _, _] = world::random_bits().to_be_bytes();
     Bytes::copy_from_slice(&owner)

@@ -1,4 +1,4 @@
-//! A member that nobody may have been told of, on its way out of its set.
+//! The removal of a member whose add has no certain answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::protocol::scheduler::Scheduler;
 use crate::protocol::shared::Shared;
 use crate::store::Swap;
 
-/// A member that leaves its set in the background when this is dropped: its caller was, before an answer.
+/// Removes a member in the background when it is dropped, which happens if the caller is dropped before an answer.
 pub(super) struct RemovalGuard(Option<Member>);
 
 impl RemovalGuard {
@@ -21,13 +21,13 @@ impl RemovalGuard {
         Self(Some(member))
     }
 
-    /// The answer is known.
+    /// Defuses the guard, because the answer is known: the member stays as it is.
     pub(super) fn defuse(mut self) {
         self.0 = None;
     }
 
-    /// The answer is known. Unless it is about the only request there was, one is perhaps on its way that adds the member
-    /// again, for nobody: it is looked for in the background.
+    /// Defuses the guard if the answer is `certain`. If the add was sent more than once, a late copy may add the member
+    /// again; the background task then removes it.
     pub(super) fn defuse_if(self, certain: bool) {
         if certain {
             self.defuse();
@@ -36,7 +36,7 @@ impl RemovalGuard {
         }
     }
 
-    /// There will be no answer.
+    /// Removes the member in the background, because there will be no answer.
     pub(super) fn remove_in_background(mut self) {
         if let Some(member) = self.0.take() {
             start_removal(member);
@@ -66,7 +66,7 @@ impl Job for Member {
         let until = Instant::now() + self.set.retention.min(LONGEST).max(limit);
         let send = || self.remove(&key);
         if background::retry_until(until, limit, send).await? == Swap::Absent {
-            // On another connection it may have overtaken what it is to undo: so it looks a second time.
+            // On another connection the removal may have overtaken the add, so it is sent a second time.
             sleep(limit).await;
             background::retry_until(until, limit, send).await?;
         }
