@@ -5,4 +5,5 @@ pub(crate) mod count;
 pub(crate) mod form;
 pub(crate) mod kept;
 pub(crate) mod owner;
+pub(crate) mod shape;
 pub(crate) mod token;

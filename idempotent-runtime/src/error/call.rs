@@ -113,20 +113,26 @@ impl Error {
     /// What has no endpoint, because none can have its name.
     pub(crate) fn invalid_name(name: InvalidName) -> Self {
         let site = Site::without_key(Endpoint::named("?"));
-        Self::InvalidKey(Failure::new(site, name.0, None))
+        Self::InvalidKey(Failure::new(site, name.to_string(), None))
     }
 
-    pub(crate) fn foreign(site: Site) -> Self {
-        Self::ForeignRecord(Failure::new(
-            site,
-            "something stands under the key that this version did not write, so the body did not run; \
-             choose another prefix, or remove the key",
-            None,
-        ))
+    /// The refusal of a call whose key has bytes of another program or another version. `found` describes them without
+    /// their content.
+    pub(crate) fn foreign(site: Site, found: impl fmt::Display) -> Self {
+        let what = format!(
+            "found {found} under the key, which this version did not write, so the body did not run; \
+             remove the key, or choose another `prefix` of the handle"
+        );
+        Self::ForeignRecord(Failure::new(site, what, None))
     }
 
     pub(crate) fn store(site: Site, source: StoreError) -> Self {
         match source.kind() {
+            _ if source.is_foreign_record() => Self::ForeignRecord(Failure::store(
+                site,
+                source,
+                "so the body did not run; remove the key, or choose another `prefix` of the handle",
+            )),
             StoreErrorKind::Misconfigured => Self::Misconfigured(Failure::store(
                 site,
                 source,

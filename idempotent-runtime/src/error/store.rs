@@ -31,6 +31,7 @@ struct Parts {
     kind: StoreErrorKind,
     reason: Option<Cow<'static, str>>,
     place: Option<Cow<'static, str>>,
+    foreign_record: bool,
     source: Box<dyn StdError + Send + Sync>,
 }
 
@@ -68,6 +69,7 @@ impl StoreError {
             kind,
             reason: None,
             place: None,
+            foreign_record: false,
             source: source.into(),
         }))
     }
@@ -85,6 +87,17 @@ impl StoreError {
     pub fn place(mut self, place: impl Into<Cow<'static, str>>) -> Self {
         self.0.place = Some(place.into());
         self
+    }
+
+    /// Marks an error whose cause is a value under the key that this crate did not write.
+    pub(crate) fn foreign_record(mut self) -> Self {
+        self.0.foreign_record = true;
+        self
+    }
+
+    /// Whether the cause is a value under the key that this crate did not write.
+    pub(crate) fn is_foreign_record(&self) -> bool {
+        self.0.foreign_record
     }
 
     /// What the failure says about the operation.
@@ -117,6 +130,7 @@ impl fmt::Debug for StoreError {
             reason,
             place,
             source,
+            ..
         } = &*self.0;
         let mut debug = f.debug_struct("StoreError");
         debug.field("kind", kind);

@@ -1,4 +1,4 @@
-//! Looking at what stands under a key, and removing it: for operators and their tools.
+//! Reading and removing the record of a key, for operators and their tools.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,9 +15,10 @@ use crate::protocol::shared::Shared;
 use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
 use crate::record::call::State;
+use crate::record::shape;
 use crate::store::Swap;
 
-/// What stood under a key when it was looked at.
+/// The record of a key when it was read.
 #[derive(Clone)]
 pub struct Peek {
     site: Site,
@@ -30,11 +31,12 @@ pub struct Peek {
 }
 
 impl Idempotency {
-    /// Looks at what stands under the key that a call of `endpoint` with these key parts has; `None` if it is free.
+    /// Reads the record of a call of `endpoint` with these key parts; `None` if the key is free.
     ///
-    /// The parts are those of the option `key`, as a tuple in the same order. Calls with the option `token` have other keys,
-    /// which [`peek_token`](Self::peek_token) and [`peek_subject`](Self::peek_subject) look at, and so have calls with the option
-    /// `tx`: `peek_tx` looks at their rows. Costs one round trip, and changes nothing.
+    /// Give the parts of the option `key` as a tuple in the same order. Calls with the option `token` have other keys: use
+    /// [`peek_token`](Self::peek_token) or [`peek_subject`](Self::peek_subject). For calls with the option `tx` use `peek_tx`.
+    ///
+    /// Round trips: one. Changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -52,19 +54,22 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// If the store gives no answer, something foreign stands there, or a part cannot be encoded.
+    /// [`Error::InvalidKey`] if no endpoint can have the name, or a part cannot be serialized; [`Error::ForeignRecord`] if the
+    /// store has other bytes under the key, which this version did not write; [`Error::Unavailable`] or
+    /// [`Error::Misconfigured`] if the store cannot serve the request.
     pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
         let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
-        self.look(endpoint, fingerprint, Shared::key).await
+        self.read(endpoint, fingerprint, Shared::key).await
     }
 
-    /// Looks at the row of a call with the option `tx`, or of `run_in`: what a committed transaction has left under the key
-    /// that such a call of `endpoint` with these key parts has; `None` if it is free, or only open.
+    /// Reads the committed row of a call with the option `tx`, or of `run_in`; `None` if there is no committed row.
     ///
-    /// The row is in the database that the transaction was in, so the store of the handle must be of that database:
+    /// The row is in the database of the transaction, so the handle needs a store on that database:
     /// `Idempotency::builder(PostgresStore::new(pool))`, with the prefix, digest and secret of the handle that made the
-    /// call. [`forget`](Self::forget) removes it. Costs one round trip, and changes nothing.
+    /// call. [`forget`](Self::forget) removes the row.
+    ///
+    /// Round trips: one. Changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -84,7 +89,7 @@ impl Idempotency {
     /// pay.run_in(&mut tx, async |_: &mut SqliteConnection| Ok::<_, Error>(())).await?;
     /// tx.commit().await?;
     ///
-    /// // The same name and parts, and another key: that of the call in the store.
+    /// // The same name and parts are another key for a call outside of a transaction.
     /// assert!(idempotency.peek("orders.pay", &(7, "2026-11-21/42")).await?.is_none());
     /// let row = idempotency.peek_tx("orders.pay", &(7, "2026-11-21/42")).await?.expect("a row");
     /// assert!(idempotency.forget(&row).await?); // an equal call runs again
@@ -100,14 +105,16 @@ impl Idempotency {
     pub async fn peek_tx(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
         let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
-        self.look(endpoint, fingerprint, Shared::key_in_tx).await
+        self.read(endpoint, fingerprint, Shared::key_in_tx).await
     }
 
-    /// Looks at what stands under the key of a call of `endpoint` whose token is its key: one with the option `token`, and
-    /// without `key`. `None` if it is free.
+    /// Reads the record of a call of `endpoint` whose key is its token, which has the option `token` but not `key`. `None` if
+    /// the key is free.
     ///
-    /// The subject and the operation are those that the token was [issued](crate::Tokens::issue) with. Costs one round
-    /// trip, and changes nothing. To [`forget`](Self::forget) the call frees its key; its token stays used.
+    /// Give the subject and the operation that the token was [issued](crate::Tokens::issue) with. [`forget`](Self::forget) frees
+    /// the key; the token stays used.
+    ///
+    /// Round trips: one. Changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -125,7 +132,7 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// As [`peek`](Self::peek), and [`Error::TokenMalformed`] if it cannot be a token.
+    /// As [`peek`](Self::peek), and [`Error::TokenMalformed`] if the text is no token.
     pub async fn peek_token(
         &self,
         endpoint: &str,
@@ -143,13 +150,15 @@ impl Idempotency {
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
         let fingerprint = token::key_with(self.shared().keying().hasher(), redemption.bound());
-        self.look(endpoint, fingerprint, Shared::key).await
+        self.read(endpoint, fingerprint, Shared::key).await
     }
 
-    /// Looks at what stands under the key of a call of `endpoint` with the options `key` and `token`; `None` if it is free.
+    /// Reads the record of a call of `endpoint` with the options `key` and `token`; `None` if the key is free.
     ///
-    /// The parts are those of the option `key`; the subject and the operation are those that the token was
-    /// [issued](crate::Tokens::issue) with, and part of the key. Costs one round trip, and changes nothing.
+    /// Give the parts of the option `key`, and the subject and the operation that the token was [issued](crate::Tokens::issue)
+    /// with, which are part of the key.
+    ///
+    /// Round trips: one. Changes nothing.
     ///
     /// # Errors
     ///
@@ -172,7 +181,7 @@ impl Idempotency {
             })
             .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
         let fingerprint = token::key_with(parts, &bound);
-        self.look(endpoint, fingerprint, Shared::key).await
+        self.read(endpoint, fingerprint, Shared::key).await
     }
 
     fn parts(&self, endpoint: &Endpoint, parts: &impl Parts) -> Result<Hasher, Error> {
@@ -185,7 +194,7 @@ impl Idempotency {
         Ok(hasher)
     }
 
-    async fn look(
+    async fn read(
         &self,
         endpoint: Endpoint,
         fingerprint: Fingerprint,
@@ -203,7 +212,7 @@ impl Idempotency {
                 Err(error) => return Err(Error::store(site, error)),
             };
         let Some(record) = self.shared().result_options().read_record(&entry.value) else {
-            return Err(Error::foreign(site));
+            return Err(Error::foreign(site, shape::describe(&entry.value)));
         };
         Ok(Some(Peek {
             state: match record.state {
@@ -220,19 +229,20 @@ impl Idempotency {
         }))
     }
 
-    /// Frees the key, if what was looked at still stands there. Whether it did.
+    /// Frees the key if it still has the record that was read. Returns whether it had.
     ///
-    /// A body that still runs under it loses its lease at its next renewal, and an equal call may run beside it
-    /// until then. Costs one round trip.
+    /// A body that still runs loses its lease at its next renewal. Until then an equal call may run at the same time.
+    ///
+    /// Round trips: one.
     ///
     /// # Errors
     ///
-    /// If the store gives no answer.
+    /// [`Error::Unavailable`] or [`Error::Misconfigured`] if the store cannot serve the request.
     pub async fn forget(&self, peek: &Peek) -> Result<bool, Error> {
         let removal = self.shared().store().remove(&peek.key, &peek.record);
         let removal = Attempt::new(removal, self.shared().deadline()).await;
         if !matches!(removal, Ok(Swap::Other(_))) {
-            // It is gone, or may be: a call of this process that has it is for the store to tell of.
+            // The record is removed, or may be. So duplicates in this process must ask the store again.
             self.shared().in_flight_table().evict(&peek.key);
         }
         match removal {
@@ -243,30 +253,30 @@ impl Idempotency {
 }
 
 impl Peek {
-    /// Whether the call is running or done. One with `release = false` may be over although it says running.
+    /// Whether the call is running or done. A call with `release = false` may have ended although its record says running.
     pub fn state(&self) -> DuplicateState {
         self.state
     }
 
-    /// The process that made the call, as `host:pid`: at most 80 letters, digits and `. _ - :`.
+    /// The process that made the call, as `host:pid`: at most 80 letters, digits and characters of `. _ - :`.
     pub fn holder(&self) -> &str {
         &self.holder
     }
 
-    /// When the call was made, or ended if it is done, by its own machine's clock.
+    /// When the call was made, or when it ended if it is done, by the clock of its machine.
     pub fn since(&self) -> SystemTime {
         self.since
     }
 
-    /// How long the record stands if nothing else happens: for a running call its lease, with the grace.
-    /// `None` if it never expires.
+    /// The time until the record expires if it is not renewed. For a running call that is the rest of its lease and the grace
+    /// after it. `None` if the record never expires.
     pub fn remaining(&self) -> Option<Duration> {
         self.remaining
     }
 }
 
 impl fmt::Debug for Peek {
-    /// Shows no part of a stored result.
+    /// Does not show the stored result.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peek")
             .field("site", &self.site)

@@ -16,6 +16,7 @@ use crate::policy::Release;
 use crate::protocol::context::CallContext;
 use crate::record::call::{Record, State};
 use crate::record::kept::{Kept, Stored};
+use crate::record::shape;
 use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
 
@@ -38,7 +39,7 @@ impl Refusal {
     pub(crate) fn from_record(call: &Arc<CallContext>, record: &Bytes, running: bool) -> Self {
         match call.shared.result_options().read_record(record) {
             Some(record) => Self::by_holder(call, &record, running),
-            None => Error::foreign(call.site.clone()).into(),
+            None => Error::foreign(call.site.clone(), shape::describe(record)).into(),
         }
     }
 

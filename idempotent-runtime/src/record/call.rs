@@ -292,7 +292,7 @@ fn is_holder(text: &str) -> bool {
     })
 }
 
-const VERSION: &str = "idem1";
+pub(super) const VERSION: &str = "idem1";
 const SHAPE_OF_TIME: &[u8] = b"0000-00-00T00:00:00.000Z";
 /// The last second that has a date of four digits for its year.
 const END_OF_9999: u64 = 253_402_300_799;

@@ -64,10 +64,12 @@ pub(crate) fn number(standing: &[u8], attempt: u128) -> Result<Option<u64>, Stor
     Ok(next.record.is_none().then_some(next.attempt))
 }
 
-/// What stands under the key is not for counting: of another program, or of a later version.
+/// The error for bytes under the key that are no record of a counter: of another program, or of a later version.
 pub(crate) fn foreign() -> StoreError {
-    let what = "something stands under the key that this version did not write";
+    let what = "the bytes under the key are no counter of this version";
     StoreError::new(StoreErrorKind::Misconfigured, what)
+        .reason("has other bytes under the key than a counter of this version")
+        .foreign_record()
 }
 
 fn read(standing: &[u8]) -> Option<(u64, &str)> {

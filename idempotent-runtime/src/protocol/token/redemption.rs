@@ -16,6 +16,7 @@ use crate::observe::{Event, EventKind};
 use crate::protocol::retry;
 use crate::protocol::shared::Shared;
 use crate::record::owner::Owner;
+use crate::record::shape;
 use crate::record::token as record;
 use crate::record::token::State;
 use crate::store::{StoreError, Swap};
@@ -118,7 +119,9 @@ impl Redemption {
                 Error::TokenUsed(owned.failure("the one-time token was redeemed before"))
             }
             // It never expires, so it is not ours.
-            Some(State::Free) | None => Error::foreign(owned.site.clone()),
+            Some(State::Free) | None => {
+                Error::foreign(owned.site.clone(), shape::describe(&standing))
+            }
         })
     }
 
@@ -211,9 +214,10 @@ impl Redeemed {
         }
         let given_back = match answer {
             Ok(Swap::Absent) => Ok(false),
-            Ok(Swap::Other(standing)) if record::read(&standing).is_none() => {
-                Err(Error::foreign(owned.site.clone()))
-            }
+            Ok(Swap::Other(standing)) if record::read(&standing).is_none() => Err(Error::foreign(
+                owned.site.clone(),
+                shape::describe(&standing),
+            )),
             // Nobody but this one takes its own record away: it did, and another has the token by now.
             Ok(Swap::Done | Swap::Other(_)) => Ok(true),
             Err(error) => Err(Error::store(owned.site.clone(), error)),
