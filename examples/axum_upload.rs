@@ -1,4 +1,4 @@
-//! An upload endpoint: `POST /uploads` imports a file once, and gives the same answer to its repetition.
+//! An upload endpoint: `POST /uploads` imports a file once. A repeated request gets the same answer.
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features axum --bin axum_upload
@@ -6,7 +6,7 @@
 //!     --json '{"file_md5": "9f86d081", "text": "a\nb"}'
 //! ```
 //!
-//! | the same key again | answer |
+//! | a second request with the same key | answer |
 //! | --- | --- |
 //! | while the first request runs | 409 with `Retry-After` |
 //! | after its success | the same 200 with `Idempotency-Replayed: true` |
@@ -39,9 +39,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     )
     .with_graceful_shutdown(async { drop(tokio::signal::ctrl_c().await) })
     .await?;
-    // Uploads whose clients went away are still running.
-    if let Err(left) = idempotency.drain(Duration::from_secs(30)).await {
-        println!("{left} uploads were cut off");
+    // Uploads still run for clients that closed their connection.
+    if let Err(remaining) = idempotency.drain(Duration::from_secs(30)).await {
+        println!("{remaining} uploads did not end in time");
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ fn app(app: App) -> Router {
         .with_state(app)
 }
 
-/// The user whom the bearer token stands for.
+/// The user of the bearer token.
 struct User {
     id: u64,
 }
@@ -87,8 +87,8 @@ struct Report {
     rows: usize,
 }
 
-/// Clients choose the `Idempotency-Key`, so the key names the user beside it, and the payload the whole request. A client
-/// that closes the connection does not stop the import.
+/// Clients choose the `Idempotency-Key`. So the key also names the user, and the payload is the whole request. A client that
+/// closes its connection does not stop the import.
 #[idempotent(
     name = "uploads.create",
     key = "user.id, idempotency_key",
@@ -139,14 +139,20 @@ mod tests {
         let request = request
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body));
-        let request = request.expect("a request");
-        let response = app.clone().oneshot(request).await.expect("an answer");
+        let request = request.expect("a valid request");
+        let response = app
+            .clone()
+            .oneshot(request)
+            .await
+            .expect("the router answers");
         let (head, body) = response.into_parts();
-        let body = to_bytes(body, 10_000).await.expect("a short body");
+        let body = to_bytes(body, 10_000)
+            .await
+            .expect("a body of less than 10,000 bytes");
         Answer {
             status: head.status,
             headers: head.headers,
-            body: String::from_utf8(body.to_vec()).expect("a text"),
+            body: String::from_utf8(body.to_vec()).expect("a body of UTF-8"),
         }
     }
 
@@ -168,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_click_is_told_to_wait_while_the_first_runs() {
+    async fn a_second_click_gets_a_409_while_the_first_runs() {
         let app = router();
         let (first, second) = tokio::join!(send(&app, keyed(), "a"), send(&app, keyed(), "a"));
         assert_eq!(first.status, StatusCode::OK);
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_repeated_request_gets_the_first_answer_again_and_is_told_so() {
+    async fn a_repeated_request_gets_the_first_answer_with_a_replay_header() {
         let app = router();
         let first = send(&app, keyed(), "a\nb").await;
         assert_eq!(first.status, StatusCode::OK);
@@ -217,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_key_of_one_user_is_not_that_of_another() {
+    async fn two_users_may_send_the_same_key() {
         let app = router();
         let bob = by("bob").header("idempotency-key", "8e03978e");
         assert_eq!(status(&app, keyed(), "a").await, StatusCode::OK);
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_without_a_key_is_told_what_to_send() {
+    async fn a_request_without_a_key_gets_a_400_that_names_the_header() {
         let answer = send(&router(), by("ada"), "a").await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST);
         let told = &answer.body;
@@ -243,20 +249,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_upload_whose_client_went_away_is_finished() {
+    async fn an_upload_ends_after_its_client_closed_the_connection() {
         let idempotency = Idempotency::new(MemoryStore::new());
         let router = app(App {
             idempotency: idempotency.clone(),
         });
-        let gone = tokio::time::timeout(Duration::from_millis(50), status(&router, keyed(), "a"));
-        gone.await.expect_err("it takes longer");
+        let closed = tokio::time::timeout(Duration::from_millis(50), status(&router, keyed(), "a"));
+        closed.await.expect_err("an upload takes longer than 50 ms");
         assert_eq!(idempotency.drain(Duration::from_secs(10)).await, Ok(()));
         let again = send(&router, keyed(), "a").await;
         assert_eq!(again.status, StatusCode::OK);
         assert_eq!(again.headers[REPLAYED], "true");
     }
 
-    /// Handlers whose duplicates are sent the first response.
+    /// Handlers that replay their first response to duplicates.
     mod replayed {
         use idempotence::Once;
 
@@ -294,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_json_body_is_sent_again() {
+    async fn a_json_body_is_replayed() {
         let app = Router::new()
             .route("/json", post(replayed::json))
             .route("/once", post(replayed::once));

@@ -1,4 +1,4 @@
-//! One order through the whole funnel: each layer stops what the one above let through.
+//! One order goes through all layers. Each layer stops duplicates that the layer above let through.
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features sqlite --bin funnel
@@ -9,20 +9,20 @@
 //!     click  click  click          the page disables its button, and has a one-time token
 //!       │      │      │
 //!     ┌─▼──────▼──────▼─┐
-//!     │ place           │  the claim: one at a time comes in, the others are refused
-//!     │                 │  the token: burned before the body; of what the claim lets in later, no click has one any more
-//!     │  tries          │  the counter: nobody places more than so many orders a minute
+//!     │ place           │  the claim: one call runs, the others are refused
+//!     │                 │  the token: redeemed before the body, so that a later call has no token
+//!     │  attempts       │  the counter: at most so many orders a minute for each user
 //!     │  ┌─ BEGIN ────┐ │
-//!     │  │ enter      │ │  the dedup row: a second one gets the receipt of the first
-//!     │  │  INSERT    │ │  the unique index: never two rows, also when the dedup row has expired
-//!     │  └─ COMMIT ───┘ │  the dedup row, the order and the receipt, together or not at all
-//!     └────────┬────────┘  the key is released: after the commit, so nobody comes in before it can be seen
+//!     │  │ enter      │ │  the dedup row: a second call gets the receipt of the first
+//!     │  │  INSERT    │ │  the unique index: never two rows, also after the dedup row expired
+//!     │  └─ COMMIT ───┘ │  the dedup row, the order and the receipt: all or nothing
+//!     └────────┬────────┘  the key is released after the commit, so that the next call sees the order
 //!              ▼
 //!           receipt
 //! ```
 //!
-//! Redis, which has the upper three, keeps the crowd off the database, and may forget everything at any time: the database
-//! does not.
+//! Redis holds the upper three layers. It keeps most duplicates away from the database, and may lose its data at any time. The
+//! database does not lose its data.
 #![allow(clippy::print_stdout)]
 
 use std::fmt;
@@ -39,15 +39,15 @@ use tokio::task::JoinSet;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args_os().skip(1);
     let url = args.next().unwrap_or_else(|| "memory:".into());
-    let file = args.next().map_or_else(in_a_new_place, PathBuf::from);
+    let file = args.next().map_or_else(new_file, PathBuf::from);
     let idempotency = Idempotency::from_url(&url.to_string_lossy()).await?;
     idempotency.install()?;
     let shop = Shop {
         pool: open(file).await?,
-        tries: idempotency.counter("shop.tries", 100, Duration::from_mins(1))?,
+        attempts: idempotency.counter("shop.attempts", 100, Duration::from_mins(1))?,
     };
 
-    // What the page is rendered with.
+    // The page is rendered with this token.
     let user = 7_u64;
     let life = Duration::from_mins(10);
     let token = idempotency
@@ -75,16 +75,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 #[derive(Clone)]
 struct Shop {
     pool: SqlitePool,
-    tries: Counter,
+    attempts: Counter,
 }
 
-/// What a click sends.
+/// The fields that a click sends.
 struct Page {
     token: String,
     order_no: String,
 }
 
-/// The outer layers. What it returns is committed.
+/// The outer layers. A receipt that it returns is committed.
 #[idempotent(
     name = "shop.click",
     key = "user, page.order_no",
@@ -93,15 +93,15 @@ struct Page {
     release = true
 )]
 async fn place(shop: Shop, user: u64, page: Page) -> Result<i64, PlaceError> {
-    shop.tries.attempt(&user).await?;
-    // Again, too, when the reply to `COMMIT` was lost: the dedup row knows whether it was carried out.
+    shop.attempts.attempt(&user).await?;
+    // It also retries after a lost reply to `COMMIT`: the dedup row shows whether the commit happened.
     sql::retry(&shop.pool, Retry::with_row(), |tx| {
         Box::pin(enter(tx, user, &page.order_no))
     })
     .await
 }
 
-/// The inner layers. An error rolls back, and the dedup row with the rest.
+/// The inner layers. An error rolls back everything, also the dedup row.
 #[idempotent(name = "shop.place", key = "user, order_no", ttl = "7d", replay = true, tx = tx)]
 async fn enter(tx: &mut SqliteConnection, user: u64, order_no: &str) -> Result<i64, PlaceError> {
     println!("entering: order {order_no}");
@@ -134,7 +134,7 @@ impl From<sqlx::Error> for PlaceError {
     }
 }
 
-/// `sql::retry` looks here for what the database said.
+/// `sql::retry` reads the error of the database here.
 impl std::error::Error for PlaceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -156,7 +156,7 @@ impl fmt::Display for PlaceError {
     }
 }
 
-fn in_a_new_place() -> PathBuf {
+fn new_file() -> PathBuf {
     let file = format!("funnel-{}.db", std::process::id());
     std::env::temp_dir().join(file)
 }

@@ -1,18 +1,18 @@
-//! Lock, check, update: 一锁二判三更新. A paid order earns points once, whoever asks, and whenever.
+//! Lock, check, update: 一锁二判三更新. A paid order earns points once, also if many calls ask for it.
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features sqlite --bin lock_check_update
 //! cargo run -p idempotence-examples --features sqlite --bin lock_check_update -- redis://127.0.0.1:6379/ shop.db
 //! ```
 //!
-//! 1. **Lock.** `release = true`: of equal calls one runs at a time, the others are refused, and the key is free as soon as it ends.
-//! 2. **Check.** The body begins by asking the database whether the work is done. The lock alone says "not at once": a
-//!    duplicate that comes a moment after the release gets in, and would do it again.
-//! 3. **Update.** It changes the row from the state that was checked, or not at all. The lock and the check alone say nothing
-//!    about a holder that stood still between the two and wakes up when its lease is over and another one has been there.
+//! 1. **Lock.** `release = true`: one of several equal calls runs, the others are refused. Its end releases the key.
+//! 2. **Check.** The body first asks the database whether the work is done. The lock prevents only simultaneous work: a duplicate
+//!    that arrives after the release would run and do the work again.
+//! 3. **Update.** It changes the row only from the state that was checked. The lock and the check are not enough: a holder may
+//!    pause between check and update until its lease expired and another call did the work.
 //!
-//! Each step is for what the one before lets through; only the last one is a promise, because the database keeps it. Where the
-//! update cannot name the state that it expects, it carries the fence of `sql::Lock`.
+//! Each step stops what the step before let through. Only the last step is a guarantee, because the database enforces it. An
+//! update that cannot name the expected state carries the fence of `sql::Lock` instead.
 #![allow(clippy::print_stdout)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -30,18 +30,18 @@ use tokio::task::JoinSet;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args_os().skip(1);
     let url = args.next().unwrap_or_else(|| "memory:".into());
-    let file = args.next().map_or_else(in_a_new_place, PathBuf::from);
+    let file = args.next().map_or_else(new_file, PathBuf::from);
     Idempotency::from_url(&url.to_string_lossy())
         .await?
         .install()?;
     let pool = open(file).await?;
 
-    let mut at_once = JoinSet::new();
+    let mut calls = JoinSet::new();
     for _ in 0..10 {
-        at_once.spawn(earn(pool.clone(), ORDER));
+        calls.spawn(earn(pool.clone(), ORDER));
     }
-    let mut answers = at_once.join_all().await;
-    // The key is free: nothing but the check keeps this one from the work.
+    let mut answers = calls.join_all().await;
+    // The key is free: only the check keeps this call from doing the work.
     answers.push(earn(pool, ORDER).await);
     for answer in answers {
         match answer {
@@ -85,7 +85,7 @@ async fn has_earned(pool: &SqlitePool, order: i64) -> Result<bool, EarnError> {
 }
 
 async fn update(pool: &SqlitePool, order: i64) -> Result<Earned, EarnError> {
-    // Another database would begin as ever. SQLite is asked for its one writer at once.
+    // SQLite has one writer: take its lock now. Other databases need only `begin`.
     let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
     let earned = sql::transition("orders")
         .id("id", order)
@@ -99,14 +99,14 @@ async fn update(pool: &SqlitePool, order: i64) -> Result<Earned, EarnError> {
             tx.commit().await?;
             Ok(Earned::Now)
         }
-        // Somebody was here since the check: this holder's lease was over.
+        // Another call did the work after the check: the lease of this call expired.
         Transition::AlreadyThere => Ok(Earned::Before),
         Transition::Illegal { .. } => Err(EarnError::NotPaid),
         Transition::NotFound => Err(EarnError::NoSuchOrder),
     }
 }
 
-/// What is not to happen twice.
+/// The work that must not happen twice.
 async fn add_points(tx: &mut SqliteConnection, order: i64) -> Result<(), EarnError> {
     sqlx::query(
         "UPDATE users SET points = points + ? WHERE id = (SELECT user_id FROM orders WHERE id = ?)",
@@ -149,7 +149,7 @@ impl fmt::Display for EarnError {
     }
 }
 
-fn in_a_new_place() -> PathBuf {
+fn new_file() -> PathBuf {
     let file = format!("lock-check-update-{}.db", std::process::id());
     std::env::temp_dir().join(file)
 }
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn of_twenty_at_once_one_does_the_work_and_late_ones_find_it_done() {
+    async fn of_twenty_simultaneous_calls_one_does_the_work_and_later_calls_find_it_done() {
         let shop = Shop::new("at-once");
         let pool = shop.pool().await;
         let idempotency = Idempotency::new(MemoryStore::new());
@@ -205,7 +205,7 @@ mod tests {
         for answer in calls.join_all().await {
             match answer {
                 Ok(Earned::Now) => now += 1,
-                // On a slow machine some come when the first is over.
+                // On a slow machine some calls begin after the first ended.
                 Ok(Earned::Before) => {}
                 Err(EarnError::Refused(error)) => assert!(error.is_duplicate(), "{error:?}"),
                 Err(error) => panic!("{error:?}"),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_the_check_a_late_duplicate_does_it_twice() {
+    async fn without_the_check_a_late_duplicate_does_the_work_twice() {
         #[idempotent(name = "orders.earn", key = "order", ttl = "30s", release = true)]
         async fn earn_without_check(pool: SqlitePool, order: i64) -> Result<(), EarnError> {
             update_blindly(&pool, order).await
@@ -233,17 +233,17 @@ mod tests {
         let (first, duplicate) = tokio::join!(call(), call());
         first.unwrap();
         let refused = matches!(duplicate, Err(EarnError::Refused(Error::InProgress(_))));
-        assert!(refused, "the lock keeps out whoever comes at once");
+        assert!(refused, "the lock refuses a simultaneous call");
         assert_eq!(shop.points().await, POINTS);
         call().await.unwrap();
         assert_eq!(shop.points().await, 2 * POINTS);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_holder_whose_lock_is_lost_finds_the_row_changed_and_leaves_it() {
+    async fn a_holder_without_its_lock_finds_the_row_changed_and_does_nothing() {
         let shop = Shop::new("lost");
         let pool = shop.pool().await;
-        // Two stores are no lock between the two.
+        // With two stores there is no lock between the two calls.
         let [one, other] = [(); 2].map(|()| Idempotency::new(MemoryStore::new()));
         let (one, other) = tokio::join!(
             one.scope(earn(pool.clone(), ORDER)),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn without_the_condition_a_holder_whose_lock_is_lost_does_it_twice() {
+    async fn without_the_condition_a_holder_without_its_lock_does_the_work_twice() {
         let shop = Shop::new("unconditional");
         let pool = shop.pool().await;
         let both_have_checked = Barrier::new(2);
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(shop.points().await, 2 * POINTS);
     }
 
-    /// The same work by an update that takes whatever it finds.
+    /// The same work by an update without a condition.
     async fn update_blindly(pool: &SqlitePool, order: i64) -> Result<(), EarnError> {
         let mut connection = pool.acquire().await?;
         add_points(&mut connection, order).await?;

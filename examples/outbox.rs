@@ -1,23 +1,23 @@
-//! An order is paid, and what was bought is shipped once, whenever the process is killed.
+//! An order is paid and shipped once, also if the process is killed at any moment.
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features sqlite --bin outbox
 //! cargo run -p idempotence-examples --features sqlite --bin outbox -- FOLDER
 //! ```
 //!
-//! With a folder, kill it with `kill -9` and start it again: it goes on where it was.
+//! With a folder, kill it with `kill -9` and start it again: it continues its work.
 //!
 //! # What guards what
 //!
-//! * The **transition** lets one of any number of notifications of the bank move the order from `PAYING` to `PAID`.
+//! * The **transition** lets one notification of the bank, of any number, move the order from `PAYING` to `PAID`.
 //! * The **outbox** is a table of the shop. The row that orders a shipment is written in the transaction of the
-//!   transition, so there is one for each paid order, and none for the others. "Paid, and then ship" without it loses the
-//!   shipment of a process that dies in between: the bank's next notification finds the order paid, and nothing to do.
-//! * The **guarded call** keeps those who ship apart. Of several that read the same row one calls the carrier. The one
-//!   that is killed is followed by another, when its lease is over.
-//! * The **idempotency key** guards what is not in the shop's database. A process that is killed after the carrier took
-//!   the order, and before the shop has noted it, is followed by one that asks the carrier again: with the same key, the
-//!   number of the row in the outbox, so that the carrier answers with the parcel that there is.
+//!   transition. So each paid order has one such row, and an unpaid order has none. Without the outbox, a process that dies
+//!   after the payment loses the shipment: the next notification of the bank finds the order paid and does nothing.
+//! * The **guarded call** separates the shippers. Of several shippers that read the same row, one calls the carrier. If it is
+//!   killed, another shipper takes over after its lease.
+//! * The **idempotency key** guards the carrier, which has its own database. A process may be killed after the carrier took the
+//!   order, and before the shop stored the parcel. Then another process asks the carrier again with the same key: the number of
+//!   the row in the outbox. The carrier answers with the parcel that exists.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error as StdError;
@@ -43,7 +43,7 @@ async fn main() -> Result<()> {
     for shipper in ["ada", "bob"] {
         tasks.spawn(shop.clone().ship_all(shipper));
     }
-    // The bank tells of each payment three times, and again after a restart.
+    // The bank sends each notification three times, and again after a restart.
     for order in (1..=ORDERS).flat_map(|order| [order; 3]) {
         let shop = shop.clone();
         tasks.spawn(async move { shop.paid(order).await });
@@ -55,7 +55,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Where the databases are: the argument, or a new folder.
+/// The folder of the databases: the argument, or a new folder.
 fn folder() -> Result<PathBuf> {
     let folder = match std::env::args_os().nth(1) {
         Some(folder) => PathBuf::from(folder),
@@ -108,9 +108,10 @@ impl Shop {
         })
     }
 
-    /// What the bank calls, as often as it likes.
+    /// Receives a notification of the bank, any number of times.
     async fn paid(&self, order: i64) -> Result<()> {
-        // No dedup row here. After a lost `COMMIT` it is the bank that tells again, and finds what the transition left.
+        // No dedup row is needed: after a lost `COMMIT` the bank sends its notification again, and the transition finds the new
+        // state.
         let policy = Retry::when_nothing_was_done();
         let transition = sql::retry(&self.pool, policy, |tx| Box::pin(pay(tx, order))).await?;
         match transition {
@@ -136,8 +137,8 @@ impl Shop {
                 match ship(&self, row, order).await {
                     Ok(()) => println!("{shipper}: shipped order {order}"),
                     Err(ShipError::Refused(refused)) if refused.is_duplicate() => {}
-                    // It stays in the outbox.
-                    Err(error) => println!("{shipper}: order {order} is left for later: {error}"),
+                    // The row stays in the outbox.
+                    Err(error) => println!("{shipper}: order {order} will be tried again: {error}"),
                 }
             }
             let done: i64 =
@@ -152,7 +153,7 @@ impl Shop {
     }
 }
 
-/// The transition and the order to ship, in one transaction.
+/// The transition and the row for the shipment, in one transaction.
 async fn pay(tx: &mut SqliteConnection, order: i64) -> sqlx::Result<Transition<Status>> {
     let transition = sql::transition("orders")
         .id("id", order)
@@ -169,9 +170,9 @@ async fn pay(tx: &mut SqliteConnection, order: i64) -> sqlx::Result<Transition<S
     Ok(transition)
 }
 
-/// Has a parcel made for a row of the outbox, and notes it there.
+/// Orders a parcel for a row of the outbox, and stores its number in the row.
 ///
-/// A success is remembered for longer than a shipper needs from reading the rows to coming to the last of them.
+/// `ttl` is longer than a shipper needs for all the rows that it has read.
 #[idempotent(name = "orders.ship", key = "row", ttl = "10m", lease = "2s", using = shop.idempotency)]
 async fn ship(shop: &Shop, row: i64, order: i64) -> Result<(), ShipError> {
     println!("shipping: order {order}");
@@ -186,7 +187,7 @@ async fn ship(shop: &Shop, row: i64, order: i64) -> Result<(), ShipError> {
 
 #[derive(Debug)]
 enum ShipError {
-    /// The body did not run, or was stopped.
+    /// The body did not run or was stopped.
     Refused(Error),
     Database(sqlx::Error),
 }
@@ -212,7 +213,7 @@ impl std::fmt::Display for ShipError {
     }
 }
 
-/// Somebody else's service, with a database of its own. It takes an idempotency key, as a good service does.
+/// The service of another company, with its own database. It accepts an idempotency key.
 #[derive(Clone)]
 struct Carrier(SqlitePool);
 
@@ -230,7 +231,7 @@ impl Carrier {
         Ok(Self(pool))
     }
 
-    /// The number of the parcel; the same one for a key that it has seen.
+    /// Returns the number of the parcel. A repeated key gets the same number.
     async fn ship(&self, idempotency_key: &str, order: i64) -> sqlx::Result<i64> {
         sleep(Duration::from_millis(50)).await;
         sqlx::query(

@@ -17,7 +17,7 @@ struct Report {
     rows: usize,
 }
 
-/// Imports a file of comma-separated lines: slow, and not to be done twice at once.
+/// Imports a file of comma-separated lines. An import is slow, and must not run twice at the same time.
 #[idempotent(key = "user_id, file_md5", ttl = "30s", release = true)]
 async fn upload(user_id: u64, file_md5: String, file: Vec<u8>) -> Result<Report, Error> {
     println!("user {user_id}: importing {file_md5} …");

@@ -9,31 +9,30 @@
 //!
 //! # What guards what
 //!
-//! * The **consumer group** loses no message: it is pending until somebody acknowledges it, and is delivered again if
-//!   nobody does. So each message comes at least once.
-//! * The **guarded call** keeps the deliveries of one order apart. Its key is the number of the order, not the id of the
-//!   message, so that one that was published twice is the same as one that was delivered twice. One delivery packs; the
-//!   others wait for it and get its parcel number, or are told that it is in progress. The payload tells another order
-//!   under the same number.
-//! * The **ledger** guards the stock. A consumer that is killed after it took from the stock, but before the end of its
-//!   call was recorded, leaves an order that the next one ships again: no lock knows what a dead process did. So one
-//!   script takes from the stock *and* enters the order into the ledger, unless it stands there. With a database this
-//!   is a transaction, and a table with a unique column.
+//! * The **consumer group** loses no message: a message is pending until a consumer acknowledges it, and is delivered again if
+//!   no consumer does. So each message is delivered at least once.
+//! * The **guarded call** separates the deliveries of one order. Its key is the number of the order, not the id of the message,
+//!   so that an order that was published twice is also shipped once. One delivery packs. The others wait for it and get its
+//!   parcel number, or are refused as in progress. The payload detects another order under the same number.
+//! * The **ledger** guards the stock. A consumer may be killed after it took from the stock, but before the end of its call was
+//!   recorded. Then the next consumer ships the order again: no lock knows what a dead process did. So one script takes from the
+//!   stock *and* enters the order into the ledger, unless the order is already there. A database would use a transaction, and a
+//!   table with a unique column.
 //!
-//! With the ledger alone nothing is sold twice, but an order is packed at each delivery, by two at the same time, too.
-//! With the guarded call alone, some kills sell twice. What is neither in the script nor harmless when it is done again
-//! does not belong into the body: the mail may be sent twice.
+//! With only the ledger no order is sold twice, but each delivery packs, even two at the same time. With only the guarded call,
+//! some kills sell an order twice. Work in the body must be in the script, or harmless if it happens twice: the mail may be sent
+//! twice.
 //!
-//! | what came of the call | the message |
+//! | the end of the call | the message |
 //! | --- | --- |
-//! | shipped, now or by an equal call before | acknowledged |
+//! | shipped, by this call or an equal call before it | acknowledged |
 //! | in progress, or the store is unavailable: the body did not run | stays pending, and this delivery does not count |
 //! | the body failed, or lost its lease | stays pending; after the fifth delivery a dead letter, with the reason |
 //! | another order under the same number, or no order | a dead letter at once |
 //!
-//! A message comes again as long as it is in the stream, so what came of it is remembered for longer (`TTL`) than the
-//! producer keeps messages (`RETENTION`). If it is published once more after that, it is packed again, and stopped by
-//! the ledger, which forgets nothing.
+//! A message can be delivered again while it is in the stream. So the result of its call is stored for longer (`TTL`) than the
+//! producer keeps messages (`RETENTION`). An order that is published again after that is packed again, and the ledger, which never
+//! expires, stops it.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error as StdError;
@@ -57,7 +56,7 @@ const GROUP: &str = "shippers";
 const STOCK: &str = "shop:stock";
 const LEDGER: &str = "shop:parcels";
 
-/// How long the producer keeps messages, shipped or not: no outage of all consumers may take longer.
+/// How long the producer keeps messages, shipped or not. An outage of all consumers must be shorter.
 const RETENTION: Duration = Duration::from_hours(24);
 const TTL: Duration = Duration::from_hours(48);
 const MOST_DELIVERIES: usize = 5;
@@ -89,7 +88,7 @@ async fn produce(url: &str, count: u32) -> Result<(), Box<dyn StdError>> {
     let () = redis.hincr(STOCK, "tea", count).await?;
     for number in 0..count {
         let order = format!("{}-{number}", now.as_millis());
-        // Every tenth is published twice, as by a producer that did not get the first answer.
+        // Every tenth order is published twice, as by a producer that did not get the first answer.
         for _ in 0..if number % 10 == 0 { 2 } else { 1 } {
             let fields = [("order", order.as_str()), ("article", "tea")];
             let () = redis.xadd_options(ORDERS, "*", &fields, &options).await?;
@@ -110,7 +109,7 @@ async fn consume(
         name: name.to_owned(),
         redis: RedisConnection::new(client),
         idempotency: Idempotency::from_url(url).await?,
-        // With its grace it is over before the message of a dead consumer is delivered again.
+        // The lease expires before the message of a dead consumer is delivered again.
         lease: redeliver_after / 2,
     });
 
@@ -128,13 +127,13 @@ async fn consume(
                     .map(|message| Arc::clone(&shipper).handle(message)),
             ),
             Err(error) => {
-                println!("{name}: cannot read, and tries again: {error}");
+                println!("{name}: cannot read, will try again: {error}");
                 sleep(Duration::from_secs(1)).await;
             }
         }
     }
 
-    // What is not finished in time is delivered again, to another consumer.
+    // A message that is not finished in time is delivered to another consumer.
     let finished = async { while running.join_next().await.is_some() {} };
     let in_time = timeout(Duration::from_secs(20), finished).await.is_ok();
     let recorded = shipper.idempotency.drain(Duration::from_secs(5)).await;
@@ -147,13 +146,13 @@ async fn consume(
 
 struct Message {
     entry: StreamId,
-    /// How often it was delivered to somebody who tried to handle it, this time included.
+    /// How often it was delivered to a consumer that tried to handle it, with this delivery.
     deliveries: usize,
 }
 
-/// Where a consumer gets its messages from.
+/// The source of the messages of one consumer.
 struct Inbox {
-    /// Of its own, because a read that waits for messages blocks a connection.
+    /// An own connection, because a read that waits for messages blocks it.
     redis: RedisConnection,
     consumer: String,
     redeliver_after: Duration,
@@ -163,7 +162,7 @@ struct Inbox {
 impl Inbox {
     async fn open(client: Client, consumer: &str, redeliver_after: Duration) -> RedisResult<Self> {
         let mut redis = RedisConnection::new(client);
-        // From the first message on: some may be older than the group.
+        // The group starts with the first message: messages may be older than the group.
         match redis.xgroup_create_mkstream(ORDERS, GROUP, "0").await {
             Err(error) if error.code() != Some("BUSYGROUP") => return Err(error),
             Ok(()) | Err(_) => {}
@@ -176,9 +175,9 @@ impl Inbox {
         })
     }
 
-    /// At most `count` messages; none if none came for half a second.
+    /// Returns at most `count` messages, and none if none arrives for half a second.
     async fn next(&mut self, count: usize) -> RedisResult<Vec<Message>> {
-        let again = self.left_by_others(count).await?;
+        let again = self.pending_too_long(count).await?;
         if !again.is_empty() {
             return Ok(again);
         }
@@ -200,15 +199,15 @@ impl Inbox {
             .collect())
     }
 
-    /// Messages of consumers that died, and those that were left pending, by this one, too.
-    async fn left_by_others(&mut self, count: usize) -> RedisResult<Vec<Message>> {
+    /// Messages that are pending for too long: their consumer died, or did not acknowledge them. This consumer may be the one.
+    async fn pending_too_long(&mut self, count: usize) -> RedisResult<Vec<Message>> {
         let idle = self.redeliver_after.as_millis().to_string();
         let options = StreamAutoClaimOptions::default().count(count);
         let reply: StreamAutoClaimReply = self
             .redis
             .xautoclaim_options(ORDERS, GROUP, &self.consumer, idle, &self.cursor, options)
             .await?;
-        // A call looks at a part of what is pending; the next one goes on from there.
+        // Each call scans a part of the pending messages. The next call continues there.
         self.cursor = reply.next_stream_id;
         let mut messages = Vec::new();
         for entry in reply.claimed {
@@ -216,7 +215,7 @@ impl Inbox {
                 .redis
                 .xpending_count(ORDERS, GROUP, &entry.id, &entry.id, 1)
                 .await?;
-            // It is pending no more if somebody finished it just now.
+            // Another consumer may have acknowledged it in the meantime.
             if let Some(pending) = pending.ids.first() {
                 messages.push(Message {
                     entry,
@@ -228,7 +227,7 @@ impl Inbox {
     }
 }
 
-/// What is done with messages.
+/// Handles messages.
 struct Shipper {
     name: String,
     redis: RedisConnection,
@@ -241,7 +240,7 @@ impl Shipper {
         let id = &message.entry.id;
         let settled = match (message.entry.get("order"), message.entry.get("article")) {
             (Some(order), Some(article)) => self.settle(&message, order, article).await,
-            _ => self.bury(&message, "a message", "it is no order").await,
+            _ => self.bury(&message, "a message", "it is not an order").await,
         };
         match settled {
             Ok(what) => println!("{}: {what} (message {id})", self.name),
@@ -262,7 +261,7 @@ impl Shipper {
             .payload(&article)
             .ttl(TTL)
             .lease(self.lease)
-            // To wait for an equal order is cheaper than to have its message delivered again.
+            // Waiting for an equal call is cheaper than another delivery.
             .wait(Duration::from_secs(1))
             .replay()
             .run(self.ship(&order, &article, message))
@@ -301,7 +300,7 @@ impl Shipper {
         article: &str,
         message: &Message,
     ) -> Result<Once<String>, Unshipped> {
-        // Asked in here, where no other delivery can be about to ship it.
+        // This check is in the body, where no other delivery can ship the order.
         if message.deliveries > MOST_DELIVERIES {
             return Err(Unshipped::NeverFinished);
         }
@@ -335,7 +334,7 @@ impl Shipper {
         redis.xack(ORDERS, GROUP, &[&message.entry.id]).await
     }
 
-    /// Takes this delivery off the count, because nothing was tried. It is delivered again as any other.
+    /// Does not count this delivery, because the body did not run. The message is delivered again.
     async fn give_back(&self, message: &Message) -> RedisResult<()> {
         let mut redis = self.redis.clone();
         let options = StreamClaimOptions::default()
@@ -362,8 +361,8 @@ impl Shipper {
     }
 }
 
-/// Takes one of an article from the stock for an order, unless the ledger has the order already. Answers with the
-/// parcel that the ledger names, or with nothing if there is none in stock.
+/// Takes one article from the stock for an order, unless the ledger already has the order. Returns the parcel in the ledger, or
+/// nothing if the article is out of stock.
 static TAKE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local parcel = redis.call('HGET', KEYS[2], ARGV[2])
@@ -379,7 +378,7 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Moves a message to the dead letters, once: only while it is pending.
+/// Moves a message to the dead letters if it is still pending, so that it moves once.
 static BURY: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
@@ -391,7 +390,7 @@ static BURY: LazyLock<Script> = LazyLock::new(|| {
 /// Why an order is not shipped.
 #[derive(Debug)]
 enum Unshipped {
-    /// The body did not run, or was stopped.
+    /// The body did not run or was stopped.
     Refused(Error),
     Redis(RedisError),
     OutOfStock,
@@ -404,7 +403,7 @@ impl fmt::Display for Unshipped {
             Self::Refused(error) => error.fmt(f),
             Self::Redis(error) => error.fmt(f),
             Self::OutOfStock => f.write_str("out of stock"),
-            Self::NeverFinished => f.write_str("whoever tries does not come to an end"),
+            Self::NeverFinished => f.write_str("no delivery of it ever finished"),
         }
     }
 }

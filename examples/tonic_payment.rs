@@ -1,6 +1,6 @@
 //! A payment service: `Pay` charges an order once.
 //!
-//! The trait stands where `tonic_build` would generate it, so that the example needs no `protoc`.
+//! The trait is written by hand instead of by `tonic_build`, so that the example needs no `protoc`.
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features tonic --bin tonic_payment
@@ -36,8 +36,8 @@ struct Service {
 
 #[tonic::async_trait]
 impl Payments for Service {
-    /// With the feature `tonic` of `idempotence`, a refused call is a `Status`. A `Response` cannot be stored: to give
-    /// the receipt to a repeated call, guard the function that makes it, with `replay = true`.
+    /// With the feature `tonic` of `idempotence`, a refused call returns a `Status`. A `Response` cannot be stored. To give the
+    /// receipt to a repeated call, guard the function that makes the receipt, with `replay = true`.
     #[idempotent(
         name = "payments.pay",
         key = (request.get_ref().order_no),
@@ -110,13 +110,13 @@ mod tests {
     async fn an_async_trait_method_may_be_instrumented_above_and_below() {
         Idempotency::new(MemoryStore::new())
             .scope(async {
-                assert_eq!(().above("42").await.expect("the first call"), 2);
+                assert_eq!(().above("42").await.expect("the first call runs"), 2);
                 assert!(
                     ().above("42")
                         .await
                         .is_err_and(|error| error.is_duplicate())
                 );
-                assert_eq!(().below("42").await.expect("the first call"), 2);
+                assert_eq!(().below("42").await.expect("the first call runs"), 2);
                 assert!(
                     ().below("42")
                         .await
@@ -142,26 +142,26 @@ mod tests {
         let changed = pay("1", 500).await;
         assert_eq!(service.charged.load(Ordering::SeqCst), 10);
 
-        let running = second.expect_err("it is the same order");
+        let running = second.expect_err("an equal call is running");
         assert_eq!(running.code(), Code::Aborted);
-        assert_eq!(told(&running, CODE), Some("in_progress"));
-        assert_eq!(told(&running, ACTION), Some("wait"));
-        let wait = told(&running, RETRY_AFTER_MS).expect("a hint");
+        assert_eq!(metadata(&running, CODE), Some("in_progress"));
+        assert_eq!(metadata(&running, ACTION), Some("wait"));
+        let wait = metadata(&running, RETRY_AFTER_MS).expect("a call in progress has a retry hint");
         assert!(wait.parse::<u64>().is_ok_and(|wait| wait > 0), "{wait}");
 
-        let done = again.expect_err("it is charged");
+        let done = again.expect_err("the order is charged already");
         assert_eq!(done.code(), Code::AlreadyExists);
-        assert_eq!(told(&done, CODE), Some("already_done"));
-        assert_eq!(told(&done, ACTION), Some("ignore"));
-        assert_eq!(told(&done, RETRY_AFTER_MS), None);
+        assert_eq!(metadata(&done, CODE), Some("already_done"));
+        assert_eq!(metadata(&done, ACTION), Some("ignore"));
+        assert_eq!(metadata(&done, RETRY_AFTER_MS), None);
 
         let changed = changed.expect_err("the order has another price");
         assert_eq!(changed.code(), Code::FailedPrecondition);
-        assert_eq!(told(&changed, CODE), Some("payload_mismatch"));
-        assert_eq!(told(&changed, ACTION), Some("fix"));
+        assert_eq!(metadata(&changed, CODE), Some("payload_mismatch"));
+        assert_eq!(metadata(&changed, ACTION), Some("fix"));
     }
 
-    fn told<'a>(status: &'a Status, key: &str) -> Option<&'a str> {
+    fn metadata<'a>(status: &'a Status, key: &str) -> Option<&'a str> {
         status.metadata().get(key)?.to_str().ok()
     }
 }

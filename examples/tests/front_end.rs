@@ -1,5 +1,5 @@
-//! The script of `docs/responses.md`, taken from the page and run by node against a service: whatever happens on the way, an
-//! order is placed once, and the page shows the person what is true.
+//! node runs the script of `docs/responses.md` against a service. An order is placed once for each fault of the network, and the
+//! page shows the person the true result.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::VecDeque;
@@ -30,11 +30,11 @@ const BROWSER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/front_end/brow
 enum Way {
     /// A proxy cannot reach the service.
     BadGateway,
-    /// A proxy does not wait for the answer of the service.
+    /// A proxy answers before the service does.
     GatewayTimeout,
-    /// The answer breaks off.
+    /// The connection closes in the middle of the answer.
     Lost,
-    /// A network that wants a login answers in the place of the service.
+    /// A login page of the network answers instead of the service.
     Login,
 }
 
@@ -44,7 +44,7 @@ struct Shop {
     store: FaultyStore<MemoryStore>,
     requests: Arc<AtomicUsize>,
     orders: Arc<AtomicUsize>,
-    /// For the next requests; those after them reach the service.
+    /// The faults of the next requests. Requests after them reach the service.
     ways: Arc<Mutex<VecDeque<Way>>>,
 }
 
@@ -107,16 +107,16 @@ async fn network(State(shop): State<Shop>, request: Request, next: Next) -> Resp
     }
 }
 
-/// What the person saw.
+/// Everything that the person saw.
 #[derive(Debug, Deserialize)]
 struct Seen {
-    /// The number of the order, or nothing where the state was loaded again.
+    /// The receipts. `None` means that the page loaded the state again.
     shown: Vec<Option<Receipt>>,
     told: Vec<String>,
-    /// How many ms the script paused.
+    /// The pauses of the script, in milliseconds.
     pauses: Vec<f64>,
     tokens: usize,
-    /// The id that the next press of the button has, if there is one yet.
+    /// The id of the next press of the button, if the script has one.
     id: Option<String>,
 }
 
@@ -193,7 +193,7 @@ impl Seen {
         self.shown.iter().map(order).collect()
     }
 
-    /// The person has the receipt of the first order and nothing else, and what comes next is something new.
+    /// Asserts that the person has the receipt of the first order and saw nothing else, and that the next press is a new order.
     fn has_a_receipt(&self) {
         assert_eq!(
             (&*self.orders(), &*self.told),
@@ -243,7 +243,7 @@ async fn the_next_press_after_a_receipt_is_another_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_does_not_end_is_asked_for_again_for_a_while_and_then_nobody_is_told() {
+async fn a_page_stops_asking_for_an_endless_order_and_shows_no_error() {
     let shop = Shop::new();
     let seen = shop
         .visited(
@@ -258,7 +258,7 @@ async fn an_order_that_does_not_end_is_asked_for_again_for_a_while_and_then_nobo
     );
     assert!(
         seen.id.is_some(),
-        "it may yet fail, so the next press is the same order"
+        "the order may still fail, so the next press must send the same id"
     );
     let paused: f64 = seen.pauses.iter().sum();
     assert!(
@@ -269,7 +269,7 @@ async fn an_order_that_does_not_end_is_asked_for_again_for_a_while_and_then_nobo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_comes_back_is_waited_for() {
+async fn a_page_waits_for_a_store_that_recovers() {
     let shop = Shop::new();
     shop.store
         .always_all(Fault::Fail(StoreErrorKind::NotApplied));
@@ -284,7 +284,7 @@ async fn a_store_that_comes_back_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_store_that_stays_away_the_person_is_told_and_the_next_press_is_the_same_order() {
+async fn a_page_reports_a_long_outage_and_the_next_press_is_the_same_order() {
     let shop = Shop::new();
     shop.store
         .always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
@@ -297,7 +297,7 @@ async fn of_a_store_that_stays_away_the_person_is_told_and_the_next_press_is_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_lost_or_taken_by_a_proxy_is_asked_for_again() {
+async fn a_page_repeats_a_request_without_an_answer_of_the_service() {
     for way in [Way::BadGateway, Way::GatewayTimeout, Way::Lost, Way::Login] {
         let shop = Shop::meeting([way]);
         shop.visited(PRESS).await.has_a_receipt();
@@ -306,7 +306,7 @@ async fn an_answer_that_is_lost_or_taken_by_a_proxy_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_of_a_proxy_is_not_for_the_person() {
+async fn a_page_does_not_show_the_answer_of_a_proxy() {
     let shop = Shop::meeting([Way::BadGateway; 9]);
     let seen = shop.visited(PRESS).await;
     assert_eq!(
@@ -317,7 +317,7 @@ async fn the_page_of_a_proxy_is_not_for_the_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_was_changed_after_its_answer_was_lost_is_told_and_then_placed() {
+async fn a_changed_order_after_a_lost_answer_is_reported_and_then_placed() {
     let shop = Shop::meeting([Way::Lost; 6]);
     let cup = r#"await press({ item: "cup" });"#;
     let seen = shop.visited(&format!("{PRESS} {cup} {cup}")).await;
@@ -330,7 +330,7 @@ async fn an_order_that_was_changed_after_its_answer_was_lost_is_told_and_then_pl
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_in_plain_text_is_told_at_once_and_the_order_may_be_mended() {
+async fn a_refusal_in_plain_text_is_shown_at_once_and_a_corrected_order_is_new() {
     let shop = Shop::new();
     let press = format!(r#"await press({{ item: "unicorn" }}); seen.first = id(); {PRESS}"#);
     let seen = shop.visited(&press).await;
@@ -340,7 +340,7 @@ async fn a_refusal_in_plain_text_is_told_at_once_and_the_order_may_be_mended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_of_the_server_is_told_without_its_words_and_keeps_the_id() {
+async fn a_server_error_is_shown_without_its_text_and_keeps_the_id() {
     let shop = Shop::new();
     let seen = shop.visited(r#"await press({ item: "bug" });"#).await;
     assert_eq!(
@@ -349,7 +349,7 @@ async fn an_error_of_the_server_is_told_without_its_words_and_keeps_the_id() {
     );
     assert!(seen.id.is_some(), "{seen:?}");
 
-    // An answer was lost, and then the server was broken: the order may have been placed.
+    // The order may be placed: its answer was lost, and then the server failed.
     let shop = Shop::meeting([Way::Lost]);
     shop.store.next(Op::Claim, Fault::Delay(Duration::ZERO));
     shop.store

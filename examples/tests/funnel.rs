@@ -1,4 +1,4 @@
-//! Redis forgets everything while an order is placed: it is placed once.
+//! Redis loses its data while an order is placed: the order is placed once.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -18,7 +18,7 @@ async fn an_order_is_placed_once_when_redis_is_flushed_in_the_middle() {
     let mut first = shop.clicks();
     first.until("entering:");
     shop.flush();
-    // Nothing keeps these out but the dedup row, whose transaction is open.
+    // Only the dedup row refuses these calls. Its transaction is open.
     let second = shop.clicks().until_the_end();
     let first = first.until_the_end();
 
@@ -36,7 +36,7 @@ async fn an_order_is_placed_once_when_redis_is_flushed_in_the_middle() {
 }
 
 #[tokio::test]
-async fn an_order_whose_process_is_killed_in_the_transaction_is_placed_by_the_next() {
+async fn after_a_kill_in_the_transaction_the_next_process_places_the_order() {
     let shop = Shop::new("killed");
     let mut first = shop.clicks();
     first.until("entering:");
@@ -52,7 +52,7 @@ async fn an_order_whose_process_is_killed_in_the_transaction_is_placed_by_the_ne
 }
 
 #[tokio::test]
-async fn an_order_is_placed_once_when_redis_and_the_dedup_row_are_gone() {
+async fn an_order_is_placed_once_without_redis_data_and_without_the_dedup_row() {
     let shop = Shop::new("forgotten");
     shop.clicks().until_the_end();
     shop.flush();
@@ -83,7 +83,7 @@ impl Shop {
         }
     }
 
-    /// Ten clicks in a process of their own.
+    /// Starts a process with ten clicks.
     fn clicks(&self) -> Clicks {
         let mut process = Command::new(BIN)
             .arg(self.redis.url())
@@ -147,7 +147,7 @@ impl Clicks {
                 return;
             }
         }
-        panic!("it never said {words:?}: {:?}", self.said);
+        panic!("expected a line with {words:?}, got {:?}", self.said);
     }
 
     fn until_the_end(mut self) -> Said {

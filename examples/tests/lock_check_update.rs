@@ -1,4 +1,4 @@
-//! Two processes share the work of an order, and a third one finds it done.
+//! One of two processes does the work of an order, and a third process finds it done.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -50,7 +50,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// With its journal as the processes want it: of two that switch it at once, SQLite refuses one.
+    /// Sets the journal mode first: SQLite refuses one of two processes that set it at the same time.
     async fn new(name: &str) -> Self {
         let name = format!("lock-check-update-{}-{name}.db", std::process::id());
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -16,26 +16,26 @@ const BIN: &str = env!("CARGO_BIN_EXE_outbox");
 
 #[tokio::test]
 async fn a_shop_that_is_killed_between_commit_and_shipment_ships_once() {
-    // A kill may come late, when all is shipped.
+    // A kill may come too late, after all shipments.
     for _ in 0..20 {
         let shop = Killed::on("paid:").await;
         if shop.unshipped > 0 {
             return;
         }
     }
-    panic!("no kill met a paid order that was not shipped");
+    panic!("expected a kill between a payment and its shipment");
 }
 
 #[tokio::test]
 async fn a_shop_that_is_killed_before_the_carrier_has_answered_ships_once() {
-    // A kill may come late, when the answer is noted.
+    // A kill may come too late, after the shop stored the answer.
     for _ in 0..20 {
         let shop = Killed::on("carrier: took").await;
         if shop.requests.iter().any(|requests| *requests > 1) {
             return;
         }
     }
-    panic!("no kill met a shipment that the carrier knew of, and the shop did not");
+    panic!("expected a kill between the answer of the carrier and its storage");
 }
 
 #[tokio::test]
@@ -46,20 +46,20 @@ async fn a_shop_that_is_killed_before_or_after_a_shipment_ships_once() {
 
 #[tokio::test]
 async fn a_shop_that_is_not_killed_asks_the_carrier_once_for_each_order() {
-    let shop = Killed::on("a word that it never says").await;
+    let shop = Killed::on("a text that it never prints").await;
     assert_eq!(shop.requests, [1; 10]);
 }
 
-/// What stands in the books of a shop that was killed, and started again until it was done.
+/// The tables after a shop was killed, started again, and finished.
 struct Killed {
-    /// How many orders were paid and not shipped when it was killed.
+    /// The number of orders that were paid and not shipped at the kill.
     unshipped: i64,
-    /// How often the carrier was asked for each order.
+    /// The number of requests to the carrier for each order.
     requests: Vec<i64>,
 }
 
 impl Killed {
-    /// Kills the shop when it says these words for the first time.
+    /// Kills the shop when it first prints these words.
     async fn on(words: &str) -> Self {
         let folder = Folder::new();
         run(&folder.0, Some(words));
@@ -84,7 +84,7 @@ impl Killed {
     }
 }
 
-/// Runs the shop to its end, or until it says the words on which it is to be killed.
+/// Runs the shop to its end, or kills it when it prints the words.
 fn run(folder: &Path, killed_on: Option<&str>) {
     let mut shop = Command::new(BIN)
         .arg(folder)
@@ -105,7 +105,7 @@ fn run(folder: &Path, killed_on: Option<&str>) {
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 shop.kill().unwrap();
-                panic!("it is stuck");
+                panic!("the shop printed nothing for a minute");
             }
         }
     }

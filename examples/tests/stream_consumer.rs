@@ -1,4 +1,4 @@
-//! Consumers that are killed, messages that come again, a server that goes away: each order is shipped once.
+//! Consumers are killed, messages are delivered again, the server is down: each order is shipped once.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -22,11 +22,11 @@ use redis::{Client, Commands as _, Connection};
 
 const BIN: &str = env!("CARGO_BIN_EXE_stream_consumer");
 const REDELIVER_AFTER: Duration = Duration::from_secs(2);
-/// Tea that nobody ordered, so that it would be seen if one order was sold twice.
+/// Tea in stock without an order, so that an order that is sold twice would show.
 const SPARE: usize = 1000;
 
 #[test]
-fn each_order_is_shipped_once_whoever_is_killed_and_however_often_it_comes() {
+fn each_order_is_shipped_once_with_killed_consumers_and_repeated_deliveries() {
     const KILLS: usize = 24;
     let server = RedisServer::start().unwrap();
     let shop = Shop::on(&server);
@@ -37,7 +37,7 @@ fn each_order_is_shipped_once_whoever_is_killed_and_however_often_it_comes() {
         shop.publish(order, "moon");
     }
 
-    // A message whose consumer is killed at each delivery would be a dead letter, so it stops in time.
+    // The kills stop in time: a message whose consumer is killed at each delivery would become a dead letter.
     let killing_ends = Instant::now() + 3 * REDELIVER_AFTER;
     let mut crew = Crew::new(&server, ["ada", "bob", "eve"]);
     let mut until_kill = [(); 3].map(|()| random(1..20));
@@ -77,28 +77,35 @@ fn each_order_is_shipped_once_whoever_is_killed_and_however_often_it_comes() {
     assert_eq!(shop.in_ledger(), orders);
     assert_eq!(shop.tea(), SPARE);
     assert_eq!(shop.dead_letters("out of stock"), Vec::from_iter(moons));
-    // The done record of a second one would have been put over that of the first.
+    // A second success would have replaced the record of the first.
     for (order, times) in &seen.shipped {
         assert_eq!(*times, 1, "{order}");
     }
 
     let in_a_body = kills.iter().filter(|bodies| !bodies.is_empty()).count();
-    assert!(in_a_body >= 10, "{in_a_body} kills met a body");
+    assert!(
+        in_a_body >= 10,
+        "expected 10 kills during a body, got {in_a_body}"
+    );
     let after = kills.iter().flatten().filter(|(_, sold)| *sold).count();
     assert!(
         after >= 5,
-        "{after} bodies were killed after they took from the stock"
+        "expected 5 kills after a body took from the stock, got {after}"
     );
-    assert!(seen.found >= 5, "{} were found in the ledger", seen.found);
+    assert!(
+        seen.found >= 5,
+        "expected 5 orders found in the ledger, got {}",
+        seen.found
+    );
     assert!(
         seen.skipped >= 10,
-        "{} redeliveries were skipped",
+        "expected 10 skipped deliveries, got {}",
         seen.skipped
     );
 }
 
 #[test]
-fn an_order_that_is_published_again_is_skipped_and_another_under_its_number_is_buried() {
+fn a_repeated_order_is_skipped_and_another_order_under_its_number_is_a_dead_letter() {
     let server = RedisServer::start().unwrap();
     let shop = Shop::on(&server);
     shop.produce(10);
@@ -116,14 +123,18 @@ fn an_order_that_is_published_again_is_skipped_and_another_under_its_number_is_b
 
     let seen = crew.stop();
     assert_eq!(seen.shipped.len(), 10);
-    assert_eq!(seen.skipped, 1 + 1, "one by the producer, and one here");
+    assert_eq!(
+        seen.skipped,
+        1 + 1,
+        "the producer and this test repeat one order each"
+    );
     assert_eq!(shop.tea(), SPARE);
     assert_eq!(shop.dead_letters("another payload"), [order]);
-    assert_eq!(shop.dead_letters("no order"), [""]);
+    assert_eq!(shop.dead_letters("not an order"), [""]);
 }
 
 #[test]
-fn a_message_whose_order_is_in_progress_elsewhere_stays_pending_and_does_not_count() {
+fn a_message_whose_order_is_in_progress_stays_pending_and_is_not_counted() {
     let server = RedisServer::start().unwrap();
     let shop = Shop::on(&server);
     shop.produce(1);
@@ -160,7 +171,7 @@ fn a_message_whose_order_is_in_progress_elsewhere_stays_pending_and_does_not_cou
 }
 
 #[test]
-fn a_consumer_that_is_told_to_stop_finishes_what_it_has_and_takes_no_more() {
+fn a_stopping_consumer_finishes_its_messages_and_takes_no_more() {
     let server = RedisServer::start().unwrap();
     let shop = Shop::on(&server);
     shop.produce(400);
@@ -196,7 +207,7 @@ fn an_outage_of_the_server_loses_no_order_and_ships_none_twice() {
     assert!(shop.dead_letters("").is_empty());
 }
 
-/// What stands in the server.
+/// The state in the Redis server.
 struct Shop {
     url: String,
 }
@@ -208,7 +219,7 @@ impl Shop {
         shop
     }
 
-    /// A new one each time, because the server may have been away.
+    /// A new connection each time, because the server may have been restarted.
     fn redis(&self) -> Connection {
         Client::open(&*self.url).unwrap().get_connection().unwrap()
     }
@@ -226,7 +237,7 @@ impl Shop {
         let () = self.redis().xadd("shop:orders", "*", &fields).unwrap();
     }
 
-    /// Orders, and the ids of their messages.
+    /// The orders and the ids of their messages.
     fn messages(&self) -> Vec<(String, String)> {
         let messages: StreamRangeReply = self.redis().xrange_all("shop:orders").unwrap();
         let messages = messages.ids.into_iter();
@@ -235,16 +246,16 @@ impl Shop {
             .collect()
     }
 
-    /// Has a message delivered to the next who looks for those of dead consumers.
+    /// Marks a message as delivered to a dead consumer, so that another consumer takes it.
     fn deliver_again(&self, id: &str) {
         let long_ago = StreamClaimOptions::default().idle(3_600_000).with_justid();
         let () = self
             .redis()
-            .xclaim_options("shop:orders", "shippers", "nobody", 0, &[id], long_ago)
+            .xclaim_options("shop:orders", "shippers", "dead", 0, &[id], long_ago)
             .unwrap();
     }
 
-    /// Whether all messages were delivered, and none is pending.
+    /// Whether all messages are delivered and acknowledged.
     fn is_done(&self) -> bool {
         let groups: StreamInfoGroupsReply = self.redis().xinfo_groups("shop:orders").unwrap();
         let group = groups.groups.first();
@@ -268,7 +279,7 @@ impl Shop {
         self.redis().hkeys("shop:parcels").unwrap()
     }
 
-    /// How much tea is left when each order that was produced has got one.
+    /// The remaining tea.
     fn tea(&self) -> usize {
         self.redis().hget("shop:stock", "tea").unwrap()
     }
@@ -287,7 +298,7 @@ impl Shop {
     }
 }
 
-/// Consumers in processes of their own, and what they say.
+/// Consumers, each in its own process, and the lines that they print.
 struct Crew {
     url: String,
     names: Vec<&'static str>,
@@ -296,13 +307,13 @@ struct Crew {
     seen: Seen,
 }
 
-/// Which of them, and what it said: nothing more, when it is dead.
+/// The index of a process, and a line of it. `None` means that the process ended.
 type Said = (usize, Option<String>);
 
-/// What a test is told of a consumer.
+/// The news of one consumer.
 enum Heard {
     Line(String),
-    /// It is dead; the orders in its bodies, and whether they were taken from the stock by then.
+    /// The process ended. Its unfinished orders, and whether they were taken from the stock.
     Dead(Vec<(String, bool)>),
     Nothing,
 }
@@ -313,7 +324,7 @@ struct Seen {
     skipped: usize,
     found: usize,
     last: String,
-    /// The orders in the bodies of each consumer.
+    /// The unfinished orders of each consumer.
     bodies: Vec<HashMap<String, bool>>,
 }
 
@@ -365,7 +376,7 @@ impl Crew {
         self.processes[slot].kill().unwrap();
     }
 
-    /// Listens until `done`, which is asked after each line, and while there is none.
+    /// Reads lines until `done`, which is called after each line and at intervals without a line.
     fn work_until(&mut self, mut done: impl FnMut(&mut Self, usize, Heard) -> bool) {
         let deadline = Instant::now() + Duration::from_mins(1);
         loop {
@@ -375,7 +386,7 @@ impl Crew {
             }
             assert!(
                 Instant::now() < deadline,
-                "they take too long: {:?}",
+                "expected an end within a minute: {:?}",
                 self.seen
             );
         }
@@ -392,21 +403,21 @@ impl Crew {
         }
     }
 
-    /// Has all of them stop as on Ctrl-C, and listens to the last word.
+    /// Stops all processes as with Ctrl-C, and reads their last lines.
     fn stop(mut self) -> Seen {
         for process in &self.processes {
             let id = process.id().to_string();
-            let told = Command::new("kill").args(["-INT", &id]).status();
-            assert!(told.unwrap().success());
+            let sent = Command::new("kill").args(["-INT", &id]).status();
+            assert!(sent.unwrap().success());
         }
-        let mut left = self.processes.len();
+        let mut running = self.processes.len();
         self.work_until(|_, _, heard| {
-            left -= usize::from(matches!(heard, Heard::Dead(_)));
-            left == 0
+            running -= usize::from(matches!(heard, Heard::Dead(_)));
+            running == 0
         });
         for process in &mut self.processes {
             let status = process.wait().unwrap();
-            // One that was started a moment ago does not listen yet.
+            // A process that started a moment ago does not handle the signal yet.
             assert!(status.success() || status.signal() == Some(2), "{status}");
         }
         std::mem::take(&mut self.seen)

@@ -1,6 +1,6 @@
-// What the script of the page needs of a browser, for node: browser.js BASE SCRIPT SCENARIO
+// Replaces the browser for the script of the page, in node: browser.js BASE SCRIPT SCENARIO
 //
-// Prints what the person was shown and told, and how long the script paused: its clock runs 50 times as fast.
+// Prints all that the person saw, and the pauses of the script. Its clock runs 50 times as fast.
 
 if (typeof fetch !== "function") {
   console.error(`this is node ${process.version}, and the script needs version 18 or newer`);
@@ -50,7 +50,7 @@ const browser = {
 
 const submit = new Function(...Object.keys(browser), `${script}\nreturn submit;`)(...Object.values(browser));
 
-// Presses the button. Resolves when the person next sees something.
+// Presses the button. Resolves when the page next shows something.
 function press(what) {
   order = what;
   const ended = new Promise((resume) => ends.push(resume));
@@ -58,7 +58,7 @@ function press(what) {
   return ended;
 }
 
-// The id that the next press of the button has, if there is one yet.
+// The id of the next press of the button, if the script has one.
 function id() {
   return browser.sessionStorage.getItem("intent:order");
 }
