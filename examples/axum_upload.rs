@@ -40,8 +40,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     .with_graceful_shutdown(async { drop(tokio::signal::ctrl_c().await) })
     .await?;
     // Uploads still run for clients that closed their connection.
-    if let Err(remaining) = idempotency.drain(Duration::from_secs(30)).await {
-        println!("{remaining} uploads did not end in time");
+    if let Err(error) = idempotency.drain(Duration::from_secs(30)).await {
+        println!("{} uploads did not end in time", error.remaining());
     }
     Ok(())
 }

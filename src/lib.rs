@@ -15,11 +15,11 @@ pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
     Added, Attempt, Bloom, BloomBuilder, BloomStats, Builder, ClientAction, Codec, Counter,
-    CounterBuilder, Diagnosis, Digest, Duplicate, DuplicateState, Durability, EndpointInfo,
-    Endpoints, Error, Event, EventKind, Failure, FirstTime, GuardedCall, Hint, Idempotency,
-    InvalidRequestId, KeyPart, Lang, Limited, Mechanism, MemoryStore, Observer, OnCancel,
-    OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek, Redeemed, Release, Renew, Replay,
-    RequestId, SeenSet, SeenSetBuilder, Setting, Settings, SetupError, Store, StoreError,
+    CounterBuilder, Diagnosis, Digest, DrainError, Duplicate, DuplicateState, Durability,
+    EndpointInfo, Endpoints, Error, Event, EventKind, Failure, FirstTime, GuardedCall, Hint,
+    Idempotency, InvalidRequestId, KeyPart, Lang, Limited, Mechanism, MemoryStore, Observer,
+    OnCancel, OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek, Redeemed, Release, Renew,
+    Replay, RequestId, SeenSet, SeenSetBuilder, Setting, Settings, SetupError, Store, StoreError,
     StoreErrorKind, Token, Tokens, endpoints,
 };
 

@@ -92,19 +92,6 @@ impl Call {
         Self(Err(refused(observers, error)))
     }
 
-    /// A call that names no key: it has that of its token.
-    pub(crate) fn without_key(mut self) -> Self {
-        if let Ok(open) = &mut self.0
-            && open.token.is_none()
-        {
-            open.broken_as(
-                "it has no key, so the body did not run: name what makes two calls equal, \
-                 or `.key(&())` for one key that all share",
-            );
-        }
-        self.keyed()
-    }
-
     /// Says whether the call is guarded. If not, its body runs without a key, and the store is not asked.
     pub fn when(mut self, guarded: bool) -> Self {
         if let Ok(open) = &mut self.0 {

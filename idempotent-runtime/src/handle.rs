@@ -2,12 +2,12 @@
 
 pub(crate) mod builder;
 mod connect;
+pub(crate) mod drain;
 pub(crate) mod endpoints;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crate::error::SetupError;
 use crate::protocol::shared::Shared;
@@ -57,21 +57,6 @@ impl Idempotency {
     /// ```
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
         SCOPE.scope(self.clone(), future).await
-    }
-
-    /// Waits for the work that outlives its callers: bodies that run to their end after their
-    /// future was dropped (`on_cancel = "finish"`), and records that are still to be settled.
-    ///
-    /// Call it at shutdown, after the last request was taken.
-    ///
-    /// # Errors
-    ///
-    /// How many pieces of work were left after `timeout`. They go on as long as the runtime does.
-    pub async fn drain(&self, timeout: Duration) -> Result<(), usize> {
-        let tracker = self.0.tracker();
-        tokio::time::timeout(timeout, tracker.wait_until_idle())
-            .await
-            .map_err(|_| tracker.count())
     }
 
     /// The handle that a call without `using` uses here and now: of the scope, else the installed one.

@@ -37,6 +37,7 @@ pub use error::lang::Lang;
 pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};
 pub use handle::Idempotency;
 pub use handle::builder::Builder;
+pub use handle::drain::DrainError;
 pub use handle::endpoints::endpoints;
 pub use key::fingerprint;
 pub use key::fingerprint::{Digest, KeyPart};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::call::Call;
@@ -38,21 +39,59 @@ use crate::result::replay_mode::{ReplayOk, ReplayOkAndErr};
 /// # Ok(()) }
 /// ```
 #[must_use = "a call does nothing until it is run"]
-pub struct GuardedCall<A = Answers> {
+pub struct GuardedCall<A = Answers, K = Given, T = Given> {
     call: Call,
     has_key: bool,
     policy: Policy,
     answers: A,
+    required: PhantomData<(K, T)>,
 }
 
+/// The call has its key, or its `ttl`.
+#[derive(Debug)]
+pub struct Given;
+
+/// The call has no key and no token yet.
+#[derive(Debug)]
+pub struct NoKey;
+
+/// The call has no `ttl` yet.
+#[derive(Debug)]
+pub struct NoTtl;
+
+/// A call that has a key.
+#[diagnostic::on_unimplemented(
+    message = "this call has no key: call `.key(…)` or `.token(…)` before it runs",
+    label = "needs `.key(…)` or `.token(…)` before this",
+    note = "`.key(&())` is one key for all calls of the endpoint"
+)]
+pub trait HasKey {}
+
+/// A call that has a `ttl`.
+#[diagnostic::on_unimplemented(
+    message = "this call has no time to live: call `.ttl(…)` before it runs",
+    label = "needs `.ttl(…)` before this",
+    note = "`.ttl_from_settings()` takes it from the handle's `Settings`"
+)]
+pub trait HasTtl {}
+
+impl HasKey for Given {}
+impl HasTtl for Given {}
+
 impl Idempotency {
-    /// Begins a call of the endpoint with this name: at most 128 of `A-Z a-z 0-9 . _ -`.
+    /// Starts a guarded call without the attribute, of the endpoint with this name: at most 128 of `A-Z a-z 0-9 . _ -`.
     ///
-    /// An endpoint is what the calls have in common, such as `orders.pay`; what differs among them is the key. Of names that are
-    /// data the 10,000 called last are listed by [`endpoints`](Self::endpoints), and the first thousand are labels of metrics.
+    /// An endpoint is what calls have in common, such as `orders.pay`. The key is what differs between them. Give the call a
+    /// [`key`](GuardedCall::key) or a [`token`](GuardedCall::token), and a [`ttl`](GuardedCall::ttl), then [`run`](GuardedCall::run)
+    /// a body: without them `run` does not compile. For one key that all calls share, the key is `&()`.
     ///
-    /// Name its key and its `ttl`, then [`run`](GuardedCall::run) a body. For one key that all calls share, the key is `&()`.
-    pub fn call(&self, endpoint: impl Into<Cow<'static, str>>) -> GuardedCall {
+    /// A call with an invalid name does not run its body: its error is [`Error::InvalidKey`]. Names may be made at run time, but keep
+    /// what varies in the key: [`endpoints`](Self::endpoints) lists the 10,000 names that were called last, and metrics
+    /// have labels for the first thousand.
+    pub fn call(
+        &self,
+        endpoint: impl Into<Cow<'static, str>>,
+    ) -> GuardedCall<Answers, NoKey, NoTtl> {
         let policy = Policy::new(Duration::ZERO);
         GuardedCall {
             call: match Endpoint::try_new(endpoint) {
@@ -62,20 +101,21 @@ impl Idempotency {
             has_key: false,
             policy,
             answers: Answers::new(),
+            required: PhantomData,
         }
     }
 }
 
-impl<A> GuardedCall<A> {
+impl<A, K, T> GuardedCall<A, K, T> {
     /// Adds a part to the key, after those that it has. Of a call with a [`token`](Self::token), whom that was issued to and
     /// for what is part of the key as well.
     ///
     /// A part that may be missing is a part all the same: calls with `None` there are equal, and get each other's result.
     /// Of an optional key, such as an `Option<IdempotencyKey>`, say [`when`](Self::when) the call has one.
-    pub fn key<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
+    pub fn key<P: KeyPart + ?Sized>(mut self, part: &P) -> GuardedCall<A, Given, T> {
         self.call = self.call.part(part);
         self.has_key = true;
-        self
+        self.with_required()
     }
 
     /// Says whether this call is guarded. If not, the body runs without a key: the store is not asked, nothing is recorded,
@@ -142,19 +182,19 @@ impl<A> GuardedCall<A> {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn token<T, S>(
+    pub fn token<O, S>(
         mut self,
-        token: &T,
+        token: &O,
         subject: &S,
         operation: impl Into<Cow<'static, str>>,
-    ) -> Self
+    ) -> GuardedCall<A, Given, T>
     where
-        T: AsRef<str> + ?Sized,
+        O: AsRef<str> + ?Sized,
         S: KeyPart + ?Sized,
     {
         let operation = Endpoint::try_new(operation).map_err(Error::invalid_name);
         self.call = self.call.redeeming(operation, token.as_ref(), subject);
-        self
+        self.with_required()
     }
 
     /// Has the token be given back, for the rest of its time, when nothing was done: the body ended without success, or it was
@@ -167,15 +207,22 @@ impl<A> GuardedCall<A> {
     }
 
     /// Adds a part to the payload: what must be equal among calls with one key.
-    pub fn payload<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
+    pub fn payload<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
         self.call = self.call.payload(part);
         self
     }
 
     /// Sets how long the key stays taken after the call that ended it. There is no default.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
+    pub fn ttl(mut self, ttl: Duration) -> GuardedCall<A, K, Given> {
         self.policy.ttl = ttl;
-        self
+        self.with_required()
+    }
+
+    /// Takes the `ttl` from the handle's [`Settings`](crate::Settings). If they set none for this endpoint, the body does not run, and
+    /// the error is [`Error::InvalidPolicy`].
+    pub fn ttl_from_settings(mut self) -> GuardedCall<A, K, Given> {
+        self.policy.ttl = Duration::ZERO;
+        self.with_required()
     }
 
     /// Sets when the key becomes free. Default: [`Release::OnError`].
@@ -225,12 +272,12 @@ impl<A> GuardedCall<A> {
     }
 }
 
-impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
+impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
     /// Makes the caller's error of ours, for error types that cannot implement `From<Error>`.
     pub fn error<R, X>(
         self,
         error: fn(Error) -> X,
-    ) -> GuardedCall<Answers<Conversion<R, X>, S, D, K>>
+    ) -> GuardedCall<Answers<Conversion<R, X>, S, D, M>, K, T>
     where
         R: Fallible<X>,
     {
@@ -238,7 +285,7 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
     }
 
     /// Sets what counts as a success. Default: `Ok`.
-    pub fn success<R, F>(self, success: F) -> GuardedCall<Answers<E, F, D, K>>
+    pub fn success<R, F>(self, success: F) -> GuardedCall<Answers<E, F, D, M>, K, T>
     where
         F: Fn(&R) -> bool,
     {
@@ -246,7 +293,7 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
     }
 
     /// Answers a duplicate of a running or done call, for which no result is kept.
-    pub fn on_duplicate<R, F>(self, answer: F) -> GuardedCall<Answers<E, S, F, K>>
+    pub fn on_duplicate<R, F>(self, answer: F) -> GuardedCall<Answers<E, S, F, M>, K, T>
     where
         F: FnOnce(Duplicate) -> R,
     {
@@ -254,9 +301,9 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
     }
 }
 
-impl<E, S, D> GuardedCall<Answers<E, S, D>> {
+impl<E, S, D, K, T> GuardedCall<Answers<E, S, D>, K, T> {
     /// Stores the value of a success, and answers duplicates with it; not with [`Release::Always`].
-    pub fn replay<R, Via>(mut self) -> GuardedCall<Answers<E, S, D, ReplayOk<R>>>
+    pub fn replay<R, Via>(mut self) -> GuardedCall<Answers<E, S, D, ReplayOk<R>>, K, T>
     where
         R: Replay<Via>,
     {
@@ -265,12 +312,12 @@ impl<E, S, D> GuardedCall<Answers<E, S, D>> {
     }
 }
 
-impl<E, S, D, R> GuardedCall<Answers<E, S, D, ReplayOk<R>>> {
+impl<E, S, D, R, K, T> GuardedCall<Answers<E, S, D, ReplayOk<R>>, K, T> {
     /// Stores chosen errors, too, and answers duplicates with them.
     pub fn replay_err<X>(
         self,
         chosen: fn(&X) -> bool,
-    ) -> GuardedCall<Answers<E, S, D, ReplayOkAndErr<R, X>>>
+    ) -> GuardedCall<Answers<E, S, D, ReplayOkAndErr<R, X>>, K, T>
     where
         R: Fallible<X>,
         X: Storable,
@@ -279,13 +326,24 @@ impl<E, S, D, R> GuardedCall<Answers<E, S, D, ReplayOk<R>>> {
     }
 }
 
-impl<A> GuardedCall<A> {
-    fn answering<B>(self, answers: impl FnOnce(A) -> B) -> GuardedCall<B> {
+impl<A, K, T> GuardedCall<A, K, T> {
+    fn answering<B>(self, answers: impl FnOnce(A) -> B) -> GuardedCall<B, K, T> {
         GuardedCall {
             call: self.call,
             has_key: self.has_key,
             policy: self.policy,
             answers: answers(self.answers),
+            required: PhantomData,
+        }
+    }
+
+    fn with_required<L, U>(self) -> GuardedCall<A, L, U> {
+        GuardedCall {
+            call: self.call,
+            has_key: self.has_key,
+            policy: self.policy,
+            answers: self.answers,
+            required: PhantomData,
         }
     }
 
@@ -294,13 +352,13 @@ impl<A> GuardedCall<A> {
         let call = if self.has_key {
             self.call
         } else {
-            self.call.without_key()
+            self.call.keyed()
         };
         (call.with(self.policy), self.answers)
     }
 }
 
-impl<A> fmt::Debug for GuardedCall<A> {
+impl<A, K, T> fmt::Debug for GuardedCall<A, K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GuardedCall")
             .field("call", &self.call)

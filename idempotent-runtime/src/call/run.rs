@@ -4,10 +4,10 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
-use crate::call::builder::GuardedCall;
+use crate::call::builder::{GuardedCall, HasKey, HasTtl};
 use crate::result::replay_mode::ReplayMode;
 
-impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
+impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
     /// Runs `body` if no equal call has the key, and settles.
     ///
     /// # Errors
@@ -22,7 +22,9 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
-        K: ReplayMode<R>,
+        M: ReplayMode<R>,
+        K: HasKey,
+        T: HasTtl,
     {
         let (call, answers) = self.made();
         let mut held = match call.claim().await {
@@ -48,11 +50,13 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
     /// of its own, inside the caller's scope and span.
     pub async fn run_to_end<R>(self, body: impl Future<Output = R> + Send + 'static) -> R
     where
-        Answers<E, S, D, K>: Clone + Send + 'static,
+        Answers<E, S, D, M>: Clone + Send + 'static,
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
-        K: ReplayMode<R>,
+        M: ReplayMode<R>,
+        K: HasKey,
+        T: HasTtl,
         R: Send + 'static,
     {
         let (call, answers) = self.made();

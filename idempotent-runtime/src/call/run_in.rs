@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
-use crate::call::builder::GuardedCall;
+use crate::call::builder::{GuardedCall, HasKey, HasTtl};
 use crate::result::replay_mode::ReplayMode;
 use crate::sql::AsConnection;
 
-impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
+impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
     /// Runs `body` if no equal call has the key, and keeps its row in the caller's transaction: what the body writes
     /// through `tx`, the row and the result of [`replay`](Self::replay) are committed together, by the caller, or not at
     /// all. The handle's store is not used.
@@ -59,17 +59,19 @@ impl<E, S, D, K> GuardedCall<Answers<E, S, D, K>> {
     ///
     /// Dropped, the row may be in the transaction: roll it back. A connection to SQLite that is dropped while it waits keeps the
     /// `busy_timeout` of that wait, and is busy until it ends.
-    pub async fn run_in<T, R>(
+    pub async fn run_in<X, R>(
         self,
-        tx: &mut T,
-        body: impl AsyncFnOnce(&mut <T::Database as sqlx::Database>::Connection) -> R,
+        tx: &mut X,
+        body: impl AsyncFnOnce(&mut <X::Database as sqlx::Database>::Connection) -> R,
     ) -> R
     where
-        T: AsConnection,
+        X: AsConnection,
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
-        K: ReplayMode<R>,
+        M: ReplayMode<R>,
+        K: HasKey,
+        T: HasTtl,
     {
         let (call, answers) = self.made();
         let mut held = match call.claim_in(tx).await {

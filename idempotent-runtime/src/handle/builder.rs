@@ -67,17 +67,8 @@ impl Idempotency {
         Builder::new(Arc::new(store))
     }
 
-    /// A handle on the store that `url` names, by the feature of that name:
-    ///
-    /// * `memory:`, always;
-    /// * `redis`: `redis://[user:password@]host[:port][/database]` and the other URLs of
-    ///   `RedisStore::connect`, for clusters, sentinels, sockets and TLS;
-    /// * `postgres`: `postgres://[user[:password]@]host[:port]/database`;
-    /// * `mysql`: `mysql://[user[:password]@]host[:port]/database`, and `mariadb://…`;
-    /// * `sqlite`: `sqlite:file`.
-    ///
-    /// The tables of a database are made if they are missing, and expired records are purged by those who have
-    /// the store: `SqlStore::purge_every`.
+    /// A handle on the store that `url` names, with every setting at its default. Short for
+    /// [`builder_from_url`](Self::builder_from_url) and [`build`](Builder::build).
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -91,12 +82,42 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// If no store of this build answers to the scheme, or the server cannot be reached or refuses
-    /// (see `connect` of the stores). The text never contains the URL's password.
+    /// As [`builder_from_url`](Self::builder_from_url).
     pub async fn from_url(url: &str) -> Result<Self, SetupError> {
-        connect(url)
-            .await
-            .map(|store| Builder::new(store).finish(KnownEndpoints::default()))
+        Self::builder_from_url(url).await?.build()
+    }
+
+    /// Connects to the store that `url` names, and starts a handle on it. The feature of the store must be enabled:
+    ///
+    /// * `memory:`, always;
+    /// * `redis`: `redis://[user:password@]host[:port][/database]` and the other URLs of
+    ///   `RedisStore::connect`, for clusters, sentinels, sockets and TLS;
+    /// * `postgres`: `postgres://[user[:password]@]host[:port]/database`;
+    /// * `mysql`: `mysql://[user[:password]@]host[:port]/database`, and `mariadb://…`;
+    /// * `sqlite`: `sqlite:file`.
+    ///
+    /// Missing tables of a database are created. Expired records are not purged: connect the store yourself and call
+    /// `SqlStore::purge_every`.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idempotence::SetupError> {
+    /// use idempotence::Idempotency;
+    ///
+    /// let idempotency = Idempotency::builder_from_url("memory:")
+    ///     .await?
+    ///     .prefix("shop")
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If no store of this build has the scheme of the URL, or the server cannot be reached or refuses the connection
+    /// (see `connect` of the stores). The text never contains the URL's password.
+    pub async fn builder_from_url(url: &str) -> Result<Builder, SetupError> {
+        connect(url).await.map(Builder::new)
     }
 }
 
@@ -281,5 +302,40 @@ impl Builder {
             observers: self.observers,
             cleanup_limit: self.cleanup_limit,
         })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::endpoint::Endpoint;
+    use crate::key::fingerprint::Fingerprint;
+
+    #[tokio::test]
+    async fn options_apply_to_a_handle_that_is_made_from_a_url() {
+        let builder = Idempotency::builder_from_url("memory:").await;
+        let builder = builder.expect("the store in memory is always there");
+        let deadline = Duration::from_secs(7);
+        let handle = builder.prefix("shop").secret("pepper").deadline(deadline);
+        let handle = handle.build().expect("the options are valid");
+        let shared = handle.shared();
+        assert_eq!(shared.deadline(), deadline);
+        let parts = Fingerprint::of(&(42,)).expect("an integer can be a key");
+        let key = shared.key(&Endpoint::named("orders.pay"), &parts);
+        assert!(key.starts_with("shop:"), "{key}");
+        let hasher = |handle: &Idempotency| handle.shared().keying().hasher().finish();
+        let plain = Idempotency::from_url("memory:").await;
+        let plain = plain.expect("the store in memory is always there");
+        assert_ne!(hasher(&handle), hasher(&plain), "the secret applies");
+    }
+
+    #[tokio::test]
+    async fn a_handle_from_a_url_checks_its_options() {
+        let builder = Idempotency::builder_from_url("memory:").await;
+        let builder = builder.expect("the store in memory is always there");
+        builder.prefix("").build().expect_err("the prefix is empty");
+        Idempotency::builder_from_url("memory:x")
+            .await
+            .expect_err("no store has this URL");
     }
 }

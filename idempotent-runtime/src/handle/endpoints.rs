@@ -1,6 +1,11 @@
 //! The guarded functions of a program, for operators: their names, and the settings in force.
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::runtime::Handle;
+use tokio::task::JoinError;
+use tracing::dispatcher;
 
 use crate::error::SetupError;
 use crate::handle::Idempotency;
@@ -37,14 +42,24 @@ impl Idempotency {
         self.shared().known_endpoints().list()
     }
 
-    /// Reads the [`Settings`](crate::Settings) again. Calls that begin from now on follow them; the file is read in
-    /// place, so the thread waits for it.
+    /// Reads the [`Settings`](crate::Settings) again, for calls that begin from now on. In a tokio runtime the file is read on a thread
+    /// for blocking work.
     ///
     /// # Errors
     ///
-    /// What is wrong with them, a line for each mistake, or that the handle has none. Nothing changes then.
-    pub fn reload(&self) -> Result<(), SetupError> {
-        self.shared().known_endpoints().reload()
+    /// If the settings have mistakes (a line for each), or the handle has no settings. Then nothing changes.
+    ///
+    /// # Cancellation
+    ///
+    /// The settings may still be read and applied.
+    pub async fn reload(&self) -> Result<(), SetupError> {
+        let known = Arc::clone(self.shared().known_endpoints());
+        without_blocking(move || known.reload())
+            .await
+            .unwrap_or_else(|_| {
+                let what = "cannot reload the settings because the runtime is shutting down";
+                Err(SetupError::new(what))
+            })
     }
 
     /// What the [`Settings`](crate::Settings) set in vain, a line each: endpoints that are not known by now, and
@@ -66,6 +81,21 @@ pub(super) fn add(known: &Arc<KnownEndpoints>) {
         handles.reserve(count + 1);
     }
     handles.push(Arc::downgrade(known));
+}
+
+/// Runs `work` on a thread for blocking work, with the log of the caller; in place if there is no runtime.
+async fn without_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let Ok(runtime) = Handle::try_current() else {
+        return Ok(work());
+    };
+    let log = dispatcher::get_default(Clone::clone);
+    let work = runtime.spawn_blocking(move || dispatcher::with_default(&log, work));
+    work.await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => resume_unwind(panic),
+        Err(cancelled) => cancelled,
+    })
 }
 
 /// The endpoints of the handles that live.

@@ -91,11 +91,16 @@ async fn when_may_be_said_before_the_key_and_after_it_and_the_key_need_not_be_on
     for call in [
         call().key(&Unwritable).when(false),
         call().when(false).key(&Unwritable),
-        call().when(false).payload(&Unwritable),
-        call().when(false),
-        // What is wrong with the policy is found by the calls that are guarded.
-        call().when(false).release(Release::Always).lease(secs(5)),
+        call().when(false).key(&1).payload(&Unwritable),
+        call().when(false).key(&1),
+        // Only a guarded call checks the policy.
+        call()
+            .when(false)
+            .key(&1)
+            .release(Release::Always)
+            .lease(secs(5)),
     ] {
+        let call = call.ttl_from_settings();
         assert_eq!(call.run(body()).await.unwrap(), 1);
     }
     assert_eq!(store.counts().total(), 0);
@@ -104,7 +109,7 @@ async fn when_may_be_said_before_the_key_and_after_it_and_the_key_need_not_be_on
     for call in [
         call().key(&Unwritable).when(true),
         call().when(true).key(&Unwritable),
-        call().when(false).when(true),
+        call().when(false).when(true).key(&Unwritable),
         call().key(&Unwritable),
     ] {
         let refused = call.ttl(secs(60)).run(body()).await.unwrap_err();

@@ -83,7 +83,7 @@ async fn a_setting_that_does_not_fit_a_new_endpoint_is_ignored_and_reported_once
     );
     assert_eq!(log.events(), [format!("ERROR {line}; it is ignored")]);
     assert_eq!(handle.settings_problems(), std::slice::from_ref(&line));
-    assert_eq!(handle.reload().unwrap_err().to_string(), line);
+    assert_eq!(handle.reload().await.unwrap_err().to_string(), line);
     assert_eq!(
         listed(&handle, "orders.pay").unwrap(),
         format!(

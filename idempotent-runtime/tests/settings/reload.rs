@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use futures_util::FutureExt as _;
 use idempotent_runtime::{Idempotency, MemoryStore, Policy};
 
 use crate::{File, call, listed, secs, taken_for};
@@ -18,7 +19,7 @@ async fn calls_after_a_reload_follow_the_new_file() {
 
     file.write("[all]\nttl = \"20m\"");
     call(&handle, "orders.pay", policy, 2).await.unwrap();
-    handle.reload().unwrap();
+    handle.reload().await.unwrap();
     call(&handle, "orders.pay", policy, 3).await.unwrap();
     call(&handle, "files.upload", policy, 3).await.unwrap();
     assert_eq!(taken_for(&store, "orders.pay", 2).await, secs(600));
@@ -26,7 +27,7 @@ async fn calls_after_a_reload_follow_the_new_file() {
     assert_eq!(taken_for(&store, "files.upload", 3).await, secs(1200));
 
     file.write("");
-    handle.reload().unwrap();
+    handle.reload().await.unwrap();
     call(&handle, "orders.pay", policy, 4).await.unwrap();
     assert_eq!(taken_for(&store, "orders.pay", 4).await, secs(30));
 }
@@ -38,7 +39,7 @@ async fn a_reload_with_mistakes_reports_them_and_changes_nothing() {
     let handle = file.handle_on(store.clone()).unwrap();
     file.write("[endpoints.\"orders.pay\"]\nttl = \"20m\"\nlease = \"20\"\nwiat = \"1s\"");
     assert_eq!(
-        handle.reload().unwrap_err().to_string(),
+        handle.reload().await.unwrap_err().to_string(),
         format!(
             "{}: `lease` of `orders.pay`: a duration needs a unit: write `20s`\n\
              {}: unknown setting `wiat`: did you mean `wait`?",
@@ -47,7 +48,7 @@ async fn a_reload_with_mistakes_reports_them_and_changes_nothing() {
         )
     );
     std::fs::remove_file(file.path()).unwrap();
-    handle.reload().unwrap_err();
+    handle.reload().await.unwrap_err();
 
     call(&handle, "orders.pay", Policy::new(secs(30)), 1)
         .await
@@ -55,10 +56,10 @@ async fn a_reload_with_mistakes_reports_them_and_changes_nothing() {
     assert_eq!(taken_for(&store, "orders.pay", 1).await, secs(600));
 }
 
-#[test]
-fn a_handle_without_settings_has_nothing_to_reload() {
+#[tokio::test]
+async fn a_handle_without_settings_has_nothing_to_reload() {
     let handle = Idempotency::new(MemoryStore::new());
-    assert!(handle.reload().is_err());
+    assert!(handle.reload().await.is_err());
 }
 
 #[test]
@@ -80,7 +81,8 @@ fn during_a_reload_all_settings_are_of_one_file() {
         scope.spawn(|| {
             for time in ["2m", "1m"].into_iter().cycle() {
                 file.write(&text(time));
-                handle.reload().unwrap();
+                let reloaded = handle.reload().now_or_never();
+                reloaded.expect("no runtime, so it reads in place").unwrap();
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }

@@ -248,8 +248,9 @@ const SETTINGS: [&str; 11] = [
 ];
 
 /// The files of the handle from the bottom up: each uses only files before it.
-const HANDLE: [&str; 4] = [
+const HANDLE: [&str; 5] = [
     "handle",
+    "handle/drain",
     "handle/endpoints",
     "handle/connect",
     "handle/builder",

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use idempotent_runtime::testkit::CountingStore;
-use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore, Release, Token};
+use idempotent_runtime::{Error, Idempotency, MemoryStore, Release, Token};
 use tokio::time::sleep;
 
 use super::{MINUTES, USER};
@@ -20,23 +20,19 @@ async fn issue(idempotency: &Idempotency) -> Token {
     tokens.issue(&USER, OPERATION, MINUTES).await.unwrap()
 }
 
-fn begin(idempotency: &Idempotency) -> GuardedCall {
-    idempotency.call("orders.pay")
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_order_of_the_methods_does_not_matter() {
     let store = CountingStore::new(MemoryStore::new());
     let idempotency = on(&store);
     let token = issue(&idempotency).await;
     let calls = || {
-        let call = begin(&idempotency);
+        let call = idempotency.call("orders.pay");
         let before = call
             .token(&token, &USER, OPERATION)
             .key("a")
             .give_back()
             .ttl(secs(60));
-        let call = begin(&idempotency);
+        let call = idempotency.call("orders.pay");
         let after = call
             .ttl(secs(60))
             .give_back()
@@ -61,7 +57,10 @@ async fn without_a_key_the_token_is_the_key() {
     let idempotency = on(&store);
     let token = issue(&idempotency).await;
     let submit = || {
-        let call = begin(&idempotency).token(token.as_str(), &USER, String::from(OPERATION));
+        let call =
+            idempotency
+                .call("orders.pay")
+                .token(token.as_str(), &USER, String::from(OPERATION));
         call.ttl(secs(60)).replay()
     };
     let before = store.counts().total();
@@ -78,7 +77,7 @@ async fn a_body_that_runs_to_its_end_redeems_it_too() {
     let idempotency = on(&store);
     let token = issue(&idempotency).await;
     let submit = |key: &'static str| {
-        let call = begin(&idempotency).key(key).ttl(secs(60));
+        let call = idempotency.call("orders.pay").key(key).ttl(secs(60));
         call.token(&token, &USER, OPERATION)
     };
     let body = async {
@@ -102,7 +101,7 @@ async fn what_cannot_be_a_token_an_operation_or_a_subject_sends_nothing() {
     let store = CountingStore::new(MemoryStore::new());
     let idempotency = on(&store);
     let text: Cow<'_, str> = "a".repeat(64).into();
-    let call = || begin(&idempotency).ttl(secs(60));
+    let call = || idempotency.call("orders.pay").ttl(secs(60));
     for (call, code) in [
         (call().token("a", &USER, OPERATION), "token_malformed"),
         (call().token(&text, &USER, "a b"), "invalid_key"),

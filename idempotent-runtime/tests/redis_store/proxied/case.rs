@@ -100,8 +100,8 @@ impl Case {
             // What is left to be sent would wait for the end of the silence.
             proxy.close_connections();
         }
-        let left = idempotency.drain(PATIENCE).await;
-        left.map_err(|left| format!("{left} pieces of work never ended"))?;
+        let drained = idempotency.drain(PATIENCE).await;
+        drained.map_err(|error| error.to_string())?;
 
         let ran = ran.into_inner();
         if claimed.into_inner() != ran {

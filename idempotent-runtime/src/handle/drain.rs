@@ -1,0 +1,56 @@
+//! Waits for background work at a shutdown.
+
+use std::time::Duration;
+
+use super::Idempotency;
+
+/// Background work that still ran when [`Idempotency::drain`] gave up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`drain`: {remaining} of the background operations still run after {timeout:?}, because bodies or the store need longer; \
+     call `drain` again, or stop: the keys of calls that are not settled become free when their leases expire"
+)]
+pub struct DrainError {
+    remaining: usize,
+    timeout: Duration,
+}
+
+impl DrainError {
+    /// How many background operations still run.
+    pub fn remaining(&self) -> usize {
+        self.remaining
+    }
+}
+
+impl Idempotency {
+    /// Waits for background work, at most for `timeout`: bodies that run to their end after their caller dropped the call
+    /// (`on_cancel = "finish"`), and records that are not settled yet.
+    ///
+    /// Call it at shutdown, after the last request.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    /// use idempotence::{Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// if let Err(error) = idempotency.drain(Duration::from_secs(30)).await {
+    ///     eprintln!("{error}");
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If work still runs after `timeout`. It goes on for as long as the runtime does.
+    pub async fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
+        let tracker = self.shared().tracker();
+        let drained = tokio::time::timeout(timeout, tracker.wait_until_idle()).await;
+        drained.map_err(|_| DrainError {
+            remaining: tracker.count(),
+            timeout,
+        })
+    }
+}
