@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::{Future, Pending, pending};
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -77,6 +78,45 @@ pub trait HasTtl {}
 
 impl HasKey for Given {}
 impl HasTtl for Given {}
+
+/// Lacks a key, a `ttl`, or both.
+pub trait Incomplete {}
+
+impl Incomplete for (NoKey, NoTtl) {}
+impl Incomplete for (NoKey, Given) {}
+impl Incomplete for (Given, NoTtl) {}
+
+/// What an incomplete call has in place of [`run`](Self::run) and its like: none of these compiles. They are no `async fn`, because rustc
+/// would repeat the error for each use of their futures.
+#[doc(hidden)]
+impl<A, K, T> GuardedCall<A, K, T>
+where
+    (K, T): Incomplete,
+{
+    pub fn run<R>(self, _body: impl Future<Output = R>) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
+    }
+
+    pub fn run_to_end<R>(self, _body: impl Future<Output = R>) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
+    }
+
+    pub fn run_in<X, B, R>(self, _tx: &mut X, _body: B) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
+    }
+}
 
 impl Idempotency {
     /// Starts a guarded call without the attribute, of the endpoint with this name: at most 128 of `A-Z a-z 0-9 . _ -`.

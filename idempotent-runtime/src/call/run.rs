@@ -4,10 +4,10 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
-use crate::call::builder::{GuardedCall, HasKey, HasTtl};
+use crate::call::builder::GuardedCall;
 use crate::result::replay_mode::ReplayMode;
 
-impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
+impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// Runs `body` if no equal call has the key, and settles.
     ///
     /// # Errors
@@ -23,8 +23,6 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
         S: Judge<R>,
         D: AnswerDuplicate<R>,
         M: ReplayMode<R>,
-        K: HasKey,
-        T: HasTtl,
     {
         let (call, answers) = self.made();
         let mut held = match call.claim().await {
@@ -55,8 +53,6 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
         S: Judge<R>,
         D: AnswerDuplicate<R>,
         M: ReplayMode<R>,
-        K: HasKey,
-        T: HasTtl,
         R: Send + 'static,
     {
         let (call, answers) = self.made();

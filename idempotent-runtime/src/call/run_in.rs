@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
-use crate::call::builder::{GuardedCall, HasKey, HasTtl};
+use crate::call::builder::GuardedCall;
 use crate::result::replay_mode::ReplayMode;
 use crate::sql::AsConnection;
 
-impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
+impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// Runs `body` if no equal call has the key, and keeps its row in the caller's transaction: what the body writes
     /// through `tx`, the row and the result of [`replay`](Self::replay) are committed together, by the caller, or not at
     /// all. The handle's store is not used.
@@ -70,8 +70,6 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
         S: Judge<R>,
         D: AnswerDuplicate<R>,
         M: ReplayMode<R>,
-        K: HasKey,
-        T: HasTtl,
     {
         let (call, answers) = self.made();
         let mut held = match call.claim_in(tx).await {

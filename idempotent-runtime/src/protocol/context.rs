@@ -1,4 +1,4 @@
-//! One call as it was made, and how its events are told. Nothing of it changes while the call goes on.
+//! The unchanging facts of one call, and how its events are emitted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,24 +22,24 @@ use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
 use crate::world;
 
-/// One call as it was made.
+/// The unchanging facts of one call.
 pub(crate) struct CallContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) site: Site,
-    /// The key as a store has it. A call that is not guarded has none.
+    /// The key in the store; empty for a call that is not guarded.
     pub(crate) key: String,
-    /// What has to be equal among calls with one key.
+    /// What must be equal among calls with one key.
     pub(crate) payload: Option<Fingerprint>,
     pub(crate) policy: Policy,
     pub(crate) times: Times,
     pub(crate) token: Option<Arc<CallToken>>,
     pub(crate) span: Span,
-    /// When the call was made, if anybody wants to know how long it takes.
+    /// When the call was made, if an observer needs durations.
     pub(crate) made_at: Option<Instant>,
 }
 
 impl CallContext {
-    /// A call that is made now, without a key, a payload and a token.
+    /// A call without a key, a payload and a token.
     pub(crate) fn new(shared: Arc<Shared>, site: Site, policy: Policy, times: Times) -> Self {
         Self {
             span: observe::span(&site),
@@ -85,7 +85,7 @@ impl CallContext {
         self.shared.observers().emit(&event.lasted(took));
     }
 
-    /// How a body ended, with what is kept of its outcome.
+    /// The outcome of the body, with the result that is stored for duplicates.
     pub(crate) fn end_of<R, K: ReplayMode<R>>(
         &self,
         keep: K,
@@ -98,7 +98,7 @@ impl CallContext {
         keep.body_outcome(outcome, success, self.shared.result_options())
     }
 
-    /// The record that the call claims its key with.
+    /// The record with which the call claims its key.
     pub(crate) fn claim_record(&self, owner: Owner) -> Bytes {
         if self.policy.is_done_at_once() {
             return self.done_record(owner, self.times.ttl, &Kept::Nothing);
@@ -107,7 +107,7 @@ impl CallContext {
         record::running(owner, payload, now, self.times.expiry)
     }
 
-    /// The record of the call once it is done, which stays for as long as it `lasts`.
+    /// The record of the done call, which expires after `lasts`.
     pub(crate) fn done_record(&self, owner: Owner, lasts: Duration, kept: &Kept) -> Bytes {
         let (payload, now) = (self.payload.as_ref(), world::time_of_day());
         record::done(owner, payload, now, lasts, kept)

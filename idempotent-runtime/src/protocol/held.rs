@@ -18,21 +18,22 @@ use crate::record::kept::Kept;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
 
-/// A call that may run its body. Only a successful claim makes one (or `on_store_error = "run"`, or `when`).
+/// A call that may run its body: its claim has the key, or it runs without a claim (`on_store_error = "run"`, `when = false`).
 ///
 /// # Cancellation
 ///
-/// Dropped before [`settle`](Self::settle), the key is left as the policy's `on_cancel` says; dropped
-/// by a panic of the body, it is held until the lease ends.
+/// If it is dropped before [`settle`](Self::settle), `on_cancel` decides about the key. After a panic of the body the key stays taken
+/// until the lease expires.
 pub struct Held {
     pub(crate) lease: Arc<Lease>,
     guard: Guard,
-    /// The claim was won a moment ago, so its lease needs no look at the clock.
+    /// The lease started a moment ago, so the first poll of the body need not read the clock.
     is_fresh: bool,
+    /// The body is being polled. If this is dropped now, the body panicked.
     is_polling: bool,
 }
 
-/// What protects a body.
+/// What guards a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// The claim.
@@ -41,9 +42,9 @@ pub(crate) enum Guard {
     Unredeemed,
     /// Nothing: the option `when` was false.
     Bypassed,
-    /// Nothing: the store is unavailable. The claim may have been put all the same.
+    /// Nothing: the store is unavailable. Its claim may be stored all the same.
     None { may_be_stored: bool },
-    /// Nothing any more: the end of the call has been dealt with.
+    /// Nothing any more: the call has ended.
     Ended,
 }
 
@@ -57,7 +58,7 @@ impl Held {
         }
     }
 
-    /// Polls the body, unless the lease is over.
+    /// Polls the body, unless the lease is lost.
     pub fn poll_body<F: Future + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
@@ -80,14 +81,13 @@ impl Held {
         }
     }
 
-    /// Ends the call: completes the record, releases the key, or leaves it, as the policy says.
+    /// Ends the call: stores its result, frees the key, or leaves the key taken, as the policy says.
     ///
-    /// Takes at most one round trip, and at most the handle's deadline; what is not settled by then
-    /// is settled without the caller.
+    /// Takes at most one round trip, and at most the handle's deadline. After that it goes on in the background.
     ///
     /// # Cancellation
     ///
-    /// The outcome of the call is known, so what is left to send is sent without the caller.
+    /// The outcome of the call is known, so settling goes on in the background.
     pub fn settle(mut self, end: impl Into<BodyOutcome>) -> impl Future<Output = ()> + Send {
         let settled = self.take_ending(&end.into()).map(|ending| {
             let lease = Arc::clone(&self.lease);
@@ -100,7 +100,7 @@ impl Held {
         }
     }
 
-    /// Ends the call with what `keep` keeps of its outcome, which is looked at before anything is awaited.
+    /// Ends the call. `keep` reads the outcome before anything is awaited.
     pub(crate) fn settle_with<R, K: ReplayMode<R>>(
         self,
         keep: K,
@@ -111,7 +111,7 @@ impl Held {
         self.settle(end)
     }
 
-    /// Polls the body to its end, unless the lease is over before.
+    /// Polls the body until it returns or the lease is lost.
     pub(crate) async fn run<F: Future + ?Sized>(
         mut self,
         mut body: Pin<Box<F>>,
@@ -124,7 +124,7 @@ impl Held {
         &self.lease.call.shared
     }
 
-    /// Why the body must not be polled any more, if so.
+    /// Ends the call if its lease is lost and `on_lease_lost` is `stop`. Returns the error of the call, if so.
     fn stop_if_lost(&mut self) -> Option<Error> {
         let is_fresh = std::mem::take(&mut self.is_fresh);
         if is_fresh || self.guard != Guard::Claim {
@@ -135,7 +135,7 @@ impl Held {
             return None;
         }
         self.guard = Guard::Ended;
-        // Before the caller knows, who may call again at once.
+        // Before the caller gets the error, because it may call again at once.
         self.lease.finish(None);
         let error = Error::LeaseLost(Failure::new(
             self.lease.call.site.clone(),
@@ -153,7 +153,7 @@ impl Held {
         self.lease.call.token.is_some()
     }
 
-    /// Until its token is redeemed, the call gives up its claim when it is dropped.
+    /// From now on dropping the call withdraws its claim, because its token is not redeemed yet.
     pub(crate) fn await_token(&mut self) {
         self.guard = Guard::Unredeemed;
     }
@@ -164,12 +164,12 @@ impl Held {
         self.lease.in_flight.set_phase(Phase::Running);
     }
 
-    /// Leaves the end of the call to its caller.
+    /// Leaves the end of the call to the code that redeems its token.
     pub(crate) fn abandon(&mut self) {
         self.guard = Guard::Ended;
     }
 
-    /// What is left to send with the caller waiting.
+    /// Ends the call, and returns what must be sent with the caller waiting.
     fn take_ending(&mut self, end: &BodyOutcome) -> Option<Ending> {
         self.lease.call.emit_outcome(end.success);
         if let Some(why) = end.kept.why_not() {
@@ -195,14 +195,14 @@ impl Held {
         };
         match ending {
             Some(ending) if guard == Guard::Claim => return Some(ending),
-            // The store was unavailable before the body: the caller does not wait for it again.
+            // The store was unavailable before the body, so the caller does not wait for it again.
             Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
             None => self.finish(),
         }
         None
     }
 
-    /// Nothing was done, so the end of the call gives its token back, if that is the policy.
+    /// With `give_back`: the end of the call makes its token redeemable again, because nothing was done.
     fn owe_token(&self) {
         if let Some(token) = &self.lease.call.token
             && self.lease.call.policy.give_back
@@ -211,7 +211,7 @@ impl Held {
         }
     }
 
-    /// Nothing is sent any more.
+    /// Ends the call without sending anything.
     fn finish(&self) {
         self.lease.finish_unsent();
     }
@@ -219,7 +219,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Also one of the code around the body, such as the option `success`: the outcome is unknown then.
+        // A panic of the code around the body counts too, for example of the option `success`: the outcome is unknown.
         let panicked = self.is_polling || std::thread::panicking();
         if self.guard != Guard::Ended {
             self.lease.call.emit_end(EventKind::of_a_dropped_call());

@@ -1,17 +1,17 @@
-//! The token of a call: redeemed once the key is the call's, before its body runs.
+//! Redeems the token of a call, after the call has its key and before its body runs.
 //!
-//! A duplicate is told by the key first, so the token of a call that has succeeded is asked for no more: with `replay` a
-//! second submit gets the result of the first.
+//! The key comes first. So a duplicate of a successful call never reaches the token: with `replay` a second submit gets the result
+//! of the first.
 //!
-//! | the call | the claim | the token |
+//! | the call | its claim | its token |
 //! | --- | --- | --- |
-//! | finds its key taken | the other's | untouched |
-//! | is refused for its token | withdrawn | untouched |
-//! | gets no answer of the store, or one after its lease | withdrawn | given back |
+//! | finds its key taken | none | untouched |
+//! | is refused because of its token | withdrawn | untouched |
+//! | gets no answer of the store, or gets it after its lease | withdrawn | given back |
 //! | is dropped before its body | withdrawn | given back |
-//! | ends without success, and nothing of it is kept | by `release` | given back with `give_back` |
+//! | ends without success and without a stored result | by `release` | given back with `give_back` |
 //! | is dropped in its body, with `on_cancel = "release"` | removed | given back with `give_back` |
-//! | ends otherwise, or in a way that is not known | by `release` | used |
+//! | ends otherwise, or its end is unknown | by `release` | used |
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::protocol::held::Held;
 use crate::protocol::settle;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Redeems the token of a call that has the key, if it has one: 1 round trip.
+/// Redeems the token of a call that has its key. Costs 1 round trip, and none without a token.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ use crate::store::{StoreError, StoreErrorKind};
 ///
 /// # Cancellation
 ///
-/// Dropped before the store has answered, the token is given back, and then the claim withdrawn, without the caller.
+/// If it is dropped before the store has answered, the token is given back in the background, and then the claim is withdrawn.
 pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
     let lease = Arc::clone(&held.lease);
     let Some(token) = &lease.call.token else {
@@ -56,7 +56,7 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
     lease.call.emit_refusal(&error);
     held.abandon();
     if error.is_unavailable() {
-        // The caller has waited long enough.
+        // The caller has waited for the whole deadline already.
         lease.leave_unavailable();
         settle::settle_in_background(lease, Ending::Withdraw);
     } else {
@@ -86,26 +86,34 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_takes_no_token() {
+    fn a_call_with_a_token_is_refused_in_a_transaction() {
         let idempotency = Idempotency::new(MemoryStore::new());
         let with_token = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();
-        let refused = with_token.in_tx().err().expect("it is refused");
+        let refused = with_token
+            .in_tx()
+            .err()
+            .expect("a token does not go with a transaction");
         assert_eq!(refused.code(), "invalid_policy");
     }
 
     #[test]
-    fn the_key_is_made_of_the_digest_and_of_nothing_else_of_the_token() {
+    fn the_key_contains_the_digest_of_the_token_and_not_the_token() {
         let idempotency = Idempotency::new(MemoryStore::new());
         let operation = Endpoint::named("orders.submit");
         let redemption = Redemption::new(idempotency.shared(), operation, TOKEN, |hasher| {
             hasher.part(&7)
         });
         let digest = redemption.map(|redemption| redemption.bound().to_string());
-        let digest = digest.expect("it could be a token");
+        let digest = digest.expect("a well-formed token");
         assert!(digest.len() == 64 && digest != TOKEN);
         let keyed = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();
-        let refused = keyed.claim().now_or_never().expect("nothing is waited for");
-        let refused = refused.expect_err("it was never issued").into_error();
+        let refused = keyed
+            .claim()
+            .now_or_never()
+            .expect("the store in memory answers at once");
+        let refused = refused
+            .expect_err("the token was never issued")
+            .into_error();
         assert_eq!(refused.code(), "token_unknown");
         let key = refused.site().fingerprint;
         assert_eq!(key, Fingerprint::of(&(digest,)).ok());

@@ -1,7 +1,6 @@
-//! Why a call does not run its body: an error, and beside it the stored result that the call may be given instead.
+//! Why the body of a call does not run: an error, or the stored result of an equal call.
 //!
-//! An error is plain data. What is left to be decided with the call that asks, whether a stored result can be given to
-//! it, and the event that says how that ended, is here.
+//! The error is plain data. This file decides whether the stored result can be given to the call, and emits the event of that end.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -29,25 +28,25 @@ pub struct Refusal {
 
 /// The stored result of an equal call, which has not been read yet.
 struct Replay {
-    /// The call that asks for the result. Its end is told once it is known whether the result can be given.
+    /// The call that asks for the result. Its end is emitted after the result is read.
     call: Arc<CallContext>,
     stored: Stored,
 }
 
 impl Refusal {
-    /// The refusal of a call whose key has this record; `running` says that the call which put it runs for certain.
-    pub(crate) fn from_record(call: &Arc<CallContext>, record: &Bytes, running: bool) -> Self {
+    /// The refusal of a call whose key has this record. `is_running`: the holder of the key runs in this process.
+    pub(crate) fn from_record(call: &Arc<CallContext>, record: &Bytes, is_running: bool) -> Self {
         match call.shared.result_options().read_record(record) {
-            Some(record) => Self::by_holder(call, &record, running),
+            Some(record) => Self::by_holder(call, &record, is_running),
             None => Error::foreign(call.site.clone(), shape::describe(record)).into(),
         }
     }
 
-    fn by_holder(call: &Arc<CallContext>, record: &Record<'_>, running: bool) -> Self {
+    fn by_holder(call: &Arc<CallContext>, record: &Record<'_>, is_running: bool) -> Self {
         let state = match record.state {
             State::Done if record.is_failure() => DuplicateState::Failed,
             State::Done => DuplicateState::Done,
-            State::Running if running || call.policy.release != Release::Never => {
+            State::Running if is_running || call.policy.release != Release::Never => {
                 DuplicateState::Running
             }
             State::Running => DuplicateState::Unknown,
@@ -80,7 +79,7 @@ impl Refusal {
         }
     }
 
-    /// The refusal of a call with `replay`, by one that has ended.
+    /// The refusal of a call with `replay` whose equal call has ended.
     fn by_ended(call: &Arc<CallContext>, duplicate: Duplicate, kept: Kept) -> Self {
         let why = match kept {
             Kept::Nothing => return Error::AlreadyDone(duplicate).into(),
@@ -98,8 +97,8 @@ impl Refusal {
         without_result(duplicate, why).into()
     }
 
-    /// The refusal of a call whose key is that of a transaction which was still open after this call had `waited`: the
-    /// record is not to be seen.
+    /// The refusal of a call whose key has a row in another transaction. That transaction was still open after this call had `waited`,
+    /// so its row cannot be read.
     pub(crate) fn still_open(call: &CallContext, waited: Duration) -> Self {
         Self::from(Error::InProgress(Duplicate::new(Known {
             site: call.site.clone(),
@@ -112,12 +111,12 @@ impl Refusal {
         })))
     }
 
-    /// The error, as it is if nobody reads the stored result.
+    /// The error of a call that does not read the stored result.
     pub fn error(&self) -> &Error {
         &self.error
     }
 
-    /// The error of a call that reads no stored result.
+    /// As [`error`](Self::error), and emits the end of the call.
     pub fn into_error(self) -> Error {
         match self.read::<Infallible, _>(NoReplay) {
             Ok(none) => match none {},
@@ -125,14 +124,14 @@ impl Refusal {
         }
     }
 
-    /// Tells that `call` ended, unless it is to be known first whether the stored result can be given.
+    /// Emits the end of `call`, unless its stored result must be read first.
     pub(crate) fn emit(&self, call: &CallContext) {
         if self.replay.is_none() {
             call.emit_refusal(&self.error);
         }
     }
 
-    /// The outcome that `keep` makes of the stored result, or the error if there is none.
+    /// Makes the outcome from the stored result, or returns the error if there is no result.
     pub(crate) fn read<R, K: ReplayMode<R>>(self, keep: K) -> Result<R, Error> {
         let Some(replay) = self.replay else {
             return Err(self.error);
@@ -173,7 +172,7 @@ impl fmt::Debug for Replay {
     }
 }
 
-/// A result that is being read, by code of the caller's crate. Dropped before [`finish`](Self::finish), that code panicked.
+/// Reads a result with code of the caller's crate. If it is dropped before [`finish`](Self::finish), that code panicked.
 struct Reading<'a>(Option<&'a CallContext>);
 
 impl Reading<'_> {
@@ -194,7 +193,7 @@ fn without_result(duplicate: Duplicate, why: &'static str) -> Error {
     Error::ResultUnavailable(duplicate.without_result(why))
 }
 
-/// Why a function without `replay_err` is not given an error that one with it has stored.
+/// Why a function without `replay_err` does not get a stored error.
 const NO_READER: &str =
     "it ended with an error, which only a function with the option `replay_err` reads";
 
@@ -215,21 +214,24 @@ mod tests {
         let policy = Policy::new(Duration::from_mins(1)).replay();
         let call = || Call::new(Endpoint::named("orders.pay"), policy, Some(idempotency)).part(&1);
         let values = ReplayOk::<Outcome>::new();
-        let held = call().claim().await.expect("the first");
+        let held = call().claim().await.expect("the first call gets the key");
         held.settle_with(values, &Ok(42), true).await;
-        call().claim().await.expect_err("the second")
+        call()
+            .claim()
+            .await
+            .expect_err("the second call is a duplicate")
     }
 
     #[tokio::test]
-    async fn the_stored_result_is_read_by_whoever_keeps_results() {
+    async fn a_call_with_replay_reads_the_stored_result() {
         let refusal = refused(&Idempotency::new(MemoryStore::new())).await;
         assert_eq!(refusal.error().code(), "already_done");
         let outcome = refusal.read(ReplayOk::<Outcome>::new());
-        assert_eq!(outcome.expect("it is read").expect("a success"), 42);
+        assert_eq!(outcome.expect("the result is read").expect("a success"), 42);
     }
 
     #[tokio::test]
-    async fn an_error_holds_nothing_of_the_call_that_met_it() {
+    async fn an_error_does_not_keep_the_store_alive() {
         let store = Arc::new(MemoryStore::new());
         let error = refused(&Idempotency::new(Arc::clone(&store)))
             .await

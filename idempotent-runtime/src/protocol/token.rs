@@ -1,4 +1,4 @@
-//! One-time tokens: what one is, what it is bound to, and where it stands.
+//! One-time tokens: their text, what they are bound to, and their keys in the store.
 
 mod guard;
 pub(crate) mod of_call;
@@ -16,8 +16,7 @@ use crate::key::kind::Kind;
 use crate::protocol::shared::Shared;
 use crate::world;
 
-/// A one-time token: 256 random bits as 64 lower-case hexadecimal digits. It is for its subject alone; `Debug` does not
-/// show it.
+/// A one-time token: 256 random bits as 64 lower-case hexadecimal digits. Show it to its subject only. `Debug` hides it.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -36,7 +35,7 @@ use crate::world;
 pub struct Token(String);
 
 impl Token {
-    /// The token as it is sent to the client.
+    /// The text for the client.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -46,7 +45,7 @@ impl Token {
         Self(format!("{high:032x}{low:032x}"))
     }
 
-    /// Whether this could be one. What cannot is never sent anywhere.
+    /// Whether `text` has the form of a token. Other texts are never sent to the store.
     pub(crate) fn is_well_formed(text: &str) -> bool {
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         text.len() == 64 && text.bytes().all(digit)
@@ -77,15 +76,14 @@ impl Serialize for Token {
     }
 }
 
-/// A digest of what a token is bound to, and of the token itself if it is given.
+/// The digest of the operation and the subject that a token is bound to, and of the token itself if it is given.
 ///
-/// One of the two [ends the key](key_with) of a call with a token. If the call has a key of its own, it is the digest without
-/// the token: only calls of one subject for one operation are equal, whichever tokens they come with. If the token is the
-/// key, it is the digest with the token.
+/// It [ends the key](key_with) of a call with a token. A call with its own key uses the digest without the token, so calls of one
+/// subject for one operation are equal, whatever their tokens. A call without a key uses the digest with the token.
 ///
 /// # Errors
 ///
-/// If the subject could not be encoded. The caller has to tell of it.
+/// If the subject cannot be encoded. The caller must emit the event.
 pub(crate) fn binding(
     shared: &Shared,
     operation: &Endpoint,
@@ -105,14 +103,14 @@ pub(crate) fn binding(
     Ok(hasher.finish())
 }
 
-/// The key of a call with a token: the parts that it has of its own, and the digest of what its token is [bound] to.
+/// The key of a call with a token: its own parts, and the [`binding`] of its token.
 pub(crate) fn key_with(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
-    // A string can be encoded.
+    // A string can always be encoded.
     let _ = parts.part(&bound.to_string());
     parts.finish()
 }
 
-/// Where a token stands: its key has nothing of the token but the digest of it and of all that it is bound to.
+/// The site and the key of a token. The key has only the digest of the token and of what it is bound to.
 pub(crate) fn locate(
     shared: &Shared,
     operation: Endpoint,

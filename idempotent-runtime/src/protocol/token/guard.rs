@@ -1,4 +1,4 @@
-//! What is sent for a token, and what is left of that when nobody waits for the answer any more.
+//! Sends redemptions and returns of a token, and gives the token back if no answer arrives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,53 +18,54 @@ use crate::record::token as record;
 use crate::record::token::State;
 use crate::store::{StoreError, StoreErrorKind, Swap};
 
-/// What is sent for a token, until its answer is known. Dropped before, the token is given back in the background.
+/// A redemption or a return that has no answer yet. Dropping it gives the token back in the background.
 pub(super) struct SendGuard {
     owned: Arc<Owned>,
-    /// What a redemption expects in the place of the token.
+    /// The record of the token that a redemption expects.
     expected: Bytes,
-    /// A send may have been applied, or may yet be.
+    /// The store may have applied a send, or may still do so.
     in_doubt: AtomicBool,
-    /// Its caller knows that it is redeemed.
-    redeemed: bool,
-    /// It is a call's, which gives it back by itself.
-    of_a_call: bool,
+    /// The caller knows that the token is redeemed.
+    is_redeemed: bool,
+    /// The token belongs to a call, which gives it back itself.
+    is_of_call: bool,
     scheduler: Option<Arc<Scheduler>>,
 }
 
 impl SendGuard {
-    /// A redemption.
-    pub(super) fn taking(owned: &Arc<Owned>) -> Self {
+    /// For a redemption.
+    pub(super) fn for_redemption(owned: &Arc<Owned>) -> Self {
         Self {
             owned: Arc::clone(owned),
             expected: record::FRESH,
             in_doubt: AtomicBool::new(false),
-            redeemed: false,
-            of_a_call: false,
-            // It may be dropped outside of the runtime.
+            is_redeemed: false,
+            is_of_call: false,
+            // Taken now, because the guard may be dropped outside of the runtime.
             scheduler: Scheduler::current(),
         }
     }
 
-    /// A redemption by a call.
-    pub(super) fn of_a_call(owned: &Arc<Owned>) -> Self {
-        let mut sent = Self::taking(owned);
-        sent.of_a_call = true;
-        sent
+    /// For a redemption by a call.
+    pub(super) fn for_call(owned: &Arc<Owned>) -> Self {
+        let mut guard = Self::for_redemption(owned);
+        guard.is_of_call = true;
+        guard
     }
 
-    /// What is redeemed, on its way back.
-    pub(super) fn returning(owned: &Arc<Owned>) -> Self {
-        let mut sent = Self::taking(owned);
-        (sent.redeemed, sent.in_doubt) = (true, AtomicBool::new(true));
-        sent
+    /// For a token that is redeemed and now given back.
+    pub(super) fn for_return(owned: &Arc<Owned>) -> Self {
+        let mut guard = Self::for_redemption(owned);
+        (guard.is_redeemed, guard.in_doubt) = (true, AtomicBool::new(true));
+        guard
     }
 
-    pub(super) async fn take(&self) -> Result<Swap, StoreError> {
+    /// Sends the redemption.
+    pub(super) async fn redeem(&self) -> Result<Swap, StoreError> {
         let before = self.in_doubt.swap(true, Ordering::Relaxed);
         let answer = self.owned.exchange(&self.expected, &self.owned.used).await;
         let in_doubt = match &answer {
-            // Were an earlier send still on its way: what it expects is gone, and never comes back.
+            // An earlier send cannot be applied any more: the record that it expects was replaced, and never returns.
             Ok(_) => false,
             Err(error) => before || error.kind() == StoreErrorKind::Unknown,
         };
@@ -72,16 +73,17 @@ impl SendGuard {
         answer
     }
 
-    /// Whether another has redeemed the token and given it back, so that this stands there now.
-    pub(super) fn may_expect(&self, standing: &Bytes) -> bool {
-        *standing != self.expected && record::read(standing) == Some(State::Free)
+    /// Whether another owner has redeemed the token and given it back, so that `current` is redeemable.
+    pub(super) fn may_expect(&self, current: &Bytes) -> bool {
+        *current != self.expected && record::read(current) == Some(State::Free)
     }
 
-    pub(super) fn expect(&mut self, standing: Bytes) {
-        self.expected = standing;
+    pub(super) fn expect(&mut self, current: Bytes) {
+        self.expected = current;
     }
 
-    pub(super) fn is_answered(&mut self) {
+    /// Notes that the answer is known.
+    pub(super) fn defuse(&mut self) {
         *self.in_doubt.get_mut() = false;
     }
 }
@@ -92,24 +94,25 @@ impl Drop for SendGuard {
             return;
         }
         let expected = std::mem::take(&mut self.expected);
-        if self.of_a_call {
+        if self.is_of_call {
             *self.owned.doubt() = Some(expected);
             return;
         }
-        let left = GiveBackJob {
+        let job = GiveBackJob {
             owned: Arc::clone(&self.owned),
             expected,
-            redeemed: self.redeemed,
+            was_redeemed: self.is_redeemed,
         };
-        background::start_cleanup(left, self.scheduler.take());
+        background::start_cleanup(job, self.scheduler.take());
     }
 }
 
-/// A token that nobody has redeemed, for all that its caller knows.
+/// Gives a token back in the background.
 struct GiveBackJob {
     owned: Arc<Owned>,
     expected: Bytes,
-    redeemed: bool,
+    /// The caller knows that the token was redeemed.
+    was_redeemed: bool,
 }
 
 impl Job for GiveBackJob {
@@ -123,8 +126,8 @@ impl Job for GiveBackJob {
         let until = Instant::now() + LONGEST;
         let send = || -> StoreFuture<'_, Swap> { Box::pin(owned.take_back(expected)) };
         let swap = background::retry_until(until, owned.shared.deadline(), send).await?;
-        if self.redeemed && swap != Swap::Absent {
-            owned.is_given_back(began);
+        if self.was_redeemed && swap != Swap::Absent {
+            owned.emit_given_back(began);
         }
         Ok(())
     }
@@ -137,5 +140,5 @@ impl Job for GiveBackJob {
     }
 }
 
-/// How long it is tried to give a token back without a caller.
+/// How long the background tries to give a token back.
 const LONGEST: Duration = Duration::from_mins(1);

@@ -11,13 +11,13 @@ use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
 use crate::protocol::shared::Shared;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// The token that a call was made with.
+/// The token of a call.
 #[derive(Debug)]
 pub(crate) struct CallToken {
     pub(crate) redemption: Redemption,
-    /// The digest of what the token is bound to, without the token.
+    /// The [`binding`] without the token.
     subject: Fingerprint,
-    /// The end of the call gives it back.
+    /// The end of the call gives the token back.
     owed: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl CallToken {
         })
     }
 
-    /// The key of the call, of which these are its own parts, if it names any.
+    /// The key of the call. `parts` are its own parts, which count if it is `named`.
     pub(crate) fn key(&self, parts: Hasher, named: bool) -> Fingerprint {
         let bound = if named {
             &self.subject
@@ -47,7 +47,7 @@ impl CallToken {
         key_with(parts, bound)
     }
 
-    /// From now on, what the end of the call sends begins with giving the token back.
+    /// Has the end of the call begin with giving the token back.
     pub(crate) fn owe(&self) {
         self.owed.store(true, Ordering::Relaxed);
     }
@@ -56,11 +56,11 @@ impl CallToken {
         self.owed.load(Ordering::Relaxed) || self.redemption.is_in_doubt()
     }
 
-    /// Gives it back, in 1 round trip. May be sent twice.
+    /// Gives the token back, in 1 round trip. May be called twice.
     pub(crate) async fn give_back(&self) -> Result<(), StoreError> {
         let sent = self.redemption.send_back().await;
         match &sent {
-            // It will not be otherwise the next time, and the key is to be free.
+            // The next attempt would fail as well, and the key must become free.
             Err(error)
                 if matches!(
                     error.kind(),

@@ -1,4 +1,4 @@
-//! What one redeemer does with one token.
+//! One token and the records of one redeemer.
 
 use std::sync::{Arc, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::protocol::shared::Shared;
 use crate::store::{StoreError, Swap};
 use crate::sync::{Mutex, MutexGuard};
 
-/// A token and its redeemer: the records are those of an owner made for that.
+/// One token with the records of one redeemer, which has a random owner.
 pub(super) struct Owned {
     pub(super) shared: Arc<Shared>,
     pub(super) site: Site,
@@ -21,7 +21,8 @@ pub(super) struct Owned {
     pub(super) key: String,
     pub(super) used: Bytes,
     pub(super) returned: Bytes,
-    /// What a redemption may yet find in the place of the token, of a call that gives it back by itself.
+    /// The record that a redemption without an answer expects in place of the token. Set for calls, which give their tokens back
+    /// themselves.
     pub(super) doubt: Mutex<Option<Bytes>>,
 }
 
@@ -30,20 +31,20 @@ impl Owned {
         Failure::new(self.site.clone(), what, None)
     }
 
-    /// Tells that it is given back without a caller, of which the sending began then.
-    pub(super) fn is_given_back(&self, began: Option<Instant>) {
+    /// Emits that the token was given back in the background, which began at `began`.
+    pub(super) fn emit_given_back(&self, began: Option<Instant>) {
         let event = Event::new(&self.site, EventKind::TokenGivenBack);
         self.shared.observers().emit_since(began, event);
     }
 
-    /// Makes the token good again, whether the redemption was applied, will be, or never was.
+    /// Makes the token redeemable again, whether its redemption was applied, is still on its way, or never arrives.
     pub(super) async fn take_back(&self, expected: &Bytes) -> Result<Swap, StoreError> {
         loop {
             let swap = self.exchange(&self.used, &self.returned).await?;
             if !matches!(&swap, Swap::Other(standing) if standing == expected) {
                 return Ok(swap);
             }
-            // The redemption was not applied, and may be on its way: after this it finds something else than it expects.
+            // The redemption was not applied. If it is still on its way, it fails after this, because it expects another record.
             let swap = self.exchange(expected, &self.returned).await?;
             if !matches!(&swap, Swap::Other(standing) if *standing == self.used) {
                 return Ok(swap);

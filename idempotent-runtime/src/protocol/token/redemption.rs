@@ -1,4 +1,4 @@
-//! Redeeming a token, and giving it back.
+//! Redeems tokens and gives them back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use tokio::time::Instant;
 use super::guard::SendGuard;
 use super::owned::Owned;
 use super::{Token, binding, locate};
-
 use crate::error::{Error, Failure, Site};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
@@ -22,17 +21,17 @@ use crate::record::token::State;
 use crate::store::{StoreError, Swap};
 use crate::sync::Mutex;
 
-/// A token that is to be redeemed.
+/// A token that will be redeemed.
 #[derive(Clone)]
 pub(crate) struct Redemption(Arc<Owned>);
 
 impl Redemption {
-    /// Nothing is sent yet. `subject` has to add exactly one part, equal to what [`issue`](crate::Tokens::issue) was given:
-    /// a subject of one value as it is, one of several as the tuple of them.
+    /// Sends nothing yet. `subject` must add exactly one part, equal to the subject of [`issue`](crate::Tokens::issue): one value as it
+    /// is, several values as a tuple.
     ///
     /// # Errors
     ///
-    /// If the token is malformed, or the subject could not be encoded. An event tells of it, as the end of the redemption.
+    /// If the token is malformed, or the subject cannot be encoded. Emits the event of the refused redemption.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         operation: Endpoint,
@@ -43,7 +42,7 @@ impl Redemption {
         redemption.inspect_err(|error| shared.observers().emit_refused(error))
     }
 
-    /// As [`new`](Self::new), and told by the caller, if at all.
+    /// As [`new`](Self::new), but emits no event.
     pub(crate) fn build(
         shared: &Arc<Shared>,
         operation: Endpoint,
@@ -69,58 +68,58 @@ impl Redemption {
         })))
     }
 
-    /// Redeems it, in 1 round trip; 2 if it was given back before.
+    /// Redeems the token, in 1 round trip, or 2 if it was given back before.
     ///
     /// # Errors
     ///
-    /// Why it is not redeemed.
+    /// Why the token is not redeemed.
     ///
     /// # Cancellation
     ///
-    /// Dropped before the store has answered, it is given back in the background, best effort.
+    /// If it is dropped before the store has answered, the token is given back in the background, best effort.
     pub(crate) async fn redeem(self) -> Result<Redeemed, Error> {
-        let sent = SendGuard::taking(&self.0);
-        self.redeem_by(sent).await
+        let guard = SendGuard::for_redemption(&self.0);
+        self.redeem_with(guard).await
     }
 
-    /// The same for a call. Without an answer, or dropped, it [is in doubt](Self::is_in_doubt), and nothing is sent in the
+    /// As [`redeem`](Self::redeem), for a call. Without an answer the token [is in doubt](Self::is_in_doubt), and nothing is sent in the
     /// background: the end of the call [sends it back](Self::send_back).
     pub(crate) async fn redeem_for_call(self) -> Result<Redeemed, Error> {
-        let sent = SendGuard::of_a_call(&self.0);
-        self.redeem_by(sent).await
+        let guard = SendGuard::for_call(&self.0);
+        self.redeem_with(guard).await
     }
 
-    async fn redeem_by(self, sent: SendGuard) -> Result<Redeemed, Error> {
+    async fn redeem_with(self, guard: SendGuard) -> Result<Redeemed, Error> {
         let operation = self.0.shared.observers().begin(&self.0.site);
-        let redeemed = self.sent(sent).await;
+        let redeemed = self.exchange(guard).await;
         operation.finish(&redeemed, EventKind::TokenRedeemed);
         redeemed
     }
 
-    async fn sent(&self, mut sent: SendGuard) -> Result<Redeemed, Error> {
+    async fn exchange(&self, mut guard: SendGuard) -> Result<Redeemed, Error> {
         let owned = &*self.0;
         let until = Instant::now() + owned.shared.deadline();
-        let standing = loop {
-            let left = until.duration_since(Instant::now());
-            match retry::retry(left, || Box::pin(sent.take())).await {
+        let current = loop {
+            let remaining = until.duration_since(Instant::now());
+            match retry::retry(remaining, || Box::pin(guard.redeem())).await {
                 Ok(Swap::Done) => return Ok(Redeemed(Arc::clone(&self.0))),
                 Ok(Swap::Absent) => {
                     let what = "there is no such one-time token: it has expired, was never issued, \
-                                or was issued to somebody else or for something else";
+                                or was issued to another subject or for another operation";
                     return Err(Error::TokenUnknown(owned.failure(what)));
                 }
-                Ok(Swap::Other(standing)) if sent.may_expect(&standing) => sent.expect(standing),
-                Ok(Swap::Other(standing)) => break standing,
+                Ok(Swap::Other(current)) if guard.may_expect(&current) => guard.expect(current),
+                Ok(Swap::Other(current)) => break current,
                 Err(error) => return Err(Error::store(owned.site.clone(), error)),
             }
         };
-        Err(match record::read(&standing) {
+        Err(match record::read(&current) {
             Some(State::Used) => {
                 Error::TokenUsed(owned.failure("the one-time token was redeemed before"))
             }
-            // It never expires, so it is not ours.
+            // A free token would have been redeemed, so another program has written this record.
             Some(State::Free) | None => {
-                Error::foreign(owned.site.clone(), shape::describe(&standing))
+                Error::foreign(owned.site.clone(), shape::describe(&current))
             }
         })
     }
@@ -130,12 +129,12 @@ impl Redemption {
         &self.0.bound
     }
 
-    /// Whether the token may have been redeemed without anybody knowing.
+    /// Whether the token may have been redeemed although its redemption got no answer.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.0.doubt().is_some()
     }
 
-    /// Gives the token back that was redeemed under this owner, or may have been. It may be sent twice.
+    /// Gives back a token that this owner has redeemed, or may have redeemed. May be called twice.
     pub(crate) async fn send_back(&self) -> Result<(), StoreError> {
         let owned = &*self.0;
         let began = owned.shared.observers().start_time();
@@ -146,14 +145,14 @@ impl Redemption {
             return Ok(());
         }
         match owned.exchange(&owned.used, &owned.returned).await? {
-            Swap::Done => owned.is_given_back(began),
-            // It has expired; or it was given back by an earlier send, and another has it by now.
+            Swap::Done => owned.emit_given_back(began),
+            // The token has expired, or an earlier send gave it back and another owner has redeemed it since.
             Swap::Absent | Swap::Other(_) => {}
         }
         Ok(())
     }
 
-    /// Nothing more is sent for it: it stays as it is.
+    /// Stops giving the token back: it stays as it is.
     pub(crate) fn give_up(&self, why: &'static str) {
         *self.0.doubt() = None;
         let event = Event::new(&self.0.site, EventKind::NotWithdrawn).because(why);
@@ -167,7 +166,7 @@ impl fmt::Debug for Redemption {
     }
 }
 
-/// A one-time token that this caller has redeemed, and nobody else. Dropped, it stays used.
+/// A one-time token that this caller has redeemed. If this is dropped, the token stays used.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -180,7 +179,7 @@ impl fmt::Debug for Redemption {
 /// # fn check() -> Result<(), ()> { Err(()) }
 /// let redeemed = tokens.redeem(token.as_str(), &42, "orders.submit").await?;
 /// if check().is_err() {
-///     // Nothing was ordered, so the person may correct the form and submit it again.
+///     // Nothing was ordered, so the form can be corrected and submitted again.
 ///     redeemed.give_back().await?;
 /// }
 /// # tokens.redeem(token.as_str(), &42, "orders.submit").await?;
@@ -189,36 +188,36 @@ impl fmt::Debug for Redemption {
 pub struct Redeemed(Arc<Owned>);
 
 impl Redeemed {
-    /// Gives the token back: it may be redeemed again, for as long as it would have been good.
+    /// Gives the token back, so that it can be redeemed again until it expires. Returns `false` if it has expired.
     ///
-    /// Only for work that was not done and never will be: of a commit whose answer was lost that is not known. Answers
-    /// whether it was given back; it was not if it has expired. Costs one round trip, and may be repeated after an error.
+    /// Only for work that was not done and never will be. After a commit whose answer was lost that is unknown, so keep the token then.
+    /// Costs one round trip, and may be repeated after an error.
     ///
     /// # Errors
     ///
-    /// If the store does not serve it, or something stands in its place that this version did not write. Without an answer it
-    /// goes on in the background.
+    /// If the store does not answer, or this version did not write the record of the token. Without an answer the token is given back
+    /// in the background.
     ///
     /// # Cancellation
     ///
-    /// Dropped before the store has answered, it goes on in the background, best effort, for a minute.
+    /// If it is dropped before the store has answered, it goes on in the background, best effort, for a minute.
     pub async fn give_back(&self) -> Result<bool, Error> {
-        let mut sent = SendGuard::returning(&self.0);
+        let mut guard = SendGuard::for_return(&self.0);
         let owned = &*self.0;
         let Owned { used, returned, .. } = owned;
         let deadline = owned.shared.deadline();
         let operation = owned.shared.observers().begin(&owned.site);
         let answer = retry::retry(deadline, || owned.exchange(used, returned)).await;
         if answer.is_ok() {
-            sent.is_answered();
+            guard.defuse();
         }
         let given_back = match answer {
             Ok(Swap::Absent) => Ok(false),
-            Ok(Swap::Other(standing)) if record::read(&standing).is_none() => Err(Error::foreign(
+            Ok(Swap::Other(current)) if record::read(&current).is_none() => Err(Error::foreign(
                 owned.site.clone(),
-                shape::describe(&standing),
+                shape::describe(&current),
             )),
-            // Nobody but this one takes its own record away: it did, and another has the token by now.
+            // Only this owner replaces its record. So an earlier send gave the token back, and another owner has redeemed it since.
             Ok(Swap::Done | Swap::Other(_)) => Ok(true),
             Err(error) => Err(Error::store(owned.site.clone(), error)),
         };
@@ -253,11 +252,11 @@ mod tests {
             several => hasher.part(several),
         };
         Redemption::new(idempotency.shared(), operation, token.as_str(), subject)
-            .expect("a redemption")
+            .expect("the token and the subject are valid")
     }
 
     #[tokio::test]
-    async fn a_subject_of_several_parts_is_their_tuple_and_one_of_one_part_is_it() {
+    async fn a_subject_of_several_parts_equals_their_tuple() {
         let idempotency = Idempotency::new(MemoryStore::new());
         let tokens = idempotency.tokens();
         let one = tokens.issue(&42, "orders.submit", TTL).await.unwrap();
