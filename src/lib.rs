@@ -1,15 +1,8 @@
-// The first definition of a link counts. In these docs the links lead to other pages than in the README.
-//! [guarantees]: guarantees
-//! [layers]: layers
-//! [responses]: responses
-//! [sql]: sql
-//! [specification]: fingerprint
-//! [MIT]: https://spdx.org/licenses/MIT.html
-//! [Apache-2.0]: https://spdx.org/licenses/Apache-2.0.html
-//!
+#![doc = include_str!("links.md")]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/attribute.md")]
 pub use idempotent_macro::idempotent;
 
@@ -23,19 +16,13 @@ pub use idempotent_runtime::{
     StoreErrorKind, Token, Tokens, endpoints,
 };
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/fingerprint.md")]
 pub mod fingerprint {
     pub use idempotent_runtime::fingerprint::*;
 }
 
-#[doc = include_str!("../docs/guarantees.md")]
-pub mod guarantees {}
-
-#[doc = include_str!("../docs/layers.md")]
-pub mod layers {}
-
-#[doc = include_str!("../docs/responses.md")]
-pub mod responses {}
+pub mod guide;
 
 /// Errors, keys and results in the types of other crates.
 ///
@@ -66,6 +53,7 @@ pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 
 // The page needs all databases: its examples do not compile without their features.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[doc = include_str!("links.md")]
 #[cfg_attr(
     all(feature = "mysql", feature = "postgres", feature = "sqlite"),
     doc = include_str!("../docs/sql.md")
@@ -78,6 +66,7 @@ pub mod sql {
     pub use idempotent_runtime::sql::*;
 }
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/store.md")]
 pub mod store {
     #[cfg(feature = "redis")]

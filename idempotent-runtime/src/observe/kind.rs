@@ -179,6 +179,8 @@ struct Facts {
 mod tests {
     use super::*;
 
+    const PAGE: &str = include_str!("../../../docs/observability.md");
+
     #[test]
     fn every_kind_has_its_own_label() {
         let known = "executed failed bypassed replayed in_progress done taken mismatch result_unavailable \
@@ -216,13 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_names_every_kind() {
-        let readme = include_str!("../../../README.md");
-        let (_, section) = readme.split_once("## Seeing what happens").unwrap();
-        let (section, _) = section.split_once("\n## ").unwrap();
+    fn the_docs_name_every_kind() {
+        let (_, section) = PAGE.split_once("# Events\n").unwrap();
+        let (section, _) = section.split_once("\n# Where events go\n").unwrap();
         let (_, ends) = section.split_once("exactly one way:").unwrap();
         assert_eq!(named(ends, "A call may also"), labels(EventKind::is_end));
-        let (_, operations) = section.split_once("comes to exactly one of").unwrap();
+        let (_, operations) = section.split_once("ends in exactly one of").unwrap();
         assert_eq!(named(operations, "."), labels(EventKind::is_operation));
         for kind in EventKind::ALL {
             assert!(section.contains(&format!("`{kind}`")), "{kind}");
@@ -230,9 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_names_the_level_of_what_deserves_an_alarm() {
-        let readme = include_str!("../../../README.md");
-        let rows = readme.lines().filter_map(|line| {
+    fn the_docs_name_the_level_of_each_alarm() {
+        let rows = PAGE.lines().filter_map(|line| {
             let (words, rest) = line.strip_prefix("| `")?.split_once(" | ")?;
             let (level, _) = rest.split_once(" | ")?;
             level.parse::<Level>().ok().map(|level| (words, level))

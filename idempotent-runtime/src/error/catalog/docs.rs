@@ -1,20 +1,15 @@
-//! The docs say of every error what the catalog says.
+//! The docs agree with the catalog about every error.
 
 use super::{Error, Facts};
 
-const README: &str = include_str!("../../../../README.md");
-const RESPONSES: &str = include_str!("../../../../docs/responses.md");
+const ERRORS: &str = include_str!("../../../../docs/errors.md");
 const ATTRIBUTE: &str = include_str!("../../../../docs/attribute.md");
 
 /// Every table of errors: where it is, and its head.
-const TABLES: [(&str, &str); 5] = [
+const TABLES: [(&str, &str); 4] = [
     (
-        RESPONSES,
-        "| error | `code()` | `client_action()` | `is_silent()` | HTTP | gRPC | the front end |",
-    ),
-    (
-        README,
-        "| error | `code()` | what it means | HTTP, gRPC | `client_action()` |",
+        ERRORS,
+        "| error | `code()` | what it means | `client_action()` | `is_silent()` | HTTP | gRPC | the front end |",
     ),
     (include_str!("../advice.rs"), "| error | action | because |"),
     (
@@ -59,13 +54,13 @@ fn the_list_of_the_attribute_names_every_error_of_a_call_once() {
 }
 
 #[test]
-fn a_front_end_tells_nobody_of_silent_errors_only() {
+fn a_front_end_shows_nothing_for_silent_errors_only() {
     let (page, head) = TABLES[0];
     let rows = rows(page, head);
     for (row, error) in rows.iter().zip(Error::samples()) {
         let advice = row.last().expect("a cell");
         assert_eq!(
-            advice.starts_with("tells nobody"),
+            advice.starts_with("shows nothing"),
             error.is_silent(),
             "{row:?}"
         );
@@ -73,9 +68,9 @@ fn a_front_end_tells_nobody_of_silent_errors_only() {
 }
 
 #[test]
-fn the_readme_says_which_errors_are_duplicates() {
-    assert!(README.contains("true for the first five, except `PayloadMismatch`"));
-    let (page, head) = TABLES[1];
+fn the_page_of_errors_says_which_errors_are_duplicates() {
+    assert!(ERRORS.contains("true for the first five, except `PayloadMismatch`"));
+    let (page, head) = TABLES[0];
     let mut missing = named_samples();
     for (at, row) in rows(page, head).iter().enumerate() {
         for (name, error) in taken(&mut missing, &row[0]) {
@@ -86,8 +81,8 @@ fn the_readme_says_which_errors_are_duplicates() {
 }
 
 #[test]
-fn the_readme_shows_texts_as_they_are() {
-    let (_, shown) = README.split_once("简体中文 (").expect("the examples");
+fn the_page_of_errors_shows_texts_as_they_are() {
+    let (_, shown) = ERRORS.split_once("简体中文 (").expect("the examples");
     let (shown, _) = shown.split_once(", …)").expect("their end");
     let errors = Error::samples();
     for text in shown.split("`, `").map(|text| text.trim_matches('`')) {
@@ -99,15 +94,11 @@ fn the_readme_shows_texts_as_they_are() {
 /// Whether this cell is right about these facts.
 fn says(column: &str, cell: &str, facts: &Facts) -> bool {
     match column {
-        "code()" => cell == facts.code || cell == "…",
+        "code()" => cell == facts.code,
         "client_action()" | "action" => bare(cell) == bare(facts.action.as_str()),
         "is_silent()" => cell == if facts.silent { "yes" } else { "no" },
         "HTTP" | "status" => cell == facts.http.to_string(),
         "gRPC" | "code" => bare(cell) == bare(&format!("{:?}", facts.grpc)),
-        "HTTP, gRPC" => {
-            let (http, grpc) = cell.split_once(", ").expect(cell);
-            says("HTTP", http, facts) && says("gRPC", grpc, facts)
-        }
         "what it means" | "because" | "the front end" => true,
         _ => panic!("what is a column `{column}`?"),
     }

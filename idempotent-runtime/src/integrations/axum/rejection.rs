@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_page_on_responses_names_every_rejection() {
-        let page = include_str!("../../../../docs/responses.md");
+        let page = include_str!("../../../../docs/errors.md");
         let (_, said) = page.split_once("The extractors of axum refuse").unwrap();
         let (said, _) = said.split_once("\n\n").unwrap();
         for rejection in every_rejection() {
