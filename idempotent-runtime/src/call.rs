@@ -266,7 +266,7 @@ impl Open {
         let error = match self.when {
             Some(_) if self.has_token => {
                 let site = Site::without_key(self.endpoint);
-                let why = "`when` does not go with a token, without which the body would run in a call that is not guarded";
+                let why = "`when` does not go with a token: with `when = false` the body would run without redeeming the token";
                 Error::InvalidPolicy(Failure::new(site, why, None))
             }
             Some(false) => {
@@ -338,16 +338,14 @@ impl Open {
 fn times(policy: &Policy, has_token: bool) -> Result<Times, &'static str> {
     if has_token && policy.tx {
         return Err(
-            "its transaction may be rolled back after the token is used: redeem it outside",
+            "`tx` does not go with a token, because the transaction may be rolled back after the token is used: redeem the token outside",
         );
     }
     if policy.give_back && !has_token {
-        return Err("it has no token to be given back");
+        return Err("`give_back` needs a token");
     }
     if policy.give_back && policy.release == Release::Never {
-        return Err(
-            "with `release = false` its key stays taken, so a token that comes back is of no use",
-        );
+        return Err("`give_back` does not go with `release = false`, which keeps the key taken");
     }
     policy.times()
 }

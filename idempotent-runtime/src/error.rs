@@ -12,6 +12,8 @@ mod limited;
 mod samples;
 mod setup;
 pub(crate) mod store;
+#[cfg(test)]
+mod texts;
 
 pub use self::call::Error;
 pub(crate) use self::duplicate::Known;

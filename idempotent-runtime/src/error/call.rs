@@ -12,8 +12,10 @@ use crate::key::endpoint::{Endpoint, InvalidName};
 
 /// Why a guarded call did not run its body, or was stopped in it.
 ///
-/// Two words wide. The text names the endpoint and the first 8 hexadecimal digits of the key's
-/// fingerprint, never an argument.
+/// Two words wide. Its [`Display`](fmt::Display) is one line: the endpoint, the first 8 hexadecimal digits of the key's
+/// fingerprint, what happened, why, and what to do. The line has no argument of the call, and no host, process, path or
+/// statement, so it does no harm if a client gets it. Where it happened is in [`Debug`] and in
+/// [`source`](StdError::source).
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -36,53 +38,56 @@ pub enum Error {
     InProgress(Duplicate),
     /// An equal call ended with a success less than `ttl` ago.
     AlreadyDone(Duplicate),
-    /// An equal call was made less than `ttl` ago, with `release = false`: it may be running or over.
+    /// An equal call was made less than `ttl` ago, with `release = false`. It may be running or have ended.
     Taken(Duplicate),
-    /// An equal call has the key, and was made with another payload; the body did not run.
+    /// Another call has the key, with another payload. The body did not run.
     PayloadMismatch(Duplicate),
-    /// An equal call ended with a success, and its result cannot be given: it was too large to be kept, say, or
-    /// was written for another type. The body did not run again.
+    /// An equal call ended, and its result cannot be returned: for example because it was too large to be stored, or
+    /// was stored as another type. The body did not run again.
     ResultUnavailable(Duplicate),
-    /// The one-time token was redeemed before; the body did not run.
+    /// The one-time token was redeemed before. The body did not run.
     TokenUsed(Failure),
-    /// There is no such one-time token: it has expired, was never issued, or was issued to somebody else or for something
-    /// else. The body did not run.
+    /// The one-time token is unknown: it has expired, was never issued, or was issued to another subject or for another
+    /// operation. The body did not run.
     TokenUnknown(Failure),
-    /// What the client sent cannot be a one-time token, or an order number; nothing was sent to the store, and the body did not run.
+    /// What the client sent has not the form of a one-time token or an order number. Nothing was sent to the store, and the
+    /// body did not run.
     TokenMalformed(Failure),
-    /// As many attempts as a [`Counter`](crate::Counter) allows were made in its window.
+    /// The attempt exceeds the limit of a [`Counter`](crate::Counter).
     LimitReached(Limited),
-    /// The store could not be asked; the body did not run. With the option `tx`: the transaction must be rolled back,
-    /// and may be run again.
+    /// The store gave no answer in time, or refused the operation. The body did not run. With the option `tx`: roll the
+    /// transaction back. It may be run again.
     Unavailable(Failure),
-    /// The store cannot serve the call as it is set up; the body did not run.
+    /// The store is not set up for the call. The body did not run.
     Misconfigured(Failure),
-    /// Something stands under the key that this version did not write; the body did not run.
+    /// The key holds a record that this version did not write. The body did not run.
     ForeignRecord(Failure),
-    /// The claim could not be renewed in time; the body was stopped at an await, so its work may be
-    /// done or not. With the option `tx`: the row was gone from the transaction when the body had ended, because the
-    /// body went on after a deadlock, say; what it did after that may be committed, so it is not to be run again unseen.
+    /// The claim could not be renewed in time. The body was stopped at an await, so its work may be done or not.
+    /// With the option `tx`: when the body returned, the row was no longer in the transaction, for example because the
+    /// body continued after a deadlock. What the body did after that may be committed: check it before you repeat the
+    /// call.
     LeaseLost(Failure),
-    /// A key part could not be encoded; the body did not run.
+    /// A key part could not be serialized, or a name is not allowed. The body did not run.
     InvalidKey(Failure),
-    /// The policy makes no sense, such as a `ttl` expression that gave zero; the body did not run.
+    /// A value of the policy is out of its range, for example a `ttl` of zero (allowed: 1 ms to 100 years), or two options
+    /// contradict each other. The body did not run.
     InvalidPolicy(Failure),
-    /// There is no [`Idempotency`](crate::Idempotency) to use; the body did not run.
+    /// No [`Idempotency`](crate::Idempotency) is installed or in scope. The body did not run.
     NotInstalled(Failure),
 }
 
 impl Error {
-    /// Whether an equal call has the key: running, done, or taken. (With another payload it is not an equal one.)
+    /// Whether an equal call has the key: running, done, or taken. A call with another payload is not equal.
     pub fn is_duplicate(&self) -> bool {
         !matches!(self, Self::PayloadMismatch(_)) && self.duplicate().is_some()
     }
 
-    /// Whether the store could not be asked, so that the same call may succeed later.
+    /// Whether the store failed in a way that may pass, so that the same call may succeed later.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable(_))
     }
 
-    /// What is known of the equal call that has the key.
+    /// What is known about the call that has the key.
     pub fn duplicate(&self) -> Option<&Duplicate> {
         match self.content() {
             Content::Duplicate(duplicate) => Some(duplicate),
@@ -90,11 +95,11 @@ impl Error {
         }
     }
 
-    /// When a repeated call may fare better, counted from now; a hint. `None`: repeating does not help.
+    /// When to repeat the call, counted from now; a hint. `None`: repeating does not help.
     ///
-    /// Of a running call it is a guess at its end, from 1 s to 10 s unless the handle's
-    /// [`retry_hint`](crate::Builder::retry_hint) says otherwise; when its key would be free is [`Duplicate::free_in`].
-    /// Of a call that is over it is when its key is free. Whether the client should wait for that, says
+    /// If the equal call runs, this is a guess at its end, from 1 s to 10 s unless the handle's
+    /// [`retry_hint`](crate::Builder::retry_hint) sets another range; [`Duplicate::free_in`] is when its key becomes free.
+    /// If the equal call has ended, this is when its key becomes free. Whether a client should wait that long:
     /// [`client_action`](Self::client_action).
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -110,7 +115,7 @@ impl Error {
         self.site().endpoint.as_str()
     }
 
-    /// What has no endpoint, because none can have its name.
+    /// The error of a name that no endpoint can have. It has no endpoint.
     pub(crate) fn invalid_name(name: InvalidName) -> Self {
         let site = Site::without_key(Endpoint::named("?"));
         Self::InvalidKey(Failure::new(site, name.to_string(), None))
@@ -120,33 +125,41 @@ impl Error {
     /// their content.
     pub(crate) fn foreign(site: Site, found: impl fmt::Display) -> Self {
         let what = format!(
-            "found {found} under the key, which this version did not write, so the body did not run; \
+            "refused because the key holds {found}, which this version did not write; \
              remove the key, or choose another `prefix` of the handle"
         );
         Self::ForeignRecord(Failure::new(site, what, None))
     }
 
+    /// The store failed to serve a call, so the body does not run.
     pub(crate) fn store(site: Site, source: StoreError) -> Self {
+        Self::of_store(site, source, BODY_DID_NOT_RUN)
+    }
+
+    /// The store failed to serve an operation that has no body.
+    pub(crate) fn store_operation(site: Site, source: StoreError) -> Self {
+        Self::of_store(site, source, OPERATION_FAILED)
+    }
+
+    fn of_store(site: Site, source: StoreError, so: &'static str) -> Self {
         match source.kind() {
             _ if source.is_foreign_record() => Self::ForeignRecord(Failure::store(
                 site,
                 source,
-                "so the body did not run; remove the key, or choose another `prefix` of the handle",
+                so,
+                "remove the key, or choose another `prefix` of the handle",
             )),
             StoreErrorKind::Misconfigured => Self::Misconfigured(Failure::store(
                 site,
                 source,
-                "so the call was refused and its body did not run; `Idempotency::doctor` names what to change",
+                so,
+                "`Idempotency::doctor` names what to change",
             )),
-            _ => Self::Unavailable(Failure::store(
-                site,
-                source,
-                "so the call was refused and its body did not run; try again later",
-            )),
+            _ => Self::Unavailable(Failure::store(site, source, so, "try again later")),
         }
     }
 
-    /// The same failure, of the call that met it.
+    /// Attributes the error to the call at `site`.
     pub(crate) fn at(mut self, site: &Site) -> Self {
         if let Self::TokenUsed(failure)
         | Self::TokenUnknown(failure)
@@ -156,7 +169,7 @@ impl Error {
         | Self::ForeignRecord(failure)
         | Self::InvalidKey(failure) = &mut self
         {
-            failure.0.site = site.clone();
+            failure.attribute_to(site, BODY_DID_NOT_RUN);
         }
         self
     }
@@ -166,7 +179,7 @@ impl Error {
             Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
                 Ok(duplicate)
             }
-            // What stands for a success is no answer to an error.
+            // The result of a success cannot replace a stored error.
             Self::ResultUnavailable(duplicate) if duplicate.state() != DuplicateState::Failed => {
                 Ok(duplicate)
             }
@@ -216,10 +229,9 @@ impl fmt::Display for Error {
         match self.content() {
             Content::Duplicate(duplicate) if matches!(self, Self::PayloadMismatch(_)) => write!(
                 f,
-                "{} was made with another payload (by {}, {:.1?} ago); \
-                 a new request needs a key of its own",
+                "{}: refused because the key was used with another payload {:.1?} ago; \
+                 use a new key for a new request",
                 duplicate.0.site,
-                duplicate.holder(),
                 duplicate.age(),
             ),
             Content::Duplicate(duplicate) => duplicate.fmt(f),
@@ -238,5 +250,8 @@ impl StdError for Error {
     }
 }
 
-/// When to try again if nothing says more.
+const BODY_DID_NOT_RUN: &str = "so the call was refused and its body did not run";
+const OPERATION_FAILED: &str = "so the operation failed";
+
+/// When to try again if there is no better guess.
 const IN_A_MOMENT: Duration = Duration::from_secs(1);

@@ -1,15 +1,17 @@
-//! What is known of the equal call that has the key.
+//! What is known about the call that has the key.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::failure::Site;
 
-/// The equal call that has the key, as far as its record tells.
+/// The call that has the key, as its record describes it.
+///
+/// Its [`Display`](fmt::Display) does not name the [`holder`](Self::holder), because clients may see it; [`Debug`] does.
 #[derive(Debug, Clone)]
 pub struct Duplicate(pub(super) Box<Known>);
 
-/// What there is to say of an equal call.
+/// The facts about the call that has the key.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) site: Site,
@@ -18,11 +20,11 @@ pub(crate) struct Known {
     pub(crate) age: Duration,
     pub(crate) retry_after: Duration,
     pub(crate) free_in: Option<Duration>,
-    /// Why its result cannot be given to a call that asked for it.
+    /// Why its result cannot be returned to a call that asked for it, as the rest of a sentence.
     pub(crate) unavailable: Option<&'static str>,
 }
 
-/// How far the equal call has come.
+/// The state of the equal call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DuplicateState {
@@ -30,9 +32,9 @@ pub enum DuplicateState {
     Running,
     /// It ended with a success.
     Done,
-    /// It ended with an error that is kept for its duplicates, by the option `replay_err`.
+    /// It ended with an error that is stored for its duplicates, by the option `replay_err`.
     Failed,
-    /// It was made with `release = false`: only its own process knows whether it is over.
+    /// It was made with `release = false`: only its own process knows whether it has ended.
     Unknown,
 }
 
@@ -41,13 +43,13 @@ impl Duplicate {
         Self(Box::new(known))
     }
 
-    /// The same call, whose result cannot be given.
+    /// Adds why the result cannot be returned.
     pub(crate) fn without_result(mut self, why: &'static str) -> Self {
         self.0.unavailable = Some(why);
         self
     }
 
-    /// How far the equal call has come.
+    /// The state of the equal call.
     pub fn state(&self) -> DuplicateState {
         self.0.state
     }
@@ -57,30 +59,30 @@ impl Duplicate {
         self.0.site.endpoint.as_str()
     }
 
-    /// The process that made the equal call, as `host:pid`: at most 80 letters, digits and `. _ - :`. Empty if that is not known yet: its row is in a transaction
-    /// that is still open.
+    /// The process that made the equal call, as `host:pid`: at most 80 letters, digits and `. _ - :`. Empty if it is not known
+    /// yet, because the row of the call is in a transaction that is still open.
     pub fn holder(&self) -> &str {
         &self.0.holder
     }
 
-    /// How long ago the equal call was made, or ended if it is done. Compares two machines' clocks: a hint. Of a
-    /// transaction that is still open, how long it was waited for.
+    /// How long ago the equal call was made, or ended if it is done. If the transaction of the equal call is still open, how
+    /// long this call waited for it. A hint: it compares the clocks of two machines.
     pub fn age(&self) -> Duration {
         self.0.age
     }
 
-    /// When an equal call may fare better, counted from now: a hint.
+    /// When to repeat the call, counted from now: a hint.
     ///
-    /// While the equal call runs, it is a guess at its end: it has run for 3 s, so it is worth another look in 3 s. The guess
-    /// is kept within the handle's [`retry_hint`](crate::Builder::retry_hint), and is not longer than
-    /// [`free_in`](Self::free_in). When it is over, it is `free_in`.
+    /// While the equal call runs, this is a guess at its end: if it has run for 3 s, try again in 3 s. The guess
+    /// is within the handle's [`retry_hint`](crate::Builder::retry_hint), and not longer than
+    /// [`free_in`](Self::free_in). After the equal call has ended, this is `free_in`.
     pub fn retry_after(&self) -> Duration {
         self.0.retry_after
     }
 
-    /// When the key becomes free if nothing else happens, counted from now: when the `ttl` is over, or the lease of a running
-    /// call, which is renewed while it runs. Compares two machines' clocks: a hint. `None` if that is not known: the row of the equal
-    /// call is in a transaction that is still open.
+    /// When the key becomes free if nothing else happens, counted from now: when the `ttl` ends, or the lease of a running
+    /// call (the lease is renewed while the call runs). A hint: it compares the clocks of two machines. `None` if it is not
+    /// known, because the row of the equal call is in a transaction that is still open.
     pub fn free_in(&self) -> Option<Duration> {
         self.0.free_in
     }
@@ -91,38 +93,43 @@ impl fmt::Display for Duplicate {
         let Known {
             site,
             state,
-            holder,
+            holder: _,
             age,
-            retry_after: _,
+            retry_after,
             free_in,
             unavailable,
         } = &*self.0;
-        let free_in = free_in.unwrap_or_default();
         if let Some(why) = unavailable {
+            let ended = match state {
+                DuplicateState::Failed => "failed",
+                _ => "succeeded",
+            };
             return write!(
                 f,
-                "{site} is already done (by {holder}, {age:.1?} ago), but its result cannot be given: {why}"
+                "{site}: refused because an equal call {ended} {age:.1?} ago, and its result cannot be returned because {why}; \
+                 read what it wrote"
             );
         }
-        match state {
-            DuplicateState::Running if holder.is_empty() => write!(
+        match (state, free_in) {
+            (DuplicateState::Running, None) => write!(
                 f,
-                "{site} is already running (in a transaction that was open for all of the {age:.1?} that it was waited for)"
+                "{site}: refused because the transaction of an equal call was still open after {age:.1?}; \
+                 try again in {retry_after:.1?}"
             ),
-            DuplicateState::Running => write!(
+            (DuplicateState::Running, Some(free_in)) => write!(
                 f,
-                "{site} is already running (by {holder}, for {age:.1?}); \
-                 its lease ends in {free_in:.1?} unless it is renewed"
+                "{site}: refused because an equal call has been running for {age:.1?}; \
+                 try again in {retry_after:.1?} (its lease ends in {free_in:.1?} unless it is renewed)"
             ),
-            DuplicateState::Done | DuplicateState::Failed => write!(
+            (DuplicateState::Done | DuplicateState::Failed, _) => write!(
                 f,
-                "{site} is already done (by {holder}, {age:.1?} ago); \
-                 the key is free in {free_in:.1?}"
+                "{site}: refused because an equal call succeeded {age:.1?} ago; \
+                 do not repeat it (the key is free in {retry_after:.1?})"
             ),
-            DuplicateState::Unknown => write!(
+            (DuplicateState::Unknown, _) => write!(
                 f,
-                "{site} was already made (by {holder}, {age:.1?} ago); \
-                 the key is free in {free_in:.1?}"
+                "{site}: refused because an equal call was made {age:.1?} ago, which may be running or have ended; \
+                 do not repeat it (the key is free in {retry_after:.1?})"
             ),
         }
     }

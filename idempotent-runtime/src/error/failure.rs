@@ -1,4 +1,4 @@
-//! What went wrong with a call, and where.
+//! Why a call failed, and which call it was.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -9,7 +9,7 @@ use super::store::StoreError;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
 
-/// What went wrong, and where.
+/// Why a call failed, and which call it was.
 #[derive(Debug, Clone)]
 pub struct Failure(pub(super) Box<Cause>);
 
@@ -27,9 +27,10 @@ enum Why {
         what: Cow<'static, str>,
         source: Option<Arc<dyn StdError + Send + Sync>>,
     },
-    /// The store failed, and `so` is what follows from that.
+    /// The store failed. `so` is the consequence, and `advice` is what to do.
     Store {
         so: &'static str,
+        advice: &'static str,
         source: Arc<StoreError>,
     },
 }
@@ -47,13 +48,24 @@ impl Failure {
         Self(Box::new(Cause { site, why }))
     }
 
-    /// The store failed: "the store {reason}, {so}".
-    pub(crate) fn store(site: Site, source: StoreError, so: &'static str) -> Self {
-        let why = Why::Store {
-            so,
-            source: Arc::new(source),
-        };
+    /// The store failed: "the store {reason}, {so}; {advice}". The place of the store is only in the source.
+    pub(super) fn store(
+        site: Site,
+        source: StoreError,
+        so: &'static str,
+        advice: &'static str,
+    ) -> Self {
+        let source = Arc::new(source);
+        let why = Why::Store { so, advice, source };
         Self(Box::new(Cause { site, why }))
+    }
+
+    /// Attributes the failure to the call at `site`. If the store failed, `consequence` is what that means to the call.
+    pub(super) fn attribute_to(&mut self, site: &Site, consequence: &'static str) {
+        self.0.site = site.clone();
+        if let Why::Store { so, .. } = &mut self.0.why {
+            *so = consequence;
+        }
     }
 
     pub(super) fn source(&self) -> Option<&(dyn StdError + 'static)> {
@@ -74,7 +86,9 @@ impl fmt::Display for Failure {
         write!(f, "{}: ", self.0.site)?;
         match &self.0.why {
             Why::Stated { what, .. } => f.write_str(what),
-            Why::Store { so, source } => write!(f, "the store {}, {so}", source.why()),
+            Why::Store { so, advice, source } => {
+                write!(f, "the store {}, {so}; {advice}", source.why())
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
-//! An attempt too many.
+//! An attempt beyond the limit of a counter.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::failure::Site;
 
-/// An attempt beyond what a [`Counter`](crate::Counter) allows in its window.
+/// An attempt beyond the limit of a [`Counter`](crate::Counter).
 #[derive(Debug, Clone)]
 pub struct Limited(pub(super) Box<Beyond>);
 
@@ -42,7 +42,7 @@ impl Limited {
         self.0.limit
     }
 
-    /// When the window ends, counted from now, by the store's clock.
+    /// When the window ends, counted from now, by the clock of the store.
     pub fn retry_after(&self) -> Duration {
         self.0.retry_after
     }
@@ -58,7 +58,8 @@ impl fmt::Display for Limited {
         } = &*self.0;
         write!(
             f,
-            "{site}: attempt {attempt}, and the limit is {limit}; the window ends in {retry_after:.1?}"
+            "{site}: refused because this is attempt {attempt} and the limit is {limit}; \
+             try again in {retry_after:.1?}, when the window ends"
         )
     }
 }

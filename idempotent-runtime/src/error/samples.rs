@@ -33,7 +33,11 @@ impl Error {
         };
         let failure = || {
             let source = "10.0.0.7:6379 said nothing";
-            Failure::new(site(), "it failed", Some(source.into()))
+            Failure::new(
+                site(),
+                "refused because it failed; mend it",
+                Some(source.into()),
+            )
         };
         let refused = |kind| {
             let source = StoreError::new(kind, "10.0.0.7:6379 said nothing")

@@ -6,19 +6,24 @@ use std::fmt;
 use crate::key::endpoint::InvalidName;
 
 /// An [`Idempotency`](crate::Idempotency) or a store that could not be set up.
+///
+/// Its [`Display`](fmt::Display) is one line for operators: what failed and why, with the host or the file, never with a
+/// password. [`Debug`] adds the causes below, and has a line for each of several mistakes, as `main` prints it.
 pub struct SetupError {
+    /// What failed. Several mistakes have a line each.
     what: String,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl SetupError {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            source: None,
+            cause: None,
         }
     }
 
+    /// An error whose `cause` is the reason.
     #[cfg(any(
         feature = "mysql",
         feature = "order-numbers",
@@ -28,11 +33,11 @@ impl SetupError {
     ))]
     pub(crate) fn caused(
         what: impl Into<String>,
-        source: impl Into<Box<dyn StdError + Send + Sync>>,
+        cause: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
         Self {
             what: what.into(),
-            source: Some(source.into()),
+            cause: Some(cause.into()),
         }
     }
 }
@@ -45,15 +50,21 @@ impl From<InvalidName> for SetupError {
 
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
+        for (at, mistake) in self.what.lines().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{mistake}")?;
+        }
+        match &self.cause {
+            Some(cause) => write!(f, ": {cause}"),
+            None => Ok(()),
+        }
     }
 }
 
 impl fmt::Debug for SetupError {
-    /// Reads as it should where `main` returns it: each mistake on a line, and the causes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)?;
-        let mut cause = self.source();
+        f.write_str(&self.what)?;
+        let mut cause = self.cause.as_deref().map(|cause| cause as &dyn StdError);
         while let Some(error) = cause {
             write!(f, ": {error}")?;
             cause = error.source();
@@ -63,7 +74,36 @@ impl fmt::Debug for SetupError {
 }
 
 impl StdError for SetupError {
+    /// What is below the reason, which the text of this error has.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.cause.as_deref()?.source()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_mistakes_are_one_line_for_display_and_a_line_each_for_debug() {
+        let error = SetupError::new("a.toml:1: no\na.toml:2: nor this");
+        assert_eq!(error.to_string(), "a.toml:1: no; a.toml:2: nor this");
+        assert_eq!(format!("{error:?}"), "a.toml:1: no\na.toml:2: nor this");
+        assert!(error.source().is_none());
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn the_text_has_the_reason_and_no_chain_has_it_twice() {
+        use super::super::store::{StoreError, StoreErrorKind};
+
+        let cause = StoreError::new(StoreErrorKind::NotApplied, "os error 111")
+            .reason("refused the connection")
+            .place("redis 10.0.0.5:6379");
+        let error = SetupError::caused("cannot use the Redis of this URL", cause);
+        let text = "cannot use the Redis of this URL: redis 10.0.0.5:6379 refused the connection";
+        assert_eq!(error.to_string(), text);
+        assert_eq!(format!("{error:?}"), format!("{text}: os error 111"));
+        assert_eq!(error.source().unwrap().to_string(), "os error 111");
     }
 }

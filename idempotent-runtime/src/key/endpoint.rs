@@ -1,4 +1,4 @@
-//! The name of a guarded function, as operators and configuration see it.
+//! The name of a guarded function, for operators and settings.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,22 +7,22 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use crate::key::fingerprint::{Digest, Keying};
 
-/// One guarded function. Equal names join on purpose.
+/// One guarded function. Two functions with equal names share an endpoint on purpose.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint(Cow<'static, str>);
 
 impl Endpoint {
-    /// The endpoint of the option `name`, which the attribute has checked.
+    /// The endpoint of the option `name`. The attribute has checked the name.
     pub const fn named(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// The endpoint of a function without one, from the type name of a closure in it.
+    /// The endpoint of a function without the option `name`, from the type name of a closure in the function.
     pub fn at(path: &'static str) -> Self {
         Self(Cow::Borrowed(derived(path)))
     }
 
-    /// The endpoint of a name that is data; it must be one that the option `name` could have.
+    /// The endpoint of a name that is data. The rules are those of the option `name`.
     pub(crate) fn try_new(name: impl Into<Cow<'static, str>>) -> Result<Self, InvalidName> {
         let name = name.into();
         let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
@@ -55,7 +55,7 @@ impl Endpoint {
         &self.0
     }
 
-    /// The name, if it is a part of the program: of these there are not many.
+    /// The name, if it is a constant of the program. There are few of them, unlike names that are data.
     pub(crate) fn of_the_program(&self) -> Option<&'static str> {
         match self.0 {
             Cow::Borrowed(name) => Some(name),
@@ -76,7 +76,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Why no endpoint can have a name.
+/// Why a text cannot be the name of an endpoint, and what can.
 #[derive(Debug)]
 pub(crate) struct InvalidName {
     name: String,
@@ -117,10 +117,9 @@ fn why_invalid(name: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Op
     (name.len() > longest).then(|| format!("is longer than {longest} bytes"))
 }
 
-/// The name for a path, made once and kept for the life of the process: there are as many as there
-/// are functions.
+/// The interned name of a path. Each guarded function leaks one short string.
 fn derived(path: &'static str) -> &'static str {
-    /// Where the text is, which is quicker to compare than what it says.
+    /// The address and length of the text. They are quicker to compare than the text.
     type Place = (usize, usize);
     static NAMES: LazyLock<RwLock<HashMap<Place, &'static str>>> = LazyLock::new(RwLock::default);
 
@@ -140,12 +139,12 @@ fn derived(path: &'static str) -> &'static str {
 // Input:  `shop::Repo<shop::User>::save<&str, u8>::{{closure}}::{{closure}}`
 // Output: `shop.Repo<shop.User>.save`
 //
-// The type that a method is called on tells calls apart. The types of its arguments do not: a `&str` and a
-// `String` that say the same are equal.
+// The type of the receiver is part of the name. The types of the arguments are not: a `&str` and a `String` with the
+// same text are equal.
 fn derive(path: &str) -> String {
     let function = path.replace("::{{closure}}", "");
-    // Braces would be a hash tag to Redis Cluster and put all keys of the endpoint into one slot. A `#` marks the keys of
-    // what is not a call, and a `:` ends the parts of a key: a constant of type `char` brings them into a path.
+    // To Redis Cluster, braces are a hash tag, which would put all keys of the endpoint into one slot. A `#` marks keys that
+    // are not of calls, and a `:` ends a part of a key. A constant of type `char` brings these characters into a path.
     let name = without_arguments(&function)
         .replace("::", ".")
         .replace('%', "%25")
@@ -167,7 +166,7 @@ fn derive(path: &str) -> String {
     format!("{}~{digest}", &name[..end])
 }
 
-/// `save<&str, fn(u8) -> u8>` without what stands in the last brackets.
+/// Removes the last brackets: `save<&str, fn(u8) -> u8>` becomes `save`.
 fn without_arguments(function: &str) -> &str {
     if !function.ends_with('>') {
         return function;
@@ -187,10 +186,10 @@ fn without_arguments(function: &str) -> &str {
     function
 }
 
-/// As long as the attribute's option `name` may be.
+/// The longest name that the option `name` of the attribute allows, in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// Leaves room for the prefix and the digest in a key of 512 bytes.
+/// The longest name, in bytes. It leaves room for the prefix and the digest in a key of 512 bytes.
 const LONGEST: usize = 200;
 
 #[cfg(test)]
@@ -198,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_module_type_and_function() {
+    fn a_name_has_module_type_and_function() {
         for (path, name) in [
             ("shop::pay::{{closure}}::{{closure}}", "shop.pay"),
             ("shop::Cards::pay::{{closure}}", "shop.Cards.pay"),
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_types_of_arguments_do_not_count() {
+    fn the_types_of_arguments_are_not_in_a_name() {
         for path in [
             "shop::Repo<shop::User>::save<&str, u8>::{{closure}}",
             "shop::Repo<shop::User>::save<alloc::vec::Vec<u8>>::{{closure}}",
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_parts_a_key_never_reaches_a_name() {
+    fn separators_of_a_key_never_reach_a_name() {
         for (path, name) in [
             (
                 "shop::Sheet<'#'>::save::{{closure}}",
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_and_still_its_own() {
+    fn a_long_name_is_cut_and_stays_unique() {
         let long = |end: &str| derive(&format!("shop::Repo<{}{end}>::save", "é::".repeat(99)));
         let (a, b) = (long("A"), long("B"));
         assert!(a.len() <= LONGEST && b.len() <= LONGEST);

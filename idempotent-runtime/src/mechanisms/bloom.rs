@@ -208,7 +208,7 @@ impl Bloom {
         let began = observers.start_time();
         let stats = retry(self.shared.deadline(), || store.bloom_stats(&self.filter)).await;
         stats.map_err(|error| {
-            let error = Error::store(Site::without_key(self.endpoint.clone()), error);
+            let error = Error::store_operation(Site::without_key(self.endpoint.clone()), error);
             observers.emit_since(began, Event::of_operation(&error));
             error
         })
@@ -222,7 +222,7 @@ impl Bloom {
         let store = self.shared.store();
         let mark = store.bloom_insert(&self.filter, fingerprint.as_bytes());
         let hint = Attempt::first(mark, self.shared.deadline()).await;
-        hint.map_err(|error| Error::store(site.clone(), error))
+        hint.map_err(|error| Error::store_operation(site.clone(), error))
     }
 
     /// The site of a call for `member`, without a fingerprint if the member cannot be serialized.

@@ -117,7 +117,7 @@ impl Counter {
         let count = || store.count(key, own, self.window);
         let count = match retry(self.shared.deadline(), count).await {
             Ok(count) => count,
-            Err(error) => return Err(Error::store(site.clone(), error)),
+            Err(error) => return Err(Error::store_operation(site.clone(), error)),
         };
         if count.attempt > self.limit {
             let limited = Limited::new(site.clone(), count.attempt, self.limit, count.remaining);

@@ -147,7 +147,7 @@ impl SeenSet {
                 } else {
                     guard.remove_in_background();
                 }
-                let error = Error::store(site.clone(), error);
+                let error = Error::store_operation(site.clone(), error);
                 operation.fail(&error);
                 Err(error)
             }
@@ -174,7 +174,7 @@ impl SeenSet {
                 Hint::Unseen
             }
             Err(error) => {
-                operation.fail(&Error::store(site.clone(), error));
+                operation.fail(&Error::store_operation(site.clone(), error));
                 Hint::Unseen
             }
         }
@@ -229,7 +229,7 @@ impl Added {
             }
             Err(error) => {
                 guard.remove_in_background();
-                let error = Error::store(site.clone(), error);
+                let error = Error::store_operation(site.clone(), error);
                 operation.fail(&error);
                 Err(error)
             }

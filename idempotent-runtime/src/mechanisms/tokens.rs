@@ -158,7 +158,7 @@ impl Tokens {
             Ok(Claim::Claimed) => Ok(()),
             // The token is new, so the bytes under its key are no token.
             Ok(Claim::Taken(found)) => Err(Error::foreign(site.clone(), shape::describe(&found))),
-            Err(error) => Err(Error::store(site.clone(), error)),
+            Err(error) => Err(Error::store_operation(site.clone(), error)),
         }
     }
 }

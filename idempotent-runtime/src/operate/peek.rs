@@ -209,7 +209,7 @@ impl Idempotency {
             match Attempt::new(self.shared().store().get(&key), self.shared().deadline()).await {
                 Ok(Some(entry)) => entry,
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(Error::store(site, error)),
+                Err(error) => return Err(Error::store_operation(site, error)),
             };
         let Some(record) = self.shared().result_options().read_record(&entry.value) else {
             return Err(Error::foreign(site, shape::describe(&entry.value)));
@@ -247,7 +247,7 @@ impl Idempotency {
         }
         match removal {
             Ok(swap) => Ok(swap == Swap::Done),
-            Err(error) => Err(Error::store(peek.site.clone(), error)),
+            Err(error) => Err(Error::store_operation(peek.site.clone(), error)),
         }
     }
 }

@@ -1,19 +1,19 @@
-//! The durations of a call, worked out of its policy.
+//! The durations of a call, derived from its policy.
 
 use std::time::Duration;
 
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 
-/// A policy's durations, checked and worked out for one call.
+/// The checked durations of one call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
-    /// How long a key stays taken after the call that ended it.
+    /// How long a key stays taken after its call has ended.
     pub(crate) ttl: Duration,
-    /// How long the claim is good for after the holder's last word.
+    /// How long the claim is valid after its last renewal.
     pub(crate) lease: Duration,
-    /// What the store is told: the lease and a grace, so that the holder stops before the key is free.
+    /// The expiry in the store: the lease and a grace, so that the holder stops before the key is free.
     pub(crate) expiry: Duration,
-    /// For how long after the claim it is renewed.
+    /// How long after the claim the lease is renewed.
     pub(crate) renew_for: Duration,
 }
 
@@ -26,7 +26,11 @@ impl Policy {
             (Some(lease), Release::OnError) => lease,
             (None, Release::OnError) => self.ttl.min(DEFAULT_LEASE),
             (None, _) => self.ttl,
-            (Some(_), _) => return Err("its lease is its ttl unless `release` is \"on_error\""),
+            (Some(_), _) => {
+                return Err(
+                    "`lease` needs `release = \"on_error\"`: with other values the lease is the `ttl`",
+                );
+            }
         };
         if self.replay && self.release == Release::Always {
             return Err("`replay` does not go with `release = true`, which frees the key at once");
@@ -35,7 +39,9 @@ impl Policy {
         let renew_for = match self.renew {
             Renew::Yes => lease.max(DEFAULT_CAP),
             Renew::No => Duration::ZERO,
-            Renew::Cap(cap) if cap < lease => return Err("`renew` is shorter than the lease"),
+            Renew::Cap(cap) if cap < lease => {
+                return Err("`renew` is shorter than the lease: it must be at least the lease");
+            }
             Renew::Cap(cap) => cap.min(LONGEST),
         };
         let grace = (lease / 10).clamp(SHORTEST_GRACE, LONGEST_GRACE);
@@ -54,7 +60,7 @@ impl Policy {
             .map(|wait| wait.min(LONGEST))
     }
 
-    /// The row of a call in a transaction stands for `ttl`, and nothing renews it.
+    /// The row of a call in a transaction is stored for `ttl`, and nothing renews it.
     fn times_in_tx(&self) -> Result<Times, &'static str> {
         let leased = self.lease.is_some()
             || self.renew != Renew::Yes
@@ -62,10 +68,14 @@ impl Policy {
             || self.on_lease_lost == Some(OnLeaseLost::Continue)
             || self.on_store_error == Some(OnStoreError::Run);
         if leased {
-            return Err("the transaction holds its key, so there is no lease to be set");
+            return Err(
+                "`lease`, `renew`, `on_cancel`, `on_lease_lost` and `on_store_error` do not go with `tx`, whose transaction holds the key",
+            );
         }
         if self.release == Release::Always {
-            return Err("`release = true` frees the key at once, and its row is to be committed");
+            return Err(
+                "`release = true` does not go with `tx`, whose row must be committed: use \"on_error\" or `false`",
+            );
         }
         self.check(self.ttl)?;
         Ok(Times {
@@ -78,20 +88,24 @@ impl Policy {
 
     fn check(&self, lease: Duration) -> Result<(), &'static str> {
         if self.ttl.is_zero() {
-            return Err("its ttl is zero, and there is no default");
+            return Err("`ttl` is missing or zero: it must be between 1 ms and 100 years");
         }
         if self.ttl < SHORTEST || lease < SHORTEST {
-            return Err("a ttl or lease is shorter than a millisecond");
+            return Err(
+                "`ttl` or `lease` is shorter than 1 ms: each must be between 1 ms and 100 years",
+            );
         }
         if self.ttl > LONGEST || lease > LONGEST {
-            return Err("a ttl or lease is longer than a hundred years");
+            return Err(
+                "`ttl` or `lease` is longer than 100 years: each must be between 1 ms and 100 years",
+            );
         }
         Ok(())
     }
 }
 
 impl Times {
-    /// From the claim to its first renewal.
+    /// The time from the claim to its first renewal.
     pub(crate) fn first_renewal(&self, release: Release) -> Duration {
         match release {
             Release::Never => self.lease / 3 * 2,
@@ -99,7 +113,7 @@ impl Times {
         }
     }
 
-    /// From one renewal to the next.
+    /// The time between two renewals.
     pub(crate) fn renewal(&self) -> Duration {
         self.lease / 3
     }
@@ -169,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_makes_no_sense_is_refused() {
+    fn a_policy_out_of_range_or_with_a_contradiction_is_refused() {
         for policy in [
             Policy::new(Duration::ZERO),
             Policy::new(Duration::from_micros(999)),

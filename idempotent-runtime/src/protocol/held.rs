@@ -140,8 +140,8 @@ impl Held {
         let error = Error::LeaseLost(Failure::new(
             self.lease.call.site.clone(),
             format!(
-                "the lease was lost because {why}, so the body was stopped; \
-                 its work may be done or not"
+                "the lease was lost because {why}, so the body was stopped and its work may be done or not; \
+                 check what it did before you repeat the call"
             ),
             None,
         ));

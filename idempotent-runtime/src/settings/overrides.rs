@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(
             applied.ignored[0].describe("orders.pay"),
             "IDEMPOTENCE_X: `lease` does not fit the endpoint `orders.pay`: \
-             its lease is its ttl unless `release` is \"on_error\""
+             `lease` needs `release = \"on_error\"`: with other values the lease is the `ttl`"
         );
     }
 

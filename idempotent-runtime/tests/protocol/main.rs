@@ -6,6 +6,7 @@ mod cancellation;
 mod claiming;
 mod doctor;
 mod drops;
+mod error_texts;
 mod events;
 mod finish;
 mod following;

@@ -76,7 +76,7 @@ async fn a_setting_that_does_not_fit_a_new_endpoint_is_ignored_and_reported_once
     }
     assert_eq!(taken_for(&store, "orders.pay", 0).await, secs(605));
 
-    let why = "its lease is its ttl unless `release` is \"on_error\"";
+    let why = "`lease` needs `release = \"on_error\"`: with other values the lease is the `ttl`";
     let line = format!(
         "{}: `lease` does not fit the endpoint `orders.pay`: {why}",
         file.at(3)

@@ -22,8 +22,11 @@ fn an_empty_file_sets_nothing() {
 fn all_mistakes_are_reported_at_once_a_line_each() {
     let file =
         File::new("[all]\ntll = \"1m\"\nwait = 2\n[endpoints.\"orders.pay\"]\nlease = \"5x\"\n");
+    let error = file.handle().unwrap_err();
+    let text = error.to_string();
+    assert_eq!(text, format!("{error:?}").replace('\n', "; "));
     assert_eq!(
-        file.handle().unwrap_err().to_string(),
+        format!("{error:?}"),
         format!(
             "{}: unknown setting `tll`: did you mean `ttl`?\n\
              {}: `wait` in `[all]`: a duration needs a unit: write `\"2s\"`\n\

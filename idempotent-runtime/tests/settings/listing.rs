@@ -164,7 +164,7 @@ fn a_setting_that_does_not_fit_a_known_endpoint_is_an_error() {
         file.handle().unwrap_err().to_string(),
         format!(
             "{}: `lease` does not fit the endpoint `listing.literal`: \
-             its lease is its ttl unless `release` is \"on_error\"",
+             `lease` needs `release = \"on_error\"`: with other values the lease is the `ttl`",
             file.at(2)
         )
     );

@@ -217,7 +217,7 @@ macro_rules! every_database {
                 assert_eq!(duplicate.free_in(), None);
                 let hint = Duration::from_secs(1)..=Duration::from_secs(10);
                 assert!(hint.contains(&duplicate.retry_after()), "{duplicate}");
-                let text = "is already running (in a transaction that was open for all of the";
+                let text = "refused because the transaction of an equal call was still open after";
                 assert!(refused.to_string().contains(text), "{refused}");
             } else {
                 assert!(is_retryable(&refused), "{}", causes(&refused));

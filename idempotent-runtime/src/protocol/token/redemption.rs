@@ -110,7 +110,7 @@ impl Redemption {
                 }
                 Ok(Swap::Other(current)) if guard.may_expect(&current) => guard.expect(current),
                 Ok(Swap::Other(current)) => break current,
-                Err(error) => return Err(Error::store(owned.site.clone(), error)),
+                Err(error) => return Err(Error::store_operation(owned.site.clone(), error)),
             }
         };
         Err(match record::read(&current) {
@@ -219,7 +219,7 @@ impl Redeemed {
             )),
             // Only this owner replaces its record. So an earlier send gave the token back, and another owner has redeemed it since.
             Ok(Swap::Done | Swap::Other(_)) => Ok(true),
-            Err(error) => Err(Error::store(owned.site.clone(), error)),
+            Err(error) => Err(Error::store_operation(owned.site.clone(), error)),
         };
         match &given_back {
             Ok(false) => operation.succeed(EventKind::NotThere),
