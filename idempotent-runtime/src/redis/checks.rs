@@ -1,23 +1,51 @@
-//! What a server is asked before it is trusted with records.
+//! Checks of a server before it stores records.
 
 use ::redis::aio::ConnectionLike;
+use ::redis::{ErrorKind, RedisError, RedisResult, Value, cmd, pipe};
 
-use super::failure::refused;
+use super::connection::sends_once;
+use super::failure::{is_forbidden, refused};
 use super::info::{config, field, mode};
-use crate::store::{Durability, StoreError, StoreErrorKind};
+use crate::store::{Durability, StoreError};
 
-/// A sentinel keeps no records.
-pub(super) fn refuse_sentinel(info: &str) -> Result<(), StoreError> {
+/// Asks for `INFO`, and whether the user may run scripts: the answer to the first, and the refusal of the second.
+///
+/// Without scripts a call could be claimed, but its result could never be recorded. One server answers both in one round
+/// trip. The client of a cluster does not send them together, so there the scripts are not checked.
+pub(super) async fn first_questions<C: ConnectionLike + 'static>(
+    connection: &mut C,
+) -> RedisResult<(RedisResult<Value>, RedisResult<()>)> {
+    if !sends_once(connection) {
+        let info = cmd("INFO").query_async(connection).await;
+        return Ok((info, Ok(())));
+    }
+    let mut together = pipe();
+    together.cmd("INFO");
+    together.cmd("EVAL").arg("return 1").arg(0);
+    // No script has this hash, so the answer is `NOSCRIPT` where scripts are allowed.
+    together.cmd("EVALSHA").arg("0".repeat(40)).arg(0);
+    // Not by `query_async`: that makes one error of all replies.
+    let replies = connection.req_packed_commands(&together, 0, 3).await?;
+    let Ok([info, eval, evalsha]) = <[Value; 3]>::try_from(replies) else {
+        let message = "three commands have not three replies";
+        return Err(RedisError::from((ErrorKind::UnexpectedReturnType, message)));
+    };
+    let mut refusals = [eval, evalsha].map(Value::extract_error).into_iter();
+    let refusal = refusals.find_map(|reply| reply.err().filter(is_forbidden));
+    Ok((info.extract_error(), refusal.map_or(Ok(()), Err)))
+}
+
+/// Refuses a sentinel, which stores no records.
+pub(super) fn refuse_sentinel(info: &str, place: &str) -> Result<(), StoreError> {
     if mode(info) == Some("sentinel") {
-        return Err(refused(
-            "this server is a sentinel and keeps no records: write `redis-sentinel://host/master`",
-        ));
+        let reason = "is a sentinel and stores no records (write `redis-sentinel://host/master`)";
+        return Err(refused(place.to_owned(), reason));
     }
     Ok(())
 }
 
-/// An evicted claim lets a second call run.
-pub(super) fn refuse_eviction(info: &str) -> Result<(), StoreError> {
+/// Refuses a server that may evict records: an evicted claim lets a second call run.
+pub(super) fn refuse_eviction(info: &str, place: &str) -> Result<(), StoreError> {
     let Some(policy) = field(info, "maxmemory_policy") else {
         tracing::warn!("INFO names no maxmemory_policy: the server may evict keys");
         return Ok(());
@@ -26,16 +54,16 @@ pub(super) fn refuse_eviction(info: &str) -> Result<(), StoreError> {
     if policy == "noeviction" || limit == "0" {
         return Ok(());
     }
-    let message = format!(
-        "the server may evict live records (maxmemory = {limit}, maxmemory-policy = {policy}), and \
-         an evicted claim lets a second call run: set maxmemory-policy to noeviction, or accept it \
-         with `?allow_eviction=true` in the URL or `RedisStore::options().allow_eviction(true)`"
+    let reason = format!(
+        "may evict live records (maxmemory = {limit}, maxmemory-policy = {policy}), and an evicted claim \
+         lets a second call run: set maxmemory-policy to noeviction, or accept eviction with \
+         `?allow_eviction=true` in the URL or `RedisStore::options().allow_eviction(true)`"
     );
-    Err(StoreError::new(StoreErrorKind::Misconfigured, message))
+    Err(refused(place.to_owned(), reason))
 }
 
-/// What the server's own acknowledgement is worth: more than its memory only where it says so, and has
-/// no replica that may take its place without the latest writes.
+/// The durability of what one server acknowledges: [`Durability::Fsync`] if its append-only file is synced before every answer,
+/// and no replica can take its place without the latest writes.
 pub(super) async fn durability<C: ConnectionLike>(
     connection: &mut C,
     info: &[String],
@@ -56,6 +84,7 @@ pub(super) async fn durability<C: ConnectionLike>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StoreErrorKind;
 
     #[test]
     fn an_evicting_server_is_refused() {
@@ -69,12 +98,12 @@ mod tests {
             info("1048576", "noeviction"),
             String::new(),
         ] {
-            refuse_eviction(&accepted).expect(&accepted);
+            refuse_eviction(&accepted, "redis").expect(&accepted);
         }
         for policy in ["allkeys-lru", "volatile-ttl", "volatile-lru"] {
-            let error = refuse_eviction(&info("1048576", policy)).expect_err(policy);
+            let error = refuse_eviction(&info("1048576", policy), "redis").expect_err(policy);
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-            let text = format!("{error:?}");
+            let text = error.to_string();
             for part in ["1048576", policy, "maxmemory-policy", "allow_eviction"] {
                 assert!(text.contains(part), "{text}");
             }

@@ -9,7 +9,7 @@ use ::redis::{Client, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::timeout;
 
-use super::link::{CONNECT_TIMEOUT, connect, in_time, not_now, repeats_command, tcp_settings};
+use super::link::{CONNECT_TIMEOUT, connect, in_time, repeats_command, tcp_settings, unavailable};
 use super::replicas::Replicas;
 use super::tls::{self, Certificates};
 use crate::store::StoreError;
@@ -69,7 +69,9 @@ impl Cluster {
                 Err(refusal.unwrap_or(error))
             }
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(not_now("no node of the cluster answers in time")),
+            Err(_) => Err(unavailable(
+                "has no node that answers in time (are the servers running?)",
+            )),
         }
     }
 
@@ -95,7 +97,7 @@ impl Cluster {
 
     /// A connection to any node: what is published on one is heard on all.
     pub(super) async fn listen(&self) -> RedisResult<PubSub> {
-        let mut failure = not_now("no node of the cluster is known");
+        let mut failure = unavailable("has no known node");
         let first = rand::random_range(0..self.nodes.len().max(1));
         let (before, after) = self.nodes.split_at(first.min(self.nodes.len()));
         for node in after.iter().chain(before) {
@@ -113,7 +115,7 @@ impl Cluster {
             .iter()
             .map(|node| node.get_connection_info().addr().to_string())
             .collect();
-        format!("the cluster of {}", nodes.join(", "))
+        format!("redis cluster {}", nodes.join(", "))
     }
 }
 
@@ -143,7 +145,7 @@ fn with_certificates(
     if certificates.is_empty() {
         return Ok(builder);
     }
-    Err(super::failure::refused(
-        "the client of a cluster takes certificates only by rustls: enable the feature `redis-rustls`",
+    Err(tls::bad_certificates(
+        "need rustls in a cluster: enable the feature `redis-rustls`",
     ))
 }

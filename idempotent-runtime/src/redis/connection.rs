@@ -291,6 +291,15 @@ pub(super) fn sends_once<C: ConnectionLike + 'static>(client: &C) -> bool {
     }
 }
 
+/// Where a client leads, without a password.
+pub(super) fn place_of<C: ConnectionLike + 'static>(client: &C) -> Arc<str> {
+    let client: &dyn Any = client;
+    match client.downcast_ref::<RedisConnection>() {
+        Some(connection) => connection.shared.topology.to_string().into(),
+        None => "redis".into(),
+    }
+}
+
 fn is_refusal(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(_))
         && reply

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ::redis::aio::ConnectionLike;
 use ::redis::{FromRedisValue, RedisError, Value};
 
-use super::connection::{RedisConnection, sends_once};
-use super::failure::Failure;
+use super::connection::{RedisConnection, place_of, sends_once};
+use super::failure::Failures;
 use super::lanes::Lanes;
 use super::large::{Large, Turn};
 use super::replicas::Replicas;
@@ -17,7 +17,7 @@ use crate::store::{Claim, StoreError, Swap};
 #[derive(Clone)]
 pub(super) struct Executor<C> {
     connection: C,
-    failure: Failure,
+    failures: Failures,
     /// None where the server's own word is enough.
     replicas: Option<Replicas>,
     /// None on a connection of the caller's own, which waits for the replicas itself.
@@ -48,7 +48,8 @@ where
 {
     pub(super) fn new(connection: C, replicas: Replicas) -> Self {
         Self {
-            failure: Failure {
+            failures: Failures {
+                place: place_of(&connection),
                 sends_once: sends_once(&connection),
             },
             connection,
@@ -88,12 +89,17 @@ where
 
     /// Whether the client sends a command once, and so to one server.
     pub(super) fn sends_once(&self) -> bool {
-        self.failure.sends_once
+        self.failures.sends_once
     }
 
-    /// What an error of the client says about the operation.
+    /// Where the store is, without a password.
+    pub(super) fn place(&self) -> &str {
+        &self.failures.place
+    }
+
+    /// The store's error for an error of the client.
     pub(super) fn error(&self, error: RedisError) -> StoreError {
-        self.failure.of(error)
+        self.failures.of_operation(error)
     }
 
     pub(super) async fn run(
@@ -128,7 +134,7 @@ where
         };
         let (reply, enough) = ran.map_err(|error| self.error(error))?;
         match (reply, enough) {
-            (Value::Int(_) | Value::Array(_), Err(short)) => Err(short.into_error()),
+            (Value::Int(_) | Value::Array(_), Err(short)) => Err(short.into_error(self.place())),
             (reply, _) => Ok(reply),
         }
     }

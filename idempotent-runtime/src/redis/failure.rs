@@ -1,42 +1,75 @@
-//! What an error of the client says about the operation.
+//! Turns errors of the client into errors of the store.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use ::redis::{ErrorKind, RedisError};
 
+use super::reason::{effective_code, reason_for, reply_of};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Turns errors of the client into errors of the store.
-#[derive(Clone, Copy)]
-pub(super) struct Failure {
-    /// Whether an error is about the only time that the command was sent. A cluster's client sends
-    /// again by itself: the last answer says nothing about the sends before it.
+/// What the errors of one store have in common.
+#[derive(Clone)]
+pub(super) struct Failures {
+    /// Where the store is, without a password.
+    pub(super) place: Arc<str>,
+    /// Whether the client sends a command once. A cluster's client sends again by itself: then the last answer says
+    /// nothing about the sends before it.
     pub(super) sends_once: bool,
 }
 
-impl Failure {
-    pub(super) fn of(self, error: RedisError) -> StoreError {
+impl Failures {
+    /// The error of an operation.
+    pub(super) fn of_operation(&self, error: RedisError) -> StoreError {
         if self.sends_once && matches!(error.code(), Some("MOVED" | "ASK")) {
-            let what = "this server is a node of a cluster: connect by `redis-cluster://`";
-            return misconfigured(what, error);
+            let reason =
+                "is one node of a cluster and does not have this key (write `redis-cluster://`)";
+            return StoreError::new(StoreErrorKind::Misconfigured, error)
+                .reason(reason)
+                .place(self.place.to_string());
         }
         let kind = match kind_of(&error) {
             StoreErrorKind::NotApplied if !self.sends_once => StoreErrorKind::Unknown,
             kind => kind,
         };
-        StoreError::new(kind, error)
+        with_reason(kind, error).place(self.place.to_string())
     }
 }
 
+/// The error of a connection to `place`, or of a question that is asked there before the first operation.
+pub(super) fn of_connection(error: RedisError, place: &str) -> StoreError {
+    with_reason(kind_of(&error), error).place(place.to_owned())
+}
+
+fn with_reason(kind: StoreErrorKind, error: RedisError) -> StoreError {
+    let reason = reason_for(&error);
+    let error = StoreError::new(kind, error);
+    match reason {
+        Some(reason) => error.reason(reason),
+        None => error,
+    }
+}
+
+/// A refusal by this crate: `subject` is what is wrong, and `reason` the rest of the sentence.
+pub(super) fn refused(
+    subject: impl Into<Cow<'static, str>>,
+    reason: impl Into<Cow<'static, str>>,
+) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, "see `RedisStore::connect`")
+        .reason(reason)
+        .place(subject)
+}
+
+/// A refusal of the URL. No part of the URL is repeated: in a malformed one any part may belong to the password.
+pub(super) fn bad_url(reason: &'static str) -> StoreError {
+    refused("the Redis URL", reason)
+}
+
 pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
-    // A pipeline keeps the codes of its replies to itself, but for this way to them.
-    let replies = error.clone().into_server_errors();
-    if let Some((_, reply)) = replies.as_deref().and_then(|replies| replies.first()) {
-        return kind_of_reply(reply.code(), reply.details().unwrap_or_default());
+    if let Some((code, details)) = reply_of(error) {
+        return kind_of_reply(effective_code(&code, &details), &details);
     }
     match error.kind() {
-        // What was refused while connecting is kept without its code.
-        ErrorKind::Server(_) => kind_of_reply("ERR", error.detail().unwrap_or_default()),
         ErrorKind::AuthenticationFailed
         | ErrorKind::InvalidClientConfig
         | ErrorKind::EmptySentinelList
@@ -47,48 +80,29 @@ pub(super) fn kind_of(error: &RedisError) -> StoreErrorKind {
     }
 }
 
-/// Whether the command is kept from this user, by an ACL or by being renamed.
+/// Whether the user may not send the command, by an ACL or because the command is renamed.
 pub(super) fn is_forbidden(error: &RedisError) -> bool {
     let forbidden = error.code() == Some("NOPERM") || error.code() == Some("ERR");
     forbidden && kind_of(error) == StoreErrorKind::Misconfigured
 }
 
-/// What was tried, and the error that the client met.
-pub(super) fn failed(what: &str, error: RedisError) -> StoreError {
-    let what = what.to_owned();
-    StoreError::new(kind_of(&error), Failed { what, error })
-}
-
-/// An error that no other try will mend, whatever the client calls it.
-pub(super) fn misconfigured(what: &str, error: RedisError) -> StoreError {
-    let what = what.to_owned();
-    StoreError::new(StoreErrorKind::Misconfigured, Failed { what, error })
-}
-
-/// A refusal in words of this crate.
-pub(super) fn refused(message: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::Misconfigured, message.to_owned())
-}
-
 fn kind_of_reply(code: &str, details: &str) -> StoreErrorKind {
-    if let Some(kind) = kind_of_code(code) {
-        return kind;
-    }
-    if code != "ERR" {
-        return StoreErrorKind::Unknown;
-    }
-    let says = |text: &str| details.to_ascii_lowercase().contains(text);
-    // Before Redis 7 a command that fails in a script is told in the text of the script's error, as
-    // in `ERR Error running script (call to f_…): @user_script:1: -READONLY You can't write …`.
-    if says("script") {
-        let told = details
-            .split([' ', ':'])
-            .find_map(|word| kind_of_code(word.trim_start_matches('-')));
-        if let Some(kind) = told {
-            return kind;
+    match code {
+        "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY"
+        | "NOREPLICAS" | "MISCONF" | "NOSCRIPT" | "BUSY" => StoreErrorKind::NotApplied,
+        "OOM" => StoreErrorKind::Full,
+        "NOAUTH" | "WRONGPASS" | "DENIED" | "NOPERM" | "WRONGTYPE" | "CROSSSLOT" => {
+            StoreErrorKind::Misconfigured
         }
+        "ERR" if is_misconfiguration(details) => StoreErrorKind::Misconfigured,
+        _ => StoreErrorKind::Unknown,
     }
-    let misconfigured = [
+}
+
+/// Whether the text of an error without a code of its own says that sending again does not help.
+fn is_misconfiguration(details: &str) -> bool {
+    let details = details.to_ascii_lowercase();
+    [
         "unknown command",
         "unknown redis command",
         "unknown subcommand",
@@ -99,44 +113,9 @@ fn kind_of_reply(code: &str, details: &str) -> StoreErrorKind {
         "db index is out of range",
         "cluster support disabled",
         "has no permissions",
-    ];
-    if misconfigured.into_iter().any(says) {
-        StoreErrorKind::Misconfigured
-    } else {
-        StoreErrorKind::Unknown
-    }
-}
-
-/// What a reply with this code says, whatever else is in it.
-fn kind_of_code(code: &str) -> Option<StoreErrorKind> {
-    Some(match code {
-        "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY"
-        | "NOREPLICAS" | "MISCONF" | "NOSCRIPT" | "BUSY" => StoreErrorKind::NotApplied,
-        "OOM" => StoreErrorKind::Full,
-        "NOAUTH" | "WRONGPASS" | "DENIED" | "NOPERM" | "WRONGTYPE" | "CROSSSLOT" => {
-            StoreErrorKind::Misconfigured
-        }
-        _ => return None,
-    })
-}
-
-/// An error of the client, and what was tried.
-#[derive(Debug)]
-struct Failed {
-    what: String,
-    error: RedisError,
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Failed {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
+    ]
+    .into_iter()
+    .any(|text| details.contains(text))
 }
 
 #[cfg(test)]
@@ -147,8 +126,15 @@ mod tests {
 
     use super::*;
 
+    fn failures(sends_once: bool) -> Failures {
+        Failures {
+            place: Arc::from("redis"),
+            sends_once,
+        }
+    }
+
     #[test]
-    fn replies_are_told_apart() {
+    fn each_reply_has_its_kind() {
         use StoreErrorKind::{Full, Misconfigured, NotApplied, Unknown};
 
         for (reply, kind) in [
@@ -250,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_says_itself() {
+    fn each_error_of_the_client_has_its_kind() {
         let io = |kind: io::ErrorKind| RedisError::from(io::Error::from(kind));
         let unknown = StoreErrorKind::Unknown;
         assert_eq!(
@@ -275,24 +261,24 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_sends_again_is_sure_of_less() {
+    fn a_client_that_repeats_commands_cannot_say_that_nothing_was_applied() {
         let refused = || RedisError::from(io::Error::from(io::ErrorKind::ConnectionRefused));
-        let once = Failure { sends_once: true };
-        let again = Failure { sends_once: false };
-        assert_eq!(once.of(refused()).kind(), StoreErrorKind::NotApplied);
-        assert_eq!(again.of(refused()).kind(), StoreErrorKind::Unknown);
+        let (once, again) = (failures(true), failures(false));
+        let kind = |failures: &Failures, error| failures.of_operation(error).kind();
+        assert_eq!(kind(&once, refused()), StoreErrorKind::NotApplied);
+        assert_eq!(kind(&again, refused()), StoreErrorKind::Unknown);
         let oom = make_extension_error("OOM".to_owned(), None);
-        assert_eq!(again.of(oom).kind(), StoreErrorKind::Full);
+        assert_eq!(kind(&again, oom), StoreErrorKind::Full);
     }
 
     #[test]
-    fn a_node_of_a_cluster_is_no_place_for_a_client_of_one_server() {
+    fn a_client_of_one_server_is_told_to_use_the_cluster_url() {
         for code in ["MOVED", "ASK"] {
             let moved = || make_extension_error(code.to_owned(), Some("1 127.0.0.1:1".to_owned()));
-            let error = Failure { sends_once: true }.of(moved());
+            let error = failures(true).of_operation(moved());
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-            assert!(format!("{error:?}").contains("redis-cluster://"));
-            let by_a_cluster = Failure { sends_once: false }.of(moved());
+            assert!(error.to_string().contains("redis-cluster://"), "{error}");
+            let by_a_cluster = failures(false).of_operation(moved());
             assert_eq!(by_a_cluster.kind(), StoreErrorKind::Unknown);
         }
     }

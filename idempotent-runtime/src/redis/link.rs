@@ -1,8 +1,6 @@
 //! A connection to one server, or to a cluster, and how it is made.
 
-use std::error::Error;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::{ConnectionLike as _, MultiplexedConnection};
@@ -14,6 +12,7 @@ use ::redis::{
 };
 use tokio::time::timeout;
 
+use super::reason::{Unavailable, io_error};
 use super::url::Host;
 
 /// A connection to those who keep the records.
@@ -66,9 +65,10 @@ pub(super) async fn connect(client: &Client) -> RedisResult<MultiplexedConnectio
         .await
 }
 
-/// An error that says: not sent, and worth another try.
-pub(super) fn not_now(what: &'static str) -> RedisError {
-    RedisError::from(io::Error::new(io::ErrorKind::ConnectionRefused, what))
+/// The error of a command that was not sent and may be sent again.
+pub(super) fn unavailable(reason: &'static str) -> RedisError {
+    let reason = Unavailable(reason);
+    RedisError::from(io::Error::new(io::ErrorKind::ConnectionRefused, reason))
 }
 
 pub(super) async fn in_time<T>(
@@ -124,24 +124,20 @@ pub(super) fn repeats_command(error: &RedisError) -> bool {
     error.detail().is_some_and(repeats)
 }
 
-/// The error, unless it has the password in it: then another one.
+/// The error, or another one in its place if its text has the password.
 pub(super) fn without_password(error: RedisError) -> RedisError {
     if !repeats_command(&error) {
         return error;
     }
-    let what = "the server does not know a command that a connection begins with: \
-                with `protocol=3` that is `HELLO`, else `AUTH` or `SELECT`";
+    let what = "the server does not know the first command of a connection: `HELLO` with \
+                `protocol=3`, else `AUTH` or `SELECT`";
     RedisError::from((ErrorKind::InvalidClientConfig, what))
 }
 
-/// Whatever it was, a time-out included: the command was not sent, and this says so.
+/// Marks an error of connecting, time-outs included: the command was not sent.
 pub(super) fn unsent(error: RedisError) -> RedisError {
-    // It is how rustls tells of a certificate that it does not accept, and of a peer without TLS.
-    let source = error
-        .source()
-        .and_then(|source| source.downcast_ref::<Source>());
-    let io = source.and_then(|source| source.downcast_ref::<io::Error>());
-    if io.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData) {
+    // This is how rustls reports a certificate that it does not accept, and a peer without TLS.
+    if io_error(&error).is_some_and(|error| error.kind() == io::ErrorKind::InvalidData) {
         let what = "TLS is not possible with this server and these certificates";
         return RedisError::from((ErrorKind::InvalidClientConfig, what, error.to_string()));
     }
@@ -153,6 +149,3 @@ pub(super) fn unsent(error: RedisError) -> RedisError {
     }
     error
 }
-
-/// How the client keeps the cause of an error.
-type Source = Arc<dyn Error + Send + Sync>;

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Value, cmd};
 use tokio::time::timeout;
 
 use super::checks::{self, refuse_eviction, refuse_sentinel};
-use super::connection::RedisConnection;
+use super::connection::{RedisConnection, place_of};
 use super::executor::Executor;
-use super::failure::{failed, is_forbidden};
+use super::failure::{is_forbidden, of_connection};
 use super::info::{mode, texts};
 use super::replicas::Replicas;
 use super::store::RedisStore;
@@ -125,13 +124,13 @@ impl RedisOptions {
         let topology = Topology::new(address, self.certificates.clone(), self.replicas)?;
         let topology = Arc::new(topology);
         let connection = RedisConnection::to(Arc::clone(&topology));
-        let what = format!("cannot connect to {topology}");
+        let place = topology.to_string();
         let checked = async {
             let connected = connection.connect().await;
-            connected.map_err(|error| failed(&what, error))?;
-            self.check(connection, &what).await
+            connected.map_err(|error| of_connection(error, &place))?;
+            self.check(connection, &place).await
         };
-        let store = in_time(checked, &topology.to_string()).await?;
+        let store = in_time(checked, &place).await?;
         Ok(store.listening_to(topology))
     }
 
@@ -146,15 +145,18 @@ impl RedisOptions {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let what = "the server does not answer INFO";
-        in_time(self.check(connection, what), "the server").await
+        let place = place_of(&connection);
+        in_time(self.check(connection, &place), &place).await
     }
 
-    async fn check<C>(&self, mut connection: C, what: &str) -> Result<RedisStore<C>, StoreError>
+    async fn check<C>(&self, mut connection: C, place: &str) -> Result<RedisStore<C>, StoreError>
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let info = match cmd("INFO").query_async::<Value>(&mut connection).await {
+        let (info, scripts) = checks::first_questions(&mut connection)
+            .await
+            .map_err(|error| of_connection(error, place))?;
+        let info = match info {
             Ok(reply) => texts(reply),
             Err(error) if is_forbidden(&error) => {
                 tracing::warn!(
@@ -164,15 +166,18 @@ impl RedisOptions {
                 );
                 Vec::new()
             }
-            Err(error) => return Err(failed(what, error)),
+            Err(error) => return Err(of_connection(error, place)),
         };
-        info.iter().try_for_each(|info| refuse_sentinel(info))?;
+        info.iter()
+            .try_for_each(|info| refuse_sentinel(info, place))?;
+        scripts.map_err(|error| of_connection(error, place))?;
         if !self.allow_eviction {
-            info.iter().try_for_each(|info| refuse_eviction(info))?;
+            info.iter()
+                .try_for_each(|info| refuse_eviction(info, place))?;
         }
         let durability = if self.replicas.wanted > 0 {
             let checked = self.replicas.check(&mut connection, &info).await;
-            checked.map_err(|error| failed("the server does not let this user WAIT", error))?;
+            checked.map_err(|error| of_connection(error, place))?;
             Durability::Replicated {
                 replicas: self.replicas.wanted,
             }
@@ -262,12 +267,14 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 async fn in_time<T>(
     connecting: impl Future<Output = Result<T, StoreError>>,
-    server: &str,
+    place: &str,
 ) -> Result<T, StoreError> {
     timeout(CONNECT_DEADLINE, connecting)
         .await
         .unwrap_or_else(|_| {
-            let message = format!("no answer from {server} within {CONNECT_DEADLINE:?}");
-            Err(StoreError::new(StoreErrorKind::Unknown, message))
+            let reason = format!("gave no answer within {CONNECT_DEADLINE:?}");
+            Err(StoreError::new(StoreErrorKind::Unknown, "timed out")
+                .reason(reason)
+                .place(place.to_owned()))
         })
 }

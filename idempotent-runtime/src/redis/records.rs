@@ -216,7 +216,14 @@ impl Records {
 /// replicas. (`SET NX GET` would be refused for an own record, too.)
 fn claim_again_if_full(error: StoreError) -> StoreError {
     match error.kind() {
-        StoreErrorKind::Full => StoreError::new(StoreErrorKind::NotApplied, error),
+        StoreErrorKind::Full => {
+            let (reason, place) = (error.why().to_owned(), error.location().map(str::to_owned));
+            let error = StoreError::new(StoreErrorKind::NotApplied, error).reason(reason);
+            match place {
+                Some(place) => error.place(place),
+                None => error,
+            }
+        }
         _ => error,
     }
 }

@@ -121,9 +121,17 @@ pub(super) enum Short {
 }
 
 impl Short {
-    /// The write stands and may be lost: so it is sent again, or taken back.
-    pub(super) fn into_error(self) -> StoreError {
-        StoreError::new(StoreErrorKind::Unknown, self)
+    /// The write is done and may be lost, so the caller repeats it or takes it back.
+    pub(super) fn into_error(self, place: &str) -> StoreError {
+        let reason = match &self {
+            Self::Few { have, replicas } => format!(
+                "has the record on {have} of {} replicas after {:?} (are they connected and in time?)",
+                replicas.wanted, replicas.timeout
+            ),
+            Self::NotKnown(_) => "could not say how many replicas have the record".to_owned(),
+        };
+        let error = StoreError::new(StoreErrorKind::Unknown, self);
+        error.reason(reason).place(place.to_owned())
     }
 }
 

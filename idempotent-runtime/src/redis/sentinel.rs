@@ -8,8 +8,8 @@ use ::redis::{Client, ErrorKind, RedisConnectionInfo, RedisError, RedisResult, R
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::sleep;
 
-use super::failure::refused;
-use super::link::{address, connect, connection_info, not_now};
+use super::failure::bad_url;
+use super::link::{address, connect, connection_info, unavailable};
 use super::tls::Certificates;
 use super::url::{Credentials, Host};
 use crate::store::StoreError;
@@ -41,7 +41,7 @@ impl Sentinels {
         }
         let sentinels = sentinels.into_iter().map(|host| {
             let info = connection_info(address(host, tls), of_sentinel.clone());
-            certificates.client(info.map_err(|_| refused("a sentinel has no address"))?)
+            certificates.client(info.map_err(|_| bad_url("names a sentinel without an address"))?)
         });
         Ok(Self {
             clients: sentinels.collect::<Result<_, _>>()?,
@@ -75,7 +75,7 @@ impl Sentinels {
                 Err(_) => {}
             }
         }
-        Err(told.unwrap_or_else(|| not_now("no sentinel is known")))
+        Err(told.unwrap_or_else(|| unavailable("has no sentinel that answers")))
     }
 
     async fn connect_by(&self, sentinel: &Client) -> RedisResult<(Client, MultiplexedConnection)> {
@@ -96,8 +96,8 @@ impl Sentinels {
         let mut connection = connect(&client).await?;
         match cmd("ROLE").query_async(&mut connection).await? {
             Role::Primary { .. } => Ok((client, connection)),
-            _ => Err(not_now(
-                "the server that a sentinel names is not the master",
+            _ => Err(unavailable(
+                "has no master now: the server that a sentinel names is a replica",
             )),
         }
     }
@@ -109,7 +109,7 @@ impl Sentinels {
             .map(|sentinel| sentinel.get_connection_info().addr().to_string())
             .collect();
         format!(
-            "the master `{}` of the sentinels {}",
+            "redis master `{}` of the sentinels {}",
             self.master,
             sentinels.join(", ")
         )

@@ -1,11 +1,11 @@
-//! Which certificates a server is trusted by, and which one it is shown.
+//! The certificates that servers are checked against, and the certificate of this client.
 
 use std::fmt;
 
 use ::redis::{Client, ConnectionInfo};
 
-use super::failure::{misconfigured, refused};
-use crate::store::StoreError;
+use super::failure::refused;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// The certificates of the caller's own, in PEM.
 #[derive(Clone, Default)]
@@ -31,8 +31,8 @@ impl Certificates {
     /// with every handshake.
     pub(super) fn check(&self, tls: bool) -> Result<(), StoreError> {
         if !self.is_empty() && !tls {
-            return Err(refused(
-                "certificates are given, but the URL is not one of TLS: those begin with `rediss`",
+            return Err(bad_certificates(
+                "need a URL of TLS: write `rediss://`, `rediss-cluster://` or `rediss-sentinel://`",
             ));
         }
         let has = |pem: &[u8], what: &str| String::from_utf8_lossy(pem).contains(what);
@@ -42,8 +42,8 @@ impl Certificates {
             .as_ref()
             .is_some_and(|pem| !has(pem, certificate))
         {
-            return Err(refused(
-                "the root certificates are no PEM: that has `-----BEGIN CERTIFICATE-----`",
+            return Err(bad_certificates(
+                "are not in PEM: the root certificates must have `-----BEGIN CERTIFICATE-----`",
             ));
         }
         let Some(client) = &self.client else {
@@ -52,9 +52,9 @@ impl Certificates {
         if has(&client.chain, certificate) && has(&client.key, "PRIVATE KEY-----") {
             return Ok(());
         }
-        Err(refused(
-            "the client's certificate or its key is no PEM: those have \
-             `-----BEGIN CERTIFICATE-----` and `-----BEGIN PRIVATE KEY-----`",
+        Err(bad_certificates(
+            "are not in PEM: the client's certificate must have `-----BEGIN CERTIFICATE-----`, and its key \
+             `-----BEGIN PRIVATE KEY-----`",
         ))
     }
 
@@ -108,8 +108,14 @@ pub(super) fn provide() {
     }
 }
 
-/// The client's word on certificates is what is wrong with them, never what is in them.
+/// A refusal of the certificates that the caller gave.
+pub(super) fn bad_certificates(reason: &'static str) -> StoreError {
+    refused("the certificates for Redis", reason)
+}
+
+/// A URL or certificates that the client refuses. The client's error has no part of a certificate or key.
 pub(super) fn unusable(error: ::redis::RedisError) -> StoreError {
-    let what = "the URL, or the certificates with it, cannot be used";
-    misconfigured(what, error)
+    StoreError::new(StoreErrorKind::Misconfigured, error)
+        .reason("or the certificates with it cannot be used")
+        .place("the Redis URL")
 }

@@ -6,7 +6,7 @@ use ::redis::aio::PubSub;
 use ::redis::{Client, ConnectionAddr, RedisResult};
 
 use super::cluster::Cluster;
-use super::failure::refused;
+use super::failure::bad_url;
 use super::link::{self, CONNECT_TIMEOUT, Link, in_time, unsent, without_password};
 use super::replicas::Replicas;
 use super::sentinel::Sentinels;
@@ -34,7 +34,7 @@ impl Topology {
         certificates.check(tls)?;
         let info = |address: ConnectionAddr| {
             let info = link::connection_info(address, login.clone());
-            info.map_err(|_| refused("the URL names no address"))
+            info.map_err(|_| bad_url("names no address"))
         };
         Ok(match place {
             Place::Socket(path) => {
@@ -99,7 +99,7 @@ impl Topology {
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Server(client) => client.get_connection_info().addr().fmt(f),
+            Self::Server(client) => write!(f, "redis {}", client.get_connection_info().addr()),
             Self::Sentinels(sentinels) => f.write_str(&sentinels.describe()),
             Self::Cluster(cluster) => f.write_str(&cluster.describe()),
         }

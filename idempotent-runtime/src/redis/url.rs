@@ -9,7 +9,7 @@ use std::time::Duration;
 use ::redis::{ProtocolVersion, RedisConnectionInfo};
 use percent_encoding::percent_decode_str;
 
-use super::failure::refused;
+use super::failure::bad_url;
 use crate::policy::duration;
 use crate::store::StoreError;
 
@@ -56,20 +56,20 @@ impl std::fmt::Debug for Credentials {
 impl Address {
     /// # Errors
     ///
-    /// If the URL makes no sense. No part of it is repeated: in a malformed URL any may belong to the
-    /// password.
+    /// If the URL is malformed. The text repeats no part of the URL.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
-        let (kind, tls) = Kind::of(scheme).ok_or_else(|| refused(SCHEMES))?;
+        let (kind, tls) = Kind::of(scheme).ok_or_else(|| bad_url(SCHEMES))?;
         if url.contains('#') {
-            return Err(refused(
-                "a URL of Redis has no `#`: in a password it is written `%23`, and `#insecure` is not \
-                 supported: name the certificate to trust with `RedisOptions::root_certificates`",
+            return Err(bad_url(
+                "must not contain `#`: write it as `%23` in a password; instead of `#insecure` name the \
+                 certificate to trust with `RedisOptions::root_certificates`",
             ));
         }
         if tls && !cfg!(any(feature = "redis-rustls", feature = "redis-native-tls")) {
-            return Err(refused(
-                "this build has no TLS: enable the feature `redis-rustls` or `redis-native-tls`",
+            return Err(bad_url(
+                "asks for TLS, and this build has none: enable the feature `redis-rustls` or \
+                 `redis-native-tls`",
             ));
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -90,8 +90,8 @@ impl Address {
                     (place, login, parse_db(db)?)
                 }
                 _ if hosts.len() > 1 => {
-                    return Err(refused(
-                        "several hosts are a cluster or sentinels: write `redis-cluster://` or \
+                    return Err(bad_url(
+                        "names several hosts, so it must begin with `redis-cluster://` or \
                          `redis-sentinel://`",
                     ));
                 }
@@ -146,9 +146,8 @@ impl Kind {
     }
 }
 
-const SCHEMES: &str = "the URL is none of Redis: it begins with `redis://`, `redis-cluster://` or \
-    `redis-sentinel://` (by TLS `rediss://`, `rediss-cluster://`, `rediss-sentinel://`), or for a \
-    socket with `redis+unix://`";
+const SCHEMES: &str = "must begin with `redis://`, `redis-cluster://` or `redis-sentinel://`, for TLS with \
+    `rediss://`, `rediss-cluster://` or `rediss-sentinel://`, for a socket with `redis+unix://`";
 
 #[derive(Default)]
 struct Query {
@@ -170,20 +169,20 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (name, kind) {
                 ("allow_eviction", _) => {
-                    let allow = value.parse().map_err(|_| {
-                        refused("`allow_eviction` in the URL must be `true` or `false`")
-                    })?;
+                    let allow = value
+                        .parse()
+                        .map_err(|_| bad_url("must set `allow_eviction` to `true` or `false`"))?;
                     query.allow_eviction = Some(allow);
                 }
                 ("replicas", _) => {
                     let wanted = value
                         .parse()
-                        .map_err(|_| refused("`replicas` in the URL must be a whole number"))?;
+                        .map_err(|_| bad_url("must set `replicas` to a whole number"))?;
                     query.replicas = Some(wanted);
                 }
                 ("replica_timeout", _) => {
                     let timeout = duration::read(value).map_err(|_| {
-                        refused("`replica_timeout` in the URL must be a duration such as `200ms`")
+                        bad_url("must set `replica_timeout` to a duration such as `200ms`")
                     })?;
                     query.replica_timeout = Some(timeout);
                 }
@@ -191,7 +190,7 @@ impl Query {
                     query.protocol = match value {
                         "2" | "resp2" => ProtocolVersion::RESP2,
                         "3" | "resp3" => ProtocolVersion::RESP3,
-                        _ => return Err(refused("`protocol` in the URL must be `2` or `3`")),
+                        _ => return Err(bad_url("must set `protocol` to `2` or `3`")),
                     }
                 }
                 ("db", Kind::Socket) => query.db = parse_db(value)?,
@@ -204,10 +203,10 @@ impl Query {
                     query.sentinels.password = Some(decode(value)?);
                 }
                 _ => {
-                    return Err(refused(
-                        "the URL has an option that is not known: `allow_eviction`, `replicas`, \
-                         `replica_timeout` and `protocol` are, for sockets `db`, `user` and `pass`, \
-                         and for sentinels `sentinel_user` and `sentinel_pass`",
+                    return Err(bad_url(
+                        "has an unknown option: use `allow_eviction`, `replicas`, `replica_timeout` \
+                         or `protocol`, for a socket also `db`, `user` or `pass`, for sentinels also \
+                         `sentinel_user` or `sentinel_pass`",
                     ));
                 }
             }
@@ -234,7 +233,7 @@ impl Credentials {
 fn parts(rest: &str, default_port: u16) -> Result<(Credentials, Vec<Host>, &str), StoreError> {
     let rest = rest
         .strip_prefix("//")
-        .ok_or_else(|| refused("the scheme of a URL of Redis is followed by `://` and a host"))?;
+        .ok_or_else(|| bad_url("must have `://` and a host after its scheme"))?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (login, hosts) = match authority.rsplit_once('@') {
         Some((login, hosts)) => (Credentials::parse(login)?, hosts),
@@ -246,15 +245,14 @@ fn parts(rest: &str, default_port: u16) -> Result<(Credentials, Vec<Host>, &str)
 
 fn parse_master(text: &str) -> Result<String, StoreError> {
     if text.is_empty() {
-        return Err(refused(
-            "the URL names no master: `redis-sentinel://host:26379/master` does",
+        return Err(bad_url(
+            "names no master: write `redis-sentinel://host:26379/master`",
         ));
     }
     // More likely it is the end of a password that has a raw `/`: the name is shown, so it is refused.
     if text.contains('@') {
-        return Err(refused(
-            "the URL has an `@` in the name of the master: there it is written `%40`, and `/` in a \
-             password `%2F`",
+        return Err(bad_url(
+            "has an `@` in the name of the master: write it as `%40`, and a `/` in a password as `%2F`",
         ));
     }
     decode(text)
@@ -265,12 +263,14 @@ fn socket(rest: &str) -> Result<PathBuf, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     let path = path.strip_prefix("localhost").unwrap_or(path);
     if path.len() < 2 || !path.starts_with('/') {
-        return Err(refused(
-            "the URL names no socket: `redis+unix:///path/to/the.sock` does",
+        return Err(bad_url(
+            "names no socket: write `redis+unix:///path/to/the.sock`",
         ));
     }
     if !cfg!(unix) {
-        return Err(refused("this system has no Unix sockets"));
+        return Err(bad_url(
+            "names a socket, and this system has no Unix sockets",
+        ));
     }
     decode(path).map(PathBuf::from)
 }
@@ -309,9 +309,9 @@ fn parse_host(text: &str, default_port: u16) -> Result<Host, StoreError> {
 }
 
 fn bad_host() -> StoreError {
-    refused(
-        "the URL has a host or port that makes no sense: hosts are written `host`, `host:port` or \
-         `[address]:port`, and `@ : / ? # %` in a password as `%40 %3A %2F %3F %23 %25`",
+    bad_url(
+        "has an invalid host or port: write `host`, `host:port` or `[address]:port` with a port between 1 and \
+         65535, and `@ : / ? # %` in a password as `%40 %3A %2F %3F %23 %25`",
     )
 }
 
@@ -321,7 +321,7 @@ fn parse_db(text: &str) -> Result<i64, StoreError> {
         text => text
             .parse::<u32>()
             .map(i64::from)
-            .map_err(|_| refused("the database in the URL is not a number")),
+            .map_err(|_| bad_url("must have a whole number as the database")),
     }
 }
 
@@ -333,12 +333,11 @@ fn decode(text: &str) -> Result<String, StoreError> {
     };
     // The crate takes a `%` without them for itself.
     if !text.split('%').skip(1).all(is_byte) {
-        return Err(refused(
-            "the URL has a `%` that is not followed by two hexadecimal digits",
+        return Err(bad_url(
+            "has a `%` that is not followed by two hexadecimal digits",
         ));
     }
     let decoded = percent_decode_str(text).decode_utf8();
-    let decoded =
-        decoded.map_err(|_| refused("what is percent-encoded in the URL is not UTF-8"))?;
+    let decoded = decoded.map_err(|_| bad_url("has percent-encoded bytes that are not UTF-8"))?;
     Ok(decoded.into_owned())
 }

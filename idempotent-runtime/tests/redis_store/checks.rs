@@ -117,10 +117,10 @@ async fn every_url_of_redis_is_one_of_a_handle() {
     Idempotency::from_url(&server.url()).await.unwrap();
     Idempotency::from_url(&server.unix_url()).await.unwrap();
     for (url, told) in [
-        ("redis-cluster://127.0.0.1:1", "the cluster of 127.0.0.1:1"),
+        ("redis-cluster://127.0.0.1:1", "redis cluster 127.0.0.1:1"),
         (
             "redis-sentinel://127.0.0.1:1/m",
-            "the master `m` of the sentinels 127.0.0.1:1",
+            "redis master `m` of the sentinels 127.0.0.1:1",
         ),
         ("redis-sentinel://127.0.0.1:1", "names no master"),
         ("redis+cluster://127.0.0.1:1", "`redis-cluster://`"),

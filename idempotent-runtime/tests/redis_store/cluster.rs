@@ -383,5 +383,5 @@ async fn a_client_of_one_server_is_told_that_this_is_a_cluster() {
     };
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     let text = chain(&error);
-    assert!(text.contains("connect by `redis-cluster://`"), "{text}");
+    assert!(text.contains("write `redis-cluster://`"), "{text}");
 }

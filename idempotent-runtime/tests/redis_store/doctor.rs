@@ -9,7 +9,7 @@ use idempotent_runtime::store::Mechanism::{Bloom, SeenSets};
 use idempotent_runtime::{Diagnosis, Idempotency, RedisStore};
 
 use crate::replicas::Pair;
-use crate::servers::{VALUE, key, send, url_of_user};
+use crate::servers::{VALUE, add_user, key, send, url_of_user};
 
 /// Slow machines are not to be found slow.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -138,7 +138,12 @@ async fn what_the_user_may_not_send_is_found() {
         diagnosis(&url_of_user(&server, name)).await
     };
     for command in ["set", "get", "pttl", "pexpire", "evalsha", "eval", "del"] {
-        let diagnosis = on(command, &format!("-{command}")).await;
+        // Taken away later: a user who may not run scripts cannot connect.
+        add_user(&server, command, "on >s3cret ~* &* +@all").await;
+        let store = RedisStore::connect(&url_of_user(&server, command)).await;
+        add_user(&server, command, &format!("-{command}")).await;
+        let handle = Idempotency::builder(store.unwrap()).deadline(DEADLINE);
+        let diagnosis = handle.build().unwrap().doctor().await;
         let found = format!("may not send {}: ", command.to_uppercase());
         assert_found(&diagnosis, Level::Problem, &found);
         assert_found(&diagnosis, Level::Problem, &format!("allow `+{command}`"));

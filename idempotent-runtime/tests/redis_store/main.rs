@@ -7,6 +7,7 @@ mod checks;
 mod cluster;
 mod connection;
 mod doctor;
+mod error_texts;
 mod hints;
 mod load;
 mod oversize;

@@ -204,7 +204,7 @@ async fn a_sentinel_that_names_a_replica_is_not_believed() {
     let error = RedisStore::connect(&url).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::NotApplied);
     assert!(
-        chain(&error).contains("not the master"),
+        chain(&error).contains("names is a replica"),
         "{}",
         chain(&error)
     );

@@ -146,16 +146,14 @@ async fn sentinels_and_their_master_speak_tls() {
 }
 
 #[tokio::test]
-async fn who_speaks_tls_and_who_does_not_do_not_meet() {
-    let plain = RedisServer::start()
-        .unwrap()
-        .url()
-        .replace("redis://", "rediss://");
-    let tls = RedisServer::start_tls()
-        .unwrap()
-        .url()
-        .replace("rediss://", "redis://");
-    for url in [plain, tls] {
+async fn a_port_with_tls_and_a_url_without_it_do_not_match() {
+    let (plain, tls) = (
+        RedisServer::start().unwrap(),
+        RedisServer::start_tls().unwrap(),
+    );
+    let plain_url = plain.url().replace("redis://", "rediss://");
+    let tls_url = tls.url().replace("rediss://", "redis://");
+    for url in [plain_url, tls_url] {
         let error = RedisStore::connect(&url).await.unwrap_err();
         assert_eq!(
             error.kind(),
