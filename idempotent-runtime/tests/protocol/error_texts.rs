@@ -192,8 +192,8 @@ async fn the_texts_of_a_foreign_record_a_lost_lease_and_a_limit() {
     check(
         &shop.pay(1).await,
         "foreign_record",
-        "call of `orders.pay` with key <key>: refused because the key holds a record that this version did not write; \
-         finish the upgrade, choose another prefix, or remove the key",
+        "call of `orders.pay` with key <key>: refused because the key holds 8 bytes of text, which this version did not write; \
+         remove the key, or choose another `prefix` of the handle",
     );
 
     let shop = Shop::new();
@@ -231,6 +231,7 @@ async fn no_text_of_a_mistake_quotes_an_argument() {
     let call = shop.idempotency.call(ENDPOINT).key(&Broken).ttl(TTL);
     let broken = call.run(async { Ok::<_, Error>(()) });
     let call = shop.idempotency.call(ENDPOINT).key(&1_u64);
+    let call = call.ttl(Duration::ZERO);
     let no_ttl = call.run(async { Ok::<_, Error>(()) });
     let policy = Policy::new(TTL);
     let not_installed = Call::new(Endpoint::named(ENDPOINT), policy, None).claim();
@@ -247,7 +248,7 @@ async fn no_text_of_a_mistake_quotes_an_argument() {
     let used = redeem.redeem(token.as_ref(), &1_u64, ENDPOINT).await;
     let errors = [
         ("invalid_key", broken.await.expect_err("no key")),
-        ("invalid_policy", no_ttl.await.expect_err("no ttl")),
+        ("invalid_policy", no_ttl.await.expect_err("a ttl of zero")),
         ("not_installed", not_installed.expect_err("no handle")),
         ("token_malformed", malformed.expect_err("no token")),
         ("token_unknown", unknown.expect_err("unknown")),
