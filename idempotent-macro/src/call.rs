@@ -179,8 +179,8 @@ impl Call<'_> {
     }
 }
 
-/// The place where the name of the function is written. A macro may write the function: then it is the place where the macro is used if the
-/// macro was given the name, else a place in the macro, which is the same for each use.
+/// The place where the name of the function is written. In a function that a macro writes, the name may come from the use of the
+/// macro, or from the macro itself. In the second case all uses have the same place.
 fn place(name: &Ident) -> Option<TokenStream> {
     // Only a running rustc knows places.
     if !proc_macro::is_available() {

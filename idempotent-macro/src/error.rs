@@ -53,7 +53,7 @@ impl Display for List<'_> {
     }
 }
 
-/// The candidate that `word` was probably meant to be.
+/// The candidate that `word` most resembles, if they differ only by a typing mistake.
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
     candidates

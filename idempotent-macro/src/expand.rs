@@ -72,7 +72,7 @@ impl<'a> Expansion<'a> {
         self.function.with_body(&match self.function.output.future {
             Future::Async => guarded,
             Future::Boxed(_) => mixed!(::std::boxed::Box::pin(async move { #guarded })),
-            // A lone `async` block is what `clippy::manual_async_fn` asks to write as an `async fn`.
+            // Without the variable `clippy::manual_async_fn` would ask for an `async fn`.
             Future::Impl => mixed! {
                 let future = async move { #guarded };
                 future

@@ -159,7 +159,7 @@ impl Function {
         })
     }
 
-    /// The arguments that the body may hold only until it ends, without using them, as `_permit`.
+    /// The arguments that the body may need only for their destructors, as `_permit`.
     pub fn kept(&self) -> Vec<Ident> {
         let mut names = Vec::new();
         for input in &self.sig.inputs {

@@ -45,7 +45,7 @@ impl Key {
         let span = span::span(&value);
         let token = Self::new("token", value)?;
         if token.parts.len() < 2 {
-            let message = "`token` does not say whom the token was issued to";
+            let message = "`token` does not name the user that the token was issued to";
             let help = "name the user after the token, as in `token = \"form.token, user_id\"`; for a token without a \
                         user write `token = (form.token, ())`";
             return Err(error(span, message, help));
@@ -69,7 +69,7 @@ impl Key {
     /// A macro cannot underline a piece of a string. With several parts in a string, an error at the argument shows which part is
     /// wrong.
     pub fn point_at_arguments(&mut self, function: &Function) {
-        // The user of a token is one value, also if it has several parts: its parts have no errors of their own.
+        // Several parts of a user become one tuple, and an error of the tuple belongs to the whole string.
         let is_alone = self.parts.len() < 2;
         let is_one_value = self.option == "token" && self.parts.len() > 2;
         if !self.is_string || is_alone || is_one_value {
@@ -157,10 +157,17 @@ fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
         if !is_path(part) {
             let written = part.to_token_stream();
             let message = format_args!("`{written}` is neither an argument nor a field of one");
-            let help = format_args!(
-                "write expressions without quotes, as in `{option} = ({})`",
-                example(option, "id()")
-            );
+            let help = if matches!(part, Expr::Block(_)) {
+                format!(
+                    "write names without braces, as in `{option} = \"{}\"`",
+                    example(option, "id")
+                )
+            } else {
+                format!(
+                    "write expressions without quotes, as in `{option} = ({})`",
+                    example(option, "id()")
+                )
+            };
             return Err(error(text.span(), message, help));
         }
         unhook(part);

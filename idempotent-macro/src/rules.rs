@@ -87,7 +87,7 @@ fn check_token(options: &Options, errors: &mut Errors) {
     if options.operation().is_none() && fine {
         errors.push(error(
             span,
-            "`token` does not say what the token was issued for",
+            "`token` needs the operation that the token was issued for",
             "write `operation = \"orders.submit\"`, or `name = \"orders.submit\"`",
         ));
     }

@@ -176,11 +176,11 @@ fn an_error_with_a_token_says_what_is_wrong_and_what_to_write() {
     let table = [
         (
             quote!(token = "form.token", name = "orders.submit"),
-            "`token` does not say whom the token was issued to\nhelp: name the user after the token, as in `token = \"form.token, user_id\"`; for a token without a user write `token = (form.token, ())`",
+            "`token` does not name the user that the token was issued to\nhelp: name the user after the token, as in `token = \"form.token, user_id\"`; for a token without a user write `token = (form.token, ())`",
         ),
         (
             quote!(token = (), name = "orders.submit"),
-            "`token` does not say whom the token was issued to\nhelp: name the user after the token, as in `token = \"form.token, user_id\"`; for a token without a user write `token = (form.token, ())`",
+            "`token` does not name the user that the token was issued to\nhelp: name the user after the token, as in `token = \"form.token, user_id\"`; for a token without a user write `token = (form.token, ())`",
         ),
         (
             quote!(token = "", name = "orders.submit"),
@@ -196,7 +196,7 @@ fn an_error_with_a_token_says_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(token = "form.token, user_id"),
-            "`token` does not say what the token was issued for\nhelp: write `operation = \"orders.submit\"`, or `name = \"orders.submit\"`",
+            "`token` needs the operation that the token was issued for\nhelp: write `operation = \"orders.submit\"`, or `name = \"orders.submit\"`",
         ),
         (
             quote!(token = "form.token, user_id", operation = OPERATION),

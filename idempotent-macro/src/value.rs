@@ -1,4 +1,4 @@
-//! The values of options: one word of a few, a name, a path.
+//! The values of options: words, names, paths, conditions and functions.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -120,7 +120,7 @@ pub fn condition(value: Expr) -> syn::Result<Expr> {
     Err(error(span(&value), message, help))
 }
 
-/// The value of an option that is a function; only a literal certainly is none.
+/// The value of an option that is a function. Only a literal is certainly not a function.
 pub fn function(option: &Ident, value: Expr) -> syn::Result<Expr> {
     if literal(&value).is_none() {
         return Ok(value);
@@ -151,7 +151,7 @@ pub fn function(option: &Ident, value: Expr) -> syn::Result<Expr> {
 
 const LONGEST_NAME: usize = 128;
 
-/// The name of an endpoint, or of an operation, fit for a key of any store.
+/// The name of an endpoint or an operation. It is a part of keys, so its characters and its length are limited.
 pub fn name(option: &Ident, value: &Expr) -> syn::Result<LitStr> {
     let example = match option.to_string().as_str() {
         "name" => "name = \"orders.pay\"",
