@@ -1,4 +1,4 @@
-//! Calls that are not guarded, because `when` was false: by the builder.
+//! Calls of the builder that are not guarded because `when` is false.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,21 +11,21 @@ use tokio::time::timeout;
 
 use crate::guarded::{forever, millis, secs};
 
-/// A handle on a store that counts, and the ends of its calls, of which each has its duration.
-fn heard() -> (
+/// A handle on a counting store, and its events. Checks that every end has a duration.
+fn observed_handle() -> (
     CountingStore<MemoryStore>,
     Idempotency,
     Arc<Mutex<Vec<String>>>,
 ) {
     let store = CountingStore::new(MemoryStore::new());
-    let told = Arc::<Mutex<Vec<String>>>::default();
-    let ear = Arc::clone(&told);
+    let events = Arc::<Mutex<Vec<String>>>::default();
+    let sink = Arc::clone(&events);
     let handle = Idempotency::builder(store.clone()).observer(move |event: &Event<'_>| {
         let timed = event.kind().is_end() && event.kind() != EventKind::Invalid;
         assert!(!timed || event.took().is_some(), "{event}");
-        ear.lock().unwrap().push(event.kind().to_string());
+        sink.lock().unwrap().push(event.kind().to_string());
     });
-    (store, handle.build().unwrap(), told)
+    (store, handle.build().unwrap(), events)
 }
 
 fn pay(idempotency: &Idempotency, id: Option<u64>) -> GuardedCall {
@@ -35,16 +35,16 @@ fn pay(idempotency: &Idempotency, id: Option<u64>) -> GuardedCall {
 
 #[tokio::test(start_paused = true)]
 async fn equal_calls_that_are_not_guarded_all_run_and_send_nothing() {
-    let (store, idempotency, told) = heard();
+    let (store, idempotency, events) = observed_handle();
     for paid in 1..=3 {
         let call = pay(&idempotency, None).replay();
         let outcome = call.run(async { Ok::<_, Error>(paid) }).await;
         assert_eq!(outcome.unwrap(), paid);
     }
     assert_eq!(store.counts().total(), 0);
-    assert_eq!(*told.lock().unwrap(), ["bypassed"; 3]);
+    assert_eq!(*events.lock().unwrap(), ["bypassed"; 3]);
 
-    // The negative control: with a key it is one call.
+    // The negative control: with a key the calls are equal and one runs.
     for _ in 1..=3 {
         let call = pay(&idempotency, Some(1)).replay();
         let outcome = call.run(async { Ok::<_, Error>(store.counts().total()) });
@@ -53,7 +53,7 @@ async fn equal_calls_that_are_not_guarded_all_run_and_send_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_could_not_be_kept_is_no_matter() {
+async fn a_bypassed_call_does_not_serialize_its_result() {
     struct Unwritable;
 
     impl Serialize for Unwritable {
@@ -68,15 +68,15 @@ async fn a_result_that_could_not_be_kept_is_no_matter() {
         }
     }
 
-    let (_, idempotency, told) = heard();
+    let (_, idempotency, events) = observed_handle();
     let call = pay(&idempotency, None).replay();
     let outcome = call.run(async { Ok::<_, Error>(Unwritable) }).await;
     assert!(outcome.is_ok());
-    assert_eq!(*told.lock().unwrap(), ["bypassed"]);
+    assert_eq!(*events.lock().unwrap(), ["bypassed"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_may_be_said_before_the_key_and_after_it_and_the_key_need_not_be_one() {
+async fn when_false_skips_all_checks_of_the_key_in_any_order_of_options() {
     struct Unwritable;
 
     impl Serialize for Unwritable {
@@ -85,7 +85,7 @@ async fn when_may_be_said_before_the_key_and_after_it_and_the_key_need_not_be_on
         }
     }
 
-    let (store, idempotency, told) = heard();
+    let (store, idempotency, events) = observed_handle();
     let call = || idempotency.call("orders.pay");
     let body = || async { Ok::<_, Error>(1) };
     for call in [
@@ -104,7 +104,7 @@ async fn when_may_be_said_before_the_key_and_after_it_and_the_key_need_not_be_on
         assert_eq!(call.run(body()).await.unwrap(), 1);
     }
     assert_eq!(store.counts().total(), 0);
-    assert_eq!(told.lock().unwrap().drain(..).as_slice(), ["bypassed"; 5]);
+    assert_eq!(events.lock().unwrap().drain(..).as_slice(), ["bypassed"; 5]);
 
     for call in [
         call().key(&Unwritable).when(true),
@@ -115,28 +115,28 @@ async fn when_may_be_said_before_the_key_and_after_it_and_the_key_need_not_be_on
         let refused = call.ttl(secs(60)).run(body()).await.unwrap_err();
         assert_eq!(refused.code(), "invalid_key");
     }
-    assert_eq!(told.lock().unwrap().drain(..).as_slice(), ["invalid"; 4]);
+    assert_eq!(events.lock().unwrap().drain(..).as_slice(), ["invalid"; 4]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_made_and_never_run_has_no_end() {
-    let (_, idempotency, told) = heard();
+async fn a_call_that_never_runs_emits_no_event() {
+    let (_, idempotency, events) = observed_handle();
     drop(idempotency.call("orders.pay").when(true));
     drop(
         idempotency
             .call("orders.pay")
             .token("none", &1, "orders.pay"),
     );
-    assert!(told.lock().unwrap().is_empty());
+    assert!(events.lock().unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_does_not_go_with_it_whatever_it_says() {
-    let (store, idempotency, told) = heard();
+async fn when_cannot_be_combined_with_a_token() {
+    let (store, idempotency, events) = observed_handle();
     let good = idempotency.tokens();
     let good = good.issue(&1, "orders.pay", secs(60)).await.unwrap();
     let sent = store.counts().total();
-    told.lock().unwrap().clear();
+    events.lock().unwrap().clear();
     for guarded in [true, false] {
         for token in [&*good.to_string(), ""] {
             let call = idempotency.call("orders.pay").when(guarded).ttl(secs(60));
@@ -148,25 +148,25 @@ async fn a_token_does_not_go_with_it_whatever_it_says() {
         }
     }
     assert_eq!(store.counts().total(), sent);
-    assert_eq!(*told.lock().unwrap(), ["invalid"; 4]);
+    assert_eq!(*events.lock().unwrap(), ["invalid"; 4]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_dropped_ends_as_cancelled_and_sends_nothing() {
+async fn a_dropped_bypassed_call_ends_as_cancelled_and_sends_nothing() {
     for on_cancel in [OnCancel::Keep, OnCancel::Release] {
-        let (store, idempotency, told) = heard();
+        let (store, idempotency, events) = observed_handle();
         let call = pay(&idempotency, None).on_cancel(on_cancel);
         let call = call.error(|_| ()).run(forever());
         assert!(timeout(millis(10), call).await.is_err());
         assert_eq!(idempotency.drain(secs(1)).await, Ok(()));
         assert_eq!(store.counts().total(), 0);
-        assert_eq!(*told.lock().unwrap(), ["cancelled"]);
+        assert_eq!(*events.lock().unwrap(), ["cancelled"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_runs_to_its_end_does() {
-    let (store, idempotency, told) = heard();
+async fn run_to_end_finishes_a_bypassed_body_after_a_drop() {
+    let (store, idempotency, events) = observed_handle();
     let done = Arc::new(tokio::sync::Notify::new());
     let notify = Arc::clone(&done);
     let body = async move {
@@ -179,5 +179,5 @@ async fn a_body_that_runs_to_its_end_does() {
     done.notified().await;
     assert_eq!(idempotency.drain(secs(1)).await, Ok(()));
     assert_eq!(store.counts().total(), 0);
-    assert_eq!(*told.lock().unwrap(), ["bypassed"]);
+    assert_eq!(*events.lock().unwrap(), ["bypassed"]);
 }

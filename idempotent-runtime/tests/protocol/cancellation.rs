@@ -1,4 +1,4 @@
-//! A future that is dropped without a claim, and one that a panic drops. For every other drop see `drops`.
+//! Drops of unguarded calls, drops by a panic, and the cleanup limit. For every other drop see `drops`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const TTL: Duration = secs(90);
 const LEASE: Duration = secs(20);
 
 #[tokio::test(start_paused = true)]
-async fn dropped_without_a_claim_the_record_that_may_have_been_put_is_as_the_policy_says() {
+async fn a_dropped_unguarded_call_settles_its_record_by_on_cancel() {
     for (on_cancel, stays) in [(OnCancel::Keep, true), (OnCancel::Release, false)] {
         let store = FaultyStore::new(MemoryStore::new());
         let policy = Policy::new(TTL)
@@ -27,11 +27,11 @@ async fn dropped_without_a_claim_the_record_that_may_have_been_put_is_as_the_pol
             forever().await
         };
         tokio::select! {
-            _ = guarded.run(1, body) => panic!("it runs for ever"),
+            _ = guarded.run(1, body) => panic!("the body never ends"),
             () = running.notified() => store.heal(),
         }
         guarded.settled().await;
-        assert_eq!(guarded.stands(1).await.is_some(), stays, "{on_cancel:?}");
+        assert_eq!(guarded.entry(1).await.is_some(), stays, "{on_cancel:?}");
     }
 }
 
@@ -54,17 +54,13 @@ async fn as_many_claims_are_withdrawn_at_once_as_the_handle_allows() {
         store.heal();
         guarded.settled().await;
         for id in 0..3 {
-            assert_eq!(
-                guarded.stands(id).await.is_none(),
-                id < withdrawn,
-                "{limit}"
-            );
+            assert_eq!(guarded.entry(id).await.is_none(), id < withdrawn, "{limit}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_holds_the_key_even_if_a_drop_would_free_it() {
+async fn a_panic_keeps_the_key_although_on_cancel_releases_it() {
     let policy = Policy::new(TTL).lease(LEASE).on_cancel(OnCancel::Release);
     let guarded = Guarded::in_memory(policy);
     let call = {

@@ -22,7 +22,7 @@ fn policy() -> Policy {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_equal_calls_at_once_one_runs() {
+async fn one_of_many_concurrent_equal_calls_runs() {
     for round in 0..200 {
         let here = Guarded::in_memory(policy());
         let elsewhere = here.elsewhere();
@@ -54,7 +54,7 @@ async fn of_equal_calls_at_once_one_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_reply_was_lost_knows_its_own_claim() {
+async fn a_call_whose_reply_was_lost_recognizes_its_claim() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::LoseReply);
@@ -88,7 +88,7 @@ async fn a_refused_send_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_is_left_after_the_deadline() {
+async fn a_hanging_store_fails_the_call_after_the_deadline() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.always(Op::Claim, Fault::Hang);
@@ -106,18 +106,18 @@ async fn a_store_that_hangs_is_left_after_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_given_up_is_removed() {
+async fn an_abandoned_claim_is_removed() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.always(Op::Claim, Fault::LoseReply);
     let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
     assert!(refused.is_unavailable());
     guarded.settled().await;
-    assert_eq!(guarded.stands(1).await, None);
+    assert_eq!(guarded.entry(1).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_try_does_not_forget_an_earlier_one_that_may_have_been_applied() {
+async fn a_refused_attempt_does_not_hide_an_earlier_attempt_that_may_be_applied() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::LoseReply);
@@ -125,7 +125,7 @@ async fn a_refused_try_does_not_forget_an_earlier_one_that_may_have_been_applied
     let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
     assert!(refused.is_unavailable());
     guarded.settled().await;
-    assert_eq!(guarded.stands(1).await, None);
+    assert_eq!(guarded.entry(1).await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,12 +142,12 @@ async fn a_claim_that_is_answered_after_its_lease_runs_no_body_and_is_removed() 
         assert!(refused.is_unavailable(), "{refused}");
         assert_eq!(store.remaining_faults(), 0);
         guarded.settled().await;
-        assert_eq!(guarded.stands(1).await, None);
+        assert_eq!(guarded.entry(1).await, None);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_knows_its_own_claim_in_a_store_that_is_full_by_now() {
+async fn a_call_recognizes_its_claim_in_a_store_that_has_become_full() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::LoseReply);
@@ -158,18 +158,18 @@ async fn a_call_knows_its_own_claim_in_a_store_that_is_full_by_now() {
 }
 
 #[test]
-fn outside_of_a_runtime_a_try_that_failed_is_the_last() {
+fn outside_a_runtime_a_failed_attempt_is_not_repeated() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let run = || guarded.run(1, async { Ok(7) }).now_or_never();
 
     store.next(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
-    let refused = run().expect("it ends").unwrap_err().refusal();
+    let refused = run().expect("the call ends at once").unwrap_err().refusal();
     assert!(refused.is_unavailable(), "{refused}");
 
     store.next(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
-    assert_eq!(run().expect("it ends").unwrap(), 7);
-    let refused = run().expect("it ends").unwrap_err().refusal();
+    assert_eq!(run().expect("the call ends at once").unwrap(), 7);
+    let refused = run().expect("the call ends at once").unwrap_err().refusal();
     assert_eq!(refused.code(), "in_progress");
 }
 
@@ -186,7 +186,7 @@ async fn a_full_store_refuses_new_keys_and_answers_duplicates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_misconfigured_store_is_asked_once_and_never_run_past() {
+async fn a_misconfigured_store_refuses_the_call_even_with_on_store_error_run() {
     let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
     let policy = policy().on_store_error(OnStoreError::Run);
     let guarded = Guarded::on(store.clone(), policy);
@@ -201,7 +201,7 @@ async fn a_misconfigured_store_is_asked_once_and_never_run_past() {
 async fn a_foreign_record_is_an_error_and_stays() {
     let policy = policy().on_store_error(OnStoreError::Run);
     let guarded = Guarded::in_memory(policy);
-    let foreign = Bytes::from_static(b"somebody else's");
+    let foreign = Bytes::from_static(b"foreign");
     guarded
         .store
         .claim(&guarded.key(1), &foreign, secs(9))
@@ -210,18 +210,18 @@ async fn a_foreign_record_is_an_error_and_stays() {
     let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
     assert_eq!(refused.code(), "foreign_record");
     assert!(!refused.is_duplicate());
-    assert_eq!(guarded.stands(1).await.unwrap().value, foreign);
+    assert_eq!(guarded.entry(1).await.unwrap().value, foreign);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unavailable_store_can_be_run_past_and_its_record_is_settled() {
+async fn with_on_store_error_run_a_claim_without_answer_is_settled_later() {
     let store = FaultyStore::new(MemoryStore::new());
     let policy = policy().on_store_error(OnStoreError::Run);
     let guarded = Guarded::on(store.clone(), policy);
     store.always(Op::Claim, Fault::LoseReply);
     let body = async {
         store.heal();
-        assert!(guarded.stands(1).await.is_some());
+        assert!(guarded.entry(1).await.is_some());
         Ok(7)
     };
     assert_eq!(guarded.run(1, body).await.unwrap(), 7);
@@ -231,18 +231,18 @@ async fn an_unavailable_store_can_be_run_past_and_its_record_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_refuses_everything_can_be_run_past_and_gets_nothing_to_settle() {
+async fn with_on_store_error_run_a_refused_claim_leaves_nothing_to_settle() {
     let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
     let guarded = Guarded::on(store.clone(), policy().on_store_error(OnStoreError::Run));
     store.always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
     assert_eq!(guarded.run(1, yielding(Ok(7))).await.unwrap(), 7);
     guarded.settled().await;
     store.heal();
-    assert_eq!(guarded.stands(1).await, None);
+    assert_eq!(guarded.entry(1).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_makes_no_sense_never_reaches_the_store() {
+async fn an_invalid_policy_is_refused_before_the_store_is_used() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), Policy::new(secs(0)));
     let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
@@ -279,13 +279,13 @@ fn an_error_is_two_words_wide() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_the_client_sent_twice_is_ours_although_the_store_is_full_by_then() {
+async fn a_claim_that_the_client_repeated_is_recognized_although_the_store_is_full() {
     let store = FullAfterIt(MemoryStore::new());
     let guarded = Guarded::on(store, Policy::new(secs(60)).lease(secs(10)));
     guarded.run(1, async { Ok(()) }).await.unwrap();
 }
 
-/// Answers what a client would that repeats a claim whose reply was lost to a server that is full.
+/// Answers like a client that repeats a claim after a lost reply, on a server that has become full.
 #[derive(Debug)]
 struct FullAfterIt(MemoryStore);
 

@@ -1,4 +1,4 @@
-//! What the doctor makes of a store, whatever store it is.
+//! The findings of the doctor for any store.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ async fn diagnosis(store: impl Store) -> Diagnosis {
 #[track_caller]
 fn assert_found(diagnosis: &Diagnosis, level: Level, text: &str) {
     let found = |finding: &Finding| finding.level() == level && finding.to_string().contains(text);
-    let is_there = diagnosis.findings().iter().any(found);
-    assert!(is_there, "no {level} {text:?} in\n{diagnosis}");
+    let is_found = diagnosis.findings().iter().any(found);
+    assert!(is_found, "no {level} {text:?} in\n{diagnosis}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_in_memory_is_fit_and_dies_with_the_process() {
+async fn the_doctor_notes_that_a_memory_store_ends_with_the_process() {
     let store = MemoryStore::new();
     let diagnosis = diagnosis(store.clone()).await;
     assert_eq!(diagnosis.worst(), Level::Note, "{diagnosis}");
@@ -48,7 +48,7 @@ async fn a_store_in_memory_is_fit_and_dies_with_the_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_operation_that_fails_is_named() {
+async fn the_doctor_names_the_failing_operation() {
     for (op, named) in [
         (Op::Claim, "cannot claim"),
         (Op::Replace, "cannot renew"),
@@ -72,7 +72,7 @@ async fn the_operation_that_fails_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_store_is_a_problem_and_a_slow_one_is_told() {
+async fn the_doctor_reports_silent_and_slow_stores() {
     let store = FaultyStore::new(MemoryStore::new());
     store.always_all(Fault::Hang);
     let silent = diagnosis(store.clone()).await;
@@ -90,23 +90,23 @@ async fn a_silent_store_is_a_problem_and_a_slow_one_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_digest_of_keys_is_told_and_no_problem() {
-    let told = async |builder: Builder| builder.build().unwrap().doctor().await;
+async fn the_doctor_reports_the_digest_of_keys() {
+    let diagnose = async |builder: Builder| builder.build().unwrap().doctor().await;
     let plain = || Idempotency::builder(MemoryStore::new());
-    let by_default = told(plain()).await;
+    let by_default = diagnose(plain()).await;
     assert_found(
         &by_default,
         Level::Note,
         "keys are made by MD5: say `.digest(Digest::Sha256)`",
     );
-    let sha256 = told(plain().digest(Digest::Sha256)).await;
+    let sha256 = diagnose(plain().digest(Digest::Sha256)).await;
     assert_found(&sha256, Level::Fine, "keys are made by SHA-256");
-    // Whoever does not know the secret cannot make two inputs collide.
-    let secret = told(plain().secret("a secret")).await;
+    // An attacker without the secret cannot make two inputs collide.
+    let secret = diagnose(plain().secret("a secret")).await;
     assert_found(&secret, Level::Fine, "keys are made by HMAC-MD5");
 }
 
-/// A store in memory that says this of what is left of a record.
+/// A memory store that changes the reported remaining time to live.
 #[derive(Debug)]
 struct Clock(MemoryStore, fn(Duration) -> Option<Duration>);
 
@@ -134,10 +134,10 @@ impl Wrap for Clock {
 #[tokio::test(start_paused = true)]
 async fn clocks_that_differ_are_found() {
     let right: fn(Duration) -> Option<Duration> = Some;
-    let rounded = |left: Duration| left.checked_sub(millis(10));
-    let fast = |left: Duration| left.checked_sub(secs(1));
+    let rounded = |remaining: Duration| remaining.checked_sub(millis(10));
+    let fast = |remaining: Duration| remaining.checked_sub(secs(1));
     let stopped = |_: Duration| Some(secs(60));
-    let back = |left: Duration| Some(left + secs(1));
+    let back = |remaining: Duration| Some(remaining + secs(1));
     for (clock, level, text) in [
         (right, Level::Fine, "goes as the one here"),
         (rounded, Level::Fine, "goes as the one here"),

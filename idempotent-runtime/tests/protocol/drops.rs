@@ -1,11 +1,11 @@
-//! A future that is dropped: after every poll, under every policy, alone and with equal calls beside it.
+//! Drops a call after every poll, under every policy, alone and with an equal second call.
 //!
 //! The store is pending before it applies an operation and before it answers, so there is a poll at each point of
-//! the protocol. What a drop leaves is worked out in `left`, from the table of `release`.
+//! the protocol. `leftover` computes from the table of `release` which record a drop leaves.
 
-mod alone;
-mod beside;
 mod case;
-mod left;
+mod concurrent;
+mod leftover;
 pub(crate) mod polled;
+mod single;
 pub(crate) mod slow;

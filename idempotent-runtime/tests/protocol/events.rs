@@ -1,4 +1,4 @@
-//! What observers are told: one end for each call, and what else happened to it.
+//! The events of calls: one end for each call, and the other events.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -14,29 +14,29 @@ use idempotent_runtime::{
 use tokio::time::sleep;
 
 use crate::guarded::{Guarded, millis, never, secs, yielding};
-use crate::told::Told;
+use crate::observed::Observed;
 
 fn policy() -> Policy {
     Policy::new(secs(60)).lease(secs(10))
 }
 
-fn told_on(store: impl Store, policy: Policy) -> (Guarded, Told) {
-    let told = Told::default();
-    (told.on(&Guarded::on(store, policy)), told)
+fn observed_on(store: impl Store, policy: Policy) -> (Guarded, Observed) {
+    let observed = Observed::default();
+    (observed.on(&Guarded::on(store, policy)), observed)
 }
 
-fn told(policy: Policy) -> (Guarded, Told) {
-    told_on(MemoryStore::new(), policy)
+fn observed(policy: Policy) -> (Guarded, Observed) {
+    observed_on(MemoryStore::new(), policy)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_runs_is_executed_or_failed_and_its_duplicates_are_told_apart() {
-    let (guarded, told) = told(policy());
+async fn calls_emit_executed_or_failed_and_duplicates_emit_their_own_events() {
+    let (guarded, observed) = observed(policy());
     guarded
         .run(1, yielding(Err::<(), _>(())))
         .await
         .unwrap_err();
-    assert_eq!(told.take(), ["failed"]);
+    assert_eq!(observed.take(), ["failed"]);
     let body = async {
         guarded.run(1, yielding(Ok(()))).await.unwrap_err();
         guarded
@@ -48,18 +48,18 @@ async fn a_call_that_runs_is_executed_or_failed_and_its_duplicates_are_told_apar
     };
     guarded.run(1, body).await.unwrap();
     assert_eq!(
-        told.take(),
+        observed.take(),
         ["in_progress", "executed"],
         "the other handle has no observer"
     );
     guarded.run(1, yielding(Ok(()))).await.unwrap_err();
     guarded.call(1).payload(&1).claim().await.unwrap_err();
-    assert_eq!(told.take(), ["done", "done"]);
+    assert_eq!(observed.take(), ["done", "done"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_found_in_a_record_is_told_by_its_name() {
-    let (guarded, told) = told(policy().release(Release::Never));
+async fn refusals_for_a_record_emit_taken_or_mismatch() {
+    let (guarded, observed) = observed(policy().release(Release::Never));
     let guarded = Guarded {
         policy: Policy::new(secs(60)).release(Release::Never),
         ..guarded
@@ -68,58 +68,58 @@ async fn what_is_found_in_a_record_is_told_by_its_name() {
     held.settle(true).await;
     guarded.call(1).payload(&1).claim().await.unwrap_err();
     guarded.call(1).payload(&2).claim().await.unwrap_err();
-    assert_eq!(told.take(), ["executed", "taken", "mismatch"]);
+    assert_eq!(observed.take(), ["executed", "taken", "mismatch"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_is_told_when_the_result_was_read() {
-    let (guarded, told) = told(policy());
+async fn a_replay_emits_replayed_after_the_result_was_read() {
+    let (guarded, observed) = observed(policy());
     guarded.replaying(1, yielding(Ok(7))).await.unwrap();
     guarded.replaying(1, yielding(Ok(8))).await.unwrap();
-    assert_eq!(told.take(), ["executed", "replayed"]);
+    assert_eq!(observed.take(), ["executed", "replayed"]);
     guarded
         .replaying(1, yielding(Ok(String::new())))
         .await
         .unwrap_err();
-    assert_eq!(told.take(), ["result_unavailable"]);
+    assert_eq!(observed.take(), ["result_unavailable"]);
     guarded.run(1, yielding(Ok(()))).await.unwrap_err();
-    assert_eq!(told.take(), ["done"]);
+    assert_eq!(observed.take(), ["done"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_cannot_be_given_is_told_once() {
-    let (guarded, told) = told(policy());
+async fn an_unavailable_result_emits_one_event() {
+    let (guarded, observed) = observed(policy());
     guarded.replaying(1, yielding(Ok(7_u64))).await.unwrap();
     let body = async { Ok(String::new()) };
     let refused = guarded.replaying(1, body).await.unwrap_err();
     assert_eq!(refused.code(), "result_unavailable");
-    assert_eq!(told.take(), ["executed", "result_unavailable"]);
+    assert_eq!(observed.take(), ["executed", "result_unavailable"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_not_kept_is_told_beside_the_end() {
-    let (guarded, told) = told(policy());
+async fn a_result_that_is_not_stored_emits_not_kept_after_the_end() {
+    let (guarded, observed) = observed(policy());
     let pairs = std::collections::BTreeMap::from([((1, 2), 3)]);
     guarded
         .replaying(1, yielding(Ok(pairs.clone())))
         .await
         .unwrap();
-    assert_eq!(told.take(), ["executed", "not_kept"]);
+    assert_eq!(observed.take(), ["executed", "not_kept"]);
     guarded.replaying(1, yielding(Ok(pairs))).await.unwrap_err();
-    assert_eq!(told.take(), ["result_unavailable"]);
+    assert_eq!(observed.take(), ["result_unavailable"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_a_result_is_too_large_is_told_beside_the_end() {
-    let (guarded, told) = told(policy());
+async fn a_result_that_is_too_large_emits_not_kept_after_the_end() {
+    let (guarded, observed) = observed(policy());
     let large = "x".repeat(2 * 1024 * 1024);
     guarded.replaying(1, async { Ok(large) }).await.unwrap();
-    assert_eq!(told.take(), ["executed", "not_kept"]);
+    assert_eq!(observed.take(), ["executed", "not_kept"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waited_says_so_whatever_came_of_it() {
-    let (guarded, told) = told(policy().wait(secs(5)));
+async fn a_call_that_waited_emits_waited_before_its_end() {
+    let (guarded, observed) = observed(policy().wait(secs(5)));
     let body = async {
         sleep(secs(1)).await;
         Ok(7)
@@ -129,19 +129,22 @@ async fn a_call_that_waited_says_so_whatever_came_of_it() {
     };
     let (first, ()) = tokio::join!(guarded.replaying(1, body), waits);
     first.unwrap();
-    assert_eq!(told.take(), ["executed", "waited", "replayed"]);
+    assert_eq!(observed.take(), ["executed", "waited", "replayed"]);
     let _held = guarded.elsewhere().call(2).claim().await.unwrap();
     guarded.call(2).claim().await.unwrap_err();
-    assert_eq!(told.take(), ["waited", "in_progress"]);
+    assert_eq!(observed.take(), ["waited", "in_progress"]);
     guarded.call(1).claim().await.unwrap_err();
-    assert_eq!(told.take(), ["done"], "nothing was waited for");
+    assert_eq!(observed.take(), ["done"], "the call did not wait");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_tells_so_once_and_ends_once() {
+async fn a_waiting_call_emits_waited_once_and_one_end() {
     for elsewhere in [false, true] {
-        let (told, first) = (Told::default(), Guarded::in_memory(policy().wait(secs(5))));
-        let here = told.on(&first);
+        let (observed, first) = (
+            Observed::default(),
+            Guarded::in_memory(policy().wait(secs(5))),
+        );
+        let here = observed.on(&first);
         let first = if elsewhere { first } else { here.clone() };
         let body = async {
             sleep(secs(1)).await;
@@ -149,34 +152,34 @@ async fn a_call_that_waits_tells_so_once_and_ends_once() {
         };
         let (_, second) = tokio::join!(first.replaying(1, body), here.replaying(1, never::<u64>()));
         assert_eq!(second.unwrap(), 7);
-        let mut told = told.take();
-        told.retain(|kind| kind != "executed");
-        assert_eq!(told, ["waited", "replayed"], "{elsewhere}");
+        let mut observed = observed.take();
+        observed.retain(|kind| kind != "executed");
+        assert_eq!(observed, ["waited", "replayed"], "{elsewhere}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_answered_with_the_first_call_has_not_waited() {
+async fn a_duplicate_that_is_answered_without_a_pause_does_not_emit_waited() {
     let store = FaultyStore::new(MemoryStore::new());
-    let (guarded, told) = told_on(store.clone(), policy().wait(secs(5)));
+    let (guarded, observed) = observed_on(store.clone(), policy().wait(secs(5)));
     store.next(Op::Claim, Fault::Delay(millis(10)));
     store.next(Op::Replace, Fault::Delay(millis(10)));
     let mut first = pin!(guarded.call(1).claim());
     assert!(first.as_mut().now_or_never().is_none());
     let mut second = pin!(guarded.call(1).claim());
     assert!(second.as_mut().now_or_never().is_none());
-    // It is answered and over before the second one looks again.
+    // The first call ends before the second call is polled again.
     let held = first.await.unwrap();
     held.settle(true).await;
     assert_eq!(second.await.unwrap_err().error().code(), "already_done");
-    assert_eq!(told.take(), ["executed", "done"]);
+    assert_eq!(observed.take(), ["executed", "done"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_future_is_cancelled_wherever_it_was() {
+async fn a_dropped_future_emits_cancelled_at_every_stage() {
     let store = FaultyStore::new(MemoryStore::new());
-    let (guarded, told) = told_on(store.clone(), policy().wait(secs(5)));
-    // While claiming, and while it is tried again.
+    let (guarded, observed) = observed_on(store.clone(), policy().wait(secs(5)));
+    // While claiming, and while retrying.
     for fault in [Fault::Hang, Fault::LoseReply] {
         store.always(Op::Claim, fault);
         let mut claim = Box::pin(guarded.call(1).claim());
@@ -184,9 +187,9 @@ async fn a_dropped_future_is_cancelled_wherever_it_was() {
         drop(claim);
         store.heal();
         guarded.settled().await;
-        assert_eq!(told.take(), ["cancelled"]);
+        assert_eq!(observed.take(), ["cancelled"]);
     }
-    // While it follows, and while it waits for another process.
+    // While following, and while waiting for another process.
     let (here, elsewhere) = (
         guarded.call(2).claim().await,
         guarded.elsewhere().call(3).claim().await,
@@ -195,76 +198,76 @@ async fn a_dropped_future_is_cancelled_wherever_it_was() {
         let mut claim = Box::pin(guarded.call(id).claim());
         assert!(claim.as_mut().now_or_never().is_none());
         drop(claim);
-        assert_eq!(told.take(), ["cancelled"]);
+        assert_eq!(observed.take(), ["cancelled"]);
     }
     drop(elsewhere);
     // In the body.
     drop(here);
-    assert_eq!(told.take(), ["cancelled"]);
-    // While settling, the end is known.
+    assert_eq!(observed.take(), ["cancelled"]);
+    // While settling. The end is known, so it is emitted.
     store.always(Op::Replace, Fault::Hang);
     let mut run = Box::pin(guarded.run(4, async { Ok(()) }));
     assert!(run.as_mut().now_or_never().is_none());
     drop(run);
-    assert_eq!(told.take(), ["executed"]);
+    assert_eq!(observed.take(), ["executed"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_while_it_claims_or_waits_is_told_as_cancelled_once() {
+async fn a_call_dropped_while_claiming_or_waiting_emits_cancelled_once() {
     let store = FaultyStore::new(MemoryStore::new());
-    let told = Told::default();
+    let observed = Observed::default();
     let there = Guarded::on(store.clone(), policy().wait(secs(5)));
-    let here = told.on(&there);
+    let here = observed.on(&there);
     // Alone.
     store.next(Op::Claim, Fault::Delay(millis(10)));
     let mut alone = Box::pin(here.call(2).claim());
     assert!(alone.as_mut().now_or_never().is_none());
     drop(alone);
-    assert_eq!(told.take(), ["cancelled"]);
-    // Behind another one here, and behind one elsewhere.
+    assert_eq!(observed.take(), ["cancelled"]);
+    // Behind a waiting call of the same process, and behind a call of another process.
     let _held = there.call(1).claim().await.unwrap();
     let mut first = Box::pin(here.call(1).claim());
     assert!(first.as_mut().now_or_never().is_none());
     let mut second = Box::pin(here.call(1).claim());
     assert!(second.as_mut().now_or_never().is_none());
     drop(second);
-    assert_eq!(told.take(), ["cancelled"]);
+    assert_eq!(observed.take(), ["cancelled"]);
     drop(first);
-    assert_eq!(told.take(), ["cancelled"]);
+    assert_eq!(observed.take(), ["cancelled"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_is_told_at_once_and_the_end_when_it_comes() {
+async fn a_lost_lease_emits_overrun_before_the_end() {
     for (on_lease_lost, end) in [
         (OnLeaseLost::Stop, "lease_lost"),
         (OnLeaseLost::Continue, "executed"),
     ] {
-        let (guarded, told) = told(policy().renew(Renew::No).on_lease_lost(on_lease_lost));
+        let (guarded, observed) = observed(policy().renew(Renew::No).on_lease_lost(on_lease_lost));
         let body = async {
             sleep(secs(20)).await;
             Ok(())
         };
         let _ = guarded.run(1, body).await;
-        assert_eq!(told.take(), ["overrun", end]);
+        assert_eq!(observed.take(), ["overrun", end]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_with_the_store_is_told() {
+async fn failures_of_the_store_emit_their_events() {
     let store = FaultyStore::new(MemoryStore::new());
-    let (guarded, told) = told_on(store.clone(), policy());
+    let (guarded, observed) = observed_on(store.clone(), policy());
     store.always(Op::Claim, Fault::Hang);
     guarded.run(1, yielding(Ok(()))).await.unwrap_err();
-    assert_eq!(told.take(), ["store_error"]);
+    assert_eq!(observed.take(), ["store_error"]);
     let unguarded = Guarded {
         policy: policy().on_store_error(OnStoreError::Run),
         ..guarded.clone()
     };
     unguarded.run(2, yielding(Ok(()))).await.unwrap();
-    assert_eq!(told.take(), ["unguarded", "executed"]);
+    assert_eq!(observed.take(), ["unguarded", "executed"]);
     store.heal();
     guarded.settled().await;
-    told.take();
+    observed.take();
 
     store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
     let body = async {
@@ -273,18 +276,18 @@ async fn trouble_with_the_store_is_told() {
         Ok(())
     };
     guarded.run(3, body).await.unwrap();
-    assert_eq!(told.take(), ["renewal_failed", "executed"]);
+    assert_eq!(observed.take(), ["renewal_failed", "executed"]);
 
     store.always(Op::Replace, Fault::Fail(StoreErrorKind::Misconfigured));
     guarded.run(4, yielding(Ok(()))).await.unwrap();
-    assert_eq!(told.take(), ["executed"]);
+    assert_eq!(observed.take(), ["executed"]);
     while guarded.idempotency.drain(secs(60)).await.is_err() {}
-    assert!(told.take().contains(&"unrecorded".to_owned()));
+    assert!(observed.take().contains(&"unrecorded".to_owned()));
     store.heal();
 
     store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
     guarded.run(5, yielding(Ok(()))).await.unwrap();
-    assert_eq!(told.take(), ["executed", "not_kept"]);
+    assert_eq!(observed.take(), ["executed", "not_kept"]);
 
     let key = guarded.key(6);
     guarded
@@ -293,14 +296,14 @@ async fn trouble_with_the_store_is_told() {
         .await
         .unwrap();
     guarded.run(6, yielding(Ok(()))).await.unwrap_err();
-    assert_eq!(told.take(), ["store_error"]);
+    assert_eq!(observed.take(), ["store_error"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_a_call_is_told_as_invalid() {
-    let (guarded, told) = told(Policy::new(secs(0)));
+async fn an_invalid_call_emits_invalid() {
+    let (guarded, observed) = observed(Policy::new(secs(0)));
     guarded.call(1).claim().await.unwrap_err();
-    assert_eq!(told.take(), ["invalid"]);
+    assert_eq!(observed.take(), ["invalid"]);
     struct Broken;
     impl serde::Serialize for Broken {
         fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
@@ -317,11 +320,11 @@ async fn what_cannot_be_a_call_is_told_as_invalid() {
         .claim()
         .await
         .unwrap_err();
-    assert_eq!(told.take(), ["invalid", "invalid"]);
+    assert_eq!(observed.take(), ["invalid", "invalid"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_may_come_back_to_the_handle() {
+async fn an_observer_may_make_calls() {
     let store = MemoryStore::new();
     let inner = Idempotency::new(store.clone());
     let idempotency = Idempotency::builder(store)
@@ -339,13 +342,13 @@ async fn an_observer_may_come_back_to_the_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ends_and_waits_say_how_long_they_took() {
+async fn ends_and_waits_report_their_duration() {
     let took = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&took);
+    let sink = Arc::clone(&took);
     let idempotency = Idempotency::builder(MemoryStore::new())
         .observer(move |event: &Event<'_>| {
             let took = event.took().unwrap();
-            ear.lock().unwrap().push((event.kind(), took.as_secs()));
+            sink.lock().unwrap().push((event.kind(), took.as_secs()));
         })
         .build()
         .unwrap();

@@ -1,4 +1,4 @@
-//! `on_cancel = "finish"`: a body that runs to its end, whoever waits for it.
+//! `on_cancel = "finish"`: a body runs to its end even if its caller drops the call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn a_caller_that_waits_gets_the_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_whose_caller_went_away_runs_to_its_end_and_is_recorded() {
+async fn a_body_runs_to_its_end_after_its_caller_dropped_the_call() {
     let guarded = finishing();
     let body = async { sleep(secs(100)).await };
     timeout(secs(1), run(&guarded, body)).await.unwrap_err();
@@ -47,7 +47,7 @@ async fn a_body_whose_caller_went_away_runs_to_its_end_and_is_recorded() {
     assert_eq!(guarded.idempotency.drain(secs(50)).await, Ok(()));
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -56,7 +56,7 @@ async fn a_body_whose_caller_went_away_runs_to_its_end_and_is_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stays_inside_the_scope_of_its_caller() {
+async fn a_finishing_body_stays_in_the_scope_of_its_caller() {
     let guarded = finishing();
     let tenant = Idempotency::builder(idempotent_runtime::MemoryStore::new())
         .prefix("tenant")

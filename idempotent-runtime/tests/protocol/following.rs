@@ -1,4 +1,4 @@
-//! A call behind an equal one of the same process: what it is told of it, and when it asks the store itself.
+//! Followers: calls behind an equal call of the same process. When they are refused, and when they claim themselves.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -17,7 +17,7 @@ fn policy() -> Policy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_a_call_here_runs_is_known_also_when_nothing_is_released() {
+async fn a_duplicate_in_the_same_process_gets_in_progress_with_release_false() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)).release(Release::Never));
     let _held = guarded.call(1).claim().await.unwrap();
     let refused = guarded.call(1).claim().await.unwrap_err();
@@ -46,36 +46,36 @@ async fn an_unguarded_body_is_still_the_only_one_here() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_its_answer_a_call_does_not_run_any_more() {
+async fn a_call_whose_completion_has_no_answer_still_counts_as_done() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.always(Op::Replace, Fault::ApplyThenHang);
     guarded.run(1, async { Ok(()) }).await.unwrap();
-    let standing = guarded.stands(1).await.unwrap().value;
-    assert!(standing.starts_with(b"idem1 D"));
+    let stored = guarded.entry(1).await.unwrap().value;
+    assert!(stored.starts_with(b"idem1 D"));
     let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
     assert_eq!(refused.code(), "already_done");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_not_polled_any_more_does_not_refuse_the_others_for_ever() {
+async fn a_frozen_call_refuses_duplicates_only_until_its_lease_ends() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Replace, Fault::Delay(millis(1)));
-    // As in a stream that is buffered, whose consumer takes its time.
+    // For example in a buffered stream with a slow consumer.
     let mut frozen = Box::pin(guarded.run(1, async { Ok(()) }));
     assert!(frozen.as_mut().now_or_never().is_none());
     sleep(secs(3600)).await;
-    assert_eq!(guarded.stands(1).await, None, "its lease ended an hour ago");
+    assert_eq!(guarded.entry(1).await, None, "its lease ended an hour ago");
     guarded.run(1, yielding(Ok(()))).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_has_waited_and_is_not_polled_any_more_does_not_refuse_the_others_for_ever() {
+async fn a_renewed_call_that_freezes_refuses_duplicates_only_until_its_lease_ends() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let body = async {
-        // The keeper knows of a call that has waited.
+        // After a pause the scheduler renews the lease of this call.
         sleep(millis(1)).await;
         store.next(Op::Replace, Fault::Delay(millis(1)));
         Ok(())
@@ -84,14 +84,14 @@ async fn a_call_that_has_waited_and_is_not_polled_any_more_does_not_refuse_the_o
     assert!(frozen.as_mut().now_or_never().is_none());
     sleep(millis(2)).await;
     assert!(frozen.as_mut().now_or_never().is_none());
-    assert_eq!(store.remaining_faults(), 0, "it settles");
+    assert_eq!(store.remaining_faults(), 0, "the call settles");
     sleep(secs(2 * 3600)).await;
-    assert_eq!(guarded.stands(1).await, None, "its lease ended");
+    assert_eq!(guarded.entry(1).await, None, "its lease ended");
     guarded.run(1, yielding(Ok(()))).await.unwrap();
 }
 
 #[test]
-fn outside_of_a_runtime_a_claim_on_its_way_is_not_waited_for() {
+fn outside_a_runtime_a_duplicate_does_not_wait_for_a_claim_in_flight() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::Hang);
@@ -100,12 +100,12 @@ fn outside_of_a_runtime_a_claim_on_its_way_is_not_waited_for() {
     guarded
         .run(1, async { Ok(()) })
         .now_or_never()
-        .expect("it asks at once")
+        .expect("the call claims at once")
         .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_not_polled_for_long_still_asks_the_store() {
+async fn a_follower_that_was_not_polled_in_time_still_claims() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::Hang);
@@ -127,7 +127,7 @@ async fn an_answer_that_is_older_than_a_call_does_not_refuse_it() {
     store.answer_late();
     let mut first = pin!(here.call(1).claim());
     assert!(first.as_mut().now_or_never().is_none());
-    // From here on nobody has the key, and the first one is about to be told that it is taken.
+    // From here on the key is free, but the first call will receive the older answer that it is taken.
     held.settle(false).await;
     let second = here.run(1, async { Ok(()) });
     let (first, second) = tokio::join!(first, second);
@@ -136,7 +136,7 @@ async fn an_answer_that_is_older_than_a_call_does_not_refuse_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_one_that_waits_is_not_refused_by_a_record_from_before_its_call() {
+async fn a_follower_of_a_waiting_call_is_not_refused_by_an_older_answer() {
     let there = Guarded::in_memory(policy().wait(secs(30)));
     let patient = there.elsewhere();
     let mut hasty = patient.clone();
@@ -145,18 +145,18 @@ async fn who_follows_one_that_waits_is_not_refused_by_a_record_from_before_its_c
     let mut waits = pin!(patient.run(1, async { Ok(()) }));
     assert!(waits.as_mut().now_or_never().is_none());
     held.settle(false).await;
-    // From here on nobody has the key.
-    assert_eq!(there.stands(1).await, None);
+    // From here on the key is free.
+    assert_eq!(there.entry(1).await, None);
     let ended = tokio::select! {
         biased;
-        _ = waits => panic!("it pauses for longer"),
+        _ = waits => panic!("its pause is longer"),
         ended = hasty.run(1, async { Ok(()) }) => ended,
     };
     ended.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_can_wait_longer_than_the_one_before_it_waits_longer() {
+async fn a_follower_waits_longer_than_its_leader() {
     let there = Guarded::in_memory(policy().wait(secs(1)));
     let here = there.elsewhere();
     let held = there.call(1).claim().await.unwrap();
@@ -174,7 +174,7 @@ async fn who_can_wait_longer_than_the_one_before_it_waits_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asked_beside_another_does_not_end_it() {
+async fn a_call_that_claims_beside_a_waiting_call_does_not_end_it() {
     let there = Guarded::in_memory(policy());
     let here = there.elsewhere();
     let mut patient = here.clone();
@@ -185,7 +185,7 @@ async fn who_asked_beside_another_does_not_end_it() {
     let mut second = Box::pin(patient.run(1, async { Err::<(), _>(()) }));
     assert!(second.as_mut().now_or_never().is_none());
     here.run(1, forever()).await.unwrap_err();
-    // The second one goes on following: it does not ask by itself.
+    // The second call still follows and does not claim itself.
     assert!(second.as_mut().now_or_never().is_none());
     held.settle(false).await;
     let (first, second) = tokio::join!(waits, second);
@@ -194,14 +194,14 @@ async fn who_asked_beside_another_does_not_end_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_asked_beside_is_told_of_the_one_that_has_won_meanwhile() {
+async fn a_follower_that_claimed_itself_is_refused_if_its_leader_won_meanwhile() {
     for on_store_error in [OnStoreError::Refuse, OnStoreError::Run] {
         let store = FaultyStore::new(MemoryStore::new());
         let guarded = Guarded::on(store.clone(), policy().on_store_error(on_store_error));
-        // Of the first call: a try that is lost, and one that is late.
+        // The first call: one lost attempt and one late attempt.
         store.next(Op::Claim, Fault::Hang);
         store.next(Op::Claim, Fault::Delay(millis(500)));
-        // Of the second one.
+        // The second call.
         store.always(Op::Claim, Fault::Hang);
         let running = Cell::new(0);
         let first = async {
@@ -225,7 +225,7 @@ async fn who_has_asked_beside_is_told_of_the_one_that_has_won_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_here_is_woken_when_an_operator_frees_the_key() {
+async fn a_waiter_is_woken_when_an_operator_frees_the_key() {
     let guarded = Guarded::in_memory(policy().wait(secs(5)));
     let _held = guarded.call(1).claim().await.unwrap();
     let mut waits = Box::pin(guarded.run(1, async { Ok(()) }));
@@ -239,11 +239,11 @@ async fn who_waits_here_is_woken_when_an_operator_frees_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_looks_at_a_grounded_call_late_is_still_told_of_its_end() {
+async fn a_follower_polled_late_still_learns_the_end_of_an_evicted_call() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
     let elsewhere = guarded.elsewhere();
-    // An operator is to free the key of a call elsewhere.
+    // An operator will free the key of a call in another process.
     let _stuck = elsewhere.call(1).claim().await.unwrap();
     let peek = guarded
         .idempotency
@@ -271,19 +271,19 @@ async fn who_looks_at_a_grounded_call_late_is_still_told_of_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_nobody_looked_at_in_time_is_no_trouble_of_the_store_for_others() {
+async fn a_claim_polled_too_late_is_not_reported_as_an_outage_to_followers() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), Policy::new(secs(60)).lease(millis(100)));
     store.next(Op::Claim, Fault::Delay(millis(50)));
-    let mut frozen = Box::pin(guarded.run::<()>(1, async { panic!("its lease is over") }));
+    let mut frozen = Box::pin(guarded.run::<()>(1, async { panic!("its lease has expired") }));
     assert!(frozen.as_mut().now_or_never().is_none());
     let late = async {
         sleep(millis(200)).await;
         let refused = frozen.await.unwrap_err().refusal();
         assert!(refused.is_unavailable(), "{refused:?}");
     };
-    let beside = guarded.run(1, async { Ok(()) });
-    let (beside, ()) = tokio::join!(beside, late);
-    let told = beside.map_err(|failed| failed.refusal().is_unavailable());
-    assert_ne!(told, Err(true));
+    let other = guarded.run(1, async { Ok(()) });
+    let (other, ()) = tokio::join!(other, late);
+    let outcome = other.map_err(|failed| failed.refusal().is_unavailable());
+    assert_ne!(outcome, Err(true));
 }

@@ -1,4 +1,4 @@
-//! What the attribute writes around a body, with the policy as a value.
+//! The code that the attribute writes around a body, with the policy as a value.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -28,7 +28,7 @@ impl Failed {
     }
 }
 
-/// An endpoint on a handle on a store.
+/// An endpoint with its policy, its handle and its store.
 #[derive(Clone)]
 pub(crate) struct Guarded {
     pub(crate) idempotency: Idempotency,
@@ -52,7 +52,7 @@ impl Guarded {
         Self::on(MemoryStore::new(), policy)
     }
 
-    /// The same endpoint on the same store in another process, as far as the store can tell.
+    /// The same endpoint with another handle on the same store. The store cannot distinguish it from another process.
     pub(crate) fn elsewhere(&self) -> Self {
         Self {
             idempotency: Idempotency::new(Arc::clone(&self.store)),
@@ -104,23 +104,23 @@ impl Guarded {
         format!("idem:{}:{fingerprint}", self.endpoint)
     }
 
-    pub(crate) async fn stands(&self, id: u64) -> Option<Entry> {
+    pub(crate) async fn entry(&self, id: u64) -> Option<Entry> {
         self.store.get(&self.key(id)).await.unwrap()
     }
 
-    /// How long the key stays taken.
+    /// How long the key remains taken.
     pub(crate) async fn taken_for(&self, id: u64) -> Option<Duration> {
-        self.stands(id).await.map(|entry| entry.ttl.unwrap())
+        self.entry(id).await.map(|entry| entry.ttl.unwrap())
     }
 
-    /// Waits for what callers left behind.
+    /// Waits for the background work of the handle.
     pub(crate) async fn settled(&self) {
         let drained = self.idempotency.drain(secs(60)).await;
         assert_eq!(drained, Ok(()));
     }
 }
 
-/// A call with this body.
+/// Runs a call with this body.
 pub(crate) async fn run<R>(
     call: Call,
     body: impl Future<Output = Result<R, ()>>,
@@ -135,7 +135,7 @@ pub(crate) async fn run<R>(
     outcome.map_err(|()| Failed::Body)
 }
 
-/// What the attribute writes.
+/// Runs a call like the code that the attribute writes.
 pub(crate) async fn answered<R, E, K: ReplayMode<R>>(
     returns: Returns<R, E, K>,
     call: Call,
@@ -178,7 +178,7 @@ pub(crate) async fn forever() -> Result<(), ()> {
     std::future::pending().await
 }
 
-/// The body of a call that is not to run.
+/// The body of a call that must not run.
 pub(crate) async fn never<T>() -> Result<T, Error> {
     panic!("the body of a duplicate ran")
 }

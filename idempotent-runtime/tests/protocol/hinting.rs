@@ -1,4 +1,4 @@
-//! A store that gives hints, and is slow or silent where a test wants it to be.
+//! A store with hints that a test can delay or stop.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,31 +15,31 @@ use tokio::time::sleep;
 
 use crate::guarded::millis;
 
-/// Hints come from the test alone, so that it sees what happens without them.
+/// Only the test sends hints, so that it also sees the behaviour without them.
 #[derive(Debug)]
 pub(crate) struct Hinting {
     pub(crate) sent: CountingStore<MemoryStore>,
     /// The values of all claims.
     pub(crate) claims: Mutex<Vec<Bytes>>,
-    /// How many commands were to tell of a change.
-    pub(crate) tells: AtomicUsize,
+    /// How many operations were sent with a notification.
+    pub(crate) notifying_commands: AtomicUsize,
     hints: Mutex<Option<watch::Sender<()>>>,
-    listening_takes: Duration,
+    subscribe_takes: Duration,
     answers_late: AtomicBool,
 }
 
 impl Hinting {
     pub(crate) fn new() -> Arc<Self> {
-        Self::whose_listening_takes(Duration::ZERO)
+        Self::with_slow_subscribe(Duration::ZERO)
     }
 
-    pub(crate) fn whose_listening_takes(listening_takes: Duration) -> Arc<Self> {
+    pub(crate) fn with_slow_subscribe(subscribe_takes: Duration) -> Arc<Self> {
         Arc::new(Self {
             sent: CountingStore::new(MemoryStore::new()),
             claims: Mutex::default(),
-            tells: AtomicUsize::new(0),
+            notifying_commands: AtomicUsize::new(0),
             hints: Mutex::new(Some(watch::Sender::new(()))),
-            listening_takes,
+            subscribe_takes,
             answers_late: AtomicBool::new(false),
         })
     }
@@ -50,17 +50,17 @@ impl Hinting {
         }
     }
 
-    /// Ends all listening. Whoever listens again is heard.
-    pub(crate) fn break_off(&self) {
+    /// Closes all receivers. New subscriptions work.
+    pub(crate) fn close_receivers(&self) {
         *self.hints.lock().unwrap() = Some(watch::Sender::new(()));
     }
 
-    /// From now on who asks to listen gets no answer.
-    pub(crate) fn hang(&self) {
+    /// From now on `subscribe` never answers.
+    pub(crate) fn hang_subscribe(&self) {
         *self.hints.lock().unwrap() = None;
     }
 
-    /// Decides the next claim at once, and answers 100 ms later.
+    /// Applies the next claim immediately, but answers 100 ms later.
     pub(crate) fn answer_late(&self) {
         self.answers_late.store(true, Ordering::SeqCst);
     }
@@ -90,20 +90,20 @@ impl Wrap for Hinting {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        self.tells.fetch_add(1, Ordering::SeqCst);
+        self.notifying_commands.fetch_add(1, Ordering::SeqCst);
         self.replace(key, expected, value, ttl).await
     }
 
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.tells.fetch_add(1, Ordering::SeqCst);
+        self.notifying_commands.fetch_add(1, Ordering::SeqCst);
         self.remove(key, expected).await
     }
 
     async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
-        // It counts only that it was asked: the store inside gives no hints.
+        // Only counts the call: the inner store gives no hints.
         let _ = self.sent.subscribe(key).await;
-        if !self.listening_takes.is_zero() {
-            sleep(self.listening_takes).await;
+        if !self.subscribe_takes.is_zero() {
+            sleep(self.subscribe_takes).await;
         }
         let hints = self
             .hints

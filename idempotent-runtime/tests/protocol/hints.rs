@@ -1,4 +1,4 @@
-//! A store that tells of changes: who waits need not ask for them, and relies on none.
+//! Hints of a store wake waiting calls. No rule relies on them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ fn policy() -> Policy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_wakes_who_waits_at_once() {
+async fn a_hint_wakes_a_waiter_immediately() {
     let store = Hinting::new();
     let there = Guarded::on(Arc::clone(&store), policy().wait(secs(5)));
     let held = there.call(1).claim().await.unwrap();
@@ -31,8 +31,8 @@ async fn a_hint_wakes_who_waits_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_while_listening_begins_is_not_missed() {
-    let store = Hinting::whose_listening_takes(millis(40));
+async fn a_change_during_subscribe_is_not_missed() {
+    let store = Hinting::with_slow_subscribe(millis(40));
     let there = Guarded::on(store, policy().wait(secs(5)));
     let held = there.call(1).claim().await.unwrap();
     let begun = Instant::now();
@@ -47,7 +47,7 @@ async fn what_changes_while_listening_begins_is_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_hints_end_the_store_is_asked_and_listened_to_again() {
+async fn when_hints_end_the_waiter_claims_and_subscribes_again() {
     let store = Hinting::new();
     let there = Guarded::on(Arc::clone(&store), policy().wait(secs(9)));
     let held = there.call(1).claim().await.unwrap();
@@ -56,7 +56,7 @@ async fn when_hints_end_the_store_is_asked_and_listened_to_again() {
     let here = there.elsewhere();
     let ends = async {
         sleep(secs(1)).await;
-        store.break_off();
+        store.close_receivers();
         sleep(secs(2)).await;
         assert_eq!(store.sent.counts().subscribe, 2);
         held.settle(false).await;
@@ -68,9 +68,9 @@ async fn when_hints_end_the_store_is_asked_and_listened_to_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_when_asked_for_hints_is_polled() {
+async fn a_store_whose_subscribe_hangs_is_polled() {
     let store = Hinting::new();
-    store.hang();
+    store.hang_subscribe();
     let there = Guarded::on(Arc::clone(&store), policy().wait(secs(5)));
     let held = there.call(1).claim().await.unwrap();
     let begun = Instant::now();
@@ -85,9 +85,9 @@ async fn a_store_that_hangs_when_asked_for_hints_is_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_when_asked_for_hints_does_not_prolong_the_wait() {
+async fn a_hanging_subscribe_does_not_prolong_the_wait() {
     let store = Hinting::new();
-    store.hang();
+    store.hang_subscribe();
     let guarded = Guarded::on(Arc::clone(&store), policy().wait(millis(20)));
     let _held = guarded.call(1).claim().await.unwrap();
     let begun = Instant::now();
@@ -97,7 +97,7 @@ async fn a_store_that_hangs_when_asked_for_hints_does_not_prolong_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_changes_all_the_time_is_asked_for_at_most_ten_times_a_second() {
+async fn frequent_hints_cause_at_most_ten_claims_a_second() {
     let store = Hinting::new();
     let guarded = Guarded::on(Arc::clone(&store), policy().wait(secs(9)));
     let _held = guarded.call(1).claim().await.unwrap();
@@ -113,21 +113,21 @@ async fn a_key_that_changes_all_the_time_is_asked_for_at_most_ten_times_a_second
             }
             let total = store.sent.counts().claim;
             assert!(total <= 10 * second, "{total} after {second} s");
-            // What was not asked in one second is not made up for in the next.
+            // Unused claims of one second do not add to the next second.
             let asked = total - before;
             assert!(asked <= 11, "{asked} in second {second}");
             before = total;
         }
     };
     tokio::select! {
-        _ = waits => panic!("it waits longer"),
+        _ = waits => panic!("it still waits"),
         () = changes => {}
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_wait_tell_of_their_end_and_others_do_not() {
-    for (policy, told) in [(policy().wait(secs(5)), 2), (policy(), 0)] {
+async fn only_calls_with_wait_notify_of_their_end() {
+    for (policy, notifying) in [(policy().wait(secs(5)), 2), (policy(), 0)] {
         let store = Hinting::new();
         let guarded = Guarded::on(Arc::clone(&store), policy);
         guarded.run(1, async { Ok(()) }).await.unwrap();
@@ -135,6 +135,6 @@ async fn calls_that_wait_tell_of_their_end_and_others_do_not() {
             .run(2, async { Err::<(), _>(()) })
             .await
             .unwrap_err();
-        assert_eq!(store.tells.load(Ordering::SeqCst), told);
+        assert_eq!(store.notifying_commands.load(Ordering::SeqCst), notifying);
     }
 }

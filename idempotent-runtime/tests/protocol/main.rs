@@ -1,4 +1,4 @@
-//! The protocol, rule by rule, as the attribute's code drives it.
+//! Tests of the protocol, rule by rule. They drive it like the code that the attribute writes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bypassed;
@@ -13,12 +13,12 @@ mod following;
 mod guarded;
 mod hinting;
 mod hints;
-mod keeper;
 #[path = "../log_capture/mod.rs"]
 mod log_capture;
-mod lost;
+mod lost_lease;
 mod names;
 mod never_released;
+mod observed;
 mod operations;
 mod outage;
 mod oversize;
@@ -31,10 +31,10 @@ mod renewal;
 mod replay;
 mod retrying;
 mod running_on;
+mod scheduler;
 mod settling;
 mod soak;
 mod together;
 mod tokens;
-mod told;
 mod waiting;
 mod without_the_macro;

@@ -1,4 +1,4 @@
-//! Endpoints whose names are data.
+//! Endpoints with names that are made at run time.
 
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Release};
 
@@ -12,7 +12,7 @@ async fn call(idempotency: &Idempotency, endpoint: String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_them_leaves_the_latest_and_is_told_once() {
+async fn many_names_made_at_run_time_keep_the_latest_and_warn_once() {
     let log = LogCapture::start();
     let idempotency = Idempotency::new(MemoryStore::new());
     let named = || idempotency.call("orders.pay").key(&()).ttl(secs(60));
@@ -40,7 +40,7 @@ async fn a_flood_of_them_leaves_the_latest_and_is_told_once() {
         .collect();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(
-        warnings[0].contains("put what differs into the key"),
+        warnings[0].contains("put what varies into the key"),
         "{warnings:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! `release = false`: the key is taken until ttl after the claim, however the call went.
+//! `release = false`: the key is taken until ttl after the claim, however the call ends.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::guarded::{Guarded, forever, millis, secs};
 
 const TTL: Duration = secs(30);
 const GRACE: Duration = secs(3);
-/// The claim is renewed for the first time.
+/// The time of the first renewal.
 const RENEWED: Duration = secs(20);
 
 fn policy() -> Policy {
@@ -47,7 +47,7 @@ async fn lasting(guarded: &Guarded, lasts: Duration, end: End) {
     }
 }
 
-/// Whether the key is free no sooner than ttl and no later than ttl and grace after the claim.
+/// Whether the key becomes free between ttl and ttl + grace after the claim.
 async fn ends_in_time(guarded: &Guarded, claimed: Instant) -> bool {
     let taken = guarded.taken_for(1).await;
     let end = claimed.elapsed() + taken.unwrap_or_default();
@@ -55,7 +55,7 @@ async fn ends_in_time(guarded: &Guarded, claimed: Instant) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_whose_reply_was_lost_does_not_prolong_it() {
+async fn a_renewal_whose_reply_was_lost_does_not_prolong_the_claim() {
     for end in ENDS {
         let store = FaultyStore::new(MemoryStore::new());
         let guarded = Guarded::on(store.clone(), policy());
@@ -63,13 +63,13 @@ async fn a_renewal_whose_reply_was_lost_does_not_prolong_it() {
         let claimed = Instant::now();
         lasting(&guarded, RENEWED + millis(500), end).await;
         guarded.settled().await;
-        assert_eq!(store.remaining_faults(), 0, "it was renewed");
+        assert_eq!(store.remaining_faults(), 0, "the claim was renewed");
         assert!(ends_in_time(&guarded, claimed).await, "{end:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_lands_after_the_end_does_not_prolong_it() {
+async fn a_renewal_applied_after_the_end_does_not_prolong_the_claim() {
     for end in ENDS {
         let store = FaultyStore::new(MemoryStore::new());
         let guarded = Guarded::on(store.clone(), policy());
@@ -78,13 +78,13 @@ async fn a_renewal_that_lands_after_the_end_does_not_prolong_it() {
         lasting(&guarded, RENEWED + millis(100), end).await;
         sleep(secs(2)).await;
         guarded.settled().await;
-        assert_eq!(store.remaining_faults(), 0, "it was renewed");
+        assert_eq!(store.remaining_faults(), 0, "the claim was renewed");
         assert!(ends_in_time(&guarded, claimed).await, "{end:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shortening_that_is_sent_late_ends_it_at_the_same_instant() {
+async fn a_hold_that_is_sent_late_ends_the_claim_at_the_same_time() {
     for end in ENDS {
         let store = FaultyStore::new(MemoryStore::new());
         let guarded = Guarded::on(store.clone(), policy());
@@ -103,14 +103,14 @@ async fn a_shortening_that_is_sent_late_ends_it_at_the_same_instant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_lasts_longer_than_it_frees_the_key_at_its_end_whatever_that_is() {
+async fn a_body_longer_than_the_ttl_frees_the_key_at_any_end() {
     for end in ENDS {
         let guarded = Guarded::in_memory(policy());
         lasting(&guarded, TTL + GRACE + secs(1), end).await;
         guarded.settled().await;
         assert_eq!(guarded.taken_for(1).await, None, "{end:?}");
     }
-    // What is known to be over needs no grace.
+    // A known end needs no grace.
     for end in [End::Ok, End::Err] {
         let guarded = Guarded::in_memory(policy());
         lasting(&guarded, TTL + secs(1), end).await;

@@ -11,23 +11,23 @@ use idempotent_runtime::{
 
 use crate::guarded::{millis, secs};
 
-/// The name of the endpoint, and of everything that is used in its body.
+/// The name of the endpoint, and of the counter, set and filter in its body.
 const NAME: &str = "orders.submit";
 const USER: u64 = 7;
 
 /// The events that the observer of a handle receives, and how long each operation took.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<Ended>>>);
+struct Observed(Arc<Mutex<Vec<Ended>>>);
 
 type Ended = (EventKind, Option<Duration>);
 
-impl Told {
+impl Observed {
     fn handle(&self, store: FaultyStore<MemoryStore>) -> Idempotency {
-        let told = self.clone();
+        let observed = self.clone();
         let observer = move |event: &Event<'_>| {
             assert_eq!(event.endpoint(), NAME);
             let event = (event.kind(), event.took());
-            told.0.lock().unwrap().push(event);
+            observed.0.lock().unwrap().push(event);
         };
         Idempotency::builder(store)
             .observer(observer)
@@ -40,8 +40,8 @@ impl Told {
     }
 
     fn kinds(&self) -> Vec<String> {
-        let told = self.take();
-        told.iter().map(|(kind, _)| kind.to_string()).collect()
+        let observed = self.take();
+        observed.iter().map(|(kind, _)| kind.to_string()).collect()
     }
 }
 
@@ -50,9 +50,9 @@ fn faulty() -> FaultyStore<MemoryStore> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_in_the_body_of_a_call_of_the_same_name_does_not_end_it() {
-    let (told, store) = (Told::default(), faulty());
-    let idempotency = told.handle(store.clone());
+async fn refused_operations_in_a_body_do_not_end_its_call() {
+    let (observed, store) = (Observed::default(), faulty());
+    let idempotency = observed.handle(store.clone());
     let counter = idempotency.counter(NAME, 1, secs(60)).unwrap();
     let seen = idempotency.seen_set(NAME, secs(60)).unwrap();
     let bloom = idempotency.bloom(NAME, 100, 0.01, secs(60)).unwrap();
@@ -72,11 +72,11 @@ async fn what_is_refused_in_the_body_of_a_call_of_the_same_name_does_not_end_it(
     let call = idempotency.call(NAME).key(&USER).ttl(secs(60));
     let refused = call.run(body).await.unwrap_err();
     assert_eq!(refused.code(), "limit_reached");
-    let told = told.take();
-    let ends: Vec<_> = told.iter().filter(|(kind, _)| kind.is_end()).collect();
-    assert_eq!(ends, [told.last().unwrap()]);
-    assert_eq!(told.last().unwrap().0, EventKind::Failed);
-    let operations: Vec<_> = told.iter().map(|(kind, _)| kind.to_string()).collect();
+    let observed = observed.take();
+    let ends: Vec<_> = observed.iter().filter(|(kind, _)| kind.is_end()).collect();
+    assert_eq!(ends, [observed.last().unwrap()]);
+    assert_eq!(observed.last().unwrap().0, EventKind::Failed);
+    let operations: Vec<_> = observed.iter().map(|(kind, _)| kind.to_string()).collect();
     let expected = [
         "counted",
         "limit_reached",
@@ -90,25 +90,25 @@ async fn what_is_refused_in_the_body_of_a_call_of_the_same_name_does_not_end_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_token_is_refused_ends_once_beside_the_redemption() {
-    let (told, store) = (Told::default(), faulty());
-    let idempotency = told.handle(store);
+async fn a_call_with_a_refused_token_emits_one_end_and_the_redemption() {
+    let (observed, store) = (Observed::default(), faulty());
+    let idempotency = observed.handle(store);
     let tokens = idempotency.tokens();
     let token = tokens.issue(&USER, NAME, secs(60)).await.unwrap();
     tokens.redeem(token.as_str(), &USER, NAME).await.unwrap();
-    told.take();
+    observed.take();
     let call = idempotency.call(NAME).key(&USER).ttl(secs(60));
     let call = call.token(token.as_str(), &USER, NAME);
     let refused = call.run(async { Ok::<_, Error>(()) }).await.unwrap_err();
     assert_eq!(refused.code(), "token_used");
-    assert_eq!(told.kinds(), ["token_rejected", "token_refused"]);
+    assert_eq!(observed.kinds(), ["token_rejected", "token_refused"]);
 }
 
 /// The event of an operation carries the time that the store took, whatever the outcome is.
 #[tokio::test(start_paused = true)]
-async fn an_operation_alone_is_no_call_and_has_a_duration() {
-    let (told, store) = (Told::default(), faulty());
-    let idempotency = told.handle(store.clone());
+async fn an_operation_outside_a_call_emits_its_duration() {
+    let (observed, store) = (Observed::default(), faulty());
+    let idempotency = observed.handle(store.clone());
     let (tokens, seen) = (
         idempotency.tokens(),
         idempotency.seen_set(NAME, secs(60)).unwrap(),
@@ -125,7 +125,7 @@ async fn an_operation_alone_is_no_call_and_has_a_duration() {
     counter.attempt(&USER).await.unwrap();
     counter.attempt(&USER).await.unwrap_err();
     let FirstTime::Yes(added) = seen.first_time(&USER).await.unwrap() else {
-        panic!("it was seen");
+        panic!("the member is new");
     };
     let _ = seen.first_time(&USER).await.unwrap();
     assert!(added.take_back().await.unwrap());
@@ -135,7 +135,7 @@ async fn an_operation_alone_is_no_call_and_has_a_duration() {
     let (is_there, insert) = (async { Ok::<_, ()>(true) }, async { Ok(Some(())) });
     bloom.first_time(&USER, is_there, insert).await.unwrap();
 
-    let events = told.take();
+    let events = observed.take();
     for (kind, took) in &events {
         assert!(kind.is_operation() && !kind.is_end(), "{kind}");
         assert_eq!(*took, Some(millis(5)), "{kind}");
@@ -160,18 +160,18 @@ async fn an_operation_alone_is_no_call_and_has_a_duration() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_the_store_does_not_answer_has_one_event_too() {
-    let (told, store) = (Told::default(), faulty());
-    let idempotency = told.handle(store.clone());
+async fn an_operation_without_an_answer_emits_one_event() {
+    let (observed, store) = (Observed::default(), faulty());
+    let idempotency = observed.handle(store.clone());
     let counter = idempotency.counter(NAME, 1, secs(60)).unwrap();
     store.always_all(Fault::Hang);
     let refused = counter.attempt(&USER).await.unwrap_err();
     assert!(refused.is_unavailable());
-    let [(kind, took)] = told.take()[..] else {
+    let [(kind, took)] = observed.take()[..] else {
         panic!("one event");
     };
     assert_eq!(kind, EventKind::OperationFailed);
     assert!(took.is_some_and(|took| took > millis(500) && took <= secs(1)));
     assert!(counter.attempt(&USER).now_or_never().is_none());
-    assert_eq!(told.kinds(), ["operation_cancelled"]);
+    assert_eq!(observed.kinds(), ["operation_cancelled"]);
 }

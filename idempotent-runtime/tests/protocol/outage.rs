@@ -1,4 +1,4 @@
-//! A store that is away for longer than a caller waits.
+//! Outages that last longer than a caller waits.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::guarded::{Guarded, forever, millis, secs, yielding};
 use crate::log_capture::LogCapture;
 
-const AWAY: Fault = Fault::Fail(StoreErrorKind::NotApplied);
+const UNAVAILABLE: Fault = Fault::Fail(StoreErrorKind::NotApplied);
 const TTL: Duration = secs(300);
 
 fn policy() -> Policy {
@@ -17,34 +17,34 @@ fn policy() -> Policy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_left_is_removed_as_soon_as_the_store_is_back() {
+async fn an_abandoned_claim_is_removed_when_the_store_recovers() {
     for outage in [secs(3), secs(50)] {
         let log = LogCapture::start();
         let store = FaultyStore::new(MemoryStore::new());
         let policy = Policy::new(secs(60)).release(Release::Always);
         let guarded = Guarded::on(store.clone(), policy);
         store.next(Op::Claim, Fault::LoseReply);
-        store.always_all(AWAY);
+        store.always_all(UNAVAILABLE);
         let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
         assert!(refused.is_unavailable());
         sleep(outage).await;
         store.heal();
-        assert!(guarded.stands(1).await.is_some());
+        assert!(guarded.entry(1).await.is_some());
         let back = Instant::now();
         guarded.settled().await;
-        assert_eq!(guarded.stands(1).await, None, "after {outage:?}");
+        assert_eq!(guarded.entry(1).await, None, "after {outage:?}");
         assert!(back.elapsed() <= secs(4), "{:?}", back.elapsed());
         assert_eq!(log.errors(), Vec::<String>::new());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_left_is_given_up_quietly_when_its_lease_is_over() {
+async fn an_abandoned_claim_is_dropped_without_an_error_when_its_lease_expires() {
     let log = LogCapture::start();
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::LoseReply);
-    store.always_all(AWAY);
+    store.always_all(UNAVAILABLE);
     let begun = Instant::now();
     guarded.run(1, forever()).await.unwrap_err();
     guarded.settled().await;
@@ -53,10 +53,10 @@ async fn a_claim_that_was_left_is_given_up_quietly_when_its_lease_is_over() {
     assert_eq!(log.errors(), Vec::<String>::new());
 }
 
-/// A success whose completion cannot be sent, and is not by the time that its claim is gone.
+/// Runs a call whose completion fails until its claim has expired.
 async fn unrecorded_success(guarded: &Guarded, store: &FaultyStore<MemoryStore>) {
     let body = async {
-        store.always_all(AWAY);
+        store.always_all(UNAVAILABLE);
         yielding(Ok(7)).await
     };
     assert_eq!(guarded.run(1, body).await.unwrap(), 7);
@@ -65,11 +65,11 @@ async fn unrecorded_success(guarded: &Guarded, store: &FaultyStore<MemoryStore>)
         store: std::sync::Arc::new(store.inner().clone()),
         ..guarded.clone()
     };
-    assert_eq!(memory.stands(1).await, None);
+    assert_eq!(memory.entry(1).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_is_recorded_when_the_store_is_back_after_the_lease() {
+async fn a_success_is_recorded_when_the_store_recovers_after_the_lease() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     unrecorded_success(&guarded, &store).await;
@@ -82,28 +82,32 @@ async fn a_success_is_recorded_when_the_store_is_back_after_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_that_is_recorded_late_leaves_the_next_holder_alone() {
+async fn a_success_that_is_recorded_late_does_not_affect_the_next_holder() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     unrecorded_success(&guarded, &store).await;
     let elsewhere = Guarded::on(store.inner().clone(), policy());
     let next = elsewhere.call(1).claim().await.unwrap();
-    let standing = elsewhere.stands(1).await.unwrap().value;
+    let stored = elsewhere.entry(1).await.unwrap().value;
     store.heal();
     guarded.settled().await;
-    assert_eq!(guarded.stands(1).await.unwrap().value, standing);
+    assert_eq!(guarded.entry(1).await.unwrap().value, stored);
     next.settle(false).await;
-    assert_eq!(guarded.stands(1).await, None, "it could still release");
+    assert_eq!(
+        guarded.entry(1).await,
+        None,
+        "the next holder could release its claim"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_is_given_up_after_its_ttl_or_an_hour() {
+async fn recording_a_success_is_tried_for_the_ttl_but_at_most_an_hour() {
     for (ttl, given_up) in [(secs(100), secs(100)), (secs(86_400), secs(3600))] {
         let store = FaultyStore::new(MemoryStore::new());
         let guarded = Guarded::on(store.clone(), Policy::new(ttl).lease(secs(10)));
         let begun = Instant::now();
         let body = async {
-            store.always_all(AWAY);
+            store.always_all(UNAVAILABLE);
             yielding(Ok(())).await
         };
         guarded.run(1, body).await.unwrap();
@@ -117,7 +121,7 @@ async fn a_success_is_given_up_after_its_ttl_or_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permissions_that_are_wrong_for_a_moment_cost_no_record() {
+async fn a_short_misconfiguration_loses_no_record() {
     for outcome in [Ok(()), Err(())] {
         let store = CountingStore::new(FaultyStore::new(MemoryStore::new()));
         let guarded = Guarded::on(store.clone(), policy());
@@ -133,14 +137,14 @@ async fn permissions_that_are_wrong_for_a_moment_cost_no_record() {
         store.inner().heal();
         guarded.settled().await;
         assert!(store.counts().total() < 40, "{:?}", store.counts());
-        let standing = guarded.stands(1).await;
-        let done = standing.is_some_and(|entry| entry.value.starts_with(b"idem1 D"));
+        let stored = guarded.entry(1).await;
+        let done = stored.is_some_and(|entry| entry.value.starts_with(b"idem1 D"));
         assert_eq!(done, outcome.is_ok());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn permissions_that_are_wrong_for_a_moment_cost_no_lease() {
+async fn a_short_misconfiguration_loses_no_lease() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let body = async {
@@ -155,18 +159,18 @@ async fn permissions_that_are_wrong_for_a_moment_cost_no_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_store_said_is_told_when_the_last_try_is_cut_short() {
+async fn the_error_names_the_cause_of_an_earlier_attempt_if_the_last_one_timed_out() {
     let store = FaultyStore::new(MemoryStore::new());
     store.next(Op::Claim, Fault::Fail(StoreErrorKind::Unknown));
     store.always(Op::Claim, Fault::Hang);
     let guarded = Guarded::on(store.clone(), policy());
     let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
-    let told = format!("{refused:?}");
-    assert!(told.contains("a fault that the test injected"), "{told}");
+    let text = format!("{refused:?}");
+    assert!(text.contains("a fault that the test injected"), "{text}");
 
-    // What it said of another send does not say that this one was not applied.
+    // An earlier `NotApplied` does not prove that the last attempt was not applied.
     store.next(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
     let refused = guarded.run(2, forever()).await.unwrap_err().refusal();
-    let told = format!("{refused:?}");
-    assert!(!told.contains("a fault that the test injected"), "{told}");
+    let text = format!("{refused:?}");
+    assert!(!text.contains("a fault that the test injected"), "{text}");
 }

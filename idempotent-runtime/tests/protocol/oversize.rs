@@ -1,4 +1,4 @@
-//! What stands under a key and is longer than any record that the handles of a store write.
+//! Records that are longer than any record of the handles of a store.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::guarded::{never, secs};
 const MINUTE: Duration = secs(60);
 const MIB: usize = 1024 * 1024;
 
-/// The answer to a duplicate of a call with a result of so many bytes, from a handle with this limit.
+/// The answer of a handle with this limit to a duplicate of a call with a result of `result` bytes.
 async fn replayed(result: usize, limit: usize) -> Result<String, Error> {
     let store = MemoryStore::new();
     let handle = |limit| {
@@ -26,7 +26,7 @@ async fn replayed(result: usize, limit: usize) -> Result<String, Error> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_larger_than_the_handle_keeps_is_foreign() {
+async fn a_result_larger_than_the_limit_of_the_handle_is_a_foreign_record() {
     for (result, limit) in [(3 * MIB, MIB), (3 * MIB, 2 * MIB), (MIB + 1000, 0)] {
         let refused = replayed(result, limit).await.unwrap_err();
         assert!(matches!(refused, Error::ForeignRecord(_)), "{refused}");
@@ -34,7 +34,7 @@ async fn a_result_that_is_larger_than_the_handle_keeps_is_foreign() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_reads_what_it_keeps_and_what_one_with_the_default_does() {
+async fn a_handle_reads_results_up_to_its_limit_and_up_to_the_default() {
     for (result, limit) in [(3 * MIB, 3 * MIB), (MIB, MIB), (MIB, 0), (1000, 10)] {
         let replayed = replayed(result, limit).await.unwrap();
         assert_eq!(replayed.len(), result - 2);
@@ -42,7 +42,7 @@ async fn a_handle_reads_what_it_keeps_and_what_one_with_the_default_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_huge_record_is_refused_whatever_its_line_says() {
+async fn a_huge_record_is_refused_even_with_a_valid_header() {
     let store = MemoryStore::new();
     let idempotency = Idempotency::new(store.clone());
     let run = || {
@@ -51,11 +51,11 @@ async fn a_huge_record_is_refused_whatever_its_line_says() {
     };
     run().await.unwrap();
     let key = format!("idem:test:{}", Fingerprint::of(&(1,)).unwrap());
-    let standing = store.get(&key).await.unwrap().unwrap().value;
-    let mut huge = standing.to_vec();
+    let stored = store.get(&key).await.unwrap().unwrap().value;
+    let mut huge = stored.to_vec();
     huge.resize(100 * MIB, b' ');
     let huge = Bytes::from(huge);
-    store.replace(&key, &standing, &huge, MINUTE).await.unwrap();
+    store.replace(&key, &stored, &huge, MINUTE).await.unwrap();
     let refused = run().await.unwrap_err();
     assert!(matches!(refused, Error::ForeignRecord(_)), "{refused}");
     let refused = idempotency.peek("test", &(1,)).await.unwrap_err();

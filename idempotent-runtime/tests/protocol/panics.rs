@@ -1,4 +1,4 @@
-//! A panic in the code of others: what is told of it, and what it leaves.
+//! Panics in bodies, observers, results and stores: their events and records.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tokio::time::timeout;
 
 use crate::guarded::{Guarded, forever, secs, yielding};
-use crate::told::Told;
+use crate::observed::Observed;
 
 fn policy() -> Policy {
     Policy::new(secs(60)).lease(secs(10))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_told_as_one() {
-    let told = Told::default();
-    let guarded = told.on(&Guarded::in_memory(policy().on_cancel(OnCancel::Release)));
+async fn a_panic_in_the_body_emits_panicked() {
+    let observed = Observed::default();
+    let guarded = observed.on(&Guarded::in_memory(policy().on_cancel(OnCancel::Release)));
     let body = async {
         yielding(()).await;
         std::panic::panic_any::<&str>("on purpose");
@@ -33,7 +33,7 @@ async fn a_panic_is_told_as_one() {
     };
     let run = AssertUnwindSafe(guarded.run(1, body)).catch_unwind().await;
     assert!(run.is_err());
-    assert_eq!(told.take(), ["panicked"]);
+    assert_eq!(observed.take(), ["panicked"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,19 +69,19 @@ impl<'de> Deserialize<'de> for Explosive {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_while_a_result_is_read_ends_the_call_once() {
-    let told = Told::default();
-    let guarded = told.on(&Guarded::in_memory(policy()));
+    let observed = Observed::default();
+    let guarded = observed.on(&Guarded::in_memory(policy()));
     guarded.replaying(1, async { Ok(Explosive) }).await.unwrap();
     let again = {
         let guarded = guarded.clone();
         tokio::spawn(async move { guarded.replaying(1, async { Ok(Explosive) }).await })
     };
     assert!(again.await.unwrap_err().is_panic());
-    assert_eq!(told.take(), ["executed", "panicked"]);
+    assert_eq!(observed.take(), ["executed", "panicked"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_panics_is_not_a_caller_that_went_away() {
+async fn a_panic_in_the_store_emits_panicked_instead_of_cancelled() {
     #[derive(Debug)]
     struct Panics;
     #[async_trait]
@@ -105,13 +105,13 @@ async fn a_store_that_panics_is_not_a_caller_that_went_away() {
             panic!("in the store")
         }
     }
-    let told = Told::default();
-    let guarded = told.on(&Guarded::on(Panics, policy()));
+    let observed = Observed::default();
+    let guarded = observed.on(&Guarded::on(Panics, policy()));
     for _ in 0..2 {
         let guarded = guarded.clone();
         let call = tokio::spawn(async move { guarded.call(1).claim().await.map(drop) });
         assert!(call.await.unwrap_err().is_panic());
         tokio::task::yield_now().await;
     }
-    assert_eq!(told.ends(), [EventKind::Panicked; 2]);
+    assert_eq!(observed.ends(), [EventKind::Panicked; 2]);
 }

@@ -1,4 +1,4 @@
-//! Calls with one key and another payload.
+//! Calls with the same key and another payload.
 
 use std::pin::pin;
 
@@ -33,18 +33,18 @@ fn is_mismatch(error: &Error) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_payload_does_not_name_the_call() {
+async fn the_payload_is_not_part_of_the_key() {
     let guarded = Guarded::in_memory(policy());
     run(&guarded, 5).await.unwrap();
     assert_eq!(run(&guarded, 5).await.unwrap_err().code(), "already_done");
     assert!(
-        guarded.stands(1).await.is_some(),
-        "it is the key without it"
+        guarded.entry(1).await.is_some(),
+        "the key does not contain the payload"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_payload_is_told_of_a_call_that_is_done() {
+async fn another_payload_after_the_end_is_a_mismatch() {
     for release in [Release::OnError, Release::Never] {
         let guarded = Guarded::in_memory(Policy::new(secs(60)).release(release));
         run(&guarded, 5).await.unwrap();
@@ -54,7 +54,7 @@ async fn another_payload_is_told_of_a_call_that_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_payload_is_told_of_a_call_that_runs_here_or_elsewhere_before_that_it_runs() {
+async fn another_payload_during_the_call_is_a_mismatch_in_any_process() {
     let guarded = Guarded::in_memory(policy());
     let _held = call(&guarded, 5).claim().await.unwrap();
     for guarded in [&guarded, &guarded.elsewhere()] {
@@ -78,7 +78,7 @@ async fn another_payload_does_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_payload_is_told_also_behind_one_that_waits() {
+async fn another_payload_behind_a_waiting_call_is_a_mismatch() {
     let there = Guarded::in_memory(policy().wait(secs(5)));
     let here = there.elsewhere();
     let _held = call(&there, 5).claim().await.unwrap();
@@ -87,14 +87,14 @@ async fn another_payload_is_told_also_behind_one_that_waits() {
     let begun = Instant::now();
     let refused = tokio::select! {
         refused = call(&here, 6).claim() => refused.unwrap_err(),
-        _ = waits => panic!("it waits longer"),
+        _ = waits => panic!("it still waits"),
     };
     assert!(is_mismatch(refused.error()), "{refused:?}");
     assert!(begun.elapsed() < millis(5), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_from_before_a_call_does_not_tell_it_of_another_payload() {
+async fn an_answer_older_than_a_call_does_not_refuse_it_as_a_mismatch() {
     let there = Guarded::in_memory(policy().wait(secs(5)));
     let patient = there.elsewhere();
     let hasty = Guarded {
@@ -105,8 +105,8 @@ async fn a_record_from_before_a_call_does_not_tell_it_of_another_payload() {
     let mut waits = pin!(call(&patient, 5).claim());
     assert!(waits.as_mut().now_or_never().is_none());
     held.settle(false).await;
-    // From here on nobody has the key, and the one that waits does not know it yet.
-    assert_eq!(there.stands(1).await, None);
+    // From here on the key is free, but the waiting call does not know it yet.
+    assert_eq!(there.entry(1).await, None);
     for guarded in [&hasty, &patient] {
         let claimed = tokio::select! {
             biased;
@@ -118,14 +118,14 @@ async fn a_record_from_before_a_call_does_not_tell_it_of_another_payload() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_payload_is_never_given_the_result() {
+async fn another_payload_never_gets_the_result() {
     let guarded = Guarded::in_memory(policy().replay());
     run(&guarded, 5).await.unwrap();
     assert!(is_mismatch(&run(&guarded, 6).await.unwrap_err()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_payload_here_costs_no_command() {
+async fn a_mismatch_in_the_same_process_costs_no_command() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let _held = call(&guarded, 5).claim().await.unwrap();
@@ -135,7 +135,7 @@ async fn a_payload_here_costs_no_command() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_a_payload_agrees_with_any() {
+async fn a_call_without_a_payload_matches_any_payload() {
     let guarded = Guarded::in_memory(policy());
     let body = async {
         let refused = call(&guarded, 6).claim().await.unwrap_err();
@@ -146,12 +146,12 @@ async fn a_call_without_a_payload_agrees_with_any() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn equal_payloads_of_two_keys_do_not_look_equal() {
+async fn equal_payloads_of_two_keys_are_stored_differently() {
     let guarded = Guarded::in_memory(policy());
     let payload = async |id: u64| {
         let call = guarded.call(id).payload(&5_u64);
         let _held = call.claim().await.unwrap();
-        let line = guarded.stands(id).await.unwrap().value;
+        let line = guarded.entry(id).await.unwrap().value;
         let line = String::from_utf8(line.to_vec()).unwrap();
         let (_, payload) = line.split_once(" payload=").unwrap();
         payload[..32].to_owned()

@@ -1,4 +1,4 @@
-//! Looking at a key, and freeing it.
+//! `peek`, which shows the record of a key, and `forget`, which frees the key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ fn policy() -> Policy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_stands_under_a_key_is_seen_for_one_command() {
+async fn peek_shows_the_record_of_a_key_with_one_command() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let peek = async |id: u64| guarded.idempotency.peek("test.pay", &(id,)).await.unwrap();
@@ -41,7 +41,7 @@ async fn what_stands_under_a_key_is_seen_for_one_command() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_key_is_free() {
+async fn forget_frees_a_key() {
     let guarded = Guarded::in_memory(policy());
     guarded.run(1, yielding(Ok(()))).await.unwrap();
     let done = guarded
@@ -53,13 +53,13 @@ async fn a_forgotten_key_is_free() {
     assert!(guarded.idempotency.forget(&done).await.unwrap());
     assert!(
         !guarded.idempotency.forget(&done).await.unwrap(),
-        "it is gone"
+        "the record was already removed"
     );
     guarded.run(1, yielding(Ok(()))).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_was_looked_at_is_forgotten() {
+async fn forget_removes_only_the_peeked_record() {
     let guarded = Guarded::in_memory(policy().release(Release::Always));
     let guarded = Guarded {
         policy: Policy::new(secs(60)).release(Release::Always),
@@ -75,11 +75,11 @@ async fn only_what_was_looked_at_is_forgotten() {
     held.settle(true).await;
     let _next = guarded.call(1).claim().await.unwrap();
     assert!(!guarded.idempotency.forget(&first).await.unwrap());
-    assert!(guarded.stands(1).await.is_some());
+    assert!(guarded.entry(1).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_forgotten_loses_its_lease_and_the_next_one_runs() {
+async fn a_forgotten_call_loses_its_lease_and_the_next_call_runs() {
     let guarded = Guarded::in_memory(policy());
     let operator = async {
         let stuck = guarded
@@ -96,7 +96,7 @@ async fn a_call_that_was_forgotten_loses_its_lease_and_the_next_one_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_of_a_result_is_shown() {
+async fn peek_does_not_show_the_result() {
     let guarded = Guarded::in_memory(policy());
     let secret = "4111 1111 1111 1111".to_owned();
     guarded.replaying(1, async { Ok(secret) }).await.unwrap();
@@ -110,7 +110,7 @@ async fn nothing_of_a_result_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_looked_at_is_an_error() {
+async fn peek_returns_errors() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let key = guarded.key(1);
@@ -133,7 +133,7 @@ async fn what_cannot_be_looked_at_is_an_error() {
     assert!(begun.elapsed() <= secs(1) + millis(1));
 }
 
-/// A submit with this token, and the order as its key if it is given.
+/// A call with this token, and with the order as its key if there is one.
 async fn submit(idempotency: &Idempotency, token: &Token, order: Option<u64>) -> Result<(), Error> {
     let call = idempotency.call("orders.submit").ttl(secs(60));
     let call = call.token(token, &(7, "eu"), "orders.form");
@@ -145,7 +145,7 @@ async fn submit(idempotency: &Idempotency, token: &Token, order: Option<u64>) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_found_by_the_token_that_is_its_key() {
+async fn peek_token_finds_a_call_by_its_token() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let tokens = idempotency.tokens();
     let token = tokens.issue(&(7, "eu"), "orders.form", secs(60));
@@ -187,7 +187,7 @@ async fn a_call_is_found_by_the_token_that_is_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_with_a_key_and_a_token_is_found_by_the_key_and_the_subject() {
+async fn peek_subject_finds_a_call_by_its_key_and_subject() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let tokens = idempotency.tokens();
     let token = tokens.issue(&(7, "eu"), "orders.form", secs(60));
@@ -216,13 +216,13 @@ async fn a_call_with_a_key_and_a_token_is_found_by_the_key_and_the_subject() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_token_is_not_looked_for_and_no_redemption() {
+async fn peek_token_refuses_an_invalid_token_without_a_command() {
     let store = CountingStore::new(MemoryStore::new());
     let events = Arc::new(AtomicUsize::new(0));
-    let ear = Arc::clone(&events);
+    let sink = Arc::clone(&events);
     let idempotency = Idempotency::builder(store.clone())
         .observer(move |_: &Event<'_>| {
-            ear.fetch_add(1, Ordering::Relaxed);
+            sink.fetch_add(1, Ordering::Relaxed);
         })
         .build()
         .unwrap();

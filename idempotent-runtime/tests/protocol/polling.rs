@@ -1,4 +1,4 @@
-//! When a call that waits for another process asks the store, and how often.
+//! When and how often a call that waits for another process claims.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn policy() -> Policy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_another_process_sends_at_most_ten_commands_a_second() {
+async fn a_call_that_waits_for_another_process_sends_at_most_ten_commands_a_second() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
     let _held = guarded.call(1).claim().await.unwrap();
@@ -40,7 +40,7 @@ async fn who_waits_for_another_process_sends_at_most_ten_commands_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_in_one_process_ask_the_store_as_one() {
+async fn waiting_calls_of_one_process_share_their_claims() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
     let _held = guarded.call(1).claim().await.unwrap();
@@ -54,7 +54,7 @@ async fn those_who_wait_in_one_process_ask_the_store_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_long_asks_less_and_less_and_never_in_step() {
+async fn a_long_wait_claims_with_growing_random_pauses() {
     let store = CountingStore::new(MemoryStore::new());
     let policy = policy().lease(secs(30)).wait(secs(30));
     let guarded = Guarded::on(store.clone(), policy);
@@ -71,7 +71,7 @@ async fn who_waits_for_long_asks_less_and_less_and_never_in_step() {
         advance(millis(1)).await;
     }
     drop(there);
-    // They are drawn at random, so their bounds are all that is known.
+    // The pauses are random, so the test can only check their bounds.
     let pauses: Vec<_> = asked
         .windows(2)
         .map(|pair| pair[1].duration_since(pair[0]).as_millis())
@@ -88,12 +88,12 @@ async fn who_waits_for_long_asks_less_and_less_and_never_in_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_its_time_is_up_a_call_asks_a_last_time() {
+async fn a_waiting_call_claims_a_last_time_when_its_wait_ends() {
     for _ in 0..20 {
         let there = Guarded::in_memory(policy().wait(millis(476)));
         let held = there.call(1).claim().await.unwrap();
         let ends = async {
-            // The try before the last one is at 375 ms at the latest.
+            // The attempt before the last one is at 375 ms at the latest.
             sleep(millis(400)).await;
             held.settle(false).await;
         };
@@ -104,7 +104,7 @@ async fn when_its_time_is_up_a_call_asks_a_last_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_asked_a_moment_ago_does_not_ask_again_when_its_time_is_up() {
+async fn a_waiting_call_does_not_claim_at_the_end_of_its_wait_after_a_recent_answer() {
     let store = CountingStore::new(MemoryStore::new());
     let there = Guarded::on(store.clone(), policy().wait(millis(20)));
     let _held = there.call(1).claim().await.unwrap();
@@ -114,7 +114,7 @@ async fn who_has_asked_a_moment_ago_does_not_ask_again_when_its_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_on_waiting_for_another_does_not_ask_what_it_has_just_been_told() {
+async fn a_follower_that_takes_over_waiting_reuses_the_recent_answer() {
     let store = CountingStore::new(MemoryStore::new());
     let there = Guarded::on(store.clone(), policy().wait(millis(475)));
     let here = there.elsewhere();
@@ -134,7 +134,7 @@ async fn who_goes_on_waiting_for_another_does_not_ask_what_it_has_just_been_told
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_claim_of_a_call_that_waits_has_an_owner_of_its_own() {
+async fn every_claim_of_a_waiting_call_has_a_new_owner() {
     let store = Hinting::new();
     let there = Guarded::on(Arc::clone(&store), policy().wait(secs(3)));
     let _held = there.call(1).claim().await.unwrap();
@@ -147,7 +147,7 @@ async fn every_claim_of_a_call_that_waits_has_an_owner_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_of_one_that_has_waited_has_its_whole_time() {
+async fn an_attempt_after_a_wait_has_the_whole_deadline() {
     let store = FaultyStore::new(MemoryStore::new());
     let there = Guarded::on(store.clone(), policy().wait(secs(10)));
     let held = there.call(1).claim().await.unwrap();
@@ -162,7 +162,7 @@ async fn a_try_of_one_that_has_waited_has_its_whole_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_wait_a_store_that_hangs_is_left_after_the_deadline() {
+async fn with_wait_a_hanging_store_fails_the_call_after_the_deadline() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
     store.always(Op::Claim, Fault::Hang);

@@ -1,4 +1,4 @@
-//! When is the key free again: the table of `release`, cell by cell, on both stores.
+//! The table of `release`, cell by cell, on two stores: when the key is free again.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const LEASE: Duration = secs(20);
 const GRACE_OF_LEASE: Duration = secs(2);
 const GRACE_OF_TTL: Duration = secs(5);
 
-/// How far a real server's answer may lag behind.
+/// How late the answer of a real server may be.
 const SLACK: Duration = secs(2);
 
 #[derive(Debug, Clone, Copy)]
@@ -150,7 +150,7 @@ async fn a_body_longer_than_its_ttl_frees_a_key_that_is_never_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_is_told_whether_the_first_is_running_or_done() {
+async fn a_duplicate_gets_in_progress_or_already_done() {
     let id = 4_111_111_111_111_111;
     let guarded = Guarded::in_memory(Policy::new(secs(60)).lease(secs(10)));
     let body = async {

@@ -1,4 +1,4 @@
-//! The lease of a body that takes longer than it.
+//! Renewal of the lease of a long body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,10 +62,10 @@ async fn a_body_that_is_not_renewed_is_stopped_at_the_end_of_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_whose_claim_is_gone_is_stopped_at_the_next_renewal() {
+async fn a_body_whose_claim_was_removed_is_stopped_at_the_next_renewal() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)).lease(secs(30)));
     let body = async {
-        let entry = guarded.stands(1).await.unwrap();
+        let entry = guarded.entry(1).await.unwrap();
         guarded
             .store
             .remove(&guarded.key(1), &entry.value)
@@ -80,7 +80,7 @@ async fn a_body_whose_claim_is_gone_is_stopped_at_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_may_continue_does_and_returns_its_value() {
+async fn with_on_lease_lost_continue_the_body_returns_its_value() {
     let policy = Policy::new(secs(60))
         .lease(secs(3))
         .renew(Renew::No)
@@ -95,12 +95,12 @@ async fn a_body_that_may_continue_does_and_returns_its_value() {
     assert_eq!(
         refused.code(),
         "already_done",
-        "its work is recorded where nothing stood"
+        "the result is recorded because no record was stored"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_completion_leaves_the_next_holder_alone() {
+async fn a_late_completion_does_not_affect_the_next_holder() {
     let policy = Policy::new(secs(60))
         .lease(secs(3))
         .renew(Renew::No)
@@ -114,9 +114,9 @@ async fn a_late_completion_leaves_the_next_holder_alone() {
         sleep(secs(9)).await;
         let body = async {
             sleep(secs(2)).await;
-            let standing = guarded.stands(1).await.unwrap().value;
+            let stored = guarded.entry(1).await.unwrap().value;
             assert!(
-                standing.starts_with(b"idem1 R"),
+                stored.starts_with(b"idem1 R"),
                 "the late completion took the key"
             );
             Err::<(), ()>(())
@@ -129,7 +129,7 @@ async fn a_late_completion_leaves_the_next_holder_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewal_goes_on_through_errors_until_the_lease_ends() {
+async fn renewal_retries_errors_until_the_lease_ends() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), Policy::new(secs(60)).lease(secs(30)));
     let body = async {
@@ -162,7 +162,7 @@ async fn a_store_that_hangs_stops_the_body_when_the_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_renewal_that_hangs_delays_no_other() {
+async fn a_hanging_renewal_does_not_delay_others() {
     let hanging = FaultyStore::new(MemoryStore::new());
     hanging.always(Op::Replace, Fault::Hang);
     let stuck = Guarded::on(hanging, Policy::new(secs(60)).lease(secs(3)));
@@ -177,7 +177,7 @@ async fn one_renewal_that_hangs_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_waits_is_not_renewed_and_a_settled_one_is_no_more() {
+async fn a_body_without_pauses_is_never_renewed_and_settling_stops_renewal() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), Policy::new(secs(60)).lease(secs(3)));
     guarded.run(1, async { Ok(()) }).await.unwrap();
@@ -207,7 +207,7 @@ async fn a_claim_that_is_never_released_is_first_renewed_after_two_thirds_of_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_tells_the_store_the_lease_and_the_grace() {
+async fn a_renewal_sets_the_ttl_to_lease_and_grace() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)).lease(secs(30)));
     let body = async {
         sleep(secs(11)).await;
@@ -218,7 +218,7 @@ async fn a_renewal_tells_the_store_the_lease_and_the_grace() {
 }
 
 #[tokio::test]
-async fn a_keeper_is_made_anew_when_its_runtime_is_gone() {
+async fn each_runtime_gets_a_new_scheduler() {
     for _ in 0..3 {
         std::thread::spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -269,7 +269,7 @@ async fn a_lease_shorter_than_the_deadline_outlives_a_lost_reply() {
         assert_eq!(store.remaining_faults(), 0);
         store
             .inner()
-            .remove(&guarded.key(1), &guarded.stands(1).await.unwrap().value)
+            .remove(&guarded.key(1), &guarded.entry(1).await.unwrap().value)
             .await
             .unwrap();
     }

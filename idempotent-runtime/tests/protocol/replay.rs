@@ -1,4 +1,4 @@
-//! Duplicates that get the result of the first call.
+//! Replay: duplicates get the result of the first call.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -33,7 +33,7 @@ fn receipt() -> Receipt {
     }
 }
 
-/// Runs a first call and a duplicate in another process; answers with what the duplicate got.
+/// Runs a first call and a duplicate in another process. Returns the result of the duplicate.
 async fn replayed<T: Serialize + DeserializeOwned>(value: T) -> T {
     let guarded = Guarded::in_memory(policy());
     guarded.replaying(1, yielding(Ok(value))).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_duplicate_gets_the_first_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_looks_like_nothing_is_a_result() {
+async fn empty_values_are_replayed() {
     async fn same<T: Serialize + DeserializeOwned + Clone + PartialEq + Debug>(value: T) {
         assert_eq!(replayed(value.clone()).await, value);
     }
@@ -86,7 +86,7 @@ async fn a_replay_costs_one_command_and_a_first_call_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_it_is_told_that_it_is_a_replay() {
+async fn once_says_whether_the_result_was_replayed() {
     let guarded = Guarded::in_memory(policy());
     let first = guarded.replaying(1, async { Ok(Once::Executed(7)) }).await;
     assert_eq!(first.unwrap(), Once::Executed(7));
@@ -95,7 +95,7 @@ async fn who_asks_for_it_is_told_that_it_is_a_replay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_is_given_until_the_ttl_ends() {
+async fn a_result_is_replayed_until_the_ttl_ends() {
     let guarded = Guarded::in_memory(policy());
     guarded.replaying(1, yielding(Ok(1))).await.unwrap();
     tokio::time::advance(secs(59)).await;
@@ -105,7 +105,7 @@ async fn a_result_is_given_until_the_ttl_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_not_kept_and_the_next_call_runs() {
+async fn a_failure_is_not_stored_and_the_next_call_runs() {
     let guarded = Guarded::in_memory(policy());
     let failed = guarded.call(2).claim().await.unwrap();
     let error = guarded.call(2).claim().await.unwrap_err().into_error();
@@ -137,9 +137,9 @@ async fn a_result_that_no_longer_fits_its_type_is_an_error_and_not_a_second_run(
 async fn a_result_that_is_damaged_is_an_error_and_not_a_second_run() {
     let guarded = Guarded::in_memory(policy());
     guarded.replaying(1, yielding(Ok(receipt()))).await.unwrap();
-    let whole = guarded.stands(1).await.unwrap().value;
+    let whole = guarded.entry(1).await.unwrap().value;
     let start = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    let mut standing = whole.clone();
+    let mut stored = whole.clone();
     for damaged in [
         whole.slice(..start),
         whole.slice(..whole.len() - 1),
@@ -147,16 +147,16 @@ async fn a_result_that_is_damaged_is_an_error_and_not_a_second_run() {
         Bytes::from([&whole[..start], &[0xff, 0xfe]].concat()),
     ] {
         let key = guarded.key(1);
-        let swap = guarded.store.replace(&key, &standing, &damaged, secs(60));
+        let swap = guarded.store.replace(&key, &stored, &damaged, secs(60));
         swap.await.unwrap();
         let refused = guarded.replaying(1, never::<Receipt>()).await.unwrap_err();
         assert_eq!(refused.code(), "result_unavailable");
-        standing = damaged;
+        stored = damaged;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_too_large_is_done_and_says_so() {
+async fn a_result_that_is_too_large_is_reported_to_duplicates() {
     let guarded = Guarded::in_memory(policy());
     let idempotency = Idempotency::builder(std::sync::Arc::clone(&guarded.store))
         .largest_result(10)
@@ -192,7 +192,7 @@ async fn a_result_that_is_too_large_is_done_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_cannot_be_written_is_done_and_says_so() {
+async fn a_result_that_cannot_be_encoded_is_reported_to_duplicates() {
     let guarded = Guarded::in_memory(policy());
     let pairs = std::collections::BTreeMap::from([((1, 2), 3)]);
     guarded
@@ -204,7 +204,7 @@ async fn a_result_that_cannot_be_written_is_done_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_replay_a_stored_result_is_not_looked_at() {
+async fn without_replay_a_stored_result_is_ignored() {
     let guarded = Guarded::in_memory(policy());
     guarded.replaying(1, yielding(Ok(receipt()))).await.unwrap();
     let refused = guarded
@@ -216,7 +216,7 @@ async fn without_replay_a_stored_result_is_not_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_done_without_replay_is_done() {
+async fn a_call_that_was_done_without_replay_is_already_done() {
     let guarded = Guarded::in_memory(policy());
     guarded.run(1, yielding(Ok(()))).await.unwrap();
     let refused = guarded.replaying(1, never::<u8>()).await.unwrap_err();
@@ -224,7 +224,7 @@ async fn a_call_that_was_done_without_replay_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_nothing_is_released_the_result_stays_as_long_as_the_claim_would_have() {
+async fn with_release_false_the_result_is_stored_as_long_as_the_claim() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)).release(Release::Never));
     let body = async {
         tokio::time::sleep(secs(20)).await;
@@ -243,7 +243,7 @@ async fn when_nothing_is_released_the_result_stays_as_long_as_the_claim_would_ha
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_for_which_the_store_has_no_room_is_not_run_again() {
+async fn a_success_without_room_in_the_store_does_not_run_again() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
@@ -277,7 +277,7 @@ async fn charge(guarded: &Guarded, ran: &Cell<u32>, outcome: Declined) -> Result
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chosen_error_is_kept_and_given_to_duplicates() {
+async fn a_chosen_error_is_stored_and_replayed() {
     let guarded = Guarded::in_memory(policy().replay());
     let ran = Cell::new(0);
     for _ in 0..2 {
@@ -299,7 +299,7 @@ async fn an_error_that_is_not_chosen_frees_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kept_error_is_no_success_of_a_function_that_keeps_none() {
+async fn a_stored_error_is_not_a_success_for_a_function_without_replay_err() {
     let guarded = Guarded::in_memory(policy().replay());
     let ran = Cell::new(0);
     charge(&guarded, &ran, Declined::NoMoney(5))
@@ -320,7 +320,10 @@ async fn a_kept_error_is_no_success_of_a_function_that_keeps_none() {
     let returns = returns::<Result<u8, Error>>();
     let refused = guarded.call(1).claim().await.unwrap_err();
     let answered = returns.answered(refused, |_| Ok(200));
-    assert!(answered.is_err(), "an answer for successes is none for it");
+    assert!(
+        answered.is_err(),
+        "an answer for successes does not apply to a stored error"
+    );
     let peeked = guarded.idempotency.peek("test.pay", &(1_u64,));
     assert_eq!(
         peeked.await.unwrap().unwrap().state(),
@@ -360,7 +363,7 @@ impl Replay for Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_return_type_of_ones_own_says_what_is_kept_of_it() {
+async fn a_custom_return_type_chooses_what_is_stored() {
     let guarded = Guarded::in_memory(policy().replay());
     for body in [Reply::Created(7), Reply::Refused("never run")] {
         let returns = replaying(returns::<Reply>());

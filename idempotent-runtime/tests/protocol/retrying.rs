@@ -1,4 +1,4 @@
-//! When a duplicate should be sent again, as its error says.
+//! `retry_after` of duplicates.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use idempotent_runtime::{Duplicate, Error, Idempotency, MemoryStore, Policy, Set
 use crate::guarded::{Guarded, millis, secs};
 
 /// The error of a duplicate of a call that has run for `age`, and whose record is stored for `lasts`.
-async fn told(
+async fn duplicate_of(
     hints: Option<RangeInclusive<Duration>>,
     age: Duration,
     lasts: Duration,
@@ -40,8 +40,8 @@ async fn told(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_of_a_running_call_comes_again_after_about_as_long_as_it_has_run() {
-    let duplicate = told(None, secs(3), secs(33)).await;
+async fn retry_after_of_a_running_call_is_about_its_age() {
+    let duplicate = duplicate_of(None, secs(3), secs(33)).await;
     assert!((secs(3)..secs(9)).contains(&duplicate.retry_after()));
     assert_eq!(duplicate.retry_after(), duplicate.age());
     let free_in = duplicate.free_in().unwrap();
@@ -49,33 +49,33 @@ async fn a_duplicate_of_a_running_call_comes_again_after_about_as_long_as_it_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_guess_is_from_1_to_10_seconds_unless_the_handle_says_otherwise() {
+async fn retry_after_is_from_1_to_10_seconds_unless_the_handle_sets_limits() {
     for (age, guess) in [
         (millis(20), secs(1)),
         (secs(25), secs(10)),
         (secs(3600), secs(10)),
     ] {
-        let duplicate = told(None, age, secs(66)).await;
+        let duplicate = duplicate_of(None, age, secs(66)).await;
         assert_eq!(duplicate.retry_after(), guess, "{age:?}");
     }
     let hints = millis(100)..=millis(200);
     for age in [millis(300), secs(3600)] {
-        let duplicate = told(Some(hints.clone()), age, secs(33)).await;
+        let duplicate = duplicate_of(Some(hints.clone()), age, secs(33)).await;
         assert_eq!(duplicate.retry_after(), millis(200), "{age:?}");
     }
     let hints = secs(40)..=secs(40);
-    let duplicate = told(Some(hints), secs(1), secs(100)).await;
+    let duplicate = duplicate_of(Some(hints), secs(1), secs(100)).await;
     assert_eq!(duplicate.retry_after(), secs(40));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_guess_is_not_longer_than_the_key_stays_taken() {
+async fn retry_after_is_not_longer_than_the_key_stays_taken() {
     for (age, lasts) in [
         (millis(1), millis(500)),
         (secs(3600), millis(500)),
         (secs(8), secs(12)),
     ] {
-        let duplicate = told(None, age, lasts).await;
+        let duplicate = duplicate_of(None, age, lasts).await;
         assert_eq!(
             Some(duplicate.retry_after()),
             duplicate.free_in(),
@@ -86,7 +86,7 @@ async fn the_guess_is_not_longer_than_the_key_stays_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_done_is_worth_another_call_when_it_is_free() {
+async fn retry_after_of_a_done_call_is_when_the_key_is_free() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)));
     guarded.run(1, async { Ok(()) }).await.unwrap();
     let refused = guarded.run(1, async { Ok(()) }).await.unwrap_err();
@@ -97,7 +97,7 @@ async fn a_key_that_is_done_is_worth_another_call_when_it_is_free() {
 }
 
 #[tokio::test]
-async fn a_hint_that_cannot_be_given_is_refused() {
+async fn an_invalid_retry_hint_is_refused() {
     let build = |hints| -> Result<Idempotency, SetupError> {
         let builder = Idempotency::builder(MemoryStore::new());
         builder.retry_hint(hints).build()
@@ -118,12 +118,12 @@ async fn a_hint_that_cannot_be_given_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_in_the_same_process_is_told_the_same() {
+async fn a_duplicate_in_the_same_process_gets_the_same_retry_after() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)));
     let body = async {
         let refused = guarded.run(1, async { Ok(()) }).await.unwrap_err();
         let Error::InProgress(duplicate) = refused.refusal() else {
-            panic!("it is running");
+            panic!("the first call runs");
         };
         assert!((secs(1)..secs(10)).contains(&duplicate.retry_after()));
         assert!(duplicate.free_in().unwrap() > secs(20), "{duplicate}");

@@ -1,4 +1,4 @@
-//! `on_store_error = "run"`: an outage stops no body, neither one that begins in it nor one that has begun before.
+//! `on_store_error = "run"`: an outage stops no body, whether the body starts before or during the outage.
 
 use idempotent_runtime::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{
@@ -8,18 +8,18 @@ use tokio::time::sleep;
 
 use crate::guarded::{Guarded, secs};
 
-const AWAY: Fault = Fault::Fail(StoreErrorKind::NotApplied);
+const UNAVAILABLE: Fault = Fault::Fail(StoreErrorKind::NotApplied);
 
 fn policy() -> Policy {
     Policy::new(secs(600)).lease(secs(10))
 }
 
-/// What becomes of a body of a minute in which the store is away from its beginning on.
+/// The outcome of a body that runs for a minute while the store is unavailable.
 async fn outage_in_the_body(policy: Policy) -> &'static str {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy);
     let body = async {
-        store.always_all(AWAY);
+        store.always_all(UNAVAILABLE);
         sleep(secs(60)).await;
         store.heal();
         Ok(())
@@ -29,7 +29,7 @@ async fn outage_in_the_body(policy: Policy) -> &'static str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_has_begun_runs_on_through_an_outage_unless_it_is_said_to_stop() {
+async fn with_on_store_error_run_a_running_body_survives_an_outage_unless_on_lease_lost_stops_it() {
     let run = policy().on_store_error(OnStoreError::Run);
     let refuse = policy().on_store_error(OnStoreError::Refuse);
     for (policy, end) in [
@@ -45,7 +45,7 @@ async fn a_body_that_has_begun_runs_on_through_an_outage_unless_it_is_said_to_st
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_builder_says_the_same() {
+async fn calls_of_the_builder_survive_an_outage_alike() {
     for (on_lease_lost, end) in [
         (None, "done"),
         (Some(OnLeaseLost::Stop), "lease_lost"),
@@ -62,7 +62,7 @@ async fn the_builder_says_the_same() {
             call = call.on_lease_lost(on_lease_lost);
         }
         let body = async {
-            store.always_all(AWAY);
+            store.always_all(UNAVAILABLE);
             sleep(secs(60)).await;
             store.heal();
             Ok::<_, Error>("done")

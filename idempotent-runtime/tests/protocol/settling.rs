@@ -1,4 +1,4 @@
-//! From the end of the body to its record.
+//! Settling: from the end of the body to its record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use idempotent_runtime::{MemoryStore, Policy, Release, Store, StoreError, StoreE
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::guarded::{Failed, Guarded, forever, millis, secs, yielding};
-use crate::told::Told;
+use crate::observed::Observed;
 
 fn policy() -> Policy {
     Policy::new(secs(60)).lease(secs(10))
@@ -37,14 +37,14 @@ async fn a_first_call_costs_two_commands_and_a_duplicate_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_whose_reply_was_lost_stands() {
+async fn a_completion_whose_reply_was_lost_is_stored() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Replace, Fault::LoseReply);
     guarded.run(1, yielding(Ok(()))).await.unwrap();
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -53,7 +53,7 @@ async fn a_completion_whose_reply_was_lost_stands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_that_is_not_answered_is_never_turned_into_a_release() {
+async fn a_completion_without_an_answer_never_becomes_a_release() {
     let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
     let guarded = Guarded::on(store.clone(), policy());
     store.always(Op::Replace, Fault::Hang);
@@ -62,7 +62,7 @@ async fn a_completion_that_is_not_answered_is_never_turned_into_a_release() {
     assert!(begun.elapsed() <= millis(1100), "{:?}", begun.elapsed());
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -72,7 +72,7 @@ async fn a_completion_that_is_not_answered_is_never_turned_into_a_release() {
     guarded.settled().await;
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -81,7 +81,7 @@ async fn a_completion_that_is_not_answered_is_never_turned_into_a_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_the_caller_left_is_sent_until_the_lease_ends_and_then_given_up() {
+async fn a_background_release_is_retried_until_the_lease_ends() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().renew(idempotent_runtime::Renew::No));
     store.always(Op::Remove, Fault::Fail(StoreErrorKind::NotApplied));
@@ -92,7 +92,7 @@ async fn a_release_that_the_caller_left_is_sent_until_the_lease_ends_and_then_gi
     assert!(lasted >= secs(8) && lasted <= secs(11), "{lasted:?}");
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -101,15 +101,15 @@ async fn a_release_that_the_caller_left_is_sent_until_the_lease_ends_and_then_gi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_cannot_be_completed_yet_is_renewed_meanwhile() {
-    let store = Renewing(MemoryStore::new(), Arc::new(AtomicBool::new(true)));
+async fn a_claim_is_renewed_until_its_completion_succeeds() {
+    let store = RenewsOnly(MemoryStore::new(), Arc::new(AtomicBool::new(true)));
     let only_renews = Arc::clone(&store.1);
     let guarded = Guarded::on(store, Policy::new(secs(60)).lease(secs(3)));
     guarded.run(1, yielding(Ok(()))).await.unwrap();
     sleep(secs(20)).await;
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -119,7 +119,7 @@ async fn a_claim_that_cannot_be_completed_yet_is_renewed_meanwhile() {
     guarded.settled().await;
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -128,47 +128,47 @@ async fn a_claim_that_cannot_be_completed_yet_is_renewed_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_a_body_that_never_waited_is_renewed_while_it_is_settled() {
-    for attended in [true, false] {
-        let store = Renewing(MemoryStore::new(), Arc::new(AtomicBool::new(true)));
+async fn a_claim_is_renewed_while_settling_even_if_the_body_never_paused() {
+    for caller_waits in [true, false] {
+        let store = RenewsOnly(MemoryStore::new(), Arc::new(AtomicBool::new(true)));
         let only_renews = Arc::clone(&store.1);
         let guarded = Guarded::on(store, Policy::new(secs(60)).lease(millis(100)));
         let later = async {
-            sleep(if attended { millis(900) } else { secs(20) }).await;
-            let standing = guarded.stands(1).await;
-            assert!(standing.is_some_and(|entry| entry.value.starts_with(b"idem1 R")));
+            sleep(if caller_waits { millis(900) } else { secs(20) }).await;
+            let stored = guarded.entry(1).await;
+            assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem1 R")));
             only_renews.store(false, Ordering::SeqCst);
         };
         let (outcome, ()) = tokio::join!(guarded.run(1, async { Ok(7) }), later);
         assert_eq!(outcome.unwrap(), 7);
         guarded.settled().await;
-        let standing = guarded.stands(1).await;
-        assert!(standing.is_some_and(|entry| entry.value.starts_with(b"idem1 D")));
+        let stored = guarded.entry(1).await;
+        assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem1 D")));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_caller_went_away_while_settling_is_renewed_until_it_is_settled() {
+async fn a_claim_dropped_while_settling_is_renewed_until_it_is_settled() {
     let only_renews = Arc::new(AtomicBool::new(true));
-    let store = FaultyStore::new(Renewing(MemoryStore::new(), Arc::clone(&only_renews)));
+    let store = FaultyStore::new(RenewsOnly(MemoryStore::new(), Arc::clone(&only_renews)));
     let guarded = Guarded::on(store.clone(), Policy::new(secs(60)).lease(secs(3)));
     store.next(Op::Replace, Fault::Hang);
     let call = guarded.run(1, async { Ok(()) });
     timeout(millis(50), call).await.unwrap_err();
     sleep(secs(20)).await;
-    let standing = guarded.stands(1).await;
-    assert!(standing.is_some_and(|entry| entry.value.starts_with(b"idem1 R")));
+    let stored = guarded.entry(1).await;
+    assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem1 R")));
     only_renews.store(false, Ordering::SeqCst);
     guarded.settled().await;
-    let standing = guarded.stands(1).await;
-    assert!(standing.is_some_and(|entry| entry.value.starts_with(b"idem1 D")));
+    let stored = guarded.entry(1).await;
+    assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem1 D")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_that_finds_nothing_puts_its_record() {
+async fn a_completion_that_finds_no_record_stores_its_own() {
     let guarded = Guarded::in_memory(policy());
     let body = async {
-        let entry = guarded.stands(1).await.unwrap();
+        let entry = guarded.entry(1).await.unwrap();
         guarded
             .store
             .remove(&guarded.key(1), &entry.value)
@@ -179,7 +179,7 @@ async fn a_completion_that_finds_nothing_puts_its_record() {
     guarded.run(1, body).await.unwrap();
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -188,24 +188,24 @@ async fn a_completion_that_finds_nothing_puts_its_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_that_finds_another_holder_leaves_it_alone() {
+async fn a_completion_that_finds_another_holder_changes_nothing() {
     let guarded = Guarded::in_memory(policy());
     let other = guarded.elsewhere();
     let body = async {
-        let entry = guarded.stands(1).await.unwrap();
+        let entry = guarded.entry(1).await.unwrap();
         guarded
             .store
             .remove(&guarded.key(1), &entry.value)
             .await
             .unwrap();
-        // Another call claims, and is still running when this one ends.
+        // Another call claims the key and still runs when this call ends.
         let held = other.call(1).claim().await.unwrap();
         Ok(held)
     };
     let held = guarded.run(1, body).await.unwrap();
     assert!(
         guarded
-            .stands(1)
+            .entry(1)
             .await
             .unwrap()
             .value
@@ -213,7 +213,7 @@ async fn a_completion_that_finds_another_holder_leaves_it_alone() {
     );
     held.settle(false).await;
     assert_eq!(
-        guarded.stands(1).await,
+        guarded.entry(1).await,
         None,
         "the other holder could still release"
     );
@@ -230,7 +230,7 @@ async fn a_result_that_the_store_has_no_room_for_keeps_the_key_for_the_whole_ttl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_kept_for_want_of_room_is_kept_although_a_renewal_was_under_way() {
+async fn a_key_held_for_want_of_room_stays_held_despite_a_renewal_in_flight() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), Policy::new(secs(3600)).lease(secs(30)));
     store.next(Op::Replace, Fault::Delay(millis(500)));
@@ -248,16 +248,16 @@ async fn a_key_that_is_kept_for_want_of_room_is_kept_although_a_renewal_was_unde
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_reply_was_lost_frees_the_key_and_touches_no_other() {
+async fn a_release_whose_reply_was_lost_frees_the_key() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), Policy::new(secs(9)).release(Release::Always));
     store.next(Op::Remove, Fault::LoseReply);
     guarded.run(1, yielding(Ok(()))).await.unwrap();
-    assert_eq!(guarded.stands(1).await, None);
+    assert_eq!(guarded.entry(1).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_body_returns_its_own_error_while_the_store_hangs() {
+async fn a_failed_body_returns_its_error_while_the_store_hangs() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.always(Op::Remove, Fault::Hang);
@@ -265,15 +265,15 @@ async fn a_failed_body_returns_its_own_error_while_the_store_hangs() {
     assert!(matches!(failed, Failed::Body));
     store.heal();
     guarded.settled().await;
-    assert_eq!(guarded.stands(1).await, None);
+    assert_eq!(guarded.entry(1).await, None);
 }
 
-/// A store that renews, and refuses new values as long as it is told to.
+/// A store that accepts renewals, but refuses new values while the flag is set.
 #[derive(Debug)]
-struct Renewing(MemoryStore, Arc<AtomicBool>);
+struct RenewsOnly(MemoryStore, Arc<AtomicBool>);
 
 #[async_trait]
-impl Wrap for Renewing {
+impl Wrap for RenewsOnly {
     type Inner = MemoryStore;
 
     fn inner(&self) -> &MemoryStore {
@@ -295,7 +295,7 @@ impl Wrap for Renewing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_the_deadline_is_used_to_record_a_success() {
+async fn recording_a_success_uses_the_whole_deadline() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
@@ -305,31 +305,31 @@ async fn what_is_left_of_the_deadline_is_used_to_record_a_success() {
     };
     let (outcome, ()) = tokio::join!(guarded.run(1, async { Ok(()) }), heal);
     outcome.unwrap();
-    let standing = guarded.stands(1).await.unwrap().value;
-    assert!(standing.starts_with(b"idem1 D"), "{standing:?}");
+    let stored = guarded.entry(1).await.unwrap().value;
+    assert!(stored.starts_with(b"idem1 D"), "{stored:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_reply_was_lost_is_no_trouble_when_the_key_is_taken_again() {
+async fn a_release_whose_reply_was_lost_is_recorded_even_if_the_key_is_taken_again() {
     let store = FaultyStore::new(MemoryStore::new());
-    let told = Told::default();
-    let guarded = told.on(&Guarded::on(store.clone(), policy().wait(secs(5))));
+    let observed = Observed::default();
+    let guarded = observed.on(&Guarded::on(store.clone(), policy().wait(secs(5))));
     let key = guarded.key(1);
     store.next(Op::Remove, Fault::LoseReply);
     let taken_again = async {
         while store.inner().get(&key).await.unwrap().is_some() {
             tokio::task::yield_now().await;
         }
-        let other = Bytes::from_static(b"another call's");
+        let other = Bytes::from_static(b"another call");
         let claim = store.inner().claim(&key, &other, secs(10)).await;
         assert_eq!(claim.unwrap(), Claim::Claimed);
     };
     let (outcome, ()) = tokio::join!(guarded.run::<()>(1, yielding(Err(()))), taken_again);
     outcome.unwrap_err();
-    let told = told.take();
+    let observed = observed.take();
     assert!(
-        !told.iter().any(|event| event.contains("unrecorded")),
-        "{told:?}"
+        !observed.iter().any(|event| event.contains("unrecorded")),
+        "{observed:?}"
     );
     assert_eq!(store.remaining_faults(), 0);
 }

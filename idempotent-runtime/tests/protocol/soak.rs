@@ -1,4 +1,4 @@
-//! Many calls at once and every fault: in rounds that are told by their seeds, and on threads.
+//! Many concurrent calls with random faults: in seeded rounds, and on threads.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::guarded::{Guarded, millis, secs};
-use crate::told::Told;
+use crate::observed::Observed;
 
 #[test]
-fn whatever_happens_bodies_do_not_overlap_and_nobody_waits_for_ever() {
+fn with_random_faults_bodies_do_not_overlap_and_every_call_ends() {
     for seed in 0..300 {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -32,8 +32,8 @@ async fn one_round(seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let store = FaultyStore::new(MemoryStore::new());
     let base = Guarded::on(store.clone(), any_policy(&mut rng));
-    let told = Told::default();
-    let handles = [told.on(&base), told.on(&base)];
+    let observed = Observed::default();
+    let handles = [observed.on(&base), observed.on(&base)];
     let running = Rc::new(AtomicUsize::new(0));
     let rng = Rc::new(RefCell::new(rng));
     let calls: Vec<_> = (0..30)
@@ -47,7 +47,7 @@ async fn one_round(seed: u64) {
                         let op = [Op::Claim, Op::Replace, Op::Remove][rng.random_range(0..3)];
                         store.next(op, any_fault(&mut rng));
                     }
-                    AnyCall::drawn(&mut rng)
+                    AnyCall::random(&mut rng)
                 };
                 call.run(guarded, &running, seed).await;
             })
@@ -56,17 +56,22 @@ async fn one_round(seed: u64) {
     for call in calls {
         call.await.unwrap();
     }
-    assert_eq!(told.ends().len(), 30, "seed {seed}: {:?}", told.ends());
+    assert_eq!(
+        observed.ends().len(),
+        30,
+        "seed {seed}: {:?}",
+        observed.ends()
+    );
     store.heal();
     for guarded in &handles {
         guarded.settled().await;
     }
-    // Whatever lease is left ends.
+    // Every remaining lease expires.
     sleep(secs(12)).await;
-    let stands = base.stands(1).await;
+    let stored = base.entry(1).await;
     for guarded in &handles {
         let ended = guarded.call(1).claim().await;
-        match &stands {
+        match &stored {
             Some(entry) if entry.value.starts_with(b"idem1 D") => {
                 assert_eq!(
                     ended.unwrap_err().error().code(),
@@ -117,7 +122,7 @@ struct AnyCall {
 }
 
 impl AnyCall {
-    fn drawn(rng: &mut StdRng) -> Self {
+    fn random(rng: &mut StdRng) -> Self {
         Self {
             starts: millis(rng.random_range(0..3000)),
             lasts: millis(rng.random_range(0..200)),
@@ -139,8 +144,8 @@ impl AnyCall {
         let begun = Instant::now();
         let body = async {
             let others = running.fetch_add(1, Ordering::SeqCst);
-            let _leaves = Leaves(running);
-            assert_eq!(others, 0, "seed {seed}: two bodies");
+            let _guard = RunningGuard(running);
+            assert_eq!(others, 0, "seed {seed}: two bodies run at once");
             sleep(self.lasts).await;
             if self.fails { Err(()) } else { Ok(()) }
         };
@@ -155,17 +160,17 @@ impl AnyCall {
     }
 }
 
-/// Counts a body that ends, or is dropped.
-struct Leaves<'a>(&'a AtomicUsize);
+/// Counts down when a body ends or is dropped.
+struct RunningGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Leaves<'_> {
+impl Drop for RunningGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn among_threads_nobody_who_waits_is_forgotten() {
+async fn every_waiting_call_ends_on_several_threads() {
     for round in 0..20 {
         let policy = Policy::new(secs(600))
             .release(Release::Always)
@@ -179,7 +184,7 @@ async fn among_threads_nobody_who_waits_is_forgotten() {
             tokio::spawn(async move {
                 let body = async {
                     assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0);
-                    let _leaves = Leaves(&running);
+                    let _guard = RunningGuard(&running);
                     for _ in 0..call % 3 {
                         tokio::task::yield_now().await;
                     }
@@ -187,7 +192,7 @@ async fn among_threads_nobody_who_waits_is_forgotten() {
                 };
                 let run = guarded.run(1, body);
                 if call % 7 == 0 {
-                    // Dropped while it waits.
+                    // Dropped while waiting.
                     let _ = timeout(Duration::from_micros(call * 10), run).await;
                 } else {
                     let _ = run.await;
@@ -201,7 +206,7 @@ async fn among_threads_nobody_who_waits_is_forgotten() {
         };
         timeout(secs(60), all)
             .await
-            .unwrap_or_else(|_| panic!("round {round}: somebody is forgotten"));
+            .unwrap_or_else(|_| panic!("round {round}: a waiting call never ended"));
         here.settled().await;
         here.call(1).claim().await.unwrap().settle(true).await;
     }

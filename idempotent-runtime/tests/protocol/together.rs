@@ -1,4 +1,4 @@
-//! Many equal calls at once in one process: the store is asked for one of them.
+//! Many concurrent equal calls in one process share their commands.
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -17,7 +17,7 @@ fn policy() -> Policy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_cost_the_store_the_same_as_one() {
+async fn a_thousand_equal_calls_send_as_many_commands_as_one() {
     for (release, wait) in [
         (Release::OnError, None),
         (Release::OnError, Some(secs(5))),
@@ -40,7 +40,7 @@ async fn a_thousand_cost_the_store_the_same_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_that_wait_share_one_result() {
+async fn a_thousand_waiting_calls_share_one_result() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
     let body = || async {
@@ -56,7 +56,7 @@ async fn a_thousand_that_wait_share_one_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_at_once_ask_a_slow_store_as_one() {
+async fn many_equal_calls_share_the_claims_to_a_slow_store() {
     let slow = FaultyStore::new(MemoryStore::new());
     slow.always(Op::Claim, Fault::Delay(millis(600)));
     let store = CountingStore::new(slow);
@@ -69,11 +69,11 @@ async fn many_at_once_ask_a_slow_store_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_come_together_are_told_of_a_foreign_record_as_one() {
+async fn concurrent_calls_share_the_answer_about_a_foreign_record() {
     let slow = FaultyStore::new(MemoryStore::new());
     let store = CountingStore::new(slow.clone());
     let guarded = Guarded::on(store.clone(), policy());
-    let foreign = Bytes::from_static(b"somebody else's");
+    let foreign = Bytes::from_static(b"foreign");
     let put = store.claim(&guarded.key(1), &foreign, secs(9)).await;
     put.unwrap();
     store.reset();
@@ -85,7 +85,7 @@ async fn those_who_come_together_are_told_of_a_foreign_record_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_those_who_wait_here_the_next_one_asks_for_all() {
+async fn after_a_failure_one_waiting_call_claims_for_all() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
     let failing = async {
@@ -103,12 +103,12 @@ async fn of_those_who_wait_here_the_next_one_asks_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_holder_fails_one_of_those_who_wait_here_asks_the_store() {
+async fn after_a_failure_one_waiting_call_claims_for_all_on_a_slow_store() {
     let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
-    // A round trip takes some time, as in every store that is not in memory.
+    // A round trip takes time, as in every store on a server.
     store.always(Op::Claim, Fault::Delay(millis(1)));
-    // It outlasts the handle's deadline: those who wait follow the next one all the same.
+    // The body outlasts the deadline of the handle. The waiting calls still follow the next leader.
     let failing = async {
         sleep(secs(2)).await;
         store.inner().reset();
@@ -149,7 +149,7 @@ async fn a_result_is_shared_only_after_the_store_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_recorded_without_its_caller_is_shared_without_asking() {
+async fn a_result_recorded_in_the_background_is_shared_without_a_claim() {
     let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
     store.next(Op::Replace, Fault::Hang);
@@ -161,15 +161,15 @@ async fn a_result_that_is_recorded_without_its_caller_is_shared_without_asking()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_did_not_get_into_the_store_is_shared_with_nobody() {
+async fn a_result_that_was_not_stored_is_not_shared() {
     let guarded = Guarded::in_memory(policy().wait(secs(5)));
     let body = async {
         sleep(millis(100)).await;
-        // An operator frees the key, and somebody else has it.
-        let entry = guarded.stands(1).await.unwrap();
+        // An operator frees the key, and a foreign record takes it.
+        let entry = guarded.entry(1).await.unwrap();
         let key = guarded.key(1);
         guarded.store.remove(&key, &entry.value).await.unwrap();
-        let other = Bytes::from_static(b"somebody else's");
+        let other = Bytes::from_static(b"foreign");
         guarded.store.claim(&key, &other, secs(60)).await.unwrap();
         Ok(7_u64)
     };
@@ -182,7 +182,7 @@ async fn a_result_that_did_not_get_into_the_store_is_shared_with_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_while_the_claim_is_on_its_way_is_told_what_the_store_says() {
+async fn a_call_during_a_claim_gets_the_answer_of_the_store() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::Delay(millis(100)));
@@ -191,14 +191,14 @@ async fn who_comes_while_the_claim_is_on_its_way_is_told_what_the_store_says() {
     let mut second = Box::pin(guarded.call(1).claim());
     assert!(
         second.as_mut().now_or_never().is_none(),
-        "nothing is known yet"
+        "the answer of the store is not known yet"
     );
     let _held = first.await.unwrap();
     assert_eq!(second.await.unwrap_err().error().code(), "in_progress");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_claim_lets_the_next_one_try() {
+async fn after_a_failed_claim_the_next_call_claims() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::Fail(StoreErrorKind::Misconfigured));
@@ -208,7 +208,7 @@ async fn a_failed_claim_lets_the_next_one_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_nobody_polls_any_more_does_not_hold_up_the_others() {
+async fn a_frozen_claim_does_not_block_other_calls() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::Delay(millis(10)));
@@ -220,7 +220,7 @@ async fn a_claim_that_nobody_polls_any_more_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_claim_that_was_dropped_the_next_call_runs() {
+async fn after_a_dropped_claim_the_next_call_runs() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Claim, Fault::LoseReply);
@@ -236,7 +236,7 @@ async fn after_a_claim_that_was_dropped_the_next_call_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_hands_over_although_its_body_runs_on() {
+async fn after_a_lost_lease_another_call_runs_although_the_body_continues() {
     let policy = Policy::new(secs(60))
         .lease(secs(10))
         .renew(Renew::No)
@@ -257,7 +257,7 @@ async fn a_lost_lease_hands_over_although_its_body_runs_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_body_leaves_the_answer_to_the_store() {
+async fn after_a_dropped_body_a_duplicate_asks_the_store() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let mut first = Box::pin(guarded.run(1, forever()));
@@ -282,7 +282,7 @@ async fn handles_share_nothing_but_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_here_is_told_also_when_the_store_is_away() {
+async fn a_duplicate_in_the_same_process_is_refused_during_an_outage() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let _held = guarded.call(1).claim().await.unwrap();
@@ -296,7 +296,7 @@ async fn a_duplicate_here_is_told_also_when_the_store_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_store_is_away_one_asks_for_all_and_all_are_refused_in_time() {
+async fn during_an_outage_calls_share_their_claims_and_fail_within_the_deadline() {
     let away = FaultyStore::new(MemoryStore::new());
     away.always(Op::Claim, Fault::Hang);
     let store = CountingStore::new(away);
@@ -311,7 +311,7 @@ async fn while_the_store_is_away_one_asks_for_all_and_all_are_refused_in_time() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_are_told_of_a_store_that_went_away_together() {
+async fn waiting_calls_fail_together_when_the_store_fails() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(60)));
     let failing = async {

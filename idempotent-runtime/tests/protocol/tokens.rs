@@ -1,4 +1,4 @@
-//! Calls with a one-time token: it is redeemed between the claim and the body.
+//! Calls with a one-time token, which is redeemed between the claim and the body.
 
 mod builder;
 mod dropped;
@@ -20,12 +20,12 @@ use idempotent_runtime::{MemoryStore, Policy, Store, Token};
 
 use crate::guarded::{Failed, Guarded, run, secs};
 
-/// Whom tokens are issued to.
+/// The subject of the tokens.
 const USER: u64 = 7;
-/// The time of a token.
+/// The lifetime of a token.
 const MINUTES: Duration = secs(600);
 
-/// An endpoint that takes tokens.
+/// An endpoint whose calls redeem tokens.
 #[derive(Clone)]
 struct Form {
     guarded: Guarded,
@@ -58,7 +58,7 @@ impl Form {
         tokens.issue(&USER, operation, MINUTES).await.unwrap()
     }
 
-    /// A call whose key is 1, and that redeems this token.
+    /// A call with the key 1 that redeems this token.
     fn call(&self, token: impl AsRef<str>) -> Call {
         let call = self.guarded.call(1);
         call.token(token.as_ref(), &USER, self.guarded.endpoint)
@@ -84,7 +84,7 @@ impl Form {
         run(self.call(token), body).await
     }
 
-    /// What becomes of who tries to redeem the token now.
+    /// Redeems the token now. Returns "good" or the code of the error.
     async fn redeemed(&self, token: &Token) -> &'static str {
         let (tokens, operation) = (
             self.elsewhere().guarded.idempotency.tokens(),
@@ -96,7 +96,7 @@ impl Form {
         }
     }
 
-    /// The key of the call: 1, and whom its token was issued to and for what.
+    /// The key of the call: 1, and the subject and operation of its token.
     fn key(&self) -> String {
         let mut bound = Keying::new(Digest::Sha256).hasher();
         bound.part(self.guarded.endpoint).unwrap();
@@ -104,13 +104,13 @@ impl Form {
         self.guarded.key_of(&(1, bound.finish().to_string()))
     }
 
-    async fn stands(&self) -> Option<Entry> {
+    async fn entry(&self) -> Option<Entry> {
         self.guarded.store.get(&self.key()).await.unwrap()
     }
 
-    /// Whether nothing stands under the key of the call.
+    /// Whether the key of the call is free.
     async fn is_free(&self) -> bool {
-        self.stands().await.is_none()
+        self.entry().await.is_none()
     }
 }
 
@@ -122,7 +122,7 @@ async fn nothing() -> Result<(), ()> {
     panic!("the body ran")
 }
 
-/// The handle of a form, slower to give up.
+/// The form with a handle that has this deadline.
 fn patient(form: &Form, deadline: Duration) -> Form {
     let idempotency = idempotent_runtime::Idempotency::builder(Arc::clone(&form.guarded.store))
         .deadline(deadline)

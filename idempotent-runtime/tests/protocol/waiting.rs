@@ -1,4 +1,4 @@
-//! Duplicates that wait for the end of the call that has the key.
+//! Duplicates with `wait`, which wait for the end of the call that holds the key.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -33,7 +33,11 @@ async fn a_duplicate_gets_the_result_when_the_first_call_ends_here() {
         guarded.replaying(1, never::<u64>())
     );
     assert_eq!((first.unwrap(), second.unwrap()), (2000, 2000));
-    assert_eq!(begun.elapsed().as_millis(), 2000, "it is woken");
+    assert_eq!(
+        begun.elapsed().as_millis(),
+        2000,
+        "the duplicate is woken at the end of the first call"
+    );
     assert_eq!(store.counts().claim, 1);
 }
 
@@ -51,16 +55,16 @@ async fn a_duplicate_gets_the_result_when_the_first_call_ends_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_refused_when_its_time_is_up_and_the_record_is_untouched() {
+async fn a_waiting_call_is_refused_after_its_wait_and_changes_no_record() {
     let guarded = Guarded::in_memory(policy().renew(idempotent_runtime::Renew::No));
     let _held = guarded.call(1).claim().await.unwrap();
-    let standing = guarded.stands(1).await.unwrap().value;
+    let stored = guarded.entry(1).await.unwrap().value;
     for guarded in [&guarded, &guarded.elsewhere()] {
         let begun = Instant::now();
         let refused = guarded.call(1).claim().await.unwrap_err();
         assert_eq!(refused.error().code(), "in_progress");
         assert_eq!(begun.elapsed().as_secs(), 5);
-        assert_eq!(guarded.stands(1).await.unwrap().value, standing);
+        assert_eq!(guarded.entry(1).await.unwrap().value, stored);
     }
 }
 
@@ -80,7 +84,7 @@ async fn a_wait_ends_to_the_millisecond() {
 }
 
 #[test]
-fn outside_of_a_runtime_nobody_waits() {
+fn outside_a_runtime_no_call_waits() {
     let there = Guarded::in_memory(policy());
     let _held = there.call(1).claim().now_or_never().unwrap().unwrap();
     for guarded in [&there, &there.elsewhere()] {
@@ -88,13 +92,13 @@ fn outside_of_a_runtime_nobody_waits() {
             .call(1)
             .claim()
             .now_or_never()
-            .expect("it is told at once");
+            .expect("the call is refused at once");
         assert_eq!(refused.unwrap_err().error().code(), "in_progress");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_holder_fails_exactly_one_of_those_who_wait_takes_over() {
+async fn after_a_failure_exactly_one_waiting_call_runs() {
     for elsewhere in [false, true] {
         let first = Guarded::in_memory(policy());
         let others = if elsewhere {
@@ -127,7 +131,7 @@ async fn when_the_holder_fails_exactly_one_of_those_who_wait_takes_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_freed_goes_from_one_to_the_next() {
+async fn waiting_calls_get_a_released_key_one_after_another() {
     let guarded = Guarded::in_memory(
         Policy::new(secs(10))
             .release(Release::Always)
@@ -165,7 +169,7 @@ async fn a_holder_that_was_dropped_keeps_the_key_until_its_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_wait_is_not_held_up_by_one_that_does() {
+async fn a_call_without_wait_is_not_delayed_by_a_waiting_call() {
     let guarded = Guarded::in_memory(policy());
     let _held = guarded.call(1).claim().await.unwrap();
     let patient = guarded.elsewhere();
@@ -182,7 +186,7 @@ async fn one_that_does_not_wait_is_not_held_up_by_one_that_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_nothing_to_mark_its_end_a_call_elsewhere_is_not_waited_for() {
+async fn with_release_false_and_no_replay_a_call_does_not_wait_for_another_process() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)).release(Release::Never).wait(secs(5)));
     let _held = guarded.call(1).claim().await.unwrap();
     let begun = Instant::now();
@@ -194,7 +198,7 @@ async fn with_nothing_to_mark_its_end_a_call_elsewhere_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_release_a_call_elsewhere_is_waited_for_if_it_leaves_its_result() {
+async fn with_release_false_and_replay_a_call_waits_for_another_process() {
     let there = Guarded::in_memory(Policy::new(secs(60)).release(Release::Never).wait(secs(5)));
     let here = there.elsewhere();
     let body = async {
@@ -206,7 +210,7 @@ async fn without_release_a_call_elsewhere_is_waited_for_if_it_leaves_its_result(
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_another_has_the_key_is_told_before_that_the_store_went_away() {
+async fn a_waiting_call_reports_the_holder_rather_than_a_later_outage() {
     for on_store_error in [OnStoreError::Refuse, OnStoreError::Run] {
         let store = FaultyStore::new(MemoryStore::new());
         let guarded = Guarded::on(store.clone(), policy().on_store_error(on_store_error));
@@ -224,7 +228,7 @@ async fn that_another_has_the_key_is_told_before_that_the_store_went_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_holder_does_not_run_beside_it_when_the_store_goes_away() {
+async fn a_waiting_call_does_not_run_unguarded_beside_a_known_holder() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().on_store_error(OnStoreError::Run));
     let running = Cell::new(0);
@@ -247,7 +251,7 @@ async fn who_waits_for_a_holder_does_not_run_beside_it_when_the_store_goes_away(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_goes_on_when_the_store_comes_back() {
+async fn a_waiting_call_continues_after_an_outage() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let elsewhere = guarded.elsewhere();
@@ -266,13 +270,13 @@ async fn who_waits_goes_on_when_the_store_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_one_that_waits_and_is_dropped_does_not_stay() {
+async fn the_claim_of_a_dropped_waiting_call_is_removed() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let held = guarded.call(1).claim().await.unwrap();
     let elsewhere = guarded.elsewhere();
     let waiting = async {
-        // Its next claim is applied, and the answer does not come.
+        // The next claim is applied, but its answer is lost.
         store.always(Op::Claim, Fault::LoseReply);
         held.settle(false).await;
         sleep(millis(300)).await;
@@ -281,17 +285,17 @@ async fn a_claim_of_one_that_waits_and_is_dropped_does_not_stay() {
         let mut call = std::pin::pin!(elsewhere.call(1).claim());
         assert!(call.as_mut().now_or_never().is_none());
         tokio::select! {
-            _ = call => panic!("it is not answered"),
+            _ = call => panic!("the claim has no answer"),
             () = waiting => {}
         }
     }
     store.heal();
     elsewhere.settled().await;
-    assert_eq!(guarded.stands(1).await, None);
+    assert_eq!(guarded.entry(1).await, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn among_threads_and_processes_bodies_never_overlap_and_all_get_their_turn() {
+async fn on_several_threads_and_handles_bodies_never_overlap_and_all_run() {
     let policy = Policy::new(secs(60))
         .release(Release::Always)
         .wait(secs(60));
@@ -321,7 +325,7 @@ async fn among_threads_and_processes_bodies_never_overlap_and_all_get_their_turn
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_of_a_holder_is_forgotten_with_its_lease() {
+async fn a_waiting_call_forgets_the_holder_after_its_lease() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(60)));
     let _held = guarded.call(1).claim().await.unwrap();
@@ -333,12 +337,12 @@ async fn what_is_known_of_a_holder_is_forgotten_with_its_lease() {
     let elsewhere = guarded.elsewhere();
     let (refused, ()) = tokio::join!(elsewhere.call(1).claim(), away);
     assert_eq!(refused.unwrap_err().error().code(), "store_unavailable");
-    // The lease, its grace, and a try.
+    // The lease, its grace and one attempt.
     assert!(begun.elapsed() < secs(13), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_not_held_up_by_a_claim_of_its_own_that_arrived_late() {
+async fn a_waiting_call_is_not_blocked_by_its_own_stray_claim() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let elsewhere = Guarded::on(
@@ -346,7 +350,7 @@ async fn who_waits_is_not_held_up_by_a_claim_of_its_own_that_arrived_late() {
         Policy::new(secs(10)).release(Release::Always),
     );
     let begun = Instant::now();
-    // The first send arrives when the other call is over, and nobody knows of it any more.
+    // The first send arrives after the end of the other call, when no process awaits its answer any more.
     store.next(Op::Claim, Fault::ApplyLate(millis(2010)));
     let (first, second) = tokio::join!(
         elsewhere.run(1, async {
@@ -362,17 +366,17 @@ async fn who_waits_is_not_held_up_by_a_claim_of_its_own_that_arrived_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_of_a_claim_counts_from_its_first_send_in_whatever_round_it_is_answered() {
+async fn the_lease_counts_from_the_first_send_even_if_a_later_round_is_answered() {
     let store = FaultyStore::new(MemoryStore::new());
     let policy = Policy::new(secs(60)).lease(secs(1)).wait(secs(5));
     let guarded = Guarded::on(store.clone(), policy);
     let other = Guarded::in_memory(Policy::new(secs(60)).lease(secs(3)));
     let _held = other.call(1).claim().await.unwrap();
-    let running = other.stands(1).await.unwrap().value;
+    let running = other.entry(1).await.unwrap().value;
     let key = guarded.key(1);
-    let standing = store.inner().claim(&key, &running, millis(100)).await;
-    standing.unwrap();
-    // Taken; then sent, and put a second later; then refused until the second round.
+    let stored = store.inner().claim(&key, &running, millis(100)).await;
+    stored.unwrap();
+    // First the key is taken. Then a send is applied a second late. Then claims are refused until the second round.
     store.next(Op::Claim, Fault::Delay(millis(1)));
     store.next(Op::Claim, Fault::ApplyLate(secs(1)));
     store.always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
@@ -386,5 +390,5 @@ async fn the_lease_of_a_claim_counts_from_its_first_send_in_whatever_round_it_is
 
 async fn never_in_time() -> Result<(), ()> {
     sleep(Duration::ZERO).await;
-    panic!("the lease ended before it was answered")
+    panic!("the lease ended before the answer")
 }

@@ -1,4 +1,4 @@
-//! Guarded calls by the builder: what the attribute does, option by option.
+//! Calls of the builder: every option of the attribute.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn pay(idempotency: &Idempotency) -> GuardedCall {
         .lease(secs(10))
 }
 
-async fn stands(store: &impl Store) -> Option<Duration> {
+async fn remaining_ttl(store: &impl Store) -> Option<Duration> {
     let key = format!(
         "idem:orders.pay:{}",
         Fingerprint::of(&(1_u64, "a")).unwrap()
@@ -39,20 +39,20 @@ async fn stands(store: &impl Store) -> Option<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_has_the_key_that_the_attribute_makes_and_runs_once() {
+async fn the_builder_makes_the_key_of_the_attribute_and_runs_once() {
     let store = MemoryStore::new();
     let idempotency = on(&store);
     let first = pay(&idempotency).run(async { Ok::<_, Error>(1) }).await;
     assert_eq!(first.unwrap(), 1);
-    assert_eq!(stands(&store).await, Some(secs(60)));
+    assert_eq!(remaining_ttl(&store).await, Some(secs(60)));
     let again = pay(&idempotency).run(never::<i32>()).await;
     let refused: Error = again.unwrap_err();
     assert_eq!(refused.code(), "already_done");
 }
 
 #[tokio::test(start_paused = true)]
-async fn release_always_frees_and_never_keeps() {
-    for (release, outcome, left) in [
+async fn release_always_frees_the_key_and_release_never_keeps_it() {
+    for (release, outcome, expected) in [
         (Release::Always, Ok(()), None),
         (Release::Never, Err(()), Some(secs(65))),
         (Release::OnError, Err(()), None),
@@ -66,7 +66,7 @@ async fn release_always_frees_and_never_keeps() {
             .ttl(secs(60));
         let call = call.release(release).error(|_| ());
         assert_eq!(call.run(async { outcome }).await, outcome);
-        assert_eq!(stands(&store).await, left, "{release:?}");
+        assert_eq!(remaining_ttl(&store).await, expected, "{release:?}");
     }
 }
 
@@ -131,7 +131,7 @@ async fn a_duplicate_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn success_and_the_answer_to_a_duplicate_are_the_callers() {
+async fn the_caller_chooses_success_and_the_answer_to_duplicates() {
     let store = MemoryStore::new();
     let idempotency = on(&store);
     let run = |status: u16| {
@@ -149,7 +149,7 @@ async fn success_and_the_answer_to_a_duplicate_are_the_callers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_future_frees_keeps_or_finishes() {
+async fn a_dropped_future_frees_the_key_or_finishes() {
     let store = MemoryStore::new();
     let idempotency = on(&store);
     let call = || pay(&idempotency).error(|_| ());
@@ -157,7 +157,7 @@ async fn a_dropped_future_frees_keeps_or_finishes() {
         .await
         .unwrap_err();
     idempotency.drain(secs(5)).await.unwrap();
-    assert_eq!(stands(&store).await, None);
+    assert_eq!(remaining_ttl(&store).await, None);
 
     let body = async {
         sleep(secs(5)).await;
@@ -171,7 +171,7 @@ async fn a_dropped_future_frees_keeps_or_finishes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_stops_the_body_or_not() {
+async fn on_lease_lost_stops_or_continues_the_body() {
     for (on_lease_lost, expected) in [
         (OnLeaseLost::Stop, "lease_lost"),
         (OnLeaseLost::Continue, "ok"),
@@ -194,7 +194,7 @@ async fn a_lost_lease_stops_the_body_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_store_it_is_refused_or_runs() {
+async fn on_store_error_refuses_or_runs_without_a_store() {
     for (on_store_error, expected) in [
         (OnStoreError::Refuse, "store_unavailable"),
         (OnStoreError::Run, "ok"),
@@ -209,7 +209,7 @@ async fn without_a_store_it_is_refused_or_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_a_call_is_an_error_and_sends_nothing() {
+async fn an_invalid_call_is_refused_and_sends_nothing() {
     let store = CountingStore::new(MemoryStore::new());
     let idempotency = Idempotency::new(store.clone());
     let code = async |call: GuardedCall| {
@@ -253,6 +253,10 @@ async fn the_order_of_options_does_not_matter() {
             .error(|error: Error| error.code().to_owned())
             .run(async { Ok(5) })
             .await;
-        assert_eq!(outcome, Ok(5), "it is no success, so it runs again");
+        assert_eq!(
+            outcome,
+            Ok(5),
+            "the outcome is no success, so the body runs again"
+        );
     }
 }

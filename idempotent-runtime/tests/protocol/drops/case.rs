@@ -1,4 +1,4 @@
-//! The calls that are dropped.
+//! The variants of calls that are dropped.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -10,11 +10,11 @@ use idempotent_runtime::private::{ReplayMode, Returns, replaying, returns};
 use idempotent_runtime::{Error, OnCancel, Policy, Release};
 use tokio::runtime::Handle;
 
-use super::left::{LEASE, TTL};
+use super::leftover::{LEASE, TTL};
 use super::slow::Slow;
 use crate::guarded::{Failed, Guarded, answered, yielding};
 
-/// What is varied.
+/// One combination of options.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) release: Release,
@@ -31,7 +31,7 @@ pub(super) enum Cancel {
     Finish,
 }
 
-/// How the body ends, if it comes to that.
+/// How the body ends, unless the call is dropped earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Ok,
@@ -39,7 +39,7 @@ pub(super) enum End {
     Panic,
 }
 
-/// How far a call has come.
+/// The stage of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Claiming,
@@ -47,7 +47,7 @@ pub(super) enum Stage {
     AfterTheBody,
 }
 
-/// The stage of a call, noted by its body.
+/// The stage of a call. Its body updates it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Progress(Arc<AtomicU8>);
 
@@ -57,7 +57,7 @@ pub(super) const RESULT: u32 = 7;
 type Outcome = Result<u32, Failed>;
 
 impl Case {
-    /// Every combination that is allowed.
+    /// Every valid combination.
     pub(super) fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for (release, replay) in [
@@ -94,7 +94,7 @@ impl Case {
         Guarded::on(Slow::default(), policy)
     }
 
-    /// A call of `guarded` with a body that is pending a few times.
+    /// Calls `guarded` with a body that is pending a few times.
     pub(super) fn call(
         self,
         guarded: &Guarded,
@@ -108,7 +108,7 @@ impl Case {
             match self.end {
                 End::Ok => Ok(RESULT),
                 End::Err => Err(Failed::Body),
-                // Not `panic!`, which would print hundreds of messages.
+                // `panic!` would print hundreds of messages.
                 End::Panic => resume_unwind(Box::new("in the body")),
             }
         })
@@ -169,22 +169,25 @@ impl Progress {
     }
 }
 
-/// Drops the handle of a case that is over: nobody else has it, or runs for it.
+/// Drops the handle at the end of a case and checks that no call, lease or task still has it.
 pub(super) fn nothing_holds(guarded: Guarded, others: usize) {
     let store = Arc::clone(&guarded.store);
     drop(guarded);
-    // A lease in the keeper's book or its work, a flight, a task: all of them have the handle, and that the store.
+    // Timers, jobs, in-flight calls and tasks own the handle, and the handle owns the store.
     assert_eq!(
         Arc::strong_count(&store),
         1 + others,
-        "somebody has the handle"
+        "something still has the handle"
     );
     let tasks = Handle::current().metrics().num_alive_tasks();
-    assert!(tasks <= 1, "there are more tasks than the keeper: {tasks}");
+    assert!(
+        tasks <= 1,
+        "there are more tasks than the scheduler: {tasks}"
+    );
 }
 
-/// Says which of many it was that failed.
-pub(super) async fn told<T>(what: String, test: impl Future<Output = T>) -> T {
+/// Prints `what` if the test panics.
+pub(super) async fn with_context<T>(what: String, test: impl Future<Output = T>) -> T {
     AssertUnwindSafe(test)
         .catch_unwind()
         .await

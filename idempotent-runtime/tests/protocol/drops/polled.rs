@@ -8,14 +8,14 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::task::yield_now;
 
-/// A future that is polled when the test says so, whoever wakes it.
+/// A future that only the test polls, even if it was woken.
 pub(crate) struct Polled<T> {
     future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     output: Option<T>,
     task: Arc<Task>,
 }
 
-/// Whoever knows it as a waker has a reference to it.
+/// The waker. Every owner of the waker has a reference to this.
 struct Task;
 
 impl Wake for Task {
@@ -31,7 +31,7 @@ impl<T> Polled<T> {
         }
     }
 
-    /// Polls it once, and lets happen what that woke. Whether it is over, also by a panic.
+    /// Polls the future once and lets woken tasks run. Returns whether the future has ended, also by a panic.
     pub(crate) async fn poll(&mut self) -> bool {
         if let Some(future) = &mut self.future {
             let waker = Waker::from(Arc::clone(&self.task));
@@ -48,7 +48,7 @@ impl<T> Polled<T> {
         self.future.is_none()
     }
 
-    /// Polls it so often, or until it is over; whether it is.
+    /// Polls the future `polls` times or until it ends. Returns whether it has ended.
     pub(crate) async fn poll_times(&mut self, polls: usize) -> bool {
         for _ in 0..polls {
             if self.poll().await {
@@ -58,27 +58,27 @@ impl<T> Polled<T> {
         false
     }
 
-    /// Drops it, wherever it is.
+    /// Drops the future.
     pub(crate) fn drop(mut self) -> Dropped {
         self.future = None;
         Dropped(self.task)
     }
 
-    /// Goes on with it in the task of the test.
-    pub(crate) async fn end(self) -> T {
+    /// Awaits the future in the task of the test.
+    pub(crate) async fn finish(self) -> T {
         match self.future {
             Some(future) => future.await,
-            None => self.output.expect("it has not panicked"),
+            None => self.output.expect("the future has not panicked"),
         }
     }
 }
 
-/// What is left of a call that was dropped.
+/// The waker of a dropped call.
 pub(crate) struct Dropped(Arc<Task>);
 
 impl Dropped {
-    /// Whether anybody would still wake it.
-    pub(crate) fn is_known(&self) -> bool {
+    /// Whether anything still has the waker.
+    pub(crate) fn has_waker(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 }

@@ -1,4 +1,4 @@
-//! A store that takes its time.
+//! A store whose operations are pending several times.
 
 use std::future::Future;
 use std::time::Duration;

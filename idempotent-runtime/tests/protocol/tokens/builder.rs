@@ -48,7 +48,7 @@ async fn the_order_of_the_methods_does_not_matter() {
     let [first, second] = calls();
     first.run(async { Ok::<_, Error>(()) }).await.unwrap();
     let refused = second.run(never::<()>()).await.unwrap_err();
-    assert_eq!(refused.code(), "already_done", "they have one key");
+    assert_eq!(refused.code(), "already_done", "both calls have one key");
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +72,7 @@ async fn without_a_key_the_token_is_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_runs_to_its_end_redeems_it_too() {
+async fn run_to_end_redeems_the_token() {
     let store = CountingStore::new(MemoryStore::new());
     let idempotency = on(&store);
     let token = issue(&idempotency).await;
@@ -90,7 +90,7 @@ async fn a_body_that_runs_to_its_end_redeems_it_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_a_token_an_operation_or_a_subject_sends_nothing() {
+async fn an_invalid_token_operation_or_subject_sends_nothing() {
     struct Unencodable;
     impl serde::Serialize for Unencodable {
         fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {

@@ -11,7 +11,7 @@ use crate::drops::polled::Polled;
 use crate::drops::slow::Slow;
 use crate::guarded::{Failed, answered, yielding};
 
-/// How far the body came.
+/// The progress of the body.
 #[derive(Clone, Default)]
 struct Body {
     begun: Arc<AtomicBool>,
@@ -33,9 +33,13 @@ fn submit(form: &Form, token: &Token, body: &Body, succeeds: bool) -> Polled<Res
     Polled::new(answered(returns, call, body))
 }
 
-/// What is left when the call is dropped after so many polls: whether the key is free, and the token. `None` if it is over
-/// before.
-async fn left(policy: Policy, polls: usize, succeeds: bool) -> Option<(Body, bool, &'static str)> {
+/// Drops the call after `polls` polls. Returns the progress, whether the key is free, and the state of the token; `None` if
+/// the call ended before.
+async fn leftover_after(
+    policy: Policy,
+    polls: usize,
+    succeeds: bool,
+) -> Option<(Body, bool, &'static str)> {
     let form = Form::on(Slow::default(), policy.replay());
     let token = form.issue().await;
     let body = Body::default();
@@ -45,13 +49,16 @@ async fn left(policy: Policy, polls: usize, succeeds: bool) -> Option<(Body, boo
     }
     let dropped = call.drop();
     form.guarded.settled().await;
-    assert!(!dropped.is_known(), "somebody would wake it");
+    assert!(
+        !dropped.has_waker(),
+        "something still has the waker of the dropped call"
+    );
     let free = form.is_free().await;
     Some((body, free, form.redeemed(&token).await))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drop_before_the_body_leaves_nothing_and_after_it_what_the_tables_say() {
+async fn a_drop_at_any_poll_leaves_key_and_token_as_the_tables_say() {
     let policies = [
         policy(),
         policy().give_back(),
@@ -64,7 +71,8 @@ async fn a_drop_before_the_body_leaves_nothing_and_after_it_what_the_tables_say(
         for succeeds in [true, false] {
             let (mut before, mut within, mut after) = (0, 0, 0);
             for polls in 0.. {
-                let Some((body, free, token)) = left(policy, polls, succeeds).await else {
+                let Some((body, free, token)) = leftover_after(policy, polls, succeeds).await
+                else {
                     break;
                 };
                 let begun = body.begun.load(Ordering::Relaxed);
@@ -84,7 +92,7 @@ async fn a_drop_before_the_body_leaves_nothing_and_after_it_what_the_tables_say(
                     "{policy:?} {succeeds} after {polls} polls"
                 );
             }
-            // Each of the claim and the token is pending twice, and so is what is sent at the end.
+            // The claim, the redemption and the command at the end are each pending twice.
             assert!(
                 before >= 5 && within >= 3 && after >= 2,
                 "{before} {within} {after}"
@@ -102,7 +110,7 @@ async fn a_drop_of_a_refused_call_leaves_nothing() {
         let body = Body::default();
         let mut call = submit(&form, &token, &body, true);
         if call.poll_times(polls).await {
-            assert!(polls > 6, "the withdrawal is waited for");
+            assert!(polls > 6, "the call awaits the withdrawal");
             break;
         }
         drop(call.drop());
@@ -113,13 +121,13 @@ async fn a_drop_of_a_refused_call_leaves_nothing() {
     }
 }
 
-/// What the page of the attribute warns of: a client that closes its connection decides how often the beginning of the body runs.
+/// The page of the attribute warns of this: a client that closes its connection decides how often the start of the body runs.
 #[tokio::test(start_paused = true)]
-async fn who_drops_calls_that_release_repeats_the_beginning_of_the_body() {
+async fn dropping_calls_with_release_and_give_back_repeats_the_start_of_the_body() {
     for (policy, effects) in [
         (policy(), 1),
         (policy().give_back(), 1),
-        // The token is used.
+        // The token remains used.
         (policy().on_cancel(OnCancel::Release), 1),
         (policy().on_cancel(OnCancel::Release).give_back(), 5),
     ] {

@@ -1,4 +1,4 @@
-//! What becomes of the token when the call ends.
+//! The token at the end of the call.
 
 use std::panic::resume_unwind;
 
@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Form, nothing, policy};
 use crate::guarded::{Failed, answered, forever, secs, yielding};
-use crate::told::Told;
+use crate::observed::Observed;
 
 fn releasing() -> [Policy; 2] {
     [policy(), Policy::new(secs(60)).release(Release::Always)]
@@ -27,19 +27,19 @@ async fn a_success_uses_the_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_uses_the_token_unless_it_is_to_be_given_back() {
+async fn a_failure_uses_the_token_unless_give_back_is_set() {
     for policy in releasing() {
-        for (policy, left) in [(policy, "token_used"), (policy.give_back(), "good")] {
+        for (policy, expected) in [(policy, "token_used"), (policy.give_back(), "good")] {
             let (_, form) = Form::counted(policy);
             let token = form.issue().await;
             form.run::<()>(&token, yielding(Err(()))).await.unwrap_err();
-            assert_eq!(form.redeemed(&token).await, left, "{policy:?}");
+            assert_eq!(form.redeemed(&token).await, expected, "{policy:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_was_given_back_is_good_for_the_rest_of_its_time() {
+async fn a_token_that_was_given_back_keeps_its_expiry() {
     let (store, form) = Form::counted(policy().give_back());
     let token = form.issue().await;
     sleep(secs(300)).await;
@@ -47,7 +47,11 @@ async fn a_token_that_was_given_back_is_good_for_the_rest_of_its_time() {
     assert!(form.is_free().await);
     let before = store.counts().exchange;
     form.run(&token, async { Ok(()) }).await.unwrap();
-    assert_eq!(store.counts().exchange - before, 2, "one is for the look");
+    assert_eq!(
+        store.counts().exchange - before,
+        2,
+        "one exchange is for the check of the token"
+    );
 
     let token = form.issue().await;
     let call = form.guarded.call(2);
@@ -60,7 +64,7 @@ async fn a_token_that_was_given_back_is_good_for_the_rest_of_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_given_back_before_the_key_is_free() {
+async fn a_token_is_given_back_before_the_key_is_free() {
     let (store, form) = Form::faulty(policy().give_back());
     let token = form.issue().await;
     let held = form.call(&token).claim().await.unwrap();
@@ -72,7 +76,7 @@ async fn it_is_given_back_before_the_key_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_final_error_that_is_kept_uses_the_token() {
+async fn a_stored_error_uses_the_token() {
     let (_, form) = Form::counted(policy().replay().give_back());
     let token = form.issue().await;
     let submit = async || {
@@ -98,9 +102,9 @@ async fn a_panic_uses_the_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drop_in_the_body_gives_it_back_only_where_the_key_is_freed() {
+async fn a_drop_in_the_body_gives_the_token_back_only_if_the_key_is_freed() {
     let give_back = policy().give_back();
-    for (policy, left) in [
+    for (policy, expected) in [
         (policy(), "token_used"),
         (give_back, "token_used"),
         (policy().on_cancel(OnCancel::Release), "token_used"),
@@ -113,7 +117,7 @@ async fn a_drop_in_the_body_gives_it_back_only_where_the_key_is_freed() {
         form.guarded.settled().await;
         let frees = policy == policy.on_cancel(OnCancel::Release);
         assert_eq!(form.is_free().await, frees);
-        assert_eq!(form.redeemed(&token).await, left, "{policy:?}");
+        assert_eq!(form.redeemed(&token).await, expected, "{policy:?}");
     }
 }
 
@@ -141,7 +145,7 @@ async fn a_lost_lease_uses_the_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_runs_to_its_end_without_its_caller_gives_it_back_then() {
+async fn a_body_that_finishes_in_the_background_gives_the_token_back_at_its_end() {
     let (_, form) = Form::counted(policy().give_back());
     let token = form.issue().await;
     let submit = async {
@@ -165,11 +169,11 @@ async fn a_body_that_runs_to_its_end_without_its_caller_gives_it_back_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_is_dropped_while_it_is_recorded_gives_it_back_without_its_caller() {
+async fn a_failure_dropped_while_settling_gives_the_token_back_in_the_background() {
     let (store, form) = Form::faulty(policy().give_back());
-    let told = Told::default();
+    let observed = Observed::default();
     let form = Form {
-        guarded: told.on(&form.guarded),
+        guarded: observed.on(&form.guarded),
     };
     let token = form.issue().await;
     let held = form.call(&token).claim().await.unwrap();
@@ -179,11 +183,11 @@ async fn a_failure_that_is_dropped_while_it_is_recorded_gives_it_back_without_it
     form.guarded.settled().await;
     assert!(form.is_free().await);
     assert_eq!(form.redeemed(&token).await, "good");
-    let told = told.take();
+    let observed = observed.take();
     assert_eq!(
-        told[2..],
+        observed[2..],
         ["failed", "token_given_back"],
-        "it is told once: {told:?}"
+        "the failure is emitted once: {observed:?}"
     );
 }
 
@@ -196,18 +200,18 @@ async fn a_policy_that_gives_back_needs_a_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_given_back_once_also_if_the_removal_of_the_key_has_to_be_repeated() {
+async fn a_token_is_given_back_once_even_if_the_removal_of_the_key_is_repeated() {
     let (store, form) = Form::faulty(policy().give_back());
-    let told = Told::default();
+    let observed = Observed::default();
     let form = Form {
-        guarded: told.on(&form.guarded),
+        guarded: observed.on(&form.guarded),
     };
     let token = form.issue().await;
     let held = form.call(&token).claim().await.unwrap();
     store.next(Op::Remove, Fault::Fail(StoreErrorKind::NotApplied));
     held.settle(false).await;
     assert!(form.is_free().await);
-    let back = told
+    let back = observed
         .take()
         .into_iter()
         .filter(|it| it == "token_given_back");

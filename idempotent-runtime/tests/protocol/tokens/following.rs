@@ -1,4 +1,4 @@
-//! Equal calls beside one that redeems its token: nobody is told that it runs before it may.
+//! Equal calls while another call redeems its token. They get "running" only after the redemption.
 
 use futures_util::FutureExt as _;
 use idempotent_runtime::testkit::{Fault, Op};
@@ -6,10 +6,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Form, nothing, policy};
 use crate::guarded::{millis, secs};
-use crate::told::Told;
+use crate::observed::Observed;
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_call_that_is_refused_for_its_token_goes_on() {
+async fn a_follower_continues_if_its_leader_is_refused_for_its_token() {
     for wait in [None, Some(secs(5))] {
         let policy = wait.map_or(policy(), |wait| policy().wait(wait));
         let (store, form) = Form::faulty(policy);
@@ -29,7 +29,7 @@ async fn who_follows_a_call_that_is_refused_for_its_token_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_call_that_redeems_its_token_is_told_when_it_runs() {
+async fn a_follower_is_refused_when_its_leader_has_redeemed_its_token() {
     let (store, form) = Form::faulty(policy());
     let (first, second) = (form.issue().await, form.issue().await);
     store.next(Op::Exchange, Fault::Delay(millis(100)));
@@ -51,7 +51,7 @@ async fn who_follows_a_call_that_redeems_its_token_is_told_when_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_it_gets_its_turn() {
+async fn a_waiting_call_runs_after_a_failed_call_with_a_token() {
     let (store, form) = Form::faulty(policy().wait(secs(5)));
     let (first, second) = (form.issue().await, form.issue().await);
     store.next(Op::Exchange, Fault::Delay(millis(100)));
@@ -70,7 +70,7 @@ async fn who_waits_behind_it_gets_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_in_another_process_redeems_its_own_token_in_its_turn() {
+async fn a_waiting_call_of_another_process_redeems_its_own_token() {
     let (_, form) = Form::faulty(policy().wait(secs(5)));
     let elsewhere = form.elsewhere();
     let (first, second) = (form.issue().await, form.issue().await);
@@ -88,7 +88,7 @@ async fn who_waits_in_another_process_redeems_its_own_token_in_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waited_and_is_refused_for_its_token_leaves_the_key_to_the_next() {
+async fn a_waiting_call_refused_for_its_token_leaves_the_key_to_the_next() {
     let (_, form) = Form::faulty(policy().wait(secs(5)));
     let (first, used, third) = (form.issue().await, form.issue().await, form.issue().await);
     assert_eq!(form.redeemed(&used).await, "good");
@@ -110,7 +110,7 @@ async fn who_waited_and_is_refused_for_its_token_leaves_the_key_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_not_polled_while_it_redeems_does_not_refuse_the_others_for_ever() {
+async fn a_call_frozen_while_redeeming_refuses_others_only_until_its_lease_ends() {
     let (store, form) = Form::faulty(policy());
     let (first, second) = (form.issue().await, form.issue().await);
     store.next(Op::Exchange, Fault::Hang);
@@ -118,14 +118,14 @@ async fn a_call_that_is_not_polled_while_it_redeems_does_not_refuse_the_others_f
     assert!(frozen.as_mut().now_or_never().is_none());
     let began = Instant::now();
     let refused = form.run(&second, nothing()).await.unwrap_err().refusal();
-    assert_eq!(refused.code(), "in_progress", "its claim stands");
+    assert_eq!(refused.code(), "in_progress", "its claim is stored");
     assert!(began.elapsed() <= secs(2), "{:?}", began.elapsed());
     sleep(secs(60)).await;
     form.run(&second, async { Ok(()) }).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_call_that_is_dropped_while_it_redeems_goes_on() {
+async fn a_follower_continues_if_its_leader_is_dropped_while_redeeming() {
     let (store, form) = Form::faulty(policy());
     let (first, second) = (form.issue().await, form.issue().await);
     store.next(Op::Exchange, Fault::Hang);
@@ -143,7 +143,7 @@ async fn who_follows_a_call_that_is_dropped_while_it_redeems_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_waited_and_is_dropped_or_refused_while_it_redeems_is_told_of_once() {
+async fn a_waiting_call_dropped_or_refused_while_redeeming_emits_one_end() {
     for (fault, end) in [
         (Fault::Hang, ["operation_cancelled", "cancelled"]),
         (
@@ -154,9 +154,9 @@ async fn who_has_waited_and_is_dropped_or_refused_while_it_redeems_is_told_of_on
         let (store, form) = Form::faulty(policy().wait(secs(5)));
         let (first, used, next) = (form.issue().await, form.issue().await, form.issue().await);
         assert_eq!(form.redeemed(&used).await, "good");
-        let told = Told::default();
+        let observed = Observed::default();
         let waiting = Form {
-            guarded: told.on(&form.elsewhere().guarded),
+            guarded: observed.on(&form.elsewhere().guarded),
         };
         let failing = form.run::<()>(&first, async {
             sleep(secs(1)).await;
@@ -172,7 +172,7 @@ async fn who_has_waited_and_is_dropped_or_refused_while_it_redeems_is_told_of_on
         store.heal();
         waiting.guarded.settled().await;
         let [redemption, call] = end;
-        assert_eq!(told.take(), ["waited", redemption, call]);
+        assert_eq!(observed.take(), ["waited", redemption, call]);
         form.run(&next, async { Ok(()) }).await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The claim, the token, the body, the end; and what each costs.
+//! The order of claim, redemption, body and end, and the cost of each.
 
 use idempotent_runtime::Error;
 use idempotent_runtime::private::{replaying, returns};
@@ -6,9 +6,9 @@ use idempotent_runtime::testkit::Counts;
 
 use super::{Form, USER, nothing, policy};
 use crate::guarded::{answered, never, secs};
-use crate::told::Told;
+use crate::observed::Observed;
 
-/// How often each of these was sent.
+/// How many times each operation was sent.
 #[derive(Debug, PartialEq, Eq)]
 struct Sent {
     claim: usize,
@@ -59,10 +59,10 @@ async fn a_refused_call_withdraws_its_claim_before_it_answers() {
     let (store, form) = Form::counted(policy());
     let token = form.issue().await;
     form.run(&token, async { Ok(()) }).await.unwrap();
-    // The record of the first is gone, and the token is not.
+    // The record of the first call is removed, but the used token remains.
     form.guarded
         .store
-        .remove(&form.key(), &form.stands().await.unwrap().value)
+        .remove(&form.key(), &form.entry().await.unwrap().value)
         .await
         .unwrap();
     let before = store.counts();
@@ -89,7 +89,7 @@ async fn a_malformed_token_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_token_is_refused_and_nothing_stays() {
+async fn an_unknown_token_is_refused_and_leaves_no_record() {
     let (_, form) = Form::counted(policy());
     let refused = form.run("a".repeat(64), nothing()).await;
     let refused = refused.unwrap_err().refusal();
@@ -98,7 +98,7 @@ async fn an_unknown_token_is_refused_and_nothing_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_users_token_is_refused_and_stays_good() {
+async fn the_token_of_another_user_is_refused_and_remains_redeemable() {
     let (_, form) = Form::counted(policy());
     let token = form.issue().await;
     let endpoint = form.guarded.endpoint;
@@ -118,7 +118,7 @@ async fn another_users_token_is_refused_and_stays_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_leaves_its_token_alone() {
+async fn a_duplicate_does_not_redeem_its_token() {
     let (store, form) = Form::counted(policy());
     let (first, second) = (form.issue().await, form.issue().await);
     let held = form.call(&first).claim().await.unwrap();
@@ -134,7 +134,7 @@ async fn a_duplicate_leaves_its_token_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_used_token_gets_the_first_result_for_as_long_as_that_stands() {
+async fn a_used_token_gets_the_first_result_while_it_is_stored() {
     let (_, form) = Form::counted(policy().replay());
     let token = form.issue().await;
     let submit = async || {
@@ -168,30 +168,30 @@ async fn without_a_key_two_tokens_are_two_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_call_is_told_of_as_ended_once() {
-    let told = Told::default();
+async fn each_call_with_a_token_emits_one_end() {
+    let observed = Observed::default();
     let (_, form) = Form::counted(policy());
-    let guarded = told.on(&form.guarded);
+    let guarded = observed.on(&form.guarded);
     let form = Form { guarded };
     let (token, other) = (form.issue().await, form.issue().await);
     form.run(&token, async { Ok(()) }).await.unwrap();
     let events = ["token_issued", "token_issued", "token_redeemed", "executed"];
-    assert_eq!(told.take(), events);
+    assert_eq!(observed.take(), events);
     form.run(&other, nothing()).await.unwrap_err();
-    assert_eq!(told.take(), ["done"]);
+    assert_eq!(observed.take(), ["done"]);
     let another_key = |token| {
         let call = form.guarded.call(2);
         call.token(token, &USER, form.guarded.endpoint)
     };
     another_key(&token).claim().await.unwrap_err();
-    assert_eq!(told.take(), ["token_rejected", "token_refused"]);
+    assert_eq!(observed.take(), ["token_rejected", "token_refused"]);
     another_key(&other)
         .claim()
         .await
         .unwrap()
         .settle(true)
         .await;
-    assert_eq!(told.take(), ["token_redeemed", "executed"]);
+    assert_eq!(observed.take(), ["token_redeemed", "executed"]);
     form.run("no token", nothing()).await.unwrap_err();
-    assert_eq!(told.take(), ["token_rejected", "token_refused"]);
+    assert_eq!(observed.take(), ["token_rejected", "token_refused"]);
 }

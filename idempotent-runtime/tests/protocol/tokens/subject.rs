@@ -1,4 +1,4 @@
-//! A call with a token and a key of its own is equal to those of the same subject, and to nobody else's.
+//! A call with a token and a key equals only calls of the same subject.
 
 use idempotent_runtime::private::{Call, Endpoint, replaying, returns};
 use idempotent_runtime::testkit::{Fault, Op};
@@ -11,12 +11,12 @@ use crate::guarded::{answered, millis, never, secs};
 const INVENTED: &str = "00000000000000000000000000000000000000000000000000000000000000aa";
 
 impl Form {
-    /// A call whose key is 1, with the token of somebody else, or for something else.
+    /// A call with the key 1 and another subject or operation.
     fn other(&self, token: &str, subject: u64, operation: &'static str) -> Call {
         self.guarded.call(1).token(token, &subject, operation)
     }
 
-    /// Whoever is not this subject in this operation.
+    /// Calls of other subjects or operations.
     fn others(&self, token: &str) -> [Call; 3] {
         let endpoint = self.guarded.endpoint;
         [
@@ -33,7 +33,7 @@ async fn replayed(call: Call) -> Result<u32, Error> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_else_is_not_given_the_stored_result() {
+async fn another_subject_does_not_get_the_stored_result() {
     let (_, form) = Form::counted(policy().replay());
     let token = form.issue().await;
     let returns = replaying(returns::<Result<u32, Error>>());
@@ -49,14 +49,14 @@ async fn somebody_else_is_not_given_the_stored_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_else_does_not_hold_the_key_while_its_token_is_looked_up() {
+async fn another_subject_does_not_block_the_key_while_its_token_is_checked() {
     let (store, form) = Form::faulty(policy());
     let token = form.issue().await;
     let others = form.others(token.as_str()).map(|call| {
         store.next(Op::Exchange, Fault::Delay(millis(200)));
         tokio::spawn(call.claim())
     });
-    // Each is about to look its token up.
+    // Each call checks its token now.
     for _ in 0..99 {
         yield_now().await;
     }
@@ -73,7 +73,7 @@ async fn somebody_else_does_not_hold_the_key_while_its_token_is_looked_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_token_of_the_same_subject_gets_its_result() {
+async fn any_token_of_the_same_subject_gets_the_result() {
     let (_, form) = Form::counted(policy().replay());
     let (token, second) = (form.issue().await, form.issue().await);
     let returns = replaying(returns::<Result<u32, Error>>());
@@ -86,7 +86,7 @@ async fn any_token_of_the_same_subject_gets_its_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_anybodys_is_one_call_to_all_who_know_its_key() {
+async fn calls_with_the_empty_subject_are_equal_for_all_callers() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let submit = |token: &str| {
         let endpoint = Endpoint::named("test.pay");
@@ -102,7 +102,7 @@ async fn what_is_anybodys_is_one_call_to_all_who_know_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_methods_of_a_builder_bind_it_in_either_order() {
+async fn the_builder_binds_key_and_token_in_either_order() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let tokens = idempotency.tokens();
     let token = tokens.issue(&USER, "test.pay", secs(60)).await.unwrap();

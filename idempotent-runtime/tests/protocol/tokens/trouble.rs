@@ -1,4 +1,4 @@
-//! A store that does not answer while the token is redeemed.
+//! Outages while a token is redeemed.
 
 use idempotent_runtime::testkit::{Fault, Op};
 use idempotent_runtime::{Error, OnStoreError, StoreErrorKind};
@@ -15,22 +15,22 @@ async fn a_lost_reply_of_any_command_changes_nothing() {
             let token = form.issue().await;
             store.next(lost, Fault::LoseReply);
             let body = async {
-                // The reply to the token that is given back.
+                // The reply of the give-back.
                 store.next(Op::Exchange, Fault::LoseReply);
                 if success { Ok(()) } else { Err(()) }
             };
             assert_eq!(form.run(&token, body).await.is_ok(), success);
             form.guarded.settled().await;
-            let left = if success { "token_used" } else { "good" };
+            let expected = if success { "token_used" } else { "good" };
             store.heal();
             assert_eq!(form.is_free().await, !success);
-            assert_eq!(form.redeemed(&token).await, left, "{lost:?} {success}");
+            assert_eq!(form.redeemed(&token).await, expected, "{lost:?} {success}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_goes_away_after_the_claim_refuses_the_call_and_nothing_stays() {
+async fn an_outage_after_the_claim_refuses_the_call_and_leaves_no_record() {
     for fault in [
         Fault::Fail(StoreErrorKind::NotApplied),
         Fault::Fail(StoreErrorKind::Unknown),
@@ -61,7 +61,7 @@ async fn the_key_is_not_free_before_the_token_is_good_again() {
     store.always(Op::Exchange, Fault::ApplyThenHang);
     let refused = form.run(&token, nothing()).await.unwrap_err().refusal();
     assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
-    // The token is used by nobody: an equal call that came in now would be refused for it.
+    // The token is redeemed but no body uses it, so the key must stay taken: an equal call would be refused for the token.
     sleep(secs(3)).await;
     assert!(!form.is_free().await);
     store.heal();
@@ -88,7 +88,7 @@ async fn a_store_that_takes_no_token_back_frees_the_key_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_not_set_up_for_tokens_refuses_the_call_and_nothing_stays() {
+async fn a_store_misconfigured_for_tokens_refuses_the_call_and_leaves_no_record() {
     let (store, form) = Form::faulty(policy());
     let token = form.issue().await;
     store.always(Op::Exchange, Fault::Fail(StoreErrorKind::Misconfigured));
@@ -100,7 +100,7 @@ async fn a_store_that_is_not_set_up_for_tokens_refuses_the_call_and_nothing_stay
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_body_runs_unguarded_with_a_token_also_if_that_can_be_redeemed() {
+async fn on_store_error_run_never_runs_a_call_with_a_token_unguarded() {
     for ops in [&Op::ALL[..], &[Op::Claim]] {
         let (store, form) = Form::faulty(policy().on_store_error(OnStoreError::Run));
         let token = form.issue().await;
@@ -115,7 +115,7 @@ async fn no_body_runs_unguarded_with_a_token_also_if_that_can_be_redeemed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_whose_token_is_redeemed_runs_on_through_an_outage_if_it_is_to_run() {
+async fn with_on_store_error_run_a_body_with_a_redeemed_token_survives_an_outage() {
     for (policy, end) in [
         (policy().on_store_error(OnStoreError::Run), "done"),
         (policy(), "lease_lost"),
@@ -167,7 +167,7 @@ async fn a_lease_that_lasts_until_the_token_is_redeemed_is_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn something_else_in_the_place_of_the_token_refuses_the_call() {
+async fn an_unknown_token_text_refuses_the_call() {
     let (_, form) = Form::faulty(policy());
     let token = form.issue().await;
     let refused = form

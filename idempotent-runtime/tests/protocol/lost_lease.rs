@@ -1,4 +1,4 @@
-//! A lease that is lost: when, why, and what is sent after it.
+//! Lost leases: when and why they are lost, and which commands follow.
 
 use futures_util::FutureExt as _;
 use idempotent_runtime::store::Store as _;
@@ -16,13 +16,13 @@ fn policy() -> Policy {
 }
 
 async fn remove(guarded: &Guarded) {
-    let entry = guarded.stands(1).await.unwrap();
+    let entry = guarded.entry(1).await.unwrap();
     let removed = guarded.store.remove(&guarded.key(1), &entry.value).await;
     removed.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_says_that_the_record_is_gone() {
+async fn the_error_says_that_the_record_was_removed() {
     let guarded = Guarded::in_memory(policy());
     let body = async {
         remove(&guarded).await;
@@ -34,7 +34,7 @@ async fn the_error_says_that_the_record_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_says_that_another_record_stands_there() {
+async fn the_error_says_that_another_record_is_stored() {
     let guarded = Guarded::in_memory(policy());
     let body = async {
         remove(&guarded).await;
@@ -95,7 +95,7 @@ async fn nothing_is_sent_after_a_call_was_dropped_that_had_lost_its_lease() {
         let guarded = Guarded::on(store.clone(), policy);
         let mut call = Box::pin(guarded.run(1, forever()));
         assert!(call.as_mut().now_or_never().is_none());
-        // It is lost, and the call is not polled again before its caller drops it.
+        // The lease is lost, and the caller drops the call without polling it again.
         sleep(secs(10)).await;
         drop(call);
         guarded.settled().await;
@@ -104,14 +104,14 @@ async fn nothing_is_sent_after_a_call_was_dropped_that_had_lost_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_but_a_success_is_sent_after_a_body_that_ran_on() {
+async fn only_a_success_is_sent_after_a_body_that_continued_without_lease() {
     for (release, outcome, sent) in [
         (Release::OnError, Err(()), 1),
         (Release::Always, Ok(()), 1),
         (Release::Always, Err(()), 1),
         (Release::Never, Ok(()), 1),
         (Release::Never, Err(()), 1),
-        // Its work is done all the same: nothing stands there, so it is put.
+        // The work is done, and no record is stored, so the done record is stored.
         (Release::OnError, Ok(()), 3),
     ] {
         let store = CountingStore::new(MemoryStore::new());
@@ -131,13 +131,13 @@ async fn nothing_but_a_success_is_sent_after_a_body_that_ran_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_misses_while_the_call_is_settled_is_no_loss() {
+async fn a_renewal_that_finds_the_done_record_is_not_a_lost_lease() {
     let log = LogCapture::start();
     let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
     let guarded = Guarded::on(store.clone(), policy());
     let body = async {
         sleep(millis(900)).await;
-        // The done record stands, and nobody knows it when the renewal is due.
+        // The done record is stored, but its reply is missing when the renewal is due.
         store.next(Op::Replace, Fault::ApplyThenHang);
         Ok(7)
     };
@@ -152,7 +152,7 @@ async fn a_renewal_that_misses_while_the_call_is_settled_is_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_is_loud() {
+async fn a_lost_lease_is_logged_as_an_error() {
     let log = LogCapture::start();
     let guarded = Guarded::in_memory(policy().renew(Renew::No));
     guarded.run(1, forever()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! One keeper for all calls of a runtime: what befalls one harms no other.
+//! One scheduler renews all leases of a runtime. A failure of one lease does not affect the others.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -27,7 +27,7 @@ async fn lasting(lasts: Duration) -> Result<(), ()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_renewed_for_ever_harms_nobody() {
+async fn an_uncapped_renewal_does_not_affect_other_leases() {
     let uncapped = Guarded::in_memory(policy().renew(Renew::Cap(Duration::MAX)));
     let renewed = Guarded::in_memory(policy());
     let not_renewed = Guarded::in_memory(policy().renew(Renew::No));
@@ -38,7 +38,10 @@ async fn a_claim_that_is_renewed_for_ever_harms_nobody() {
     );
     uncapped.unwrap();
     renewed.unwrap();
-    let refused = not_renewed.expect("it is stopped").unwrap_err().refusal();
+    let refused = not_renewed
+        .expect("the body is stopped")
+        .unwrap_err()
+        .refusal();
     assert_eq!(refused.code(), "lease_lost");
 }
 
@@ -47,7 +50,7 @@ async fn a_short_lease_beside_a_long_one_is_renewed_in_time() {
     let long = Guarded::in_memory(policy().lease(secs(30)));
     let short = Guarded::in_memory(policy());
     let later = async {
-        // The keeper has gone to sleep until the long one is due.
+        // The scheduler sleeps until the long lease is due.
         sleep(secs(1)).await;
         short.run(1, lasting(secs(60))).await
     };
@@ -65,7 +68,7 @@ fn paused_runtime() -> Runtime {
 }
 
 #[test]
-fn a_call_that_outlives_its_runtime_is_kept_by_the_keeper_of_the_next() {
+fn a_call_that_outlives_its_runtime_is_renewed_by_the_scheduler_of_the_next() {
     let (first, second) = (paused_runtime(), paused_runtime());
     let guarded = Guarded::in_memory(policy());
     let moved = Notify::new();
@@ -82,7 +85,7 @@ fn a_call_that_outlives_its_runtime_is_kept_by_the_keeper_of_the_next() {
 }
 
 #[test]
-fn a_call_that_outlives_its_runtime_is_stopped_by_the_keeper_of_the_next() {
+fn a_call_that_outlives_its_runtime_is_stopped_by_the_scheduler_of_the_next() {
     let (first, second) = (paused_runtime(), paused_runtime());
     let guarded = Guarded::in_memory(policy().renew(Renew::No));
     let mut call = pin!(guarded.run(1, forever()));
@@ -90,11 +93,11 @@ fn a_call_that_outlives_its_runtime_is_stopped_by_the_keeper_of_the_next() {
     waits.unwrap_err();
     drop(first);
     let stopped = second.block_on(async { timeout(secs(4), call).await });
-    let refused = stopped.expect("it is woken").unwrap_err().refusal();
+    let refused = stopped.expect("the call is woken").unwrap_err().refusal();
     assert_eq!(refused.code(), "lease_lost");
 }
 
-/// The waker of an executor that has a bug.
+/// A waker of a faulty executor.
 struct Panics;
 
 impl Wake for Panics {
@@ -104,7 +107,7 @@ impl Wake for Panics {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_keeper_died_is_kept_by_the_next_one() {
+async fn a_new_scheduler_renews_leases_after_the_old_one_panicked() {
     let deadly = Guarded::in_memory(policy().lease(secs(1)).renew(Renew::No));
     let mut call = pin!(deadly.run(1, forever()));
     let waker = Waker::from(Arc::new(Panics));
@@ -122,7 +125,7 @@ async fn a_claim_whose_keeper_died_is_kept_by_the_next_one() {
         Ok(())
     };
     guarded.run(1, body).await.unwrap();
-    // One that never met the dead keeper.
+    // A lease that was never in the dead scheduler.
     guarded.run(2, lasting(secs(20))).await.unwrap();
 }
 
@@ -147,9 +150,9 @@ impl Wrap for PanicsInRemove {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_panics_in_what_a_caller_left_ends_only_that() {
+async fn a_store_that_panics_in_background_work_does_not_affect_other_leases() {
     let fine = Guarded::in_memory(policy());
-    // Polled by nobody but its own timer, so that it meets no other keeper.
+    // Its own task polls it, so that no other scheduler gets it.
     let fine = tokio::spawn(async move { fine.run(1, lasting(secs(60))).await });
 
     let store = PanicsInRemove(MemoryStore::new(), AtomicUsize::new(0));
@@ -164,14 +167,14 @@ async fn a_store_that_panics_in_what_a_caller_left_ends_only_that() {
     panicking.settled().await;
     sleep(secs(30)).await;
     let taken = panicking.taken_for(1).await;
-    assert_eq!(taken, None, "what nobody settles is renewed no more");
+    assert_eq!(taken, None, "a claim that no task settles is not renewed");
     fine.await.unwrap().unwrap();
 }
 
-/// Says that it was woken.
-struct Tells(AtomicBool, mpsc::Sender<()>);
+/// A waker that notifies the test.
+struct Notifies(AtomicBool, mpsc::Sender<()>);
 
-impl Wake for Tells {
+impl Wake for Notifies {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
         let _ = self.1.send(());
@@ -179,7 +182,7 @@ impl Wake for Tells {
 }
 
 #[test]
-fn a_lease_that_is_lost_while_another_task_polls_the_body_wakes_that_one() {
+fn a_lost_lease_wakes_the_task_that_polls_the_body_now() {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .enable_time()
@@ -187,14 +190,15 @@ fn a_lease_that_is_lost_while_another_task_polls_the_body_wakes_that_one() {
         .unwrap();
     let _inside = runtime.enter();
     let guarded = Guarded::in_memory(policy().lease(secs(1)).renew(Renew::No));
-    let (tell, told) = mpsc::channel();
-    let [first, second] = [(); 2].map(|()| Arc::new(Tells(AtomicBool::new(false), tell.clone())));
+    let (sender, woken) = mpsc::channel();
+    let [first, second] =
+        [(); 2].map(|()| Arc::new(Notifies(AtomicBool::new(false), sender.clone())));
     let mut polls = 0;
     let body = poll_fn(|_| {
         polls += 1;
         if polls == 2 {
-            // The keeper wakes the task that it knows of: the first.
-            told.recv_timeout(secs(30)).unwrap();
+            // The scheduler wakes the task of its stored waker: the first.
+            woken.recv_timeout(secs(30)).unwrap();
         }
         Poll::<Result<(), ()>>::Pending
     });
@@ -205,5 +209,8 @@ fn a_lease_that_is_lost_while_another_task_polls_the_body_wakes_that_one() {
         assert!(polled.is_pending());
     }
     assert!(first.0.load(Ordering::SeqCst));
-    assert!(second.0.load(Ordering::SeqCst), "it would wait for ever");
+    assert!(
+        second.0.load(Ordering::SeqCst),
+        "otherwise the second task waits forever"
+    );
 }
