@@ -1,7 +1,7 @@
-//! The time of one call in memory by the digest of its key: MD5, and SHA-256 by the processor's own instructions where it has them.
-//! It is the time that nine of ten rounds take longer than, because other processes only ever add to it.
+//! The time of one call in memory by the digest of its key: MD5, and SHA-256 with the instructions of the processor if it has
+//! them. The result is the 10th percentile of the rounds, because other processes only add time.
 //!
-//! Without them: `RUSTFLAGS='--cfg sha2_backend="soft"' cargo bench --ignore-rust-version --bench digest --target-dir target/soft`.
+//! Without the instructions: `RUSTFLAGS='--cfg sha2_backend="soft"' cargo bench --ignore-rust-version --bench digest --target-dir target/soft`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use idempotence::{Digest, Error, Idempotency, MemoryStore};
 use tokio::runtime::Builder;
 
-/// So few that other processes seldom come between.
+/// Few calls per round, so that other processes seldom interrupt one.
 const CALLS: u32 = 500;
 const ROUNDS: usize = 2001;
 
@@ -29,7 +29,7 @@ fn main() {
         });
         let mut took = [vec![], vec![]];
         for round in 0..ROUNDS {
-            // Each goes first in every other round.
+            // Each digest goes first in every other round.
             for turn in [round % 2, 1 - round % 2] {
                 let lap = runtime.block_on(lap(&handles[turn], &text));
                 took[turn].push(lap.as_nanos() / u128::from(CALLS));

@@ -1,4 +1,4 @@
-//! What calls of one handle lose while others of it are answered with large results: one connection carries them all.
+//! How much slower small calls are while other calls of the handle replay large results on the same connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(600);
 const LAP: Duration = Duration::from_secs(5);
-/// Small calls begin this often.
+/// The interval between small calls.
 const PACE: Duration = Duration::from_millis(5);
 
 #[tokio::main]
@@ -23,7 +23,7 @@ async fn main() {
     println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for size in [64_000, 1_000_000] {
         for clients in [0, 4, 16, 64] {
-            // One of the caller's own is the only one.
+            // The store on a connection of the caller has only this connection.
             let client = Client::open(server.url()).expect("a URL");
             let only = RedisStore::from_connection(RedisConnection::new(client)).await;
             let store = only.expect("a store");

@@ -1,5 +1,5 @@
-//! Prints the tables of `mechanisms.md`: each mechanism beside the same commands by hand, in turns; then the memory that a
-//! million members take.
+//! Prints the tables of `mechanisms.md`: each mechanism compared with the same commands by hand, in turns; then the memory
+//! of a million members.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Prints the table of `sql.md`: claim and release, and the dedup row in a transaction, beside the same by hand on the
-//! same pool; and beside ten thousand rows of others, and two million. All take turns in one process.
+//! Prints the table of `sql.md`: claim and release, and the dedup row in a transaction, compared with the same by hand on
+//! the same pool, in tables with ten thousand and two million other rows. All contenders take turns in one process.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn on<DB: Statements>(on_sql: &OnSql<DB>) {
     }
 }
 
-/// The attribute and by hand beside few rows, then both beside many.
+/// Prints a row: the attribute and by hand with few rows, then both with many rows.
 fn row(name: &str, tasks: u32, laps: &[Lap<'_>]) {
     let rounds = Rounds::run(laps, rounds(), Duration::from_millis(400));
     let speed = |contender: usize| per_second(tasks, rounds.median(|round| round[contender]));

@@ -1,19 +1,19 @@
-//! What a person writes against a store to guard a function: the least that is correct.
+//! The minimal correct code against a store that guards a function.
 
 use crate::replay::Receipt;
 
-/// A store's commands, written by hand. A clone works on the same store and connection.
+/// The commands of a store, written by hand. A clone works on the same store and connection.
 pub(crate) trait ByHand: Clone + Send + Sync + 'static {
-    /// What shows at the end that the key is still the own one.
+    /// Proves at the end that the caller still owns the key.
     type Owner: Send + Sync;
 
-    /// Takes the key, or finds out what has it.
+    /// Claims the key, or returns the state of its record.
     fn claim(&self, key: &str) -> impl Future<Output = Claim<Self::Owner>> + Send;
 
-    /// Gives the own key back.
+    /// Releases the key.
     fn release(&self, key: &str, owner: Self::Owner) -> impl Future<Output = ()> + Send;
 
-    /// Leaves the result under the own key, as JSON.
+    /// Stores the result under the key, as JSON.
     fn complete(
         &self,
         key: &str,
@@ -22,12 +22,12 @@ pub(crate) trait ByHand: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// Whose the key is.
+/// The outcome of a claim.
 pub(crate) enum Claim<O> {
-    /// The caller's.
+    /// The caller owns the key.
     Won(O),
-    /// A call's that is running.
+    /// Another call runs.
     Running,
-    /// A call's that is done, with its result.
+    /// Another call is done, with this result.
     Done(Receipt),
 }

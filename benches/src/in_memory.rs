@@ -1,4 +1,4 @@
-//! Contenders that keep keys in the memory of the process.
+//! Contenders in the memory of the process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,8 +12,8 @@ use crate::replay::Receipt;
 use crate::storm::Answer;
 use crate::{Contenders, KEPT, Lap, Peer, TTL};
 
-/// Where the tasks run. The peer's store is a task of its own: on the caller's thread it answers
-/// soonest, but the usual runtime has more threads than one.
+/// The runtimes of the tasks. The store of the peer is a task: it answers fastest on the thread of the
+/// caller, but most applications use several threads.
 pub fn runtimes() -> [(&'static str, Runtime); 2] {
     let mut one_thread = tokio::runtime::Builder::new_current_thread();
     let one_thread = one_thread.enable_time().build();
@@ -26,12 +26,12 @@ pub fn laps(runtime: &Runtime) -> Vec<Lap<'_>> {
     contenders(runtime).uploads(runtime, 1)
 }
 
-/// Duplicates that get a result of so many bytes of JSON, from so many tasks.
+/// Duplicates that get a result of `size` bytes of JSON, from `tasks` tasks.
 pub fn replays(runtime: &Runtime, tasks: u32, size: usize) -> Vec<Lap<'_>> {
     contenders(runtime).replays(runtime, tasks, size)
 }
 
-/// A thousand equal calls at once.
+/// A thousand concurrent equal calls.
 pub fn storms(runtime: &Runtime, answer: Answer) -> Vec<Lap<'_>> {
     contenders(runtime).storms(runtime, answer)
 }
@@ -70,7 +70,10 @@ impl ByHand for Map {
     async fn release(&self, key: &str, owner: u128) {
         let mut records = self.0.lock().expect("no panic");
         let own = records.get(key).is_some_and(|record| record.owner == owner);
-        assert!(own && records.remove(key).is_some(), "the own key");
+        assert!(
+            own && records.remove(key).is_some(),
+            "the caller owns the key"
+        );
     }
 
     async fn complete(&self, key: &str, owner: u128, receipt: &Receipt) {
@@ -79,7 +82,7 @@ impl ByHand for Map {
         let own = records
             .get_mut(key)
             .filter(|record| record.owner == owner && record.result.is_none());
-        *own.expect("the own key") = Record {
+        *own.expect("the caller owns the key") = Record {
             owner,
             expires: Instant::now() + KEPT,
             result,
@@ -88,7 +91,7 @@ impl ByHand for Map {
 }
 
 impl Map {
-    /// Answers with the owner, or with what another call left.
+    /// Stores the owner. `Err` is the result of another call, or `None` while it runs.
     fn put(&self, key: &str, owner: u128) -> Result<u128, Option<Arc<[u8]>>> {
         let now = Instant::now();
         let mut records = self.0.lock().expect("no panic");

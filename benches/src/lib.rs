@@ -1,8 +1,8 @@
-//! What the benchmarks compare, and how they measure it.
+//! The contenders of the benchmarks and the measurement.
 //!
-//! Each way to guard a function is written once per task that it is put to ([`upload`], [`replay`], [`storm`]), and
-//! each store brings its own contenders ([`in_memory`], [`on_redis`], [`on_cluster`], [`on_sql`]). The
-//! other [`mechanisms`] have a room of their own.
+//! Each way to guard a function is implemented once per task ([`upload`], [`replay`], [`storm`]), and each store has its
+//! own contenders ([`in_memory`], [`on_redis`], [`on_cluster`], [`on_sql`]). The other [`mechanisms`] have a separate
+//! module.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -27,11 +27,10 @@ pub mod rounds;
 pub mod storm;
 mod upload;
 
-/// The name of a contender, and a function that makes so many calls per task (or so many storms) and says how long
-/// that took.
+/// The name of a contender, and a function that makes a number of calls per task (or of storms) and returns the duration.
 pub type Lap<'a> = (&'static str, Box<dyn Fn(u64) -> Duration + 'a>);
 
-/// Those who can do all there is to do, on one store.
+/// The contenders that can do all tasks, on one store.
 #[derive(Clone)]
 struct Contenders<H, S> {
     attribute: Idempotency,
@@ -39,7 +38,7 @@ struct Contenders<H, S> {
     peer: Peer<S>,
 }
 
-/// `idempotent` 2.0, on a store of its own.
+/// `idempotent` 2.0, on its own store.
 #[derive(Clone)]
 struct Peer<S>(S);
 
@@ -83,7 +82,7 @@ const ATTRIBUTE: &str = "attribute";
 const BY_HAND: &str = "by hand";
 const PEER: &str = "idempotent 2.0";
 
-/// How long these take as tasks of their own, from the first that is spawned to the last that ends.
+/// Spawns these futures as tasks. Returns the time from the first spawn to the last end.
 fn timed<F>(runtime: &Runtime, tasks: impl Iterator<Item = F>) -> Duration
 where
     F: Future<Output = ()> + Send + 'static,
@@ -99,7 +98,7 @@ where
     })
 }
 
-/// Arguments that no other call of this process has.
+/// New arguments for each call of this process.
 fn arguments() -> (u64, String) {
     static CALLS: AtomicU64 = AtomicU64::new(0);
 
@@ -107,14 +106,14 @@ fn arguments() -> (u64, String) {
     (user_id, "9e107d9d372bb6826bd81d3542a419d6".to_owned())
 }
 
-/// The name of the guarded function; all that the attribute guards have names of this length.
+/// The name of the guarded function. All guarded functions have names of this length.
 const ENDPOINT: &str = "bench.upload";
-/// How long a key is held at most.
+/// The maximum time that a key is held.
 const TTL: Duration = Duration::from_secs(30);
-/// How long a result is kept for duplicates.
+/// How long a result is stored for duplicates.
 const KEPT: Duration = Duration::from_hours(1);
 
-/// The key a person would write: as long as ours, from the same digest of the same parts.
+/// The key of handwritten code: as long as the key of the crate, from the same digest of the same parts.
 fn key(separator: &str, user_id: u64, file_md5: &str) -> String {
     let digest = Md5::new()
         .chain_update(user_id.to_le_bytes())

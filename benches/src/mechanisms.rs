@@ -1,6 +1,6 @@
-//! Tokens, counters, seen-sets and Bloom filters on a Redis of the benchmark's own, beside the same commands by hand.
+//! Tokens, counters, seen-sets and Bloom filters on a private Redis, compared with the same commands by hand.
 //!
-//! Each call works on something that no other call of the process has touched.
+//! Each call works on a new token, page or member.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use tokio::runtime::Runtime;
 
 use crate::{Lap, arguments, hex, owner, timed};
 
-/// How many tasks call at once.
+/// The numbers of concurrent tasks.
 pub const TASKS: [u32; 2] = [1, 64];
 
-/// What is measured.
+/// The measured mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
     /// A token is issued and redeemed: two round trips.
@@ -26,12 +26,12 @@ pub enum Mechanism {
     Counter,
     /// A new member is added to a seen-set: one round trip.
     Seen,
-    /// A new member is marked in a Bloom filter: one round trip.
+    /// A new member is inserted into a Bloom filter: one round trip.
     Bloom,
 }
 
 impl Mechanism {
-    /// All of them.
+    /// All mechanisms.
     pub const ALL: [Self; 4] = [Self::Token, Self::Counter, Self::Seen, Self::Bloom];
 }
 
@@ -68,7 +68,7 @@ impl Mechanisms {
         }
     }
 
-    /// Ours and by hand, from so many tasks.
+    /// The crate and by hand, from `tasks` tasks.
     pub fn laps(&self, mechanism: Mechanism, tasks: u32) -> Vec<Lap<'_>> {
         vec![
             ("ours", self.lap(mechanism, tasks, self.ours.clone())),
@@ -76,7 +76,7 @@ impl Mechanisms {
         ]
     }
 
-    /// Bytes of memory per member after a million of them, of ours.
+    /// Bytes of memory per member after a million members of the crate.
     pub fn bytes_per_member(&self, mechanism: Mechanism) -> f64 {
         const MEMBERS: u32 = 1_000_000;
         let used = || self.runtime.block_on(self.by_hand.used_memory());
@@ -84,7 +84,7 @@ impl Mechanisms {
         let before = used();
         let ours = self.ours.clone();
         match mechanism {
-            // Issued and not redeemed: most never are.
+            // Tokens are issued but not redeemed, because most tokens never are.
             Mechanism::Token => drop(timed(
                 &self.runtime,
                 (0..64).map(|_| ours.clone().issue(MEMBERS / 64)),
@@ -185,8 +185,8 @@ impl Contender for Ours {
     }
 }
 
-/// The least that is correct: a token told apart as fresh, used and unknown; a count whose window begins with its first; a
-/// set of two days; a bitmap. On the same connection, with keys as long as ours.
+/// The minimal correct code: a token that is fresh, used or unknown; a count whose window starts with its first attempt; a
+/// set of two days; a bitmap. It uses the same connection and keys of the same length.
 #[derive(Clone)]
 struct ByHand {
     connection: ConnectionManager,
@@ -205,8 +205,8 @@ impl ByHand {
         };
         let mut load = load;
         let redeem = load(
-            "local stands = redis.call('GET', KEYS[1])
-             if stands ~= 'fresh' then return stands end
+            "local state = redis.call('GET', KEYS[1])
+             if state ~= 'fresh' then return state end
              redis.call('SET', KEYS[1], 'used', 'KEEPTTL')
              return 1",
         )
@@ -304,7 +304,7 @@ impl Contender for ByHand {
     }
 
     async fn mark(&self, member: u64) {
-        // 9.6 bits a member and 7 positions: one in a hundred is wrong.
+        // 9.6 bits per member and 7 positions: an error rate of 1 %.
         let bits = MEMBERS * 96 / 10;
         let mix = u128::from_str_radix(&digest(member), 16).expect("digits");
         let [one, other] = [mix, mix >> 64].map(|half| u64::try_from(half & u128::from(u64::MAX)));

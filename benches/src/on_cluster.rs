@@ -36,7 +36,7 @@ impl OnCluster {
         }
     }
 
-    /// First calls, from so many tasks.
+    /// First calls, from `tasks` tasks.
     pub fn laps(&self, tasks: u32) -> Vec<Lap<'_>> {
         let attribute = upload::lap(&self.runtime, tasks, self.attribute.clone());
         let by_hand = upload::lap(&self.runtime, tasks, self.by_hand.clone());

@@ -1,4 +1,4 @@
-//! Contenders that keep keys in a Redis of the benchmark's own.
+//! Contenders on a private Redis.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::storm::Answer;
 use crate::upload::{self, Upload};
 use crate::{Contenders, KEPT, Lap, Peer, TTL, key, owner};
 
-/// How many tasks make first calls at once.
+/// The numbers of concurrent tasks for first calls.
 pub const TASKS: [u32; 3] = [1, 64, 512];
 
 /// A private server, and the contenders connected to it.
@@ -62,7 +62,7 @@ impl OnRedis {
         }
     }
 
-    /// First calls, from so many tasks.
+    /// First calls, from `tasks` tasks.
     pub fn laps(&self, tasks: u32) -> Vec<Lap<'_>> {
         let mut laps = self.contenders.uploads(&self.runtime, tasks);
         let lock = upload::lap(&self.runtime, tasks, self.lock.clone());
@@ -70,12 +70,12 @@ impl OnRedis {
         laps
     }
 
-    /// Duplicates that get a result of so many bytes of JSON, from so many tasks.
+    /// Duplicates that get a result of `size` bytes of JSON, from `tasks` tasks.
     pub fn replays(&self, tasks: u32, size: usize) -> Vec<Lap<'_>> {
         self.contenders.replays(&self.runtime, tasks, size)
     }
 
-    /// A thousand equal calls at once.
+    /// A thousand concurrent equal calls.
     pub fn storms(&self, answer: Answer) -> Vec<Lap<'_>> {
         self.contenders.storms(&self.runtime, answer)
     }
@@ -83,10 +83,10 @@ impl OnRedis {
 
 const PREFIX: &str = "idem";
 
-/// How long our store keeps a claim with a lease of [`TTL`], in milliseconds.
+/// How long the store of the crate stores a claim with a lease of [`TTL`], in milliseconds.
 const EXPIRY: u64 = 33_000;
 
-/// How long the record is that is under the key while a guarded body runs, seen from that body.
+/// The length of the record while a guarded body runs. The body reads it.
 pub(crate) async fn record_len<C>(idempotency: &Idempotency, connection: C) -> usize
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
@@ -124,7 +124,7 @@ pub(crate) struct Commands<C = ConnectionManager> {
     connection: C,
     remove: String,
     replace: String,
-    /// Makes the line as long as ours.
+    /// Fills the line up to the length of a record of the crate.
     rest: String,
 }
 
@@ -151,7 +151,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> Commands<C> {
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> ByHand for Commands<C> {
-    /// The line that was put.
+    /// The stored line.
     type Owner = String;
 
     async fn claim(&self, key: &str) -> Claim<String> {
@@ -164,12 +164,12 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ByHand for Commands<C> {
             .arg("GET")
             .arg("PX")
             .arg(EXPIRY);
-        let standing: Option<Vec<u8>> = set.query_async(&mut connection).await.expect("an answer");
-        let Some(standing) = standing else {
+        let stored: Option<Vec<u8>> = set.query_async(&mut connection).await.expect("an answer");
+        let Some(stored) = stored else {
             return Claim::Won(line);
         };
-        let end = standing.iter().position(|byte| *byte == b'\n');
-        match &standing[end.expect("a line") + 1..] {
+        let end = stored.iter().position(|byte| *byte == b'\n');
+        match &stored[end.expect("a line") + 1..] {
             [] => Claim::Running,
             result => Claim::Done(Receipt::from_json(result)),
         }
@@ -187,7 +187,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ByHand for Commands<C> {
             .query_async(&mut connection)
             .await
             .expect("an answer");
-        assert_eq!(removed, 1, "the own key");
+        assert_eq!(removed, 1, "the caller owns the key");
     }
 
     async fn complete(&self, key: &str, line: String, receipt: &Receipt) {
@@ -206,11 +206,11 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ByHand for Commands<C> {
             .query_async(&mut connection)
             .await
             .expect("an answer");
-        assert_eq!(replaced, 1, "the own key");
+        assert_eq!(replaced, 1, "the caller owns the key");
     }
 }
 
-/// Opens one connection of its own at the first call, and keeps it.
+/// Opens its own connection at the first call and reuses it.
 #[derive(Clone)]
 struct Lock(LockManager);
 

@@ -1,4 +1,4 @@
-//! Contenders that keep keys in tables of databases of the benchmark's own.
+//! Contenders in tables of private databases.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::plans::{self, Plan};
 use crate::upload::{self, Upload};
 use crate::{ATTRIBUTE, BY_HAND, Lap, key, owner};
 
-/// How many tasks make calls at once.
+/// The numbers of concurrent tasks.
 pub const TASKS: [u32; 2] = [1, 32];
 
-/// How many rows others have left: the same work is done beside few and beside many.
+/// The numbers of other rows in the two tables.
 pub const ROWS: [u32; 2] = [10_000, 2_000_000];
 
 /// A database with few rows and one with many, both on one server.
@@ -26,7 +26,7 @@ pub struct OnSql<DB: Database> {
     /// In the order of [`ROWS`].
     sides: [Side<DB>; 2],
     many_url: String,
-    /// Which database it is, and its version.
+    /// The name and the version of the database.
     pub version: String,
     _server: Server,
 }
@@ -38,7 +38,7 @@ struct Side<DB: Database> {
     by_hand: ByHand<DB>,
 }
 
-/// What is gone when it is dropped.
+/// The server, or the folder of the files. Dropping it removes both.
 enum Server {
     Postgres(PostgresServer),
     MariaDb(MariaDbServer),
@@ -63,14 +63,14 @@ impl OnSql<Postgres> {
 }
 
 impl OnSql<Postgres> {
-    /// How it goes about the statements, beside the many rows.
+    /// The plans of the statements in the table with many rows.
     pub fn plans(&self) -> Vec<Plan> {
         self.runtime.block_on(plans::on_postgres(&self.many_url))
     }
 }
 
 impl OnSql<MySql> {
-    /// How it goes about the statements, beside the many rows.
+    /// The plans of the statements in the table with many rows.
     pub fn plans(&self) -> Vec<Plan> {
         self.runtime.block_on(plans::on_mariadb(&self.many_url))
     }
@@ -124,7 +124,7 @@ impl<DB: Statements> OnSql<DB> {
         }
     }
 
-    /// First calls that give their key back, from so many tasks: beside few rows, then beside many.
+    /// First calls that release their key, from `tasks` tasks: with few rows, then with many.
     pub fn claims(&self, tasks: u32) -> Vec<Lap<'_>> {
         self.laps(|side| {
             [
@@ -134,7 +134,7 @@ impl<DB: Statements> OnSql<DB> {
         })
     }
 
-    /// First calls in transactions that insert an order, from so many tasks: beside few rows, then beside many.
+    /// First calls in transactions that insert an order, from `tasks` tasks: with few rows, then with many.
     pub fn transactions(&self, tasks: u32) -> Vec<Lap<'_>> {
         self.laps(|side| {
             let attribute = Guarded(side.pool.clone(), side.attribute.clone());
@@ -190,19 +190,18 @@ impl<DB: Statements> Side<DB> {
     }
 }
 
-/// How long a record of ours is.
+/// The length of a record of the crate.
 const RECORD_LEN: usize = 110;
 
-/// How long a key is taken, in microseconds: as long as with the attribute, and its grace.
+/// How long a key is taken, in microseconds: the lease of the attribute and its grace.
 const EXPIRY: i64 = 33_000_000;
-/// How long an order cannot be made again.
+/// How long an order is deduplicated.
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
-/// A row is put if none that lives stands there, and removed by its owner. A lock is waited for as long as the
-/// pool's sessions say.
+/// Inserts a row unless a live row exists, and removes it by its owner. Locks time out as the sessions of the pool say.
 struct ByHand<DB: Database> {
     pool: Pool<DB>,
-    /// Makes a value as long as ours.
+    /// Fills the value up to the length of a record of the crate.
     rest: String,
 }
 
@@ -226,12 +225,12 @@ impl<DB: Statements> Upload for ByHand<DB> {
         let outcome = file_md5.len();
         let mut connection = self.pool.acquire().await.expect("a connection");
         let removed = DB::delete_row(&mut connection, &key, value.as_bytes()).await;
-        assert_eq!(removed, 1, "the own key");
+        assert_eq!(removed, 1, "the caller owns the key");
         outcome
     }
 }
 
-/// The dedup row in a transaction, by hand.
+/// The deduplication row in a transaction, by hand.
 struct InHand<DB: Database>(ByHand<DB>);
 
 impl<DB: Database> Clone for InHand<DB> {
@@ -254,7 +253,7 @@ impl<DB: Statements> Upload for InHand<DB> {
     }
 }
 
-/// The dedup row in a transaction, by a guarded call.
+/// The deduplication row in a transaction, by a guarded call.
 struct Guarded<DB: Database>(Pool<DB>, Idempotency);
 
 impl<DB: Database> Clone for Guarded<DB> {
@@ -275,28 +274,28 @@ impl<DB: Statements> Upload for Guarded<DB> {
 #[derive(Debug)]
 struct Refused;
 
-/// Another order for each call.
+/// A new order number for each call.
 fn number(user_id: u64) -> String {
     let run = std::process::id();
     format!("{run}-{user_id}-{}", &owner()[..8])
 }
 
-/// What each database is told by hand.
+/// The statements by hand for each database.
 pub trait Statements: Database {
-    /// Asks for the version.
+    /// Reads the version.
     const VERSION: &'static str;
-    /// Puts rows of others into a table.
+    /// Inserts the other rows into a table.
     const FILL: &'static str;
-    /// What is done after that, so that it does not go on behind the scenes.
+    /// Statements after the inserts, so that no background work remains.
     const SETTLE: &'static [&'static str];
 
     /// Applies a statement.
     fn apply(pool: &Pool<Self>, statement: &str) -> impl Future<Output = ()> + Send;
 
-    /// Asks for a text.
+    /// Reads one text.
     fn text(pool: &Pool<Self>, query: &'static str) -> impl Future<Output = String> + Send;
 
-    /// Puts a row if none that lives stands there; how many that were.
+    /// Inserts a row unless a live row exists. Returns the number of inserted rows.
     fn put_row(
         connection: &mut Self::Connection,
         key: &str,
@@ -304,23 +303,23 @@ pub trait Statements: Database {
         micros: i64,
     ) -> impl Future<Output = u64> + Send;
 
-    /// Removes the own row; how many that were.
+    /// Removes the caller's row. Returns the number of removed rows.
     fn delete_row(
         connection: &mut Self::Connection,
         key: &str,
         value: &[u8],
     ) -> impl Future<Output = u64> + Send;
 
-    /// The business.
+    /// Inserts an order.
     fn order(connection: &mut Self::Connection, number: &str) -> impl Future<Output = ()> + Send;
 
-    /// A call in a transaction that is refused, succeeds, or gets its result again.
+    /// A call in a transaction that is refused, succeeds, or is replayed.
     fn guarded_with_replay(
         idempotency: &Idempotency,
         tx: &mut sql::sqlx::Transaction<'static, Self>,
     ) -> impl Future<Output = ()> + Send;
 
-    /// The business, once.
+    /// A guarded call in a transaction that inserts an order.
     fn guarded(
         idempotency: &Idempotency,
         tx: &mut sql::sqlx::Transaction<'static, Self>,

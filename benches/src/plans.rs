@@ -1,4 +1,4 @@
-//! How the databases go about the statements of a store and of a call in a transaction, beside the many rows.
+//! The plans of the statements of a store and of a call in a transaction, in tables with many rows.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use idempotence::{Idempotency, SqlStore, Store};
 
 use crate::on_sql::Statements;
 
-/// A statement, and its plan.
+/// A statement and its plan.
 pub type Plan = (String, String);
 
-/// The plans of `PostgreSQL` for whatever the parameters are, of the very statements that the client has prepared.
+/// The generic plans of `PostgreSQL` for the statements that the client has prepared.
 pub(crate) async fn on_postgres(url: &str) -> Vec<Plan> {
     let pool: PgPool = PgPoolOptions::new()
         .max_connections(1)
@@ -41,7 +41,7 @@ pub(crate) async fn on_postgres(url: &str) -> Vec<Plan> {
     plans
 }
 
-/// The plans of `MariaDB`, of the statements that it has logged with their values.
+/// The plans of `MariaDB` for the statements in its log, with their values.
 pub(crate) async fn on_mariadb(url: &str) -> Vec<Plan> {
     let pool: MySqlPool = MySqlPoolOptions::new()
         .max_connections(1)
@@ -63,7 +63,7 @@ pub(crate) async fn on_mariadb(url: &str) -> Vec<Plan> {
         .expect("an answer");
     let mut plans: Vec<Plan> = Vec::new();
     for statement in logged {
-        // `SET STATEMENT … FOR` is none that can be explained.
+        // `SET STATEMENT … FOR` cannot be explained.
         let plain = statement
             .find("*/")
             .map_or(&*statement, |end| &statement[end + 2..]);
@@ -97,7 +97,7 @@ fn explained(row: &MySqlRow) -> String {
     )
 }
 
-/// Every statement once.
+/// Executes every statement once.
 async fn exercise<DB: Statements>(pool: &Pool<DB>) {
     let store = SqlStore::new(pool.clone());
     let (ttl, key) = (Duration::from_secs(30), "idem:bench.plans:it");

@@ -1,4 +1,4 @@
-//! Duplicates of a call that is done: each is answered with the result that the first one left in the store.
+//! Duplicates of a done call: each gets the stored result of the first call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::runtime::Runtime;
 use crate::by_hand::{ByHand, Claim};
 use crate::{ENDPOINT, KEPT, Peer, TTL, arguments, key, timed};
 
-/// How many tasks call at once.
+/// The numbers of concurrent tasks.
 pub const TASKS: [u32; 2] = [1, 64];
 
-/// How long the results are, in bytes of JSON, and what that is called.
+/// The sizes of the results in bytes of JSON, and their names.
 pub const SIZES: [(usize, &str); 2] = [(SMALL, "1 KiB"), (64 * 1024, "64 KiB")];
 
 pub(crate) const SMALL: usize = 1024;
@@ -22,7 +22,7 @@ pub(crate) const SMALL: usize = 1024;
 /// What a guarded function returns.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Receipt {
-    /// No two runs of a body give the same.
+    /// A new number for each run of a body.
     number: u64,
     paid: bool,
     cents: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Receipt {
 }
 
 impl Receipt {
-    /// A new one whose JSON has so many bytes.
+    /// A new receipt whose JSON has `size` bytes.
     pub(crate) fn of(size: usize) -> Self {
         static RUNS: AtomicU64 = AtomicU64::new(0);
 
@@ -119,7 +119,7 @@ impl<S: IdempotencyStore + Clone> Replay for Peer<S> {
     }
 }
 
-/// Lets each of `tasks` tasks have a first call of its own, and measures its duplicates in a loop.
+/// Makes a first call for each of `tasks` tasks, and measures its duplicates in a loop.
 pub(crate) fn lap<'a, C: Replay>(
     runtime: &'a Runtime,
     tasks: u32,
@@ -143,7 +143,7 @@ struct Duplicates<C> {
     contender: C,
     size: usize,
     arguments: (u64, String),
-    /// Of the receipt that all must get.
+    /// The number of the receipt that all must get.
     number: u64,
 }
 

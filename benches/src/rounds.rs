@@ -1,5 +1,5 @@
-//! Contenders that take turns, so that whatever else the machine does hits them alike, and each is compared with its
-//! neighbours of the same round.
+//! Contenders take turns, so that other load of the machine affects them alike. Each is compared with the others of the
+//! same round.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::Lap;
 
-/// How many rounds there are: one, if this is only tried out.
+/// The number of rounds: one, unless `cargo bench` runs this.
 pub fn rounds() -> usize {
-    // `cargo bench` says so; anything else, such as `cargo test --benches`, only tries it out.
+    // `cargo bench` passes this argument. `cargo test --benches` does not.
     if std::env::args().any(|arg| arg == "--bench") {
         24
     } else {
@@ -21,13 +21,13 @@ pub fn rounds() -> usize {
 pub struct Rounds(Vec<Vec<f64>>);
 
 impl Rounds {
-    /// Lets every contender run about as long as `long`, in turns.
+    /// Runs every contender for about `long`, in turns.
     pub fn run(laps: &[Lap], rounds: usize, long: Duration) -> Self {
         let calls: Vec<u32> = laps.iter().map(|lap| calls_within(long, lap)).collect();
         let round = |first: usize| {
             let mut round = vec![0.0; laps.len()];
             for turn in 0..laps.len() {
-                // Each is first as often as any other.
+                // Each contender is first equally often.
                 let contender = (first + turn) % laps.len();
                 let calls = calls[contender];
                 let taken = laps[contender].1(calls.into());
@@ -38,8 +38,8 @@ impl Rounds {
         Self((0..rounds).map(round).collect())
     }
 
-    /// A row: the median of every contender, then how often the attribute is as fast as the second
-    /// and the third (if there is one), which is the median over the rounds, too.
+    /// Prints a row: the median of every contender, then the median ratios of the second and third contender to
+    /// the attribute.
     pub fn print(&self, name: &str, show: impl Fn(f64) -> String) {
         let mut row = format!("| {name}");
         for contender in 0..self.0[0].len() {
@@ -53,7 +53,7 @@ impl Rounds {
         println!("{row} |");
     }
 
-    /// The median of something that is known of every round.
+    /// The median of a value of each round.
     pub fn median(&self, of: impl Fn(&[f64]) -> f64) -> f64 {
         let mut all: Vec<f64> = self.0.iter().map(|round| of(round)).collect();
         all.sort_by(f64::total_cmp);
@@ -61,7 +61,7 @@ impl Rounds {
     }
 }
 
-/// How many calls a contender makes in about so long. Warms it up, too.
+/// Warms a contender up and returns how many calls it makes in about this time.
 fn calls_within(long: Duration, (_, lap): &Lap) -> u32 {
     let mut calls = 1;
     loop {
@@ -75,7 +75,7 @@ fn calls_within(long: Duration, (_, lap): &Lap) -> u32 {
     }
 }
 
-/// How many tasks, for people.
+/// The number of tasks as text.
 pub fn tasks_text(tasks: u32) -> String {
     if tasks == 1 {
         "1 task".to_owned()
@@ -84,12 +84,12 @@ pub fn tasks_text(tasks: u32) -> String {
     }
 }
 
-/// Calls per second of so many tasks, each of which needs so many seconds for one.
+/// Calls per second of `tasks` tasks that need `seconds` per call.
 pub fn per_second(tasks: u32, seconds: f64) -> String {
     format!("{:.0}/s", f64::from(tasks) / seconds)
 }
 
-/// What it runs on, as well as that can be found out.
+/// Describes the machine.
 pub fn machine(server: &str) -> String {
     let said_by = |program: &str, arg: &str| {
         let output = Command::new(program).arg(arg).output();

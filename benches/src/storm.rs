@@ -1,4 +1,4 @@
-//! A thousand equal calls at once, of which one runs.
+//! A thousand concurrent equal calls, of which one runs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use crate::by_hand::{ByHand, Claim};
 use crate::replay::{Receipt, SMALL};
 use crate::{ENDPOINT, KEPT, Peer, TTL, arguments, key, timed};
 
-/// How many equal calls there are.
+/// The number of equal calls.
 pub const CALLS: u32 = 1000;
 
-/// What becomes of those that do not run.
+/// The answer to the calls that do not run.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer {
     /// They wait, and get the result.
@@ -27,9 +27,9 @@ pub enum Answer {
     No,
 }
 
-/// One way to answer them. A clone works on the same store and connection.
+/// One way to answer concurrent equal calls. A clone works on the same store and connection.
 pub(crate) trait Crowd: Clone + Send + Sync + 'static {
-    /// A call that gets the result of the one that runs.
+    /// A call that gets the result of the running call.
     fn share(
         &self,
         user_id: u64,
@@ -37,7 +37,7 @@ pub(crate) trait Crowd: Clone + Send + Sync + 'static {
         storm: Arc<Storm>,
     ) -> impl Future<Output = Receipt> + Send;
 
-    /// A call that is refused unless it is the one that runs; answers whether it was.
+    /// A call that runs or is refused. Returns whether it ran.
     fn refuse(
         &self,
         user_id: u64,
@@ -46,28 +46,28 @@ pub(crate) trait Crowd: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = bool> + Send;
 }
 
-/// The body, and what it waits for.
+/// The body and the calls that it waits for.
 pub(crate) struct Storm {
     ran: AtomicBool,
-    /// One permit for every call that is where the body waits for it to be.
-    there: Semaphore,
+    /// One permit for every call that the body has waited for.
+    arrived: Semaphore,
 }
 
 impl Storm {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             ran: AtomicBool::new(false),
-            there: Semaphore::new(0),
+            arrived: Semaphore::new(0),
         })
     }
 
-    /// Ends when all calls have been made, so that every other is a duplicate of one that runs.
+    /// Ends when all calls have started, so that the others are duplicates of a running call.
     async fn until_all_are_made(&self) -> Receipt {
         self.until(CALLS).await;
         Receipt::of(SMALL)
     }
 
-    /// Ends when all others have been refused: one that comes later would be let in.
+    /// Ends when all other calls were refused, because a later call would run.
     async fn until_all_are_refused(&self) {
         self.until(CALLS - 1).await;
     }
@@ -77,7 +77,7 @@ impl Storm {
             !self.ran.swap(true, Ordering::Relaxed),
             "the body ran again"
         );
-        let all = self.there.acquire_many(calls).await;
+        let all = self.arrived.acquire_many(calls).await;
         drop(all.expect("it is never closed"));
     }
 }
@@ -131,11 +131,11 @@ impl Crowd for Idempotency {
     }
 }
 
-/// Two commands on the store by hand, behind a table of what runs in this process.
+/// Two commands on the store by hand, behind a table of the running calls of this process.
 #[derive(Clone)]
 pub(crate) struct Together<H> {
     store: H,
-    /// Those who share a result wait at the cell for whoever fills it.
+    /// Calls that share a result wait at the cell until one call fills it.
     shared: Arc<Mutex<HashMap<String, Arc<OnceCell<Receipt>>>>>,
     running: Arc<Mutex<HashSet<String>>>,
 }
@@ -188,7 +188,7 @@ impl<H: ByHand> Crowd for Together<H> {
     }
 }
 
-/// It has no table, and nothing to wait with.
+/// The peer has no table of running calls and cannot wait.
 impl<S: IdempotencyStore + Clone> Crowd for Peer<S> {
     async fn share(&self, user_id: u64, file_md5: String, storm: Arc<Storm>) -> Receipt {
         let key = IdempotencyKey::new(key(".", user_id, &file_md5)).expect("a key");
@@ -218,10 +218,10 @@ impl<S: IdempotencyStore + Clone> Crowd for Peer<S> {
     }
 }
 
-/// How long a call of the peer's lies between two questions: the shortest that tokio's clock knows.
+/// The pause between two polls of the peer: the shortest that tokio supports.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Storms, one after the other, each until its last call is answered.
+/// Runs storms one after another, each until its last call is answered.
 pub(crate) fn lap<'a>(
     runtime: &'a Runtime,
     answer: Answer,
@@ -246,7 +246,7 @@ async fn call(
 ) {
     match answer {
         Answer::Result => {
-            storm.there.add_permits(1);
+            storm.arrived.add_permits(1);
             contender.share(user_id, file_md5, storm).await;
         }
         Answer::No => {
@@ -254,7 +254,7 @@ async fn call(
                 .refuse(user_id, file_md5, Arc::clone(&storm))
                 .await
             {
-                storm.there.add_permits(1);
+                storm.arrived.add_permits(1);
             }
         }
     }

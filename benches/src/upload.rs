@@ -1,6 +1,6 @@
-//! First calls: take the key of `(user_id, file_md5)`, run a trivial body, give the key back.
+//! First calls: claim the key of `(user_id, file_md5)`, run a trivial body, release the key.
 //!
-//! Each call has a key of its own, so none is refused.
+//! Each call has a new key, so none is refused.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The attribute: any tokens in it and under it give tokens.
+//! Any tokens as options and function of the attribute: the expansion returns tokens and does not panic.
 #![no_main]
 
 extern crate proc_macro;
@@ -27,9 +27,9 @@ mod rules;
 #[path = "../../idempotent-macro/src/value.rs"]
 mod value;
 
-/// What stands between the options and the function in the input.
+/// The separator between the options and the function in the input.
 const BETWEEN: char = '\u{1}';
-/// A thousand parentheses within each other are too deep for rustc, too.
+/// The maximum nesting. rustc itself fails on a thousand nested parentheses.
 const DEEPEST: usize = 64;
 
 fuzz_target!(|input: &str| {

@@ -1,4 +1,4 @@
-//! What stands under a counted key, in the store's bytes: an attempt is counted after it, or is refused and changes nothing.
+//! Any stored bytes as the record of a counter: an attempt is counted, or it is refused and changes nothing.
 #![no_main]
 
 use std::time::Duration;
@@ -23,9 +23,16 @@ fuzz_target!(|found: &[u8]| {
 async fn found_by_an_attempt(found: Bytes) {
     let store = MemoryStore::new();
     let window = Duration::from_secs(60);
-    store.claim("key", &found, window).await.expect("it is empty");
+    store
+        .claim("key", &found, window)
+        .await
+        .expect("it is empty");
     let count = store.count("key", 7, window * 2).await;
-    let stands = store.get("key").await.expect("a map answers").expect("it stands");
+    let stands = store
+        .get("key")
+        .await
+        .expect("a map answers")
+        .expect("it stands");
     assert_eq!(stands.ttl, Some(window));
     match count {
         Ok(count) => {

@@ -1,4 +1,4 @@
-//! Two keys of any values have the same fingerprint if, and only if, they mean the same.
+//! Two keys of any values have the same fingerprint if, and only if, they have the same meaning.
 #![no_main]
 
 use arbtest::arbitrary::{Result, Unstructured};
@@ -43,6 +43,6 @@ fn compare(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // What there were too few bytes for is no case.
+    // Skip inputs with too few bytes.
     let _ = compare(&mut Unstructured::new(bytes));
 });

@@ -1,4 +1,4 @@
-//! What stands under a key, in the store's bytes: a call that finds it is answered, and runs nothing.
+//! Any stored bytes as the record of a call: a call that finds them is refused or replayed, and its body does not run.
 #![no_main]
 
 use std::time::Duration;

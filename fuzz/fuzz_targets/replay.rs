@@ -1,4 +1,4 @@
-//! The result in a record that is otherwise as it should be: it is read as the type that a function returns, or not.
+//! Any bytes as the result in a valid record: they are decoded as the return type, or the call is refused.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ thread_local! {
         .expect("a runtime");
 }
 
-/// A call of an endpoint that returns this type, on a store.
+/// Calls an endpoint that returns this type.
 macro_rules! call {
     ($store:expr, $type:ty, $body:expr) => {
         Idempotency::new($store.clone())
@@ -54,7 +54,7 @@ macro_rules! call {
     };
 }
 
-/// Has a call leave its record, puts another result into it, and calls again.
+/// Makes a call, replaces the result in its record, and calls again.
 macro_rules! replayed_as {
     ($($type:ty: $value:expr,)*) => {
         async fn replayed(form: &str, somes: u32, result: &[u8]) {

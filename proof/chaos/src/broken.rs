@@ -1,4 +1,4 @@
-//! Stores that break one rule each, and a policy that does: what the check must find.
+//! Stores and policies that each break one rule. The check must find them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,34 +8,34 @@ use idempotence::RedisStore;
 use idempotence::store::{Bytes, Claim, Entry, Store, StoreError, Swap, async_trait};
 use tokio::sync::watch;
 
-/// What is broken on purpose.
+/// The mistake of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
     None,
-    /// A record is removed whoever it is of.
+    /// `remove` removes the record of any owner.
     RemovesOthers,
-    /// A claim that was sent again is told of its own record as if it were another's.
-    KnowsNotItself,
-    /// A success is acknowledged before it is written, one in fifty never is.
+    /// A repeated claim is refused for its own record.
+    RefusesItself,
+    /// One success in fifty is acknowledged but never written.
     LosesResults,
-    /// The lease is not renewed, and the body goes on when it ends.
+    /// The lease is not renewed, and the body continues after its end.
     NeverRenews,
-    /// A body goes on when its lease is lost.
+    /// A body continues after its lease was lost.
     NeverStops,
-    /// The server forgets everything when it is killed; the crate is as it should be.
-    Forgets,
+    /// A killed server loses its data. The crate has no mistake.
+    LosesData,
 }
 
 impl Fault {
-    /// All that must be found.
+    /// All mistakes. The check must find each of them.
     pub const ALL: [Self; 6] = [
         Self::RemovesOthers,
-        Self::KnowsNotItself,
+        Self::RefusesItself,
         Self::LosesResults,
         Self::NeverRenews,
         Self::NeverStops,
-        Self::Forgets,
+        Self::LosesData,
     ];
 }
 
@@ -54,22 +54,22 @@ impl FromStr for Fault {
     }
 }
 
-/// A store with a fault.
+/// A store with a mistake.
 #[derive(Debug)]
 pub struct BrokenStore {
-    /// The store inside.
+    /// The inner store.
     pub store: RedisStore,
-    /// What is wrong with it.
+    /// The mistake.
     pub fault: Fault,
 }
 
 #[async_trait]
 impl Store for BrokenStore {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        if self.fault == Fault::KnowsNotItself
-            && let Some(standing) = self.store.get(key).await?
+        if self.fault == Fault::RefusesItself
+            && let Some(stored) = self.store.get(key).await?
         {
-            return Ok(Claim::Taken(standing.value));
+            return Ok(Claim::Taken(stored.value));
         }
         self.store.claim(key, value, ttl).await
     }
@@ -90,9 +90,9 @@ impl Store for BrokenStore {
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         if self.fault == Fault::RemovesOthers
-            && let Some(standing) = self.store.get(key).await?
+            && let Some(stored) = self.store.get(key).await?
         {
-            return self.store.remove(key, &standing.value).await;
+            return self.store.remove(key, &stored.value).await;
         }
         self.store.remove(key, expected).await
     }

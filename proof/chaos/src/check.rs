@@ -1,200 +1,205 @@
-//! Whether what happened may happen.
+//! Checks the history of a run against the rules.
 //!
-//! Nothing is excused because something was killed, cut off or slow. A pause of a process excuses
-//! that its body met another, because no lock can stop a body that does not run; a fail-over excuses
-//! what was lost with the old leader, and that is counted.
+//! Kills, cuts and slowness excuse nothing. A pause of a process excuses that its body overlapped with
+//! another body, because no lock can stop a paused body. A fail-over excuses what was lost with the old
+//! leader; such losses are counted.
 
 mod figures;
-mod story;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use std::fmt;
 
-use self::story::{Deed, Story};
-use crate::history::{Endpoint, Line, Micros, Told};
-use crate::standing::Standing;
+use self::timeline::{Timeline, Trace};
+use crate::history::{Answer, Endpoint, Line, Micros};
+use crate::stored::Stored;
 use crate::worker::{DEADLINE, GRACE, LEASE};
 
-pub use self::figures::{Figures, Floors, Recovery};
+pub use self::figures::{Figures, Minimums, Recovery};
 
-/// What must not happen, and did.
+/// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which rule was broken.
+    /// The broken rule.
     pub rule: Rule,
-    /// By which calls.
-    pub what: String,
+    /// The calls that broke it.
+    pub message: String,
 }
 
-/// What a history has to keep to.
+/// A rule that every history must follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
-    /// Two bodies of a key do not run at once.
+    /// Two bodies of a key never run at the same time.
     NoOverlap,
-    /// No body starts after a caller was told that it is done.
+    /// No body starts after a caller learned that the call is done.
     NoSecondRun,
-    /// With `release = false` a second body does not start at all.
+    /// With `release = false` no second body starts.
     AtMostOnce,
-    /// A success that was told stands in the store.
+    /// A success that a caller got is in the store.
     NothingLost,
-    /// A replayed result is that of a call of the key which had its effect.
+    /// A replayed result comes from a call of the same key that had its effect.
     RealReplay,
-    /// Nobody is told of another call where there can be none: not of himself, and not of a dead one
-    /// for longer than its lease, its grace and a second.
+    /// No call is refused as a duplicate without another call: not for itself, and not for a dead call for
+    /// longer than its lease, its grace and a second.
     RealDuplicate,
-    /// Every key of ours expires.
+    /// Every key expires.
     Expires,
-    /// Nothing panics, every call has an answer, and every answer is one that was expected.
+    /// Nothing panics, every call gets an answer, and every answer is expected.
     Sound,
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// What was broken.
+    /// The broken rules.
     pub violations: Vec<Violation>,
-    /// What was done.
+    /// The figures of the run.
     pub figures: Figures,
 }
 
-/// Checks the history of one run, of all processes together, and what stands in the store after it.
-pub fn check(lines: &[Line], standing: &Standing) -> Verdict {
-    let story = Story::of(lines);
+/// Checks the history of all processes of a run, and the store after it.
+pub fn check(lines: &[Line], stored: &Stored) -> Verdict {
+    let timeline = Timeline::of(lines);
     let mut checking = Checking {
         verdict: Verdict {
             violations: Vec::new(),
-            figures: Figures::of(&story, lines),
+            figures: Figures::of(&timeline, lines),
         },
-        story: &story,
+        timeline: &timeline,
     };
-    for deeds in story.keys() {
-        checking.overlaps(deeds);
-        checking.second_runs(deeds);
-        checking.duplicates(deeds);
-        for deed in deeds {
-            checking.answer(deed, standing);
+    for traces in timeline.keys() {
+        checking.overlaps(traces);
+        checking.second_runs(traces);
+        checking.duplicates(traces);
+        for trace in traces {
+            checking.answer(trace, stored);
         }
     }
-    checking.soundness(standing);
+    checking.soundness(stored);
     checking.verdict
 }
 
-/// How long after its effect a success may be told and be in the store for certain. The crate gives
-/// the value to its caller also when it could not be recorded within the handle's deadline, and the
-/// pauses between its tries can make it give up after a bit more than a third of that.
+/// A success is certainly in the store if its caller got it within this time after the effect. The crate
+/// also returns a success that it could not record within the deadline, and the pauses between its
+/// attempts can make it give up after a bit more than a third of the deadline.
 const RECORDED_WITHIN: Micros = DEADLINE / 3;
-/// How long a record of one who died may stand.
+/// How long the record of a dead call may remain stored.
 const HELD: Micros = LEASE + GRACE;
-/// What a machine that is busy may add to that.
+/// The additional time that a busy machine may need.
 const SLACK: Micros = 1_000_000;
-/// How long a process that goes on after a pause may need to stop its bodies.
+/// How long a process may need to stop its bodies after a pause.
 const STOPS_WITHIN: Micros = 300_000;
-/// How far behind its leader a replica may be.
+/// How far a replica may lag behind its leader.
 const LAG: Micros = 1_000_000;
 
 struct Checking<'a> {
-    story: &'a Story,
+    timeline: &'a Timeline,
     verdict: Verdict,
 }
 
 impl Checking<'_> {
-    fn overlaps(&mut self, deeds: &[Deed]) {
-        let mut earlier: Vec<&Deed> = Vec::new();
-        for deed in deeds {
-            let Some(started) = deed.started else {
+    fn overlaps(&mut self, traces: &[Trace]) {
+        let mut earlier: Vec<&Trace> = Vec::new();
+        for trace in traces {
+            let Some(started) = trace.started else {
                 continue;
             };
             earlier.retain(|other| other.body_ended() > started);
             for other in &earlier {
-                let end = other.body_ended().min(deed.body_ended());
-                if self.story.excused(other, end) || self.story.excused(deed, end) {
-                    self.verdict.figures.overlaps_of_the_paused += 1;
+                let end = other.body_ended().min(trace.body_ended());
+                if self.timeline.excused(other, end) || self.timeline.excused(trace, end) {
+                    self.verdict.figures.overlaps_after_pauses += 1;
                 } else {
-                    let what = format!("{deed} started while {other} ran");
-                    self.broken(Rule::NoOverlap, deed, what);
+                    let message = format!("{trace} started while {other} ran");
+                    self.broken(Rule::NoOverlap, trace, message);
                 }
             }
-            earlier.push(deed);
+            earlier.push(trace);
         }
     }
 
-    fn second_runs(&mut self, deeds: &[Deed]) {
-        let key = deeds[0].key;
-        let bodies = || deeds.iter().filter(|deed| deed.started.is_some());
+    fn second_runs(&mut self, traces: &[Trace]) {
+        let key = traces[0].key;
+        let bodies = || traces.iter().filter(|trace| trace.started.is_some());
         if key.endpoint == Endpoint::Coupon
             && let Some(second) = bodies().nth(1)
         {
-            let what = format!("{second} started although another had");
-            self.broken(Rule::AtMostOnce, second, what);
+            let message = format!("{second} started after an earlier body");
+            self.broken(Rule::AtMostOnce, second, message);
         }
-        if !key.endpoint.is_kept() {
+        if !key.endpoint.stores_result() {
             return;
         }
-        let known = deeds.iter().filter(|deed| is_certain(deed));
-        let Some(known) = known.min_by_key(|deed| deed.answered()) else {
+        let known = traces.iter().filter(|trace| is_certain(trace));
+        let Some(known) = known.min_by_key(|trace| trace.answered()) else {
             return;
         };
-        for deed in bodies().filter(|deed| deed.started > known.answered()) {
-            if self.story.excused(deed, deed.body_ended()) {
-                self.verdict.figures.overlaps_of_the_paused += 1;
+        for trace in bodies().filter(|trace| trace.started > known.answered()) {
+            if self.timeline.excused(trace, trace.body_ended()) {
+                self.verdict.figures.overlaps_after_pauses += 1;
             } else {
-                let what = format!("{deed} started after {known} had its answer");
-                self.broken(Rule::NoSecondRun, deed, what);
+                let message = format!("{trace} started after {known} got its answer");
+                self.broken(Rule::NoSecondRun, trace, message);
             }
         }
-        for first in bodies().filter(|deed| deed.effect().is_some()) {
-            let second = bodies().find(|deed| deed.started > first.effect());
-            let Some((second, at)) = second.and_then(|deed| Some((deed, deed.started?))) else {
+        for first in bodies().filter(|trace| trace.effect().is_some()) {
+            let second = bodies().find(|trace| trace.started > first.effect());
+            let Some((second, at)) = second.and_then(|trace| Some((trace, trace.started?))) else {
                 continue;
             };
-            let excused = self.story.suffered(first, at)
-                || self.story.is_troubled(first, at)
-                || outlasted_by_silence(first, at);
+            let excused = self.timeline.was_interrupted(first, at)
+                || self.timeline.may_be_delayed(first, at)
+                || store_was_silent_for_the_lease(first, at);
             if excused {
                 self.verdict.figures.second_effects += usize::from(second.effect().is_some());
             } else {
-                let what = format!("{second} started after the effect of {first}, for no reason");
-                self.broken(Rule::NoSecondRun, second, what);
+                let message =
+                    format!("{second} started after the effect of {first} without an excuse");
+                self.broken(Rule::NoSecondRun, second, message);
             }
         }
     }
 
-    fn duplicates(&mut self, deeds: &[Deed]) {
-        let holds = deeds.iter().map(|deed| (deed, self.holds_until(deed)));
+    fn duplicates(&mut self, traces: &[Trace]) {
+        let holds = traces.iter().map(|trace| (trace, self.holds_until(trace)));
         let holds: Vec<_> = holds.filter(|(_, until)| *until > 0).collect();
-        for deed in deeds {
-            let Some((answered, told @ (Told::InProgress | Told::Done))) = deed.told else {
+        for trace in traces {
+            let Some((answered, answer @ (Answer::InProgress | Answer::Done))) = trace.answer
+            else {
                 continue;
             };
             let real = holds.iter().any(|(other, until)| {
-                let there = match told {
-                    Told::Done => deed.key.endpoint == Endpoint::Coupon,
-                    _ => *until >= deed.called,
+                let there = match answer {
+                    Answer::Done => trace.key.endpoint == Endpoint::Coupon,
+                    _ => *until >= trace.called,
                 };
-                there && other.call != deed.call && other.called <= answered
+                there && other.call != trace.call && other.called <= answered
             });
             if !real {
-                let what = format!("{deed} was told of another call, and there was none");
-                self.push(Rule::RealDuplicate, what);
+                let message = format!("{trace} was refused as a duplicate without another call");
+                self.push(Rule::RealDuplicate, message);
             }
         }
     }
 
-    /// Until when a record of the call may stand in the way of others; 0 if it never had one.
-    fn holds_until(&self, deed: &Deed) -> Micros {
-        let (end, told) = match deed.told {
-            Some((at, told)) => (at, Some(told)),
-            None => (deed.died, None),
+    /// Until when the record of the call may refuse other calls; 0 if it never had a record.
+    fn holds_until(&self, trace: &Trace) -> Micros {
+        let (end, answer) = match trace.answer {
+            Some((at, answer)) => (at, Some(answer)),
+            None => (trace.died, None),
         };
-        // What was on its way when the call ended may arrive when the way is free again.
-        let arrives = self.story.held_up(deed).map_or(end, |at| at.max(end));
-        match told {
-            Some(Told::Success | Told::Failed) if deed.is_settled() => end + SLACK,
-            // Its keeper may go on for as long as there is no answer.
-            Some(Told::Success | Told::Failed) => Micros::MAX,
-            Some(Told::InProgress | Told::Done | Told::Replay(_))
-                if !self.story.is_troubled(deed, end) =>
+        // A request in flight at the end of the call may arrive when the connection works again.
+        let arrives = self
+            .timeline
+            .delayed_until(trace)
+            .map_or(end, |at| at.max(end));
+        match answer {
+            Some(Answer::Success | Answer::Failed) if trace.is_settled() => end + SLACK,
+            // The renewal may continue as long as there is no answer.
+            Some(Answer::Success | Answer::Failed) => Micros::MAX,
+            Some(Answer::InProgress | Answer::Done | Answer::Replay(_))
+                if !self.timeline.may_be_delayed(trace, end) =>
             {
                 0
             }
@@ -202,80 +207,78 @@ impl Checking<'_> {
         }
     }
 
-    fn answer(&mut self, deed: &Deed, standing: &Standing) {
-        match deed.told {
-            Some((_, Told::Success))
-                if deed.key.endpoint.is_kept()
-                    && is_certain(deed)
-                    && !standing.results.contains(&deed.call) =>
+    fn answer(&mut self, trace: &Trace, stored: &Stored) {
+        match trace.answer {
+            Some((_, Answer::Success))
+                if trace.key.endpoint.stores_result()
+                    && is_certain(trace)
+                    && !stored.results.contains(&trace.call) =>
             {
-                let what = format!("{deed} is not in the store");
-                self.broken(Rule::NothingLost, deed, what);
+                let message = format!("{trace} is not in the store");
+                self.broken(Rule::NothingLost, trace, message);
             }
-            Some((answered, Told::Replay(of))) => {
-                let real = self.story.deed(of).is_some_and(|first| {
-                    first.key == deed.key && first.effect().is_some_and(|at| at <= answered)
+            Some((answered, Answer::Replay(of))) => {
+                let real = self.timeline.trace(of).is_some_and(|first| {
+                    first.key == trace.key && first.effect().is_some_and(|at| at <= answered)
                 });
                 if !real {
-                    let what = format!("{deed} got the result of {of}, which has none for it");
-                    self.push(Rule::RealReplay, what);
+                    let message =
+                        format!("{trace} got the result of {of}, which had no such effect");
+                    self.push(Rule::RealReplay, message);
                 }
             }
-            Some((_, Told::Trouble)) => {
-                self.push(
-                    Rule::Sound,
-                    format!("{deed} has an answer of no known kind"),
-                );
+            Some((_, Answer::Unexpected)) => {
+                self.push(Rule::Sound, format!("{trace} got an unexpected answer"));
             }
-            None if deed.died == Micros::MAX => {
-                self.push(Rule::Sound, format!("{deed} has no answer"));
+            None if trace.died == Micros::MAX => {
+                self.push(Rule::Sound, format!("{trace} got no answer"));
             }
             _ => {}
         }
     }
 
-    fn soundness(&mut self, standing: &Standing) {
-        for key in &standing.endless {
+    fn soundness(&mut self, stored: &Stored) {
+        for key in &stored.without_expiry {
             self.push(Rule::Expires, format!("{key} never expires"));
         }
-        for what in self.story.ended_badly() {
-            self.push(Rule::Sound, what);
+        for message in self.timeline.bad_ends() {
+            self.push(Rule::Sound, message);
         }
     }
 
-    /// A rule that needs a store which keeps its records: a fail-over may lose the latest.
-    fn broken(&mut self, rule: Rule, deed: &Deed, what: String) {
-        if self.story.alive_at_a_failover(deed.key, LAG) {
-            self.verdict.figures.lost_at_failovers += 1;
+    /// Reports a broken rule, unless a fail-over may have lost the latest records of the key.
+    fn broken(&mut self, rule: Rule, trace: &Trace, message: String) {
+        if self.timeline.spans_a_failover(trace.key, LAG) {
+            self.verdict.figures.lost_in_failovers += 1;
         } else {
-            self.push(rule, what);
+            self.push(rule, message);
         }
     }
 
-    fn push(&mut self, rule: Rule, what: String) {
-        self.verdict.violations.push(Violation { rule, what });
+    fn push(&mut self, rule: Rule, message: String) {
+        self.verdict.violations.push(Violation { rule, message });
     }
 }
 
-/// Whether the store was silent from the effect of `first` until its lease was over, at the latest at
-/// `at`: a server may stand still although nobody has stopped it.
-fn outlasted_by_silence(first: &Deed, at: Micros) -> bool {
+/// Whether the store did not answer from the effect of `first` until the end of its lease, at the latest at
+/// `at`. A server may freeze without a planned fault.
+fn store_was_silent_for_the_lease(first: &Trace, at: Micros) -> bool {
     let silent_from = first.effect().filter(|effect| at - effect >= LEASE);
     let waited = first.answered().zip(silent_from);
     waited.is_some_and(|(answered, effect)| answered - effect >= LEASE)
 }
 
-/// Whether the answer says for certain that a success stands in the store.
-fn is_certain(deed: &Deed) -> bool {
-    match deed.told {
-        Some((_, Told::Success)) => deed.is_settled(),
-        Some((_, Told::Replay(_))) => true,
+/// Whether the answer proves that a success is in the store.
+fn is_certain(trace: &Trace) -> bool {
+    match trace.answer {
+        Some((_, Answer::Success)) => trace.is_settled(),
+        Some((_, Answer::Replay(_))) => true,
         _ => false,
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.rule, self.what)
+        write!(f, "{:?}: {}", self.rule, self.message)
     }
 }

@@ -1,4 +1,4 @@
-//! What happened, line by line: who, what, to which key, and when by a clock that all processes share.
+//! The history of a run, line by line: time, event, call and key. All processes share the clock.
 
 mod text;
 
@@ -14,30 +14,30 @@ pub type Micros = u64;
 /// The time now.
 pub fn now() -> Micros {
     let now = clock_gettime(ClockId::Monotonic);
-    // Neither is negative: the clock counts from the start of the machine.
+    // Neither is negative, because the clock counts from the start of the machine.
     now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1000
 }
 
 /// One line of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// When it was.
+    /// The time.
     pub at: Micros,
-    /// What it was.
-    pub what: What,
+    /// The event.
+    pub event: HistoryEvent,
 }
 
-/// A call by the number of its process and its own number in that.
+/// A call: the number of its process, and its number in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Call {
-    /// Its process.
+    /// The number of the process.
     pub process: u32,
     /// Counted from 0 in its process.
     pub number: u32,
 }
 
 impl Call {
-    /// The call as a number: what its body returns, so that a result names the call it is of.
+    /// The call as a number. Its body returns it, so that a result identifies its call.
     pub fn value(self) -> u64 {
         u64::from(self.process) << 32 | u64::from(self.number)
     }
@@ -56,27 +56,27 @@ impl Call {
 pub struct Key {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// The argument that is its key.
+    /// The argument of the function.
     pub number: u64,
 }
 
-/// What the workers call.
+/// The functions that the workers call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Endpoint {
-    /// Once it has worked it is done, and its result is replayed.
+    /// Done once, with a replayed result.
     Pay,
-    /// The same, and duplicates wait for it.
+    /// Done once, with a replayed result; duplicates wait.
     Order,
     /// One at a time.
     Report,
-    /// One at a time, and duplicates wait for their turn.
+    /// One at a time; duplicates wait.
     Turn,
-    /// At most once, whatever happens.
+    /// At most once.
     Coupon,
 }
 
 impl Endpoint {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 5] = [
         Self::Pay,
         Self::Order,
@@ -85,86 +85,86 @@ impl Endpoint {
         Self::Coupon,
     ];
 
-    /// Whether a success is kept, with its result.
-    pub fn is_kept(self) -> bool {
+    /// Whether a success is stored with its result.
+    pub fn stores_result(self) -> bool {
         matches!(self, Self::Pay | Self::Order)
     }
 }
 
-/// What a line says.
+/// The event of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// A caller makes a call.
+pub enum HistoryEvent {
+    /// A caller starts a call.
     Called(Call, Key),
     /// Its body starts.
     Started(Call, Key),
-    /// Its body has its effect; the body does nothing after it.
+    /// The body has its effect, and then returns.
     Effect(Call, Key),
-    /// Its body ends without an effect, by itself or because it was dropped.
+    /// The body ends without an effect: it returned an error or was dropped.
     Ended(Call, Key),
-    /// Its caller has an answer.
-    Told(Call, Key, Told),
-    /// Its success was not recorded, and the crate said so before the caller had the answer.
+    /// The caller gets its answer.
+    Answered(Call, Key, Answer),
+    /// The success was not recorded, and the crate reported that before the caller got the answer.
     Unrecorded(Call),
-    /// The process did not run for so long, up to now.
+    /// The process did not run for this time, up to now.
     Starved(u32, Micros),
     /// A thread of the process panicked.
     Panicked(u32),
-    /// The process has ended by itself, in order.
+    /// The process has ended by itself.
     Finished(u32),
-    /// The process was killed; it did not run any more from here on.
+    /// The process was killed.
     Killed(u32),
-    /// The process was stopped in its tracks.
+    /// The process was paused.
     Stopped(u32),
-    /// It goes on.
+    /// The process continues.
     Continued(u32),
-    /// The server, or the one that leads, was killed or stopped.
-    ServerAway,
-    /// It answers again.
-    ServerBack,
-    /// A request of the process was held back for so long by the proxy, and sent now.
+    /// The server, or a leader, was killed or paused.
+    ServerDown,
+    /// The server answers again.
+    ServerUp,
+    /// The proxy delayed a request of the process for this time, and sent it now.
     Delayed(u32, Micros),
-    /// A reply was thrown away by the proxy.
+    /// The proxy dropped a reply.
     ReplyDropped,
-    /// The server forgot its scripts.
+    /// The scripts of the server were flushed.
     ScriptsFlushed,
-    /// A leading server was killed that has replicas.
+    /// A leader with replicas was killed.
     LeaderKilled,
-    /// Another one leads.
-    LeaderBack,
+    /// Another server is the leader.
+    LeaderReplaced,
 }
 
 /// The answer that a caller gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Told {
+pub enum Answer {
     /// Its own body ran and succeeded.
     Success,
     /// Its own body ran and failed.
     Failed,
     /// The result of another call.
     Replay(Call),
-    /// Another one is running.
+    /// Refused: another call runs.
     InProgress,
-    /// Another one is done, or was made.
+    /// Refused: another call is done, or the key is taken.
     Done,
-    /// The lease was lost, and the body stopped.
-    Lost,
+    /// The lease was lost, and the body was stopped.
+    LeaseLost,
     /// The store did not answer in time.
     Unavailable,
-    /// The caller gave up waiting and dropped the call.
+    /// The caller dropped the call.
     GaveUp,
-    /// Anything else, which is not expected.
-    Trouble,
+    /// An unexpected error.
+    Unexpected,
 }
 
-/// Appends lines to a file that several may write to: one `write` for each.
+/// Appends lines to a file, each with one `write`, so that several threads can append.
 #[derive(Debug)]
 pub struct History {
     file: File,
     process: u32,
 }
 
-/// A pause that is long enough to be noted: well below the shortest grace, which is 250 ms.
+/// The shortest pause that is noted. It is well below the shortest grace, which is 250 ms.
 pub const NOTED: Micros = 80_000;
 
 impl History {
@@ -178,45 +178,49 @@ impl History {
         Ok(Self { file, process })
     }
 
-    /// Notes what happens now.
+    /// Appends an event that happens now.
     ///
     /// # Panics
     ///
-    /// If it cannot be written: a history with a hole in it proves nothing.
-    pub fn note(&self, what: What) {
+    /// If the line cannot be written, because an incomplete history proves nothing.
+    pub fn note(&self, event: HistoryEvent) {
         let at = now();
-        self.append(&Line { at, what });
+        self.append(&Line { at, event });
         let took = now() - at;
         if took > NOTED {
-            // Whoever wrote it was held up by its own history.
-            let what = What::Starved(self.process, took);
-            self.append(&Line { at: now(), what });
+            // Writing the history delayed its process.
+            let event = HistoryEvent::Starved(self.process, took);
+            self.append(&Line { at: now(), event });
         }
     }
 
-    /// Notes what happened before.
+    /// Appends an earlier event.
     ///
     /// # Panics
     ///
-    /// As [`note`](Self::note).
+    /// Like [`note`](Self::note).
     pub fn append(&self, line: &Line) {
         let line = format!("{line}\n");
         let written = (&self.file).write(line.as_bytes());
-        assert_eq!(written.ok(), Some(line.len()), "the history is not whole");
+        assert_eq!(
+            written.ok(),
+            Some(line.len()),
+            "a line of the history could not be written"
+        );
     }
 }
 
-/// Reads a history. A line that a kill cut off at the end is left out.
+/// Reads a history. Ignores a last line that a kill has cut off.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or a line makes no sense.
+/// If the file cannot be read, or a line is invalid.
 pub fn read(path: &Path) -> io::Result<Vec<Line>> {
     let text = std::fs::read_to_string(path)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = whole.lines().map(|line| {
         line.parse().map_err(|()| {
-            let message = format!("{}: `{line}` is no line of a history", path.display());
+            let message = format!("{}: `{line}` is not a line of a history", path.display());
             io::Error::new(io::ErrorKind::InvalidData, message)
         })
     });

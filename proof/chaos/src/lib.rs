@@ -1,9 +1,9 @@
-//! Chaos: several processes on real servers that are killed, paused and cut off, and a check of
-//! what they did.
+//! Chaos: several processes work on real servers that are killed, paused and cut off. Then a check reads
+//! the histories of the processes.
 //!
-//! A [`run`](run::run) starts servers and workers, lets a seeded [`plan`] loose on them, and hands
-//! what they wrote down to the [`check`](check::check). The workers are users of the crate: functions
-//! with the attribute, on a `RedisStore`.
+//! A [`run`](run::run) starts servers and workers, applies the faults of a seeded [`plan`], and gives the
+//! histories to the [`check`](check::check). The workers use the crate like its users: functions with the
+//! attribute, on a `RedisStore`.
 
 pub mod broken;
 pub mod check;
@@ -12,5 +12,5 @@ pub mod plan;
 pub mod proxy;
 pub mod run;
 pub mod servers;
-pub mod standing;
+pub mod stored;
 pub mod worker;

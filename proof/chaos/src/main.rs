@@ -1,4 +1,4 @@
-//! `idempotence-chaos --minutes 60`: chaos for as long as you like, in rounds that are checked.
+//! `idempotence-chaos --minutes 60`: chaos in rounds. Each round is checked.
 #![allow(clippy::print_stdout)]
 
 use std::env;
@@ -14,7 +14,7 @@ use idempotence_chaos::worker::{self, Work};
 
 const USAGE: &str =
     "usage: idempotence-chaos [--minutes N] [--seed N] [--on one|sentinels|cluster] [--fault NAME]";
-/// Short enough for a history that is checked in memory, and for results that stand till then.
+/// Short enough to check the history in memory and to find all results in the store.
 const ROUND: Duration = Duration::from_mins(2);
 
 #[tokio::main]
@@ -53,14 +53,14 @@ async fn rounds(args: &[String]) -> Result<ExitCode, Box<dyn Error>> {
     }
     let ends = Instant::now() + Duration::from_mins(minutes);
     let mut figures = Figures::default();
-    while let left = ends.saturating_duration_since(Instant::now())
-        && left > Duration::from_secs(1)
+    while let remaining = ends.saturating_duration_since(Instant::now())
+        && remaining > Duration::from_secs(1)
     {
         let setup = Setup {
             program: env::current_exe()?,
             topology,
             seed,
-            lasts: left.min(ROUND),
+            lasts: remaining.min(ROUND),
             workers: 4,
             callers: 32,
             fault,
@@ -70,7 +70,7 @@ async fn rounds(args: &[String]) -> Result<ExitCode, Box<dyn Error>> {
             println!("{outcome}");
             return Ok(ExitCode::FAILURE);
         }
-        outcome.forget()?;
+        outcome.remove_histories()?;
         figures.add(outcome.verdict.figures);
         println!(
             "seed {seed}: nothing broken; {} calls so far",

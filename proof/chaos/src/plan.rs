@@ -1,38 +1,38 @@
-//! What is done to workers and servers, and when: all of it from one seed.
+//! The faults of workers and servers and their times, all from one seed.
 
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Random numbers for one purpose out of the seed of a run.
+/// Random numbers for one purpose, from the seed of a run.
 pub fn random(seed: u64, purpose: u64) -> StdRng {
     StdRng::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose)
 }
 
-/// What is done to a worker.
+/// A fault of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToWorker {
-    /// Killed with SIGKILL, and another one started in its place.
+pub enum WorkerFault {
+    /// The worker is killed with SIGKILL, and another worker replaces it.
     Kill,
-    /// Stopped with SIGSTOP for so long.
+    /// It is paused with SIGSTOP for this time.
     Stop(Duration),
 }
 
-/// What is done to the server.
+/// A fault of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToServer {
-    /// Killed with SIGKILL, and started again after so long.
+pub enum ServerFault {
+    /// It is killed with SIGKILL, and started again after this time.
     Kill(Duration),
-    /// Stopped with SIGSTOP for so long.
+    /// It is paused with SIGSTOP for this time.
     Stop(Duration),
-    /// Made to forget its scripts.
+    /// Its scripts are flushed.
     FlushScripts,
 }
 
-/// What is done to the worker in a place after another pause, for ever. The first is spared: it is to
-/// get over what is done to the servers without a restart.
-pub fn to_worker(seed: u64, place: u32) -> impl Iterator<Item = (Duration, ToWorker)> {
+/// The endless faults of the worker in a slot, each with the pause before it. The worker in slot 0 gets no
+/// faults, because it must survive the faults of the servers without a restart.
+pub fn worker_faults(seed: u64, place: u32) -> impl Iterator<Item = (Duration, WorkerFault)> {
     let mut random = random(seed, 100 + u64::from(place));
     std::iter::from_fn(move || {
         if place == 0 {
@@ -40,22 +40,23 @@ pub fn to_worker(seed: u64, place: u32) -> impl Iterator<Item = (Duration, ToWor
         }
         let pause = random.random_range(400..1600);
         let act = match random.random_range(0..5) {
-            0..3 => ToWorker::Kill,
-            _ => ToWorker::Stop(millis(random.random_range(100..1200))),
+            0..3 => WorkerFault::Kill,
+            _ => WorkerFault::Stop(millis(random.random_range(100..1200))),
         };
         Some((millis(pause), act))
     })
 }
 
-/// What is done to the server after another pause, for ever. It is killed first, however short the run.
-pub fn to_server(mut random: StdRng) -> impl Iterator<Item = (Duration, ToServer)> {
-    let first = (millis(2000), ToServer::Kill(millis(300)));
+/// The endless faults of the servers, each with the pause before it. The first fault is a kill, even in a
+/// short run.
+pub fn server_faults(mut random: StdRng) -> impl Iterator<Item = (Duration, ServerFault)> {
+    let first = (millis(2000), ServerFault::Kill(millis(300)));
     let others = std::iter::from_fn(move || {
         let pause = random.random_range(500..2500);
         let act = match random.random_range(0..4) {
-            0 => ToServer::Kill(millis(random.random_range(0..700))),
-            1 => ToServer::Stop(millis(random.random_range(50..900))),
-            _ => ToServer::FlushScripts,
+            0 => ServerFault::Kill(millis(random.random_range(0..700))),
+            1 => ServerFault::Stop(millis(random.random_range(50..900))),
+            _ => ServerFault::FlushScripts,
         };
         Some((millis(pause), act))
     });
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_seed_makes_the_same_plan_again() {
-        let plan = |seed| to_worker(seed, 1).take(50).collect::<Vec<_>>();
+        let plan = |seed| worker_faults(seed, 1).take(50).collect::<Vec<_>>();
         assert_eq!(plan(7), plan(7));
         assert_ne!(plan(7), plan(8));
     }

@@ -1,4 +1,4 @@
-//! A proxy that throws replies away and holds requests back.
+//! A proxy that drops replies and delays requests.
 
 use std::io;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::history::{History, What};
+use crate::history::{History, HistoryEvent};
 
-/// Passes on what comes to a port of its own, until it is dropped.
+/// Forwards connections from its own port to a server, until it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -24,7 +24,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one before the server at `port`.
+    /// Starts a proxy for the server at `port`.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl Proxy {
         })
     }
 
-    /// What `process` is to connect to, and no other from now on.
+    /// The URL for `process`. From now on the proxy attributes new connections to this process.
     pub fn url(&self, process: u32) -> String {
         self.process.store(process, Ordering::Relaxed);
         format!("redis://127.0.0.1:{}", self.port)
@@ -64,16 +64,16 @@ impl Drop for Proxy {
     }
 }
 
-/// One connection. What is read at once is passed on, or not, as a whole.
+/// One connection. The bytes of one read are forwarded or dropped as a whole.
 struct Link {
     process: u32,
     history: Arc<History>,
     random: StdRng,
 }
 
-/// The first bytes are the client's handshake: nothing is learned from breaking that.
+/// The first pieces are the handshake of the client, which gets no faults.
 const HANDSHAKE: usize = 3;
-/// Of so many pieces one meets a fault.
+/// One of so many pieces gets a fault.
 const SELDOM: u32 = 150;
 
 impl Link {
@@ -84,7 +84,7 @@ impl Link {
         let _ = client.set_nodelay(true);
         let _ = server.set_nodelay(true);
         let (from_client, to_client) = client.into_split();
-        let (from_server, to_server) = server.into_split();
+        let (from_server, server_faults) = server.into_split();
         let (cut, is_cut) = watch::channel(());
         let replies = Self {
             process: self.process,
@@ -92,10 +92,10 @@ impl Link {
             random: StdRng::from_rng(&mut self.random),
         };
         tokio::spawn(replies.replies(from_server, to_client, is_cut));
-        self.requests(from_client, to_server, cut).await;
+        self.requests(from_client, server_faults, cut).await;
     }
 
-    /// Dropping `cut` closes the client's side; what was taken from it is passed on all the same.
+    /// Forwards requests. Dropping `cut` closes the side of the client, but requests that were read are still forwarded.
     async fn requests(
         mut self,
         mut client: OwnedReadHalf,
@@ -111,18 +111,19 @@ impl Link {
             if piece > HANDSHAKE && self.random.random_ratio(1, SELDOM) {
                 let delay = Duration::from_millis(self.random.random_range(20..900));
                 if self.random.random() {
-                    // The client learns that the connection broke, and the request comes later.
+                    // The client sees a broken connection, and the request arrives later.
                     cut = None;
                 }
                 sleep(delay).await;
                 let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
-                self.history.note(What::Delayed(self.process, micros));
+                self.history
+                    .note(HistoryEvent::Delayed(self.process, micros));
             }
             if server.write_all(&buffer[..length]).await.is_err() || cut.is_none() {
                 break;
             }
         }
-        // A server that was sent something reads it, also when the connection ends at once.
+        // The server still reads what was sent before the connection ends.
         let _ = server.shutdown().await;
     }
 
@@ -142,7 +143,7 @@ impl Link {
                 _ = cut.changed() => break,
             };
             if piece > HANDSHAKE && self.random.random_ratio(1, SELDOM) {
-                self.history.note(What::ReplyDropped);
+                self.history.note(HistoryEvent::ReplyDropped);
                 break;
             }
             if client.write_all(&buffer[..length]).await.is_err() {

@@ -1,4 +1,4 @@
-//! One run: servers, workers, what is done to them, and the check of what they did.
+//! One run: its servers, workers and faults, and the check of the histories.
 
 use std::fmt;
 use std::io::{self, PipeWriter};
@@ -14,36 +14,36 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::broken::Fault;
 use crate::check::{Verdict, check};
-use crate::history::{self, History, What};
-use crate::plan::{self, ToWorker, random};
+use crate::history::{self, History, HistoryEvent};
+use crate::plan::{self, WorkerFault, random};
 use crate::servers::{Servers, Topology};
 use crate::worker::Work;
 
-/// What a run is made of.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The program that is a worker when it is told to.
+    /// The program that is a worker when its first argument is `worker`.
     pub program: PathBuf,
     /// The servers.
     pub topology: Topology,
-    /// What every random number comes from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// How long it lasts, without what it takes to start and to end.
+    /// How long the run lasts, without its start and its end.
     pub lasts: Duration,
-    /// How many workers there are at a time.
+    /// The number of workers at a time.
     pub workers: u32,
-    /// How many callers each of them has.
+    /// The number of callers of each worker.
     pub callers: u32,
-    /// What is broken on purpose.
+    /// The mistake of a run.
     pub fault: Fault,
 }
 
-/// What came of a run. The folder of its histories stays until it is told to go.
+/// The result of a run. The folder of its histories remains until [`remove_histories`](Self::remove_histories).
 #[derive(Debug)]
 pub struct Outcome {
-    /// What the check found.
+    /// The result of the check.
     pub verdict: Verdict,
-    /// The histories, and what stood in the store.
+    /// The folder of the histories and of the dump of the store.
     pub folder: PathBuf,
     setup: Setup,
 }
@@ -54,7 +54,7 @@ impl Outcome {
     /// # Errors
     ///
     /// If they cannot be removed.
-    pub fn forget(&self) -> io::Result<()> {
+    pub fn remove_histories(&self) -> io::Result<()> {
         fs::remove_dir_all(&self.folder)
     }
 }
@@ -79,7 +79,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs once. Ends by itself: what does not end in time is killed, and that is a violation.
+/// Runs once. A process that does not end in time is killed, which is a violation.
 ///
 /// # Errors
 ///
@@ -112,17 +112,17 @@ async fn run_in(folder: PathBuf, setup: Setup) -> io::Result<Outcome> {
         setup,
     });
 
-    let mut places = JoinSet::new();
+    let mut slots = JoinSet::new();
     for place in 0..run.setup.workers {
-        places.spawn(Arc::clone(&run).one_place(place));
+        slots.spawn(Arc::clone(&run).run_slot(place));
     }
-    let suffered = run.to_server().await;
+    let was_interrupted = run.server_faults().await;
     let mut workers = Vec::new();
-    while let Some(worker) = places.join_next().await {
+    while let Some(worker) = slots.join_next().await {
         workers.push(worker.map_err(io::Error::other)??);
     }
-    suffered?;
-    // All at once, so that none has the store for itself.
+    was_interrupted?;
+    // All workers end at the same time, so that none uses the store alone.
     for worker in &mut workers {
         worker.alive = None;
     }
@@ -130,11 +130,11 @@ async fn run_in(folder: PathBuf, setup: Setup) -> io::Result<Outcome> {
         worker.end().await?;
     }
 
-    let standing = block_in_place(|| run.servers.standing())?;
-    standing.save(&run.folder.join("standing"))?;
+    let stored = block_in_place(|| run.servers.stored())?;
+    stored.save(&run.folder.join("stored"))?;
     let lines = run.lines()?;
     Ok(Outcome {
-        verdict: block_in_place(|| check(&lines, &standing)),
+        verdict: block_in_place(|| check(&lines, &stored)),
         folder: run.folder.clone(),
         setup: run.setup.clone(),
     })
@@ -167,40 +167,40 @@ struct Run {
 }
 
 impl Run {
-    /// Waits, unless the end comes first.
-    async fn goes_on_after(&self, pause: Duration) -> bool {
+    /// Waits for `pause`, but at most until the end of the run. Returns whether the run continues.
+    async fn pause_for(&self, pause: Duration) -> bool {
         let then = Instant::now() + pause;
         sleep_until(then.min(self.ends)).await;
         then < self.ends
     }
 
-    async fn to_server(&self) -> io::Result<()> {
-        for (pause, act) in plan::to_server(random(self.setup.seed, 1)) {
-            if !self.goes_on_after(pause).await {
+    async fn server_faults(&self) -> io::Result<()> {
+        for (pause, act) in plan::server_faults(random(self.setup.seed, 1)) {
+            if !self.pause_for(pause).await {
                 break;
             }
-            self.servers.suffer(act).await?;
+            self.servers.apply(act).await?;
         }
         Ok(())
     }
 
-    /// One worker after another in one place, until the end. Returns the last.
-    async fn one_place(self: Arc<Self>, place: u32) -> io::Result<Worker> {
+    /// Runs one worker after another in a slot, until the end. Returns the last worker.
+    async fn run_slot(self: Arc<Self>, place: u32) -> io::Result<Worker> {
         let mut worker = self.start(place)?;
-        for (pause, act) in plan::to_worker(self.setup.seed, place) {
-            if !self.goes_on_after(pause).await {
+        for (pause, act) in plan::worker_faults(self.setup.seed, place) {
+            if !self.pause_for(pause).await {
                 break;
             }
             match act {
-                ToWorker::Kill => {
+                WorkerFault::Kill => {
                     block_in_place(|| worker.kill())?;
-                    self.history.note(What::Killed(worker.process));
+                    self.history.note(HistoryEvent::Killed(worker.process));
                     worker = self.start(place)?;
                 }
-                ToWorker::Stop(lasts) => {
-                    self.history.note(What::Stopped(worker.process));
+                WorkerFault::Stop(lasts) => {
+                    self.history.note(HistoryEvent::Stopped(worker.process));
                     stop_for(worker.child.id(), lasts).await?;
-                    self.history.note(What::Continued(worker.process));
+                    self.history.note(HistoryEvent::Continued(worker.process));
                 }
             }
         }
@@ -220,12 +220,12 @@ impl Run {
         Worker::start(&self.setup.program, &work, &self.folder)
     }
 
-    /// Everything that was written down.
+    /// All lines of all histories.
     fn lines(&self) -> io::Result<Vec<history::Line>> {
         let mut lines = history::read(&self.folder.join("controller"))?;
         for process in 1..self.processes.load(Ordering::Relaxed) {
             let path = self.folder.join(format!("worker-{process}"));
-            // One that was killed at once has none.
+            // A worker that was killed early has no history.
             if path.exists() {
                 lines.extend(history::read(&path)?);
             }
@@ -234,7 +234,7 @@ impl Run {
     }
 }
 
-/// A process that works as long as its standard input is open.
+/// A worker process. It works as long as its standard input is open.
 #[derive(Debug)]
 struct Worker {
     process: u32,
@@ -269,7 +269,7 @@ impl Worker {
         self.child.wait().map(drop)
     }
 
-    /// Waits until it has ended by itself. If it does not, it is killed without a word, and missed.
+    /// Waits until the worker has ended by itself. Otherwise it is killed later, and its history lacks the end.
     async fn end(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(40);
         while self.child.try_wait()?.is_none() && Instant::now() < deadline {
@@ -281,13 +281,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // A drop cannot report an error.
         let _ = self.kill();
     }
 }
 
-/// Stops a process and lets it go on. A shell does both, so that it goes on whatever becomes of this
-/// process.
+/// Pauses a process and continues it. A shell does both, so that it continues even if this process
+/// ends.
 async fn stop_for(pid: u32, lasts: Duration) -> io::Result<()> {
     let mut shell = Command::new("sh");
     let script = "kill -STOP \"$1\"; sleep \"$2\"; kill -CONT \"$1\"";

@@ -1,4 +1,4 @@
-//! The servers of a run, and what is done to them.
+//! The servers of a run, and their faults.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,19 +11,19 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use crate::broken::Fault;
-use crate::history::{History, Line, Micros, What, now};
-use crate::plan::{ToServer, random};
+use crate::history::{History, HistoryEvent, Line, Micros, now};
+use crate::plan::{ServerFault, random};
 use crate::proxy::Proxy;
-use crate::standing::{Standing, flush_scripts};
+use crate::stored::{Stored, flush_scripts};
 
-/// How the servers are set up.
+/// The topology of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
-    /// One that writes everything down before it answers, behind a proxy for each worker.
+    /// One server with `appendfsync always`, behind a proxy for each worker.
     One,
-    /// A master with a replica that follows as it can, and three sentinels.
+    /// A master with an asynchronous replica, and three sentinels.
     Sentinels,
-    /// Three masters, each with a replica that follows as it can.
+    /// Three masters, each with an asynchronous replica.
     Cluster,
 }
 
@@ -32,8 +32,8 @@ pub enum Topology {
 pub struct Servers {
     kind: Kind,
     history: Arc<History>,
-    /// Which of them lead, by port, and when that was looked at.
-    led: Mutex<(Vec<u16>, Micros)>,
+    /// The ports of the known leaders, and when they were last read.
+    known_leaders: Mutex<(Vec<u16>, Micros)>,
     random: Mutex<StdRng>,
 }
 
@@ -41,16 +41,16 @@ pub struct Servers {
 enum Kind {
     One(RedisServer, Vec<Proxy>),
     Sentinels(RedisSentinels),
-    /// With a key for each master.
+    /// The cluster, and a key for each master.
     Cluster(RedisCluster, Vec<String>),
 }
 
 impl Servers {
-    /// Starts them.
+    /// Starts the servers.
     ///
     /// # Errors
     ///
-    /// If they cannot be started, or no port is free.
+    /// If a server cannot be started, or no port is free.
     pub async fn start(
         topology: Topology,
         workers: u32,
@@ -60,7 +60,11 @@ impl Servers {
     ) -> io::Result<Self> {
         let kind = match topology {
             Topology::One => {
-                let appends = if fault == Fault::Forgets { "no" } else { "yes" };
+                let appends = if fault == Fault::LosesData {
+                    "no"
+                } else {
+                    "yes"
+                };
                 let args = ["--appendonly", appends, "--appendfsync", "always"];
                 let server = block_in_place(|| RedisServer::start_with(args))?;
                 let mut proxies = Vec::new();
@@ -85,14 +89,14 @@ impl Servers {
         let servers = Self {
             kind,
             history: Arc::clone(history),
-            led: Mutex::default(),
+            known_leaders: Mutex::default(),
             random: Mutex::new(random(seed, 2)),
         };
-        block_in_place(|| servers.look())?;
+        block_in_place(|| servers.refresh_leaders())?;
         Ok(servers)
     }
 
-    /// What the process in this place connects to.
+    /// The URL for the process in this slot.
     pub fn url(&self, place: u32, process: u32) -> String {
         match &self.kind {
             Kind::One(_, proxies) => proxies[place as usize].url(process),
@@ -101,55 +105,55 @@ impl Servers {
         }
     }
 
-    /// Does it, and mends what has to be mended before it returns.
+    /// Applies a fault and repairs it before it returns.
     ///
     /// # Errors
     ///
     /// If a server does not come back.
-    pub async fn suffer(&self, act: ToServer) -> io::Result<()> {
-        block_in_place(|| self.notice_other_leaders())?;
+    pub async fn apply(&self, act: ServerFault) -> io::Result<()> {
+        block_in_place(|| self.note_other_leaders())?;
         match act {
-            ToServer::Kill(away) => {
+            ServerFault::Kill(down) => {
                 let old = block_in_place(|| self.kill_a_leader())?;
-                sleep(away).await;
+                sleep(down).await;
                 block_in_place(|| self.bring_back(old))?;
             }
-            ToServer::Stop(away) => {
-                // A leader with replicas would be replaced.
-                let away = match self.kind {
-                    Kind::One(..) => away,
-                    _ => away / 3,
+            ServerFault::Stop(down) => {
+                // After a longer pause a leader with replicas would be replaced.
+                let down = match self.kind {
+                    Kind::One(..) => down,
+                    _ => down / 3,
                 };
                 let server = block_in_place(|| self.any_leader())?;
-                self.history.note(What::ServerAway);
+                self.history.note(HistoryEvent::ServerDown);
                 block_in_place(|| server.pause())?;
-                sleep(away).await;
+                sleep(down).await;
                 block_in_place(|| server.resume())?;
-                self.history.note(What::ServerBack);
+                self.history.note(HistoryEvent::ServerUp);
             }
-            ToServer::FlushScripts => {
+            ServerFault::FlushScripts => {
                 for leader in block_in_place(|| self.leaders())? {
                     let flushed = block_in_place(|| flush_scripts(&leader.url()));
                     flushed.map_err(io::Error::other)?;
                 }
-                self.history.note(What::ScriptsFlushed);
+                self.history.note(HistoryEvent::ScriptsFlushed);
             }
         }
         Ok(())
     }
 
-    /// What stands in the store.
+    /// Reads all records of the servers.
     ///
     /// # Errors
     ///
     /// If a server does not answer.
-    pub fn standing(&self) -> io::Result<Standing> {
-        self.notice_other_leaders()?;
-        let mut standing = Standing::default();
+    pub fn stored(&self) -> io::Result<Stored> {
+        self.note_other_leaders()?;
+        let mut stored = Stored::default();
         for leader in self.leaders()? {
-            standing.add(&leader.url()).map_err(io::Error::other)?;
+            stored.add(&leader.url()).map_err(io::Error::other)?;
         }
-        Ok(standing)
+        Ok(stored)
     }
 
     fn leaders(&self) -> io::Result<Vec<&RedisServer>> {
@@ -166,20 +170,20 @@ impl Servers {
         Ok(leaders[random.random_range(0..leaders.len())])
     }
 
-    /// Returns when another one leads, if there is another.
+    /// Kills a leader. If it has replicas, waits until another server is the leader.
     fn kill_a_leader(&self) -> io::Result<&RedisServer> {
         let old = self.any_leader()?;
         self.history.note(match self.kind {
-            Kind::One(..) => What::ServerAway,
-            _ => What::LeaderKilled,
+            Kind::One(..) => HistoryEvent::ServerDown,
+            _ => HistoryEvent::LeaderKilled,
         });
         old.kill()?;
         match self.wait_for_another(old) {
             Ok(()) => {
-                self.history.note(What::LeaderBack);
-                self.look()?;
+                self.history.note(HistoryEvent::LeaderReplaced);
+                self.refresh_leaders()?;
             }
-            // None was ready to lead: all wait for the old one to come back.
+            // No replica was ready, so all wait for the old leader.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
             Err(error) => return Err(error),
         }
@@ -191,9 +195,12 @@ impl Servers {
             Kind::One(..) => Err(io::ErrorKind::TimedOut.into()),
             Kind::Sentinels(sentinels) => sentinels.wait_for_failover(old).map(drop),
             Kind::Cluster(cluster, keys) => {
-                let led = self.led().0.clone();
-                let mut led = keys.iter().zip(led).filter(|(_, port)| *port == old.port());
-                led.try_for_each(|(key, _)| cluster.wait_for_failover(key, old).map(drop))
+                let known_leaders = self.known_leaders().0.clone();
+                let mut known_leaders = keys
+                    .iter()
+                    .zip(known_leaders)
+                    .filter(|(_, port)| *port == old.port());
+                known_leaders.try_for_each(|(key, _)| cluster.wait_for_failover(key, old).map(drop))
             }
         }
     }
@@ -201,37 +208,39 @@ impl Servers {
     fn bring_back(&self, old: &RedisServer) -> io::Result<()> {
         old.restart()?;
         match &self.kind {
-            Kind::One(..) => self.history.note(What::ServerBack),
+            Kind::One(..) => self.history.note(HistoryEvent::ServerUp),
             Kind::Sentinels(sentinels) => sentinels.wait_until_healthy()?,
             Kind::Cluster(cluster, _) => cluster.wait_until_healthy()?,
         }
-        // Of no account to the check if another one led in time.
-        self.history.note(What::LeaderBack);
-        // A third one may have taken over while the old one came back.
-        self.notice_other_leaders()
+        // The check ignores this if another leader was noted before.
+        self.history.note(HistoryEvent::LeaderReplaced);
+        // Another server may have become the leader during the restart.
+        self.note_other_leaders()
     }
 
-    /// On a machine that is busy a leader may be replaced although nobody has killed it.
-    fn notice_other_leaders(&self) -> io::Result<()> {
-        let (before, at) = self.led().clone();
-        self.look()?;
-        if self.led().0 != before {
-            let what = What::LeaderKilled;
-            self.history.append(&Line { at, what });
-            self.history.note(What::LeaderBack);
+    /// Notes fail-overs without a kill, which happen on a busy machine.
+    fn note_other_leaders(&self) -> io::Result<()> {
+        let (before, at) = self.known_leaders().clone();
+        self.refresh_leaders()?;
+        if self.known_leaders().0 != before {
+            let event = HistoryEvent::LeaderKilled;
+            self.history.append(&Line { at, event });
+            self.history.note(HistoryEvent::LeaderReplaced);
         }
         Ok(())
     }
 
-    fn look(&self) -> io::Result<()> {
+    fn refresh_leaders(&self) -> io::Result<()> {
         let at = now();
         let leaders = self.leaders()?;
-        *self.led() = (leaders.into_iter().map(RedisServer::port).collect(), at);
+        *self.known_leaders() = (leaders.into_iter().map(RedisServer::port).collect(), at);
         Ok(())
     }
 
-    fn led(&self) -> std::sync::MutexGuard<'_, (Vec<u16>, Micros)> {
-        self.led.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known_leaders(&self) -> std::sync::MutexGuard<'_, (Vec<u16>, Micros)> {
+        self.known_leaders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A process that uses the crate as its users do, and notes what happens to its calls.
+//! A worker process. It uses the crate like its users and writes the history of its calls.
 
 mod job;
 
@@ -15,34 +15,34 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::job::Job;
 use crate::broken::{BrokenStore, Fault};
-use crate::history::{Call, Endpoint, History, Key, Micros, NOTED, Told, What, now};
+use crate::history::{Answer, Call, Endpoint, History, HistoryEvent, Key, Micros, NOTED, now};
 
-/// The lease of every claim but a coupon's.
+/// The lease of all claims except those of `Coupon`.
 pub const LEASE: Micros = 400_000;
-/// What the store adds to it: the shortest grace there is.
+/// The grace after the lease: the shortest possible grace.
 pub const GRACE: Micros = 250_000;
-/// How long the store is waited for before a body, and again after it.
+/// How long a call waits for the store before its body, and again after it.
 pub const DEADLINE: Micros = 1_000_000;
 
-/// What a worker is started with.
+/// The arguments of a worker.
 #[derive(Debug, Clone)]
 pub struct Work {
-    /// Its number among all that are started in a run.
+    /// The number of the worker in the run.
     pub process: u32,
-    /// The store.
+    /// The URL of the store.
     pub url: String,
-    /// Where it notes what happens.
+    /// The path of its history.
     pub history: PathBuf,
-    /// What its random numbers come from.
+    /// The seed of its random numbers.
     pub seed: u64,
-    /// How many callers it has.
+    /// The number of its callers.
     pub callers: u32,
-    /// What is broken.
+    /// The mistake.
     pub fault: Fault,
 }
 
 impl Work {
-    /// What it is told on its command line.
+    /// The work as arguments of the command line.
     pub fn args(&self) -> [String; 6] {
         [
             self.process.to_string(),
@@ -54,7 +54,7 @@ impl Work {
         ]
     }
 
-    /// The work that [`args`](Self::args) describes.
+    /// Parses the arguments of [`args`](Self::args).
     pub fn from_args(args: &[String]) -> Option<Self> {
         let [process, url, history, seed, callers, fault] = args else {
             return None;
@@ -70,7 +70,7 @@ impl Work {
     }
 }
 
-/// Works until the standard input ends, as it does when whoever started this is gone.
+/// Works until the standard input is closed, which also happens when the parent process dies.
 ///
 /// # Errors
 ///
@@ -80,15 +80,15 @@ pub async fn run(work: Work) -> io::Result<()> {
     let history = Arc::new(History::open(&work.history, process)?);
     note_panics(&history, process);
     note_starvation(&history, process);
-    let over = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&over);
+    let stop = Arc::new(AtomicBool::new(false));
+    let answer = Arc::clone(&stop);
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        told.store(true, Ordering::Relaxed);
+        answer.store(true, Ordering::Relaxed);
     });
 
-    let Some(store) = connect(&work.url, &over).await else {
-        history.note(What::Finished(process));
+    let Some(store) = connect(&work.url, &stop).await else {
+        history.note(HistoryEvent::Finished(process));
         return Ok(());
     };
     let idempotency = handle(store, &work, &history);
@@ -102,14 +102,14 @@ pub async fn run(work: Work) -> io::Result<()> {
             fault: work.fault,
             random: StdRng::seed_from_u64(work.seed ^ u64::from(process) << 16 ^ u64::from(caller)),
         };
-        tokio::spawn(caller.call_until(Arc::clone(&over)))
+        tokio::spawn(caller.call_until(Arc::clone(&stop)))
     });
     for caller in callers.collect::<Vec<_>>() {
-        // A panic was noted by then.
+        // The panic hook has noted a panic.
         let _ = caller.await;
     }
     let _ = idempotency.drain(Duration::from_secs(5)).await;
-    history.note(What::Finished(process));
+    history.note(HistoryEvent::Finished(process));
     Ok(())
 }
 
@@ -117,13 +117,13 @@ fn note_panics(history: &Arc<History>, process: u32) {
     let history = Arc::clone(history);
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
-        history.note(What::Panicked(process));
+        history.note(HistoryEvent::Panicked(process));
         default(panic);
     }));
 }
 
-/// Has a thread look at the clock again and again. A machine that is too busy to run it does not run
-/// the other threads either, and that is a pause as if it was made.
+/// Starts a thread that notes pauses. A machine that is too busy to run this thread does not run the other
+/// threads either, which has the same effect as a planned pause.
 fn note_starvation(history: &Arc<History>, process: u32) {
     let history = Arc::clone(history);
     thread::spawn(move || {
@@ -132,18 +132,18 @@ fn note_starvation(history: &Arc<History>, process: u32) {
             thread::sleep(Duration::from_millis(10));
             let paused = now() - last;
             if paused > NOTED {
-                history.note(What::Starved(process, paused));
+                history.note(HistoryEvent::Starved(process, paused));
             }
             last = now();
         }
     });
 }
 
-async fn connect(url: &str, over: &AtomicBool) -> Option<RedisStore> {
-    while !over.load(Ordering::Relaxed) {
+async fn connect(url: &str, stop: &AtomicBool) -> Option<RedisStore> {
+    while !stop.load(Ordering::Relaxed) {
         match RedisStore::connect(url).await {
             Ok(store) => return Some(store),
-            // The server may be away just now.
+            // The server may be down at this moment.
             Err(_) => sleep(Duration::from_millis(20)).await,
         }
     }
@@ -151,14 +151,14 @@ async fn connect(url: &str, over: &AtomicBool) -> Option<RedisStore> {
 }
 
 tokio::task_local! {
-    /// The call that a task makes.
+    /// The call of a task.
     static CALL: Call;
 }
 
 fn handle(store: RedisStore, work: &Work, history: &Arc<History>) -> Idempotency {
     let fault = work.fault;
     let builder = match fault {
-        Fault::RemovesOthers | Fault::KnowsNotItself | Fault::LosesResults => {
+        Fault::RemovesOthers | Fault::RefusesItself | Fault::LosesResults => {
             Idempotency::builder(BrokenStore { store, fault })
         }
         _ => Idempotency::builder(store),
@@ -167,18 +167,18 @@ fn handle(store: RedisStore, work: &Work, history: &Arc<History>) -> Idempotency
     builder
         .deadline(Duration::from_micros(DEADLINE))
         .observer(move |event: &Event<'_>| {
-            // What is told by the keeper's task comes after the caller's answer.
+            // Events of background tasks come after the answer to the caller.
             if event.kind() == EventKind::Unrecorded
                 && let Ok(call) = CALL.try_with(|call| *call)
             {
-                history.note(What::Unrecorded(call));
+                history.note(HistoryEvent::Unrecorded(call));
             }
         })
         .build()
         .expect("a prefix and a deadline that are allowed")
 }
 
-/// One who calls, and calls again until there is an answer that is worth something.
+/// A caller. It repeats a call until it gets a result.
 struct Caller {
     process: u32,
     calls: Arc<AtomicU32>,
@@ -188,30 +188,30 @@ struct Caller {
     random: StdRng,
 }
 
-/// Keys move on after so long, in microseconds.
+/// New keys start after this time, in microseconds.
 const EPOCH: u64 = 250_000;
-/// Keys that are new in each epoch.
+/// The number of new keys of each epoch.
 const KEYS: u64 = 6;
-/// Epochs whose keys are called.
+/// The number of epochs whose keys are called.
 const EPOCHS: u64 = 5;
-const LONGEST_PERSISTENCE: Duration = Duration::from_secs(4);
+const LONGEST_RETRY: Duration = Duration::from_secs(4);
 
 impl Caller {
-    async fn call_until(mut self, over: Arc<AtomicBool>) {
-        while !over.load(Ordering::Relaxed) {
+    async fn call_until(mut self, stop: Arc<AtomicBool>) {
+        while !stop.load(Ordering::Relaxed) {
             let first = self.next_call();
             let key = if self.random.random_ratio(1, 8) {
-                self.key_of_nobody_else(first)
+                self.private_key(first)
             } else {
-                self.key_of_many()
+                self.shared_key()
             };
-            let persistent = Instant::now() + LONGEST_PERSISTENCE;
+            let give_up_at = Instant::now() + LONGEST_RETRY;
             let mut call = first;
             loop {
-                let told = self.call(call, key).await;
+                let answer = self.call(call, key).await;
                 sleep(self.pause()).await;
-                let again = !matches!(told, Told::Success | Told::Replay(_) | Told::Done);
-                if !again || over.load(Ordering::Relaxed) || Instant::now() > persistent {
+                let again = !matches!(answer, Answer::Success | Answer::Replay(_) | Answer::Done);
+                if !again || stop.load(Ordering::Relaxed) || Instant::now() > give_up_at {
                     break;
                 }
                 call = self.next_call();
@@ -230,8 +230,8 @@ impl Caller {
         Duration::from_millis(self.random.random_range(5..50))
     }
 
-    /// A key that all processes call in these milliseconds: the newest most often.
-    fn key_of_many(&mut self) -> Key {
+    /// A key that all processes call at this time. New keys are more frequent.
+    fn shared_key(&mut self) -> Key {
         let back = self.random.random_range(0..EPOCHS);
         let back = back.min(self.random.random_range(0..EPOCHS));
         let epoch = (now() / EPOCH).saturating_sub(back);
@@ -240,15 +240,15 @@ impl Caller {
         Key { endpoint, number }
     }
 
-    /// A key that nobody else calls: whoever is told of another call has met itself.
-    fn key_of_nobody_else(&mut self, first: Call) -> Key {
+    /// A key that no other caller uses. A duplicate of it was refused for its own call.
+    fn private_key(&mut self, first: Call) -> Key {
         Key {
             endpoint: Endpoint::ALL[self.random.random_range(0..Endpoint::ALL.len())],
             number: 1 << 62 | first.value(),
         }
     }
 
-    async fn call(&mut self, call: Call, key: Key) -> Told {
+    async fn call(&mut self, call: Call, key: Key) -> Answer {
         let lasts = match self.random.random_range(0..100) {
             0..60 => 0..20,
             60..90 => 20..300,
@@ -262,16 +262,16 @@ impl Caller {
             lasts: Duration::from_millis(self.random.random_range(lasts)),
             fails: self.random.random_ratio(1, 8),
         };
-        let patience = if self.random.random_ratio(1, 25) {
+        let caller_timeout = if self.random.random_ratio(1, 25) {
             Duration::from_millis(self.random.random_range(1..400))
         } else {
             Duration::from_mins(1)
         };
-        self.history.note(What::Called(call, key));
+        self.history.note(HistoryEvent::Called(call, key));
         let answer = CALL.scope(call, job.call(self.fault));
-        let answer = timeout(patience, self.idempotency.scope(answer)).await;
-        let told = answer.unwrap_or(Told::GaveUp);
-        self.history.note(What::Told(call, key, told));
-        told
+        let answer = timeout(caller_timeout, self.idempotency.scope(answer)).await;
+        let answer = answer.unwrap_or(Answer::GaveUp);
+        self.history.note(HistoryEvent::Answered(call, key, answer));
+        answer
     }
 }

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use idempotence_chaos::broken::Fault;
-use idempotence_chaos::check::{Floors, Rule};
+use idempotence_chaos::check::{Minimums, Rule};
 use idempotence_chaos::run::{Outcome, Setup, run};
 use idempotence_chaos::servers::Topology;
 use tokio::sync::Semaphore;
 
-/// Runs need the machine: one at a time, or two of those that only have to find a fault.
+/// Permits for the machine: one run at a time, or two runs that only look for a mistake.
 static MACHINE: Semaphore = Semaphore::const_new(2);
 
 fn setup(seed: u64, lasts: Duration) -> Setup {
@@ -25,52 +25,55 @@ fn setup(seed: u64, lasts: Duration) -> Setup {
     }
 }
 
-/// What must be broken by nothing.
-fn must_hold(outcome: &Outcome, floors: &Floors) {
+/// Asserts that no rule is broken and that enough happened.
+fn assert_holds(outcome: &Outcome, minimums: &Minimums) {
     println!("{outcome}");
     assert!(outcome.verdict.violations.is_empty(), "{outcome}");
-    let below = outcome.verdict.figures.below(floors);
-    assert!(below.is_empty(), "{below:?}, so this proves nothing");
-    outcome.forget().unwrap();
+    let below = outcome.verdict.figures.below(minimums);
+    assert!(
+        below.is_empty(),
+        "too little happened, so the run proves nothing: {below:?}"
+    );
+    outcome.remove_histories().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_server_that_is_killed_and_stopped() {
+async fn no_rule_is_broken_on_a_server_that_is_killed_and_paused() {
     let _machine = MACHINE.acquire_many(2).await.unwrap();
     let outcome = run(setup(1, Duration::from_secs(30))).await.unwrap();
-    let floors = Floors {
+    let minimums = Minimums {
         calls: 5000,
         keys: 500,
         certain: 500,
         kills: 20,
         stops: 10,
-        server_away: 3,
+        server_down: 3,
         dropped_replies: 10,
         delayed_requests: 10,
         takeovers: 15,
-        ..Floors::default()
+        ..Minimums::default()
     };
-    must_hold(&outcome, &floors);
+    assert_holds(&outcome, &minimums);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_is_replaced_by_sentinels() {
-    must_survive_failovers(Topology::Sentinels).await;
+async fn no_rule_is_broken_when_sentinels_replace_the_master() {
+    assert_survives_failovers(Topology::Sentinels).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_is_replaced_by_its_cluster() {
-    must_survive_failovers(Topology::Cluster).await;
+async fn no_rule_is_broken_when_a_cluster_replaces_a_master() {
+    assert_survives_failovers(Topology::Cluster).await;
 }
 
-async fn must_survive_failovers(topology: Topology) {
+async fn assert_survives_failovers(topology: Topology) {
     let _machine = MACHINE.acquire_many(2).await.unwrap();
     let setup = Setup {
         topology,
         ..setup(1, Duration::from_secs(12))
     };
     let outcome = run(setup).await.unwrap();
-    let floors = Floors {
+    let minimums = Minimums {
         calls: 1000,
         keys: 100,
         certain: 100,
@@ -79,43 +82,43 @@ async fn must_survive_failovers(topology: Topology) {
         takeovers: 3,
         failovers: 1,
         recoveries: 1,
-        ..Floors::default()
+        ..Minimums::default()
     };
-    must_hold(&outcome, &floors);
+    assert_holds(&outcome, &minimums);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_removes_what_is_anothers_is_found() {
-    must_be_found(Fault::RemovesOthers, &[Rule::NoOverlap, Rule::NoSecondRun]).await;
+async fn a_store_that_removes_records_of_other_owners_is_found() {
+    assert_found(Fault::RemovesOthers, &[Rule::NoOverlap, Rule::NoSecondRun]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_tells_a_call_of_itself_is_found() {
-    must_be_found(Fault::KnowsNotItself, &[Rule::RealDuplicate]).await;
+async fn a_store_that_refuses_repeated_claims_is_found() {
+    assert_found(Fault::RefusesItself, &[Rule::RealDuplicate]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_loses_results_is_found() {
-    must_be_found(Fault::LosesResults, &[Rule::NothingLost]).await;
+    assert_found(Fault::LosesResults, &[Rule::NothingLost]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_not_kept_is_found() {
-    must_be_found(Fault::NeverRenews, &[Rule::NoOverlap]).await;
+async fn a_lease_without_renewal_is_found() {
+    assert_found(Fault::NeverRenews, &[Rule::NoOverlap]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_outlives_its_lease_is_found() {
-    must_be_found(Fault::NeverStops, &[Rule::NoOverlap]).await;
+    assert_found(Fault::NeverStops, &[Rule::NoOverlap]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_forgets_is_found() {
-    must_be_found(Fault::Forgets, &[Rule::NothingLost]).await;
+async fn a_server_that_loses_its_data_is_found() {
+    assert_found(Fault::LosesData, &[Rule::NothingLost]).await;
 }
 
-/// Runs until it is: how soon is a matter of luck, and of the machine.
-async fn must_be_found(fault: Fault, rules: &[Rule]) {
+/// Runs until the mistake is found. How soon depends on the seed and the machine.
+async fn assert_found(fault: Fault, rules: &[Rule]) {
     let _machine = MACHINE.acquire().await.unwrap();
     for seed in 1..=10 {
         let setup = Setup {
@@ -128,9 +131,9 @@ async fn must_be_found(fault: Fault, rules: &[Rule]) {
         println!("{fault}, run {seed}: {} violations", violations.len());
         if let Some(found) = found {
             println!("  {found}");
-            return outcome.forget().unwrap();
+            return outcome.remove_histories().unwrap();
         }
-        outcome.forget().unwrap();
+        outcome.remove_histories().unwrap();
     }
-    panic!("{fault} was not found");
+    panic!("the check did not find {fault}");
 }

@@ -1,13 +1,13 @@
-//! How much happened, and whether that is enough to prove anything.
+//! The figures of a run, and whether they are large enough to prove anything.
 
 use std::fmt;
 
 use super::is_certain;
-pub use super::story::Recovery;
-use super::story::Story;
-use crate::history::{Line, Micros, Told, What};
+pub use super::timeline::Recovery;
+use super::timeline::Timeline;
+use crate::history::{Answer, HistoryEvent, Line, Micros};
 
-/// How much happened in a run, or in several together.
+/// The figures of one run, or the sum of several runs.
 #[derive(Debug, Default, Clone)]
 pub struct Figures {
     /// Calls made.
@@ -18,54 +18,54 @@ pub struct Figures {
     pub bodies: usize,
     /// Bodies that had their effect.
     pub effects: usize,
-    /// Callers told of a success that stood in the store by then.
+    /// Successes that were certainly in the store when the caller got them.
     pub certain: usize,
-    /// Callers told of a success that may not have stood in the store yet.
+    /// Successes that may not have been in the store when the caller got them.
     pub uncertain: usize,
-    /// Callers given another call's result.
+    /// Replayed results.
     pub replays: usize,
-    /// Callers told of another call.
+    /// Calls refused as duplicates.
     pub duplicates: usize,
     /// Bodies stopped because the lease was lost.
     pub lost_leases: usize,
-    /// Calls refused because the store was away.
+    /// Calls refused because the store was unavailable.
     pub unavailable: usize,
     /// Calls dropped by their callers.
     pub dropped_calls: usize,
     /// Workers killed.
     pub kills: usize,
-    /// Workers stopped in their tracks.
+    /// Workers paused.
     pub stops: usize,
-    /// Pauses that the machine made.
+    /// Pauses caused by the busy machine.
     pub starved: usize,
-    /// Times the server was killed or stopped.
-    pub server_away: usize,
-    /// Replies thrown away.
+    /// Kills and pauses of the server.
+    pub server_down: usize,
+    /// Dropped replies.
     pub dropped_replies: usize,
-    /// Requests held back.
+    /// Delayed requests.
     pub delayed_requests: usize,
-    /// Times the server forgot its scripts.
+    /// Flushes of the scripts of the server.
     pub flushes: usize,
     /// Bodies that were killed.
     pub killed_bodies: usize,
-    /// How long each key of those was blocked that another call took over.
+    /// How long each key of a killed body was blocked until another call took over.
     pub takeovers: Vec<Micros>,
-    /// Bodies that met another because a process did not run.
-    pub overlaps_of_the_paused: usize,
-    /// Effects beside another of a key whose success is kept, because a process was killed before it
-    /// could record the first one, or did not run, or was cut off for as long as its lease.
+    /// Overlaps of bodies because a process was paused.
+    pub overlaps_after_pauses: usize,
+    /// Second effects of a key, because a process was killed before it could record the first effect, or
+    /// was paused, or was cut off for its whole lease.
     pub second_effects: usize,
     /// How long each fail-over took.
     pub failovers: Vec<Micros>,
-    /// What each worker saw of a fail-over that lived through it.
+    /// The recovery of each worker that survived a fail-over.
     pub recoveries: Vec<Recovery>,
-    /// What fail-overs lost.
-    pub lost_at_failovers: usize,
+    /// Broken rules that a fail-over excuses.
+    pub lost_in_failovers: usize,
 }
 
-/// What a run must have had at least to count.
+/// The minimum figures of a run that counts.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Floors {
+pub struct Minimums {
     /// [`Figures::calls`]
     pub calls: usize,
     /// [`Figures::keys`]
@@ -77,7 +77,7 @@ pub struct Floors {
     /// [`Figures::stops`]
     pub stops: usize,
     /// [`Figures::server_away`]
-    pub server_away: usize,
+    pub server_down: usize,
     /// [`Figures::dropped_replies`]
     pub dropped_replies: usize,
     /// [`Figures::delayed_requests`]
@@ -91,46 +91,51 @@ pub struct Floors {
 }
 
 impl Figures {
-    pub(super) fn of(story: &Story, lines: &[Line]) -> Self {
-        let count = |is: fn(&What) -> bool| lines.iter().filter(|line| is(&line.what)).count();
-        let takeovers = story.takeovers();
+    pub(super) fn of(timeline: &Timeline, lines: &[Line]) -> Self {
+        let count =
+            |is: fn(&HistoryEvent) -> bool| lines.iter().filter(|line| is(&line.event)).count();
+        let takeovers = timeline.takeovers();
         let mut figures = Self {
-            keys: story.keys().count(),
-            kills: count(|what| matches!(what, What::Killed(_))),
-            stops: count(|what| matches!(what, What::Stopped(_))),
-            starved: count(|what| matches!(what, What::Starved(..))),
-            server_away: count(|what| matches!(what, What::ServerAway)),
-            dropped_replies: count(|what| matches!(what, What::ReplyDropped)),
-            delayed_requests: count(|what| matches!(what, What::Delayed(..))),
-            flushes: count(|what| matches!(what, What::ScriptsFlushed)),
+            keys: timeline.keys().count(),
+            kills: count(|event| matches!(event, HistoryEvent::Killed(_))),
+            stops: count(|event| matches!(event, HistoryEvent::Stopped(_))),
+            starved: count(|event| matches!(event, HistoryEvent::Starved(..))),
+            server_down: count(|event| matches!(event, HistoryEvent::ServerDown)),
+            dropped_replies: count(|event| matches!(event, HistoryEvent::ReplyDropped)),
+            delayed_requests: count(|event| matches!(event, HistoryEvent::Delayed(..))),
+            flushes: count(|event| matches!(event, HistoryEvent::ScriptsFlushed)),
             killed_bodies: takeovers.len(),
             takeovers: takeovers.into_iter().flatten().collect(),
-            failovers: story.failovers.iter().map(|(from, to)| to - from).collect(),
-            recoveries: story.recoveries(),
+            failovers: timeline
+                .failovers
+                .iter()
+                .map(|(from, to)| to - from)
+                .collect(),
+            recoveries: timeline.recoveries(),
             ..Self::default()
         };
-        for deed in story.keys().flatten() {
+        for trace in timeline.keys().flatten() {
             figures.calls += 1;
-            figures.bodies += usize::from(deed.started.is_some());
-            figures.effects += usize::from(deed.effect().is_some());
-            let Some((_, told)) = deed.told else {
+            figures.bodies += usize::from(trace.started.is_some());
+            figures.effects += usize::from(trace.effect().is_some());
+            let Some((_, answer)) = trace.answer else {
                 continue;
             };
-            *match told {
-                Told::Success if is_certain(deed) => &mut figures.certain,
-                Told::Success => &mut figures.uncertain,
-                Told::Replay(_) => &mut figures.replays,
-                Told::InProgress | Told::Done => &mut figures.duplicates,
-                Told::Lost => &mut figures.lost_leases,
-                Told::Unavailable => &mut figures.unavailable,
-                Told::GaveUp => &mut figures.dropped_calls,
-                Told::Failed | Told::Trouble => continue,
+            *match answer {
+                Answer::Success if is_certain(trace) => &mut figures.certain,
+                Answer::Success => &mut figures.uncertain,
+                Answer::Replay(_) => &mut figures.replays,
+                Answer::InProgress | Answer::Done => &mut figures.duplicates,
+                Answer::LeaseLost => &mut figures.lost_leases,
+                Answer::Unavailable => &mut figures.unavailable,
+                Answer::GaveUp => &mut figures.dropped_calls,
+                Answer::Failed | Answer::Unexpected => continue,
             } += 1;
         }
         figures
     }
 
-    /// Adds those of another run.
+    /// Adds the figures of another run.
     pub fn add(&mut self, mut other: Self) {
         self.calls += other.calls;
         self.keys += other.keys;
@@ -146,53 +151,53 @@ impl Figures {
         self.kills += other.kills;
         self.stops += other.stops;
         self.starved += other.starved;
-        self.server_away += other.server_away;
+        self.server_down += other.server_down;
         self.dropped_replies += other.dropped_replies;
         self.delayed_requests += other.delayed_requests;
         self.flushes += other.flushes;
         self.killed_bodies += other.killed_bodies;
         self.takeovers.append(&mut other.takeovers);
-        self.overlaps_of_the_paused += other.overlaps_of_the_paused;
+        self.overlaps_after_pauses += other.overlaps_after_pauses;
         self.second_effects += other.second_effects;
         self.failovers.append(&mut other.failovers);
         self.recoveries.append(&mut other.recoveries);
-        self.lost_at_failovers += other.lost_at_failovers;
+        self.lost_in_failovers += other.lost_in_failovers;
     }
 
-    /// What there was too little of.
-    pub fn below(&self, floors: &Floors) -> Vec<String> {
+    /// The figures below their minimum.
+    pub fn below(&self, minimums: &Minimums) -> Vec<String> {
         [
-            ("calls", self.calls, floors.calls),
-            ("keys", self.keys, floors.keys),
-            ("certain successes", self.certain, floors.certain),
-            ("kills", self.kills, floors.kills),
-            ("stops", self.stops, floors.stops),
+            ("calls", self.calls, minimums.calls),
+            ("keys", self.keys, minimums.keys),
+            ("certain successes", self.certain, minimums.certain),
+            ("kills", self.kills, minimums.kills),
+            ("stops", self.stops, minimums.stops),
             (
-                "absences of the server",
-                self.server_away,
-                floors.server_away,
+                "kills and pauses of the server",
+                self.server_down,
+                minimums.server_down,
             ),
             (
                 "dropped replies",
                 self.dropped_replies,
-                floors.dropped_replies,
+                minimums.dropped_replies,
             ),
             (
                 "delayed requests",
                 self.delayed_requests,
-                floors.delayed_requests,
+                minimums.delayed_requests,
             ),
-            ("takeovers", self.takeovers.len(), floors.takeovers),
-            ("fail-overs", self.failovers.len(), floors.failovers),
+            ("takeovers", self.takeovers.len(), minimums.takeovers),
+            ("fail-overs", self.failovers.len(), minimums.failovers),
             (
                 "recoveries after one without a restart",
                 self.recoveries.len(),
-                floors.recoveries,
+                minimums.recoveries,
             ),
         ]
         .into_iter()
-        .filter(|(_, had, floor)| had < floor)
-        .map(|(what, had, floor)| format!("{had} {what}, of at least {floor}"))
+        .filter(|(_, had, minimum)| had < minimum)
+        .map(|(what, had, minimum)| format!("{had} {what}, but at least {minimum} are needed"))
         .collect()
     }
 }
@@ -212,25 +217,22 @@ impl fmt::Display for Figures {
         };
         let gaps: Vec<_> = self.recoveries.iter().map(|seen| seen.gap).collect();
         let refused: Vec<_> = self.recoveries.iter().map(|seen| seen.refused).collect();
-        for (what, figure) in [
+        for (event, figure) in [
             ("calls", self.calls.to_string()),
             ("keys", self.keys.to_string()),
             ("bodies started", self.bodies.to_string()),
             ("effects", self.effects.to_string()),
-            ("told success, certainly recorded", self.certain.to_string()),
-            (
-                "told success, perhaps not recorded",
-                self.uncertain.to_string(),
-            ),
+            ("success, certainly recorded", self.certain.to_string()),
+            ("success, possibly not recorded", self.uncertain.to_string()),
             ("replays", self.replays.to_string()),
-            ("told of another call", self.duplicates.to_string()),
+            ("refused as duplicates", self.duplicates.to_string()),
             ("leases lost", self.lost_leases.to_string()),
-            ("refused, store away", self.unavailable.to_string()),
+            ("refused, store unavailable", self.unavailable.to_string()),
             ("dropped by the caller", self.dropped_calls.to_string()),
             ("workers killed", self.kills.to_string()),
-            ("workers stopped", self.stops.to_string()),
-            ("pauses made by the machine", self.starved.to_string()),
-            ("server killed or stopped", self.server_away.to_string()),
+            ("workers paused", self.stops.to_string()),
+            ("pauses caused by the machine", self.starved.to_string()),
+            ("server killed or paused", self.server_down.to_string()),
             ("replies dropped", self.dropped_replies.to_string()),
             ("requests delayed", self.delayed_requests.to_string()),
             ("scripts flushed", self.flushes.to_string()),
@@ -240,12 +242,12 @@ impl fmt::Display for Figures {
                 self.takeovers.len().to_string(),
             ),
             (
-                "blocked till then, median / longest",
+                "blocked until then, median / longest",
                 median(&self.takeovers),
             ),
             (
-                "bodies that met another in a pause",
-                self.overlaps_of_the_paused.to_string(),
+                "overlaps after a pause",
+                self.overlaps_after_pauses.to_string(),
             ),
             (
                 "second effects, after a kill, a pause or a cut",
@@ -253,18 +255,15 @@ impl fmt::Display for Figures {
             ),
             ("fail-overs", self.failovers.len().to_string()),
             ("fail-over took, median / longest", median(&self.failovers)),
-            (
-                "lived through by workers",
-                self.recoveries.len().to_string(),
-            ),
+            ("survived by workers", self.recoveries.len().to_string()),
             ("no success for, median / longest", median(&gaps)),
             (
                 "last call refused after, median / longest",
                 median(&refused),
             ),
-            ("broken by a fail-over", self.lost_at_failovers.to_string()),
+            ("lost in a fail-over", self.lost_in_failovers.to_string()),
         ] {
-            writeln!(f, "| {what} | {figure} |")?;
+            writeln!(f, "| {event} | {figure} |")?;
         }
         Ok(())
     }

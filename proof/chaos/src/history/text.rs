@@ -1,9 +1,9 @@
-//! A line as text, such as `7031337 told 3.17 Pay:42 success`: microseconds, what, call, key, answer.
+//! A line as text, such as `7031337 answered 3.17 Pay:42 success`: microseconds, event, call, key, answer.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Call, Endpoint, Key, Line, Told, What};
+use super::{Answer, Call, Endpoint, HistoryEvent, Key, Line};
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,7 +44,7 @@ impl FromStr for Key {
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Replay(of) => write!(f, "replay={of}"),
@@ -52,15 +52,15 @@ impl fmt::Display for Told {
             Self::Failed => f.write_str("failed"),
             Self::InProgress => f.write_str("in-progress"),
             Self::Done => f.write_str("done"),
-            Self::Lost => f.write_str("lost"),
+            Self::LeaseLost => f.write_str("lost"),
             Self::Unavailable => f.write_str("unavailable"),
             Self::GaveUp => f.write_str("gave-up"),
-            Self::Trouble => f.write_str("trouble"),
+            Self::Unexpected => f.write_str("unexpected"),
         }
     }
 }
 
-impl FromStr for Told {
+impl FromStr for Answer {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -69,10 +69,10 @@ impl FromStr for Told {
             "failed" => Self::Failed,
             "in-progress" => Self::InProgress,
             "done" => Self::Done,
-            "lost" => Self::Lost,
+            "lost" => Self::LeaseLost,
             "unavailable" => Self::Unavailable,
             "gave-up" => Self::GaveUp,
-            "trouble" => Self::Trouble,
+            "unexpected" => Self::Unexpected,
             _ => Self::Replay(text.strip_prefix("replay=").ok_or(())?.parse()?),
         })
     }
@@ -81,26 +81,28 @@ impl FromStr for Told {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.at)?;
-        match self.what {
-            What::Called(call, key) => write!(f, "called {call} {key}"),
-            What::Started(call, key) => write!(f, "started {call} {key}"),
-            What::Effect(call, key) => write!(f, "effect {call} {key}"),
-            What::Ended(call, key) => write!(f, "ended {call} {key}"),
-            What::Told(call, key, told) => write!(f, "told {call} {key} {told}"),
-            What::Unrecorded(call) => write!(f, "unrecorded {call}"),
-            What::Starved(process, micros) => write!(f, "starved {process} {micros}"),
-            What::Panicked(process) => write!(f, "panicked {process}"),
-            What::Finished(process) => write!(f, "finished {process}"),
-            What::Killed(process) => write!(f, "killed {process}"),
-            What::Stopped(process) => write!(f, "stopped {process}"),
-            What::Continued(process) => write!(f, "continued {process}"),
-            What::Delayed(process, micros) => write!(f, "delayed {process} {micros}"),
-            What::ServerAway => f.write_str("server-away"),
-            What::ServerBack => f.write_str("server-back"),
-            What::ReplyDropped => f.write_str("reply-dropped"),
-            What::ScriptsFlushed => f.write_str("scripts-flushed"),
-            What::LeaderKilled => f.write_str("leader-killed"),
-            What::LeaderBack => f.write_str("leader-back"),
+        match self.event {
+            HistoryEvent::Called(call, key) => write!(f, "called {call} {key}"),
+            HistoryEvent::Started(call, key) => write!(f, "started {call} {key}"),
+            HistoryEvent::Effect(call, key) => write!(f, "effect {call} {key}"),
+            HistoryEvent::Ended(call, key) => write!(f, "ended {call} {key}"),
+            HistoryEvent::Answered(call, key, answer) => {
+                write!(f, "answered {call} {key} {answer}")
+            }
+            HistoryEvent::Unrecorded(call) => write!(f, "unrecorded {call}"),
+            HistoryEvent::Starved(process, micros) => write!(f, "starved {process} {micros}"),
+            HistoryEvent::Panicked(process) => write!(f, "panicked {process}"),
+            HistoryEvent::Finished(process) => write!(f, "finished {process}"),
+            HistoryEvent::Killed(process) => write!(f, "killed {process}"),
+            HistoryEvent::Stopped(process) => write!(f, "stopped {process}"),
+            HistoryEvent::Continued(process) => write!(f, "continued {process}"),
+            HistoryEvent::Delayed(process, micros) => write!(f, "delayed {process} {micros}"),
+            HistoryEvent::ServerDown => f.write_str("server-down"),
+            HistoryEvent::ServerUp => f.write_str("server-up"),
+            HistoryEvent::ReplyDropped => f.write_str("reply-dropped"),
+            HistoryEvent::ScriptsFlushed => f.write_str("scripts-flushed"),
+            HistoryEvent::LeaderKilled => f.write_str("leader-killed"),
+            HistoryEvent::LeaderReplaced => f.write_str("leader-replaced"),
         }
     }
 }
@@ -111,36 +113,36 @@ impl FromStr for Line {
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut words = text.split(' ');
         let at = read_next(&mut words)?;
-        let what = match words.next().ok_or(())? {
-            "called" => What::Called(read_next(&mut words)?, read_next(&mut words)?),
-            "started" => What::Started(read_next(&mut words)?, read_next(&mut words)?),
-            "effect" => What::Effect(read_next(&mut words)?, read_next(&mut words)?),
-            "ended" => What::Ended(read_next(&mut words)?, read_next(&mut words)?),
-            "told" => What::Told(
+        let event = match words.next().ok_or(())? {
+            "called" => HistoryEvent::Called(read_next(&mut words)?, read_next(&mut words)?),
+            "started" => HistoryEvent::Started(read_next(&mut words)?, read_next(&mut words)?),
+            "effect" => HistoryEvent::Effect(read_next(&mut words)?, read_next(&mut words)?),
+            "ended" => HistoryEvent::Ended(read_next(&mut words)?, read_next(&mut words)?),
+            "answered" => HistoryEvent::Answered(
                 read_next(&mut words)?,
                 read_next(&mut words)?,
                 read_next(&mut words)?,
             ),
-            "unrecorded" => What::Unrecorded(read_next(&mut words)?),
-            "starved" => What::Starved(read_next(&mut words)?, read_next(&mut words)?),
-            "panicked" => What::Panicked(read_next(&mut words)?),
-            "finished" => What::Finished(read_next(&mut words)?),
-            "killed" => What::Killed(read_next(&mut words)?),
-            "stopped" => What::Stopped(read_next(&mut words)?),
-            "continued" => What::Continued(read_next(&mut words)?),
-            "delayed" => What::Delayed(read_next(&mut words)?, read_next(&mut words)?),
-            "server-away" => What::ServerAway,
-            "server-back" => What::ServerBack,
-            "reply-dropped" => What::ReplyDropped,
-            "scripts-flushed" => What::ScriptsFlushed,
-            "leader-killed" => What::LeaderKilled,
-            "leader-back" => What::LeaderBack,
+            "unrecorded" => HistoryEvent::Unrecorded(read_next(&mut words)?),
+            "starved" => HistoryEvent::Starved(read_next(&mut words)?, read_next(&mut words)?),
+            "panicked" => HistoryEvent::Panicked(read_next(&mut words)?),
+            "finished" => HistoryEvent::Finished(read_next(&mut words)?),
+            "killed" => HistoryEvent::Killed(read_next(&mut words)?),
+            "stopped" => HistoryEvent::Stopped(read_next(&mut words)?),
+            "continued" => HistoryEvent::Continued(read_next(&mut words)?),
+            "delayed" => HistoryEvent::Delayed(read_next(&mut words)?, read_next(&mut words)?),
+            "server-down" => HistoryEvent::ServerDown,
+            "server-up" => HistoryEvent::ServerUp,
+            "reply-dropped" => HistoryEvent::ReplyDropped,
+            "scripts-flushed" => HistoryEvent::ScriptsFlushed,
+            "leader-killed" => HistoryEvent::LeaderKilled,
+            "leader-replaced" => HistoryEvent::LeaderReplaced,
             _ => return Err(()),
         };
         words
             .next()
             .is_none()
-            .then_some(Self { at, what })
+            .then_some(Self { at, event })
             .ok_or(())
     }
 }
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_line_can_be_read() {
         let call = Call {
             process: 3,
             number: 17,
@@ -164,20 +166,20 @@ mod tests {
             endpoint: Endpoint::Order,
             number: 42,
         };
-        for what in [
-            What::Called(call, key),
-            What::Started(call, key),
-            What::Effect(call, key),
-            What::Ended(call, key),
-            What::Told(call, key, Told::Replay(call)),
-            What::Told(call, key, Told::GaveUp),
-            What::Unrecorded(call),
-            What::Starved(3, 90_000),
-            What::Killed(3),
-            What::LeaderBack,
-            What::Delayed(3, 5),
+        for event in [
+            HistoryEvent::Called(call, key),
+            HistoryEvent::Started(call, key),
+            HistoryEvent::Effect(call, key),
+            HistoryEvent::Ended(call, key),
+            HistoryEvent::Answered(call, key, Answer::Replay(call)),
+            HistoryEvent::Answered(call, key, Answer::GaveUp),
+            HistoryEvent::Unrecorded(call),
+            HistoryEvent::Starved(3, 90_000),
+            HistoryEvent::Killed(3),
+            HistoryEvent::LeaderReplaced,
+            HistoryEvent::Delayed(3, 5),
         ] {
-            let line = Line { at: now(), what };
+            let line = Line { at: now(), event };
             assert_eq!(line.to_string().parse(), Ok(line));
         }
         assert_eq!("1 killed 3 more".parse::<Line>(), Err(()));

@@ -1,4 +1,4 @@
-//! The functions that a worker calls, with the attribute.
+//! The functions with the attribute that a worker calls.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use idempotence::{Error, Once, idempotent};
 use tokio::time::sleep;
 
 use crate::broken::Fault;
-use crate::history::{Call, Endpoint, History, Key, Told, What};
+use crate::history::{Answer, Call, Endpoint, History, HistoryEvent, Key};
 
-/// One call, and what its body has to do.
+/// One call, and the work of its body.
 pub(super) struct Job<'a> {
     pub(super) call: Call,
     pub(super) key: Key,
@@ -67,7 +67,7 @@ async fn coupon(key: u64, job: &Job<'_>) -> Result<u64, Failure> {
     job.work().await
 }
 
-/// Broken on purpose: what the check must find.
+/// A mistake that the check must find: no renewal, and no stop.
 #[idempotent(
     name = "pay",
     key = "key",
@@ -77,11 +77,11 @@ async fn coupon(key: u64, job: &Job<'_>) -> Result<u64, Failure> {
     renew = false,
     on_lease_lost = "continue"
 )]
-async fn careless(key: u64, job: &Job<'_>) -> Result<Once<u64>, Failure> {
+async fn pay_without_renewal(key: u64, job: &Job<'_>) -> Result<Once<u64>, Failure> {
     job.work().await.map(Once::Executed)
 }
 
-/// The same.
+/// A mistake that the check must find: no stop.
 #[idempotent(
     name = "report",
     key = "key",
@@ -89,50 +89,55 @@ async fn careless(key: u64, job: &Job<'_>) -> Result<Once<u64>, Failure> {
     release = true,
     on_lease_lost = "continue"
 )]
-async fn stubborn(key: u64, job: &Job<'_>) -> Result<u64, Failure> {
+async fn report_without_stop(key: u64, job: &Job<'_>) -> Result<u64, Failure> {
     job.work().await
 }
 
 impl Job<'_> {
     /// Makes the call.
-    pub(super) async fn call(&self, fault: Fault) -> Told {
+    pub(super) async fn call(&self, fault: Fault) -> Answer {
         let own = |value: u64| {
             assert_eq!(value, self.call.value());
-            Told::Success
+            Answer::Success
         };
         let once = |once: Once<u64>| match once {
             Once::Executed(value) => own(value),
-            Once::Replayed(value) => Told::Replay(Call::of(value)),
+            Once::Replayed(value) => Answer::Replay(Call::of(value)),
         };
         let number = self.key.number;
         let outcome = match self.key.endpoint {
-            Endpoint::Pay if fault == Fault::NeverRenews => careless(number, self).await.map(once),
+            Endpoint::Pay if fault == Fault::NeverRenews => {
+                pay_without_renewal(number, self).await.map(once)
+            }
             Endpoint::Pay => pay(number, self).await.map(once),
             Endpoint::Order => order(number, self).await.map(once),
-            Endpoint::Report if fault == Fault::NeverStops => stubborn(number, self).await.map(own),
+            Endpoint::Report if fault == Fault::NeverStops => {
+                report_without_stop(number, self).await.map(own)
+            }
             Endpoint::Report => report(number, self).await.map(own),
             Endpoint::Turn => turn(number, self).await.map(own),
             Endpoint::Coupon => coupon(number, self).await.map(own),
         };
         match outcome {
-            Ok(told) => told,
-            Err(Failure::Body) => Told::Failed,
+            Ok(answer) => answer,
+            Err(Failure::Body) => Answer::Failed,
             Err(Failure::Refused(error)) => match error {
-                Error::InProgress(_) => Told::InProgress,
-                Error::AlreadyDone(_) | Error::Taken(_) => Told::Done,
-                Error::LeaseLost(_) => Told::Lost,
-                Error::Unavailable(_) => Told::Unavailable,
+                Error::InProgress(_) => Answer::InProgress,
+                Error::AlreadyDone(_) | Error::Taken(_) => Answer::Done,
+                Error::LeaseLost(_) => Answer::LeaseLost,
+                Error::Unavailable(_) => Answer::Unavailable,
                 other => {
                     eprintln!("{}: {other:?}", self.call);
-                    Told::Trouble
+                    Answer::Unexpected
                 }
             },
         }
     }
 
-    /// The body. Its effect is the line about it, which is written before anybody can know of it.
+    /// The body. Its effect is its line in the history, which is written before any process can observe the effect.
     async fn work(&self) -> Result<u64, Failure> {
-        self.history.note(What::Started(self.call, self.key));
+        self.history
+            .note(HistoryEvent::Started(self.call, self.key));
         let mut running = Running {
             job: self,
             effect: false,
@@ -146,7 +151,7 @@ impl Job<'_> {
     }
 }
 
-/// A body at work. However it ends, the end is noted.
+/// A running body. Notes its end, also on a drop.
 struct Running<'a> {
     job: &'a Job<'a>,
     effect: bool,
@@ -156,9 +161,9 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let Job { call, key, .. } = *self.job;
         self.job.history.note(if self.effect {
-            What::Effect(call, key)
+            HistoryEvent::Effect(call, key)
         } else {
-            What::Ended(call, key)
+            HistoryEvent::Ended(call, key)
         });
     }
 }

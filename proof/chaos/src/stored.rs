@@ -1,4 +1,4 @@
-//! What stands in the store when all is over.
+//! The records in the store at the end of a run.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,19 +9,19 @@ use idempotence::store::redis::redis::{Client, RedisResult, cmd, pipe};
 
 use crate::history::Call;
 
-/// What stands in the store when all is over.
+/// The records in the store at the end of a run.
 #[derive(Debug, Default)]
-pub struct Standing {
-    /// The calls whose results are there.
+pub struct Stored {
+    /// The calls whose results are stored.
     pub results: BTreeSet<Call>,
     /// The keys that never expire.
-    pub endless: Vec<String>,
-    /// Everything, for people.
+    pub without_expiry: Vec<String>,
+    /// A readable dump of all records.
     pub text: String,
 }
 
-impl Standing {
-    /// Adds what stands on the server at `url`. Reads the records as they are, without the crate.
+impl Stored {
+    /// Adds the records of the server at `url`. Reads them without the crate.
     ///
     /// # Errors
     ///
@@ -34,14 +34,14 @@ impl Standing {
             scan.arg(cursor).arg("COUNT").arg(1000);
             let (next, keys): (u64, Vec<String>) = scan.query(&mut connection)?;
             for key in keys {
-                let (record, left): (Option<Vec<u8>>, i64) =
+                let (record, remaining): (Option<Vec<u8>>, i64) =
                     pipe().get(&key).pttl(&key).query(&mut connection)?;
                 let record = String::from_utf8_lossy(&record.unwrap_or_default()).into_owned();
                 // Writing to a string cannot fail.
-                let _ = writeln!(self.text, "{key} {left} {}", record.escape_debug());
+                let _ = writeln!(self.text, "{key} {remaining} {}", record.escape_debug());
                 self.results.extend(result(&record));
-                if left == -1 {
-                    self.endless.push(key);
+                if remaining == -1 {
+                    self.without_expiry.push(key);
                 }
             }
             cursor = next;
@@ -51,7 +51,7 @@ impl Standing {
         }
     }
 
-    /// Writes everything to a file, for people.
+    /// Writes the dump to a file.
     ///
     /// # Errors
     ///
@@ -61,14 +61,14 @@ impl Standing {
     }
 }
 
-/// The call whose result a record has.
+/// The call whose result is in the record.
 fn result(record: &str) -> Option<Call> {
     let (line, result) = record.split_once('\n')?;
     let done = line.starts_with("idem1 D ");
     done.then(|| result.parse().ok().map(Call::of)).flatten()
 }
 
-/// Has the server at `url` forget its scripts.
+/// Flushes the scripts of the server at `url`.
 ///
 /// # Errors
 ///
