@@ -1,10 +1,11 @@
-//! The front doors of the protocol: how a call is put together and claimed, with the attribute and without it.
+//! Builds calls and claims their keys, with the attribute and without it.
 
 pub(crate) mod answers;
 pub(crate) mod builder;
 pub(crate) mod finish;
 pub(crate) mod in_tx;
 pub(crate) mod key_parts;
+mod required;
 mod run;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod run_in;
@@ -34,7 +35,7 @@ use crate::protocol::token::of_call::CallToken;
 use crate::protocol::wait;
 use crate::store::Claim;
 
-/// A call whose key is being put together.
+/// A call whose key is not complete yet.
 #[must_use = "a call does nothing until it is claimed"]
 pub struct Call(Result<Open, Error>);
 
@@ -46,18 +47,18 @@ struct Open {
     payload: Option<Hasher>,
     has_token: bool,
     token: Option<Arc<CallToken>>,
-    /// It names no parts of its key, because its token is the key.
-    keyed: bool,
-    /// What the option `when` says, if it is there.
+    /// The token is the key.
+    keyed_by_token: bool,
+    /// The value of the option `when`, if it is set.
     when: Option<bool>,
-    /// Why the key or the token is none: the end of the call, unless that is not guarded.
-    broken: Option<Error>,
-    /// What is wrong with its token. An event tells of it when the call is claimed, as the end of its redemption.
-    rejected: Option<Error>,
+    /// Why the key or the payload is invalid. A guarded call ends with it.
+    invalid_key: Option<Error>,
+    /// Why the token is invalid. The claim emits it, as the end of the redemption.
+    invalid_token: Option<Error>,
 }
 
 impl Call {
-    /// Begins a call of `endpoint` on the handle given, else on the [current](Idempotency::current) one.
+    /// Starts a call of `endpoint` on the handle `using`, else on the [current](Idempotency::current) handle.
     pub fn new(endpoint: Endpoint, policy: Policy, using: Option<&Idempotency>) -> Self {
         let handle = using.cloned().or_else(Idempotency::current);
         Self(match handle.map(Idempotency::into_shared) {
@@ -66,10 +67,10 @@ impl Call {
                 payload: None,
                 has_token: false,
                 token: None,
-                keyed: false,
+                keyed_by_token: false,
                 when: None,
-                broken: None,
-                rejected: None,
+                invalid_key: None,
+                invalid_token: None,
                 shared,
                 endpoint,
                 policy,
@@ -78,21 +79,20 @@ impl Call {
                 &NO_OBSERVERS,
                 Error::NotInstalled(Failure::new(
                     Site::without_key(endpoint),
-                    "there is no `Idempotency`: call `Idempotency::install` once at the start, wrap the \
-                     future in `Idempotency::scope`, or name one with `using = …`; \
-                     a spawned task is outside of its spawner's scope",
+                    "there is no `Idempotency`, so the body did not run; call `Idempotency::install` once at the start, wrap \
+                     the future in `Idempotency::scope` (a spawned task is outside of it), or name a handle with `using = …`",
                     None,
                 )),
             )),
         })
     }
 
-    /// A call that cannot be made.
+    /// A call that is refused already.
     pub(crate) fn refused(observers: &Observers, error: Error) -> Self {
         Self(Err(refused(observers, error)))
     }
 
-    /// Says whether the call is guarded. If not, its body runs without a key, and the store is not asked.
+    /// Sets whether the call is guarded. If not, its body runs without a key, and nothing is sent to the store.
     pub fn when(mut self, guarded: bool) -> Self {
         if let Ok(open) = &mut self.0 {
             open.when = Some(guarded);
@@ -100,7 +100,7 @@ impl Call {
         self
     }
 
-    /// Goes on with another policy.
+    /// Replaces the policy.
     pub(crate) fn with(mut self, policy: Policy) -> Self {
         if let Ok(open) = &mut self.0 {
             open.policy = policy;
@@ -114,7 +114,7 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.key.part(part).is_err()
         {
-            open.broken_as("a part of the key could not be serialized, so the body did not run");
+            open.set_invalid_key("a part of the key could not be serialized, so the body did not run; use a part whose `Serialize` succeeds");
         }
         self
     }
@@ -124,14 +124,14 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.payload_hasher().part(part).is_err()
         {
-            open.broken_as(
-                "a part of the payload could not be serialized, so the body did not run",
+            open.set_invalid_key(
+                "a part of the payload could not be serialized, so the body did not run; use a part whose `Serialize` succeeds",
             );
         }
         self
     }
 
-    /// Has the call redeem a token, once it has the key: one that was issued to `subject` for `operation`.
+    /// Redeems a token after the call has its key: a token that was issued to `subject` for `operation`.
     pub fn token<T: TokenText + ?Sized, S: KeyPart + ?Sized>(
         self,
         token: &T,
@@ -141,15 +141,15 @@ impl Call {
         self.redeeming(Ok(Endpoint::named(operation)), token.text(), subject)
     }
 
-    /// Has the token be the key, which then is a digest of it, of what it was issued for and to whom.
+    /// Makes the token the key: a digest of the token, its operation and its subject.
     pub fn keyed(mut self) -> Self {
         if let Ok(open) = &mut self.0 {
-            open.keyed = true;
+            open.keyed_by_token = true;
         }
         self
     }
 
-    /// Has the call redeem a token, once it has the key. What it was issued for and to whom becomes part of the key.
+    /// Redeems a token after the call has its key. Its operation and its subject become part of the key.
     pub(crate) fn redeeming<S: KeyPart + ?Sized>(
         mut self,
         operation: Result<Endpoint, Error>,
@@ -158,7 +158,7 @@ impl Call {
     ) -> Self {
         if let Ok(open) = &mut self.0 {
             if std::mem::replace(&mut open.has_token, true) {
-                open.broken_as("it has two tokens, so the body did not run: name one");
+                open.set_invalid_key("it has two tokens, so the body did not run; name one token");
                 return self;
             }
             let subject = |hasher: &mut Hasher| hasher.part(subject);
@@ -166,16 +166,15 @@ impl Call {
                 .and_then(|operation| CallToken::new(&open.shared, &operation, token, subject));
             match token {
                 Ok(token) => open.token = Some(Arc::new(token)),
-                Err(error) if open.broken.is_none() => open.rejected = Some(error),
+                Err(error) if open.invalid_key.is_none() => open.invalid_token = Some(error),
                 Err(_) => {}
             }
         }
         self
     }
 
-    /// Claims the key: 1 round trip, or as many tries as fit into the handle's deadline. A duplicate of a call that
-    /// runs in this process costs none, and one that waits as many as its patience allows. A token is redeemed after
-    /// that, in 1 round trip more.
+    /// Claims the key: 1 round trip, or as many attempts as fit into the handle's deadline. A duplicate of a call that runs in this
+    /// process costs none. A duplicate that waits polls the store. A token costs 1 round trip more, after the claim.
     ///
     /// # Errors
     ///
@@ -183,10 +182,9 @@ impl Call {
     ///
     /// # Cancellation
     ///
-    /// Dropped before the store has answered, the record that may have been put is removed, best effort, and the token
-    /// given back.
+    /// If it is dropped before the store has answered, the claim is withdrawn and the token given back, best effort.
     pub fn claim(self) -> impl Future<Output = Result<Held, Refusal>> + Send {
-        let lease = self.0.and_then(Open::made).map(Lease::new);
+        let lease = self.0.and_then(Open::into_context).map(Lease::new);
         async move {
             let lease = lease?;
             if lease.call.policy.bypassed {
@@ -231,11 +229,11 @@ impl Call {
 }
 
 impl Call {
-    /// The call as one that its caller's transaction holds.
+    /// The call as a call whose row is in its caller's transaction.
     pub(crate) fn in_tx(self) -> Result<CallContext, Error> {
         self.0.and_then(|mut open| {
             open.policy.tx = true;
-            open.made()
+            open.into_context()
         })
     }
 }
@@ -255,14 +253,14 @@ impl Open {
         self.payload.get_or_insert_with(|| keying.hasher())
     }
 
-    fn broken_as(&mut self, what: &'static str) {
+    fn set_invalid_key(&mut self, what: &'static str) {
         let site = Site::without_key(self.endpoint.clone());
         let error = || Error::InvalidKey(Failure::new(site, what, None));
-        self.broken.get_or_insert_with(error);
+        self.invalid_key.get_or_insert_with(error);
     }
 
-    /// The call as it is made now.
-    fn made(mut self) -> Result<CallContext, Error> {
+    /// Checks the call and makes its context.
+    fn into_context(mut self) -> Result<CallContext, Error> {
         let error = match self.when {
             Some(_) if self.has_token => {
                 let site = Site::without_key(self.endpoint);
@@ -278,33 +276,33 @@ impl Open {
                 let times = Times::default();
                 return Ok(CallContext::new(self.shared, site, policy, times));
             }
-            _ => match (self.rejected.take(), self.broken.take()) {
+            _ => match (self.invalid_token.take(), self.invalid_key.take()) {
                 (Some(rejected), _) => {
                     self.shared.observers().emit_refused(&rejected);
                     rejected.at(&Site::without_key(self.endpoint))
                 }
                 (None, Some(error)) => error,
-                (None, None) => return self.claimable(),
+                (None, None) => return self.into_guarded_context(),
             },
         };
         Err(refused(self.shared.observers(), error))
     }
 
-    fn claimable(self) -> Result<CallContext, Error> {
+    fn into_guarded_context(self) -> Result<CallContext, Error> {
         let known = self.shared.known_endpoints();
         let mut policy = known.enter(&self.endpoint, self.policy);
         if self.token.is_some() {
-            // A token cannot be checked while the store is away; a body that has begun has been.
+            // Without the store a token cannot be redeemed, so no body starts. A body that runs already has its token.
             policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
         let times = times(&policy, self.token.is_some());
         let fingerprint = match &self.token {
-            Some(token) => token.key(self.key, !self.keyed),
+            Some(token) => token.key(self.key, !self.keyed_by_token),
             None => self.key.finish(),
         };
         let payload = self.payload.map(|payload| {
-            // With the key before it, equal payloads of two keys cannot be told to be equal. Strings can be encoded.
+            // The key is hashed in, so a reader of the store cannot see that two keys have equal payloads. Strings can always be encoded.
             let mut hasher = self.shared.keying().hasher();
             let _ = hasher.part(&fingerprint.to_string());
             let _ = hasher.part(&payload.finish().to_string());
@@ -334,7 +332,7 @@ impl Open {
     }
 }
 
-/// The durations of a policy, or why it cannot be followed.
+/// The durations of a policy, or why the policy is invalid.
 fn times(policy: &Policy, has_token: bool) -> Result<Times, &'static str> {
     if has_token && policy.tx {
         return Err(
@@ -350,7 +348,7 @@ fn times(policy: &Policy, has_token: bool) -> Result<Times, &'static str> {
     policy.times()
 }
 
-/// Tells of a call that ended before it was made.
+/// Emits the end of a call that is refused before its claim.
 fn refused(observers: &Observers, error: Error) -> Error {
     observers.emit(&Event::refused(&error));
     error

@@ -1,4 +1,4 @@
-//! The handle: a store and its settings, and which handle a call uses.
+//! The handle: a store with its options, and which handle a call uses.
 
 pub(crate) mod builder;
 mod connect;
@@ -12,11 +12,10 @@ use std::sync::{Arc, OnceLock};
 use crate::error::SetupError;
 use crate::protocol::shared::Shared;
 
-/// A store with its settings: what guarded calls run on. Cheap to clone; clones are the same handle.
+/// A handle: a store with its options, on which guarded calls run. Clones are cheap, and are the same handle.
 ///
-/// A call uses the one its attribute names (`using = …`), else the one of the [scope](Self::scope)
-/// it is in, else the [installed](Self::install) one, else it is refused with
-/// [`Error::NotInstalled`](crate::Error::NotInstalled).
+/// A call uses the handle that its attribute names (`using = …`), else the handle of its [scope](Self::scope), else the
+/// [installed](Self::install) handle. Without a handle it is refused with [`Error::NotInstalled`](crate::Error::NotInstalled).
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -30,18 +29,23 @@ use crate::protocol::shared::Shared;
 pub struct Idempotency(Arc<Shared>);
 
 impl Idempotency {
-    /// Makes this the handle of every call in the process that has no other.
+    /// Makes this the handle of every call in the process that has no other handle.
     ///
     /// # Errors
     ///
-    /// If one is installed already; that one stays.
+    /// If a handle is installed already. That handle stays.
     pub fn install(&self) -> Result<(), SetupError> {
         INSTALLED
             .set(self.clone())
-            .map_err(|_| SetupError::new("an `Idempotency` is already installed in this process"))
+            .map_err(|_| {
+                SetupError::new(
+                    "`Idempotency::install`: this process has an installed `Idempotency` already, which stays; \
+                     call `install` once, or use `scope` or `using = …` for other handles",
+                )
+            })
     }
 
-    /// Runs `future` with this as the handle of the calls in it: for tests and for tenants.
+    /// Runs `future` with this handle for its calls. Use it in tests, and for tenants.
     ///
     /// Tasks that `future` spawns are outside of the scope.
     ///
@@ -59,7 +63,7 @@ impl Idempotency {
         SCOPE.scope(self.clone(), future).await
     }
 
-    /// The handle that a call without `using` uses here and now: of the scope, else the installed one.
+    /// The handle of a call without `using` that is made here: the handle of the scope, else the installed handle.
     pub fn current() -> Option<Self> {
         SCOPE
             .try_with(Self::clone)
@@ -67,17 +71,17 @@ impl Idempotency {
             .or_else(|| INSTALLED.get().cloned())
     }
 
-    /// The scope's handle alone, to be carried to another task.
+    /// The handle of the scope, for another task.
     pub(crate) fn scoped() -> Option<Self> {
         SCOPE.try_with(Self::clone).ok()
     }
 
-    /// What all calls of this handle share.
+    /// What all calls of the handle share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0
     }
 
-    /// The same, of a handle that is not needed beside it.
+    /// As [`shared`](Self::shared), for a handle that is not used any more.
     pub(crate) fn into_shared(self) -> Arc<Shared> {
         self.0
     }

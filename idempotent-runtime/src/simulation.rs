@@ -1,10 +1,9 @@
-//! The engine itself, in a world that is made up: thousands of runs, each decided by one number.
+//! Runs the real engine in a simulated world. A seed, which is one number, decides a whole run.
 //!
-//! A run has up to three processes (handles) and calls of one or two keys, of every policy, by the attribute's code and
-//! by the builder. Its network delays, loses and repeats each request and each reply; its store is away, full, forgets,
-//! and has a clock that jumps; its processes crash, pause and start again; its callers drop and freeze calls, and an
-//! operator frees keys. Time is tokio's paused clock. Chance comes from the seed alone, that of the engine included
-//! ([`world`](crate::world)), so a seed has one history.
+//! A run has up to three processes (handles) and calls of one or two keys, with every policy, by the attribute's code and by the
+//! builder. Its network delays, loses and repeats requests and replies. Its store is unavailable, full or forgetful, and its clock
+//! jumps. Its processes crash, pause and restart. Its callers drop and freeze calls, and an operator frees keys. Time is tokio's paused
+//! clock. All chance comes from the seed, also the chance of the engine ([`world`](crate::world)), so a seed has one history.
 //!
 //! ```sh
 //! cargo test -p idempotent-runtime --lib simulation                                  # 20,000 seeds
@@ -15,20 +14,20 @@
 //! | room | has |
 //! | --- | --- |
 //! | [`knobs`] | what a seed decides |
-//! | [`net`], [`way`], [`server`], [`link`] | messages under way and mishaps; one message; the store; the [`Store`](crate::Store) of a process |
+//! | [`net`], [`way`], [`server`], [`link`] | messages in flight and mishaps; one message; the store; the [`Store`](crate::Store) of a process |
 //! | [`caller`], [`run`] | one call; one run, and what is true after it |
-//! | [`history`], [`promise`], [`check`], [`told`] | what happened; what is promised; whether it was kept |
-//! | [`mutants`] | protocols that look right: each must be seen to break a promise |
-//! | [`count`] | what was met: a run that meets nothing proves nothing |
+//! | [`history`], [`promise`], [`check`], [`returned`] | what happened; what is promised; whether the promises were kept |
+//! | [`mutants`] | wrong protocols that look right: the checks must see each break a promise |
+//! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
 //!
-//! All processes share one keeper, as tasks of one runtime do. So what the keeper of a paused process sends is held up
-//! until the process goes on, and what a crashed one sends is lost.
+//! All processes share one scheduler, as the tasks of one runtime do. So the messages of a paused process wait until it goes on, and
+//! the messages of a crashed process are lost.
 //!
 //! # Excuses
 //!
-//! A record that the store or an operator removed excuses what follows for its key. A claim that expired although its
-//! renewal was tried, or while its process was paused or down, excuses a second success: that is what no lock can mend.
-//! A message that arrives twice is never said not to be applied. Nothing else is excused.
+//! After the store or an operator has removed a record, broken promises of its key are excused. A second success is excused after a claim
+//! has expired although its renewal was tried, or while its process was paused or down, because no lock can prevent that. A message that
+//! arrives twice is never reported as not applied. Nothing else is excused.
 
 mod caller;
 mod check;
@@ -40,11 +39,11 @@ mod link;
 mod mutants;
 mod net;
 mod promise;
+mod returned;
 mod run;
 mod server;
 pub(crate) mod source;
 mod tests;
-mod told;
 mod way;
 
 pub(crate) use mutants::Mutant;

@@ -1,14 +1,14 @@
-//! How a call says no, what it calls a success, and what of an outcome it keeps for duplicates.
+//! How a call returns an error, what it counts as a success, and which results it stores for duplicates.
 //!
-//! The attribute and the builder set these by options of the same names. The attribute sets `success` and `error` together, and gives
-//! `duplicate` where a duplicate is met:
+//! The attribute and the builder set these by options of the same names. The attribute sets `success` and `error` together, and passes
+//! `duplicate` only when it meets a duplicate:
 //!
-//! | field | option | where it is not set |
+//! | field | option | default |
 //! | --- | --- | --- |
-//! | `error` | `error` | the return type itself carries an error, and knows its successes |
-//! | `success` | `success` | what `error` calls a success |
-//! | `duplicate` | `on_duplicate` | a duplicate gets an error, as every call that is refused |
-//! | `keep` | `replay`, `replay_err` | nothing is kept |
+//! | `error` | `error` | the return type contains the error, and knows its successes |
+//! | `success` | `success` | the successes of `error` |
+//! | `duplicate` | `on_duplicate` | a duplicate gets an error, as every refused call |
+//! | `keep` | `replay`, `replay_err` | no result is stored |
 
 use std::convert;
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::result::replay::{Replay, Storable};
 use crate::result::replay_mode::{NoReplay, ReplayMode, ReplayOk, ReplayOkAndErr};
 use crate::store::rows::Rows;
 
-/// What a call answers, and what it makes of an outcome.
+/// How a call answers, and how it judges an outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Answers<E = Unset, S = Unset, D = Unset, K = NoReplay> {
     error: E,
@@ -49,7 +49,7 @@ pub struct Conversion<R, E> {
     success: fn(&R) -> bool,
 }
 
-/// The one place of an expansion that asks for [`Outcome`], so that rustc complains once.
+/// The one place of an expansion that requires [`Outcome`], so that rustc reports its absence once.
 pub fn returns<R: Outcome>() -> Returns<R, Error> {
     Answers::new().error(Conversion {
         convert: convert::identity,
@@ -63,13 +63,13 @@ pub fn returns_with<R: Fallible<E>, E>(error: fn(Error) -> E) -> Returns<R, E> {
     Answers::new().error(Conversion::of(error))
 }
 
-/// Keeps the results for duplicates, for the option `replay`: the one place of an expansion that asks for [`Replay`].
+/// Stores results for duplicates, for the option `replay`: the one place of an expansion that requires [`Replay`].
 pub fn replaying<R: Replay<Via>, E, Via>(returns: Returns<R, E>) -> Returns<R, E, ReplayOk<R>> {
     returns.replay()
 }
 
 impl Answers {
-    /// As the return type says.
+    /// The defaults of the return type.
     pub(crate) fn new() -> Self {
         Self {
             error: Unset,
@@ -98,7 +98,7 @@ impl<R, E, K> Returns<R, E, K> {
 }
 
 impl<E, S, D, R> Answers<E, S, D, ReplayOk<R>> {
-    /// Keeps chosen errors, too, for the option `replay_err`.
+    /// Stores chosen errors as well, for the option `replay_err`.
     #[must_use]
     pub fn replay_err<X>(self, chosen: fn(&X) -> bool) -> Answers<E, S, D, ReplayOkAndErr<R, X>>
     where
@@ -111,7 +111,7 @@ impl<E, S, D, R> Answers<E, S, D, ReplayOk<R>> {
 }
 
 impl<E, S, D> Answers<E, S, D> {
-    /// Keeps the value of a success.
+    /// Stores the value of a success.
     pub(crate) fn replay<R, Via>(self) -> Answers<E, S, D, ReplayOk<R>>
     where
         R: Replay<Via>,
@@ -157,7 +157,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         }
     }
 
-    /// What a call returns whose body did not run: the first call's result, the answer to a duplicate, or an error.
+    /// The return value of a call whose body did not run: the result of the first call, the answer to a duplicate, or an error.
     pub fn refused<R>(self, refusal: impl Into<Refusal>) -> R
     where
         E: Refuse<R>,
@@ -171,7 +171,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         }
     }
 
-    /// Ends a call whose body ended with `outcome`, which is looked at before anything is awaited.
+    /// Ends a call whose body returned `outcome`, which is read before anything is awaited.
     pub fn settle<R>(
         &self,
         held: Held,
@@ -185,8 +185,8 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         held.settle_with(self.keep, outcome, self.is_success(outcome))
     }
 
-    /// Ends a call that its caller's transaction holds, with the row written through `tx`; if that fails, the error
-    /// takes the place of the outcome.
+    /// Ends a call whose row is in its caller's transaction, and writes the row through `tx`. If that fails, returns the error instead of
+    /// the outcome.
     pub fn settle_in<R>(
         self,
         held: InTx,
@@ -203,12 +203,12 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         async move {
             match settled.await {
                 Ok(()) => outcome,
-                Err(gone) => error.refused(gone),
+                Err(unwritten) => error.refused(unwritten),
             }
         }
     }
 
-    /// Runs the body and settles, in a task of its own once the caller has dropped the future.
+    /// Runs the body and settles, in its own task after the caller has dropped the future.
     pub fn finish<R>(self, held: Held, body: Pin<Box<dyn Future<Output = R> + Send>>) -> Finish<R>
     where
         Self: Send + 'static,
@@ -231,33 +231,33 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         E: Refuse<R>,
         S: Judge<R>,
     {
-        let said = self.success.is_success(outcome);
-        said.unwrap_or_else(|| self.error.is_success(outcome))
+        let judged = self.success.is_success(outcome);
+        judged.unwrap_or_else(|| self.error.is_success(outcome))
     }
 }
 
-/// Makes an outcome of an error.
+/// Makes an outcome from an error.
 pub trait Refuse<R> {
-    /// The outcome of a call that is refused.
+    /// The outcome of a refused call.
     fn refused(self, error: Error) -> R;
 
     /// Whether the body did its work.
     fn is_success(&self, outcome: &R) -> bool;
 }
 
-/// Tells a success.
+/// Decides what is a success.
 pub trait Judge<R> {
-    /// Whether the body did its work; `None` if that is not for this to say.
+    /// Whether the body did its work; `None` if this does not decide it.
     fn is_success(&self, outcome: &R) -> Option<bool>;
 }
 
-/// Answers a duplicate for which no result is kept.
+/// Answers a duplicate for which no result is stored.
 pub trait AnswerDuplicate<R> {
     /// The answer to the duplicate that the error is about.
     ///
     /// # Errors
     ///
-    /// The error itself, if it is about none, or duplicates are not answered here.
+    /// The error itself, if it is not about a duplicate, or there is no closure for duplicates.
     fn answered(self, error: Error) -> Result<R, Error>;
 }
 

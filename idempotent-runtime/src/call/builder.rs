@@ -1,13 +1,13 @@
-//! Guarded calls without the attribute: for closures, message consumers, and endpoints whose names are data.
+//! Guarded calls without the attribute: for closures, message consumers, and endpoints with names from data.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::{Future, Pending, pending};
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::call::Call;
 use crate::call::answers::{Answers, Conversion};
+use crate::call::required::{Given, NoKey, NoTtl};
 use crate::error::{Duplicate, Error};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
@@ -17,7 +17,7 @@ use crate::result::outcome::Fallible;
 use crate::result::replay::{Replay, Storable};
 use crate::result::replay_mode::{ReplayOk, ReplayOkAndErr};
 
-/// A call in the making that does what the attribute does: its methods are the attribute's options.
+/// Builds a call without the attribute. Its methods are the attribute's options.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -46,76 +46,6 @@ pub struct GuardedCall<A = Answers, K = Given, T = Given> {
     policy: Policy,
     answers: A,
     required: PhantomData<(K, T)>,
-}
-
-/// The call has its key, or its `ttl`.
-#[derive(Debug)]
-pub struct Given;
-
-/// The call has no key and no token yet.
-#[derive(Debug)]
-pub struct NoKey;
-
-/// The call has no `ttl` yet.
-#[derive(Debug)]
-pub struct NoTtl;
-
-/// A call that has a key.
-#[diagnostic::on_unimplemented(
-    message = "this call has no key: call `.key(…)` or `.token(…)` before it runs",
-    label = "needs `.key(…)` or `.token(…)` before this",
-    note = "`.key(&())` is one key for all calls of the endpoint"
-)]
-pub trait HasKey {}
-
-/// A call that has a `ttl`.
-#[diagnostic::on_unimplemented(
-    message = "this call has no time to live: call `.ttl(…)` before it runs",
-    label = "needs `.ttl(…)` before this",
-    note = "`.ttl_from_settings()` takes it from the handle's `Settings`"
-)]
-pub trait HasTtl {}
-
-impl HasKey for Given {}
-impl HasTtl for Given {}
-
-/// Lacks a key, a `ttl`, or both.
-pub trait Incomplete {}
-
-impl Incomplete for (NoKey, NoTtl) {}
-impl Incomplete for (NoKey, Given) {}
-impl Incomplete for (Given, NoTtl) {}
-
-/// What an incomplete call has in place of [`run`](Self::run) and its like: none of these compiles. They are no `async fn`, because rustc
-/// would repeat the error for each use of their futures.
-#[doc(hidden)]
-impl<A, K, T> GuardedCall<A, K, T>
-where
-    (K, T): Incomplete,
-{
-    pub fn run<R>(self, _body: impl Future<Output = R>) -> Pending<R>
-    where
-        K: HasKey,
-        T: HasTtl,
-    {
-        pending()
-    }
-
-    pub fn run_to_end<R>(self, _body: impl Future<Output = R>) -> Pending<R>
-    where
-        K: HasKey,
-        T: HasTtl,
-    {
-        pending()
-    }
-
-    pub fn run_in<X, B, R>(self, _tx: &mut X, _body: B) -> Pending<R>
-    where
-        K: HasKey,
-        T: HasTtl,
-    {
-        pending()
-    }
 }
 
 impl Idempotency {
@@ -147,20 +77,18 @@ impl Idempotency {
 }
 
 impl<A, K, T> GuardedCall<A, K, T> {
-    /// Adds a part to the key, after those that it has. Of a call with a [`token`](Self::token), whom that was issued to and
-    /// for what is part of the key as well.
+    /// Adds a part to the key. With a [`token`](Self::token) the token's subject and operation are part of the key as well.
     ///
-    /// A part that may be missing is a part all the same: calls with `None` there are equal, and get each other's result.
-    /// Of an optional key, such as an `Option<IdempotencyKey>`, say [`when`](Self::when) the call has one.
+    /// `None` is a part like any other: calls with `None` there are equal, and get each other's results. For an optional key, such as an
+    /// `Option<IdempotencyKey>`, set [`when`](Self::when) the call has one.
     pub fn key<P: KeyPart + ?Sized>(mut self, part: &P) -> GuardedCall<A, Given, T> {
         self.call = self.call.part(part);
         self.has_key = true;
         self.with_required()
     }
 
-    /// Says whether this call is guarded. If not, the body runs without a key: the store is not asked, nothing is recorded,
-    /// no call is a duplicate of it, and its event is [`Bypassed`](crate::EventKind::Bypassed). Not with a
-    /// [`token`](Self::token). Default: it is.
+    /// Sets whether this call is guarded. Default: it is. If not, the body runs without a key: nothing is sent to the store or recorded, no
+    /// call is a duplicate of it, and its event is [`Bypassed`](crate::EventKind::Bypassed). Not with a [`token`](Self::token).
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -169,7 +97,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// # use std::time::Duration;
     /// # use idempotence::{Error, Idempotency, MemoryStore, RequestId};
     /// let idempotency = Idempotency::new(MemoryStore::new());
-    /// let (user, request_id) = (42, None::<RequestId>); // an old client, which sends none
+    /// let (user, request_id) = (42, None::<RequestId>); // an old client without request ids
     /// for order_no in 1..=3 {
     ///     let placed = idempotency
     ///         .call("orders.place")
@@ -188,18 +116,17 @@ impl<A, K, T> GuardedCall<A, K, T> {
         self
     }
 
-    /// Has the call redeem a one-time token before its body runs: one that was [issued](crate::Tokens::issue) to this
-    /// subject, for this operation.
+    /// Redeems a one-time token before the body runs: a token that was [issued](crate::Tokens::issue) to this subject, for this operation.
     ///
-    /// Without a [`key`](Self::key) the token is the key. With one, the subject and the operation are part of the key, in
-    /// whichever order the two methods are called: with a token of somebody else, or an invented one, nobody is given the
-    /// result of another's call, or holds its key. The tokens of one subject are told apart by nothing but the key, so its
-    /// second token, also a used or expired one, makes a duplicate of the call that came with its first. A token that was
-    /// issued to `&()` is anybody's: all who know the key make equal calls.
+    /// Without a [`key`](Self::key) the token is the key. With a key, the subject and the operation are part of it, in whichever order
+    /// the two methods are called. So the token of another subject, or an invented token, neither gives the result of another's call nor
+    /// takes its key. The tokens of one subject do not make its calls different. So a call with its second token, even a used or an
+    /// expired one, is a duplicate of the call with its first token, if the keys are equal. A token that was issued to `&()` is not
+    /// bound to a subject: all callers with the same key make equal calls.
     ///
-    /// The call is claimed first, so that a duplicate is answered as ever, with the stored result of [`replay`](Self::replay)
-    /// for one. Costs one round trip; a token that is malformed is refused before anything is sent. While the store is
-    /// away, no body runs, whatever [`on_store_error`](Self::on_store_error) says. Not with `run_in`.
+    /// The claim comes before the token, so a duplicate gets its usual answer, for example the stored result of
+    /// [`replay`](Self::replay). Costs one round trip. A malformed token is refused before anything is sent. While the store is
+    /// unavailable, no body runs, whatever [`on_store_error`](Self::on_store_error) says. Not with `run_in`.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -237,22 +164,22 @@ impl<A, K, T> GuardedCall<A, K, T> {
         self.with_required()
     }
 
-    /// Has the token be given back, for the rest of its time, when nothing was done: the body ended without success, or it was
-    /// dropped and [`on_cancel`](Self::on_cancel) frees the key. Default: the token stays used.
+    /// Makes the token redeemable again if the body does not succeed, or if it is dropped and [`on_cancel`](Self::on_cancel) frees the key.
+    /// Default: the token stays used.
     ///
-    /// With [`OnCancel::Release`] whoever can drop the call can run the beginning of the body with one token as often as it likes.
+    /// With [`OnCancel::Release`] a client that can drop the call can run the beginning of the body repeatedly with one token.
     pub fn give_back(mut self) -> Self {
         self.policy = self.policy.give_back();
         self
     }
 
-    /// Adds a part to the payload: what must be equal among calls with one key.
+    /// Adds a part to the payload, which must be equal among calls with one key.
     pub fn payload<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
         self.call = self.call.payload(part);
         self
     }
 
-    /// Sets how long the key stays taken after the call that ended it. There is no default.
+    /// Sets how long the key stays taken after the end of the call. There is no default.
     pub fn ttl(mut self, ttl: Duration) -> GuardedCall<A, K, Given> {
         self.policy.ttl = ttl;
         self.with_required()
@@ -292,7 +219,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// Sets what a dropped future does to the key. Default: [`OnCancel::Keep`]. For the attribute's `"finish"` see
     /// [`run_to_end`](Self::run_to_end).
     ///
-    /// [`OnCancel::Release`] lets whoever can drop the call repeat the beginning of its body at will.
+    /// With [`OnCancel::Release`] a client that can drop the call can repeat the beginning of its body.
     pub fn on_cancel(mut self, on_cancel: OnCancel) -> Self {
         self.policy = self.policy.on_cancel(on_cancel);
         self
@@ -313,7 +240,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
 }
 
 impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
-    /// Makes the caller's error of ours, for error types that cannot implement `From<Error>`.
+    /// Converts an [`Error`] into the caller's error, for error types that cannot implement `From<Error>`.
     pub fn error<R, X>(
         self,
         error: fn(Error) -> X,
@@ -332,7 +259,7 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
         self.answering(|answers| answers.judge(success))
     }
 
-    /// Answers a duplicate of a running or done call, for which no result is kept.
+    /// Answers a duplicate of a running or done call, if no result is stored for it.
     pub fn on_duplicate<R, F>(self, answer: F) -> GuardedCall<Answers<E, S, F, M>, K, T>
     where
         F: FnOnce(Duplicate) -> R,
@@ -353,7 +280,7 @@ impl<E, S, D, K, T> GuardedCall<Answers<E, S, D>, K, T> {
 }
 
 impl<E, S, D, R, K, T> GuardedCall<Answers<E, S, D, ReplayOk<R>>, K, T> {
-    /// Stores chosen errors, too, and answers duplicates with them.
+    /// Stores chosen errors as well, and answers duplicates with them.
     pub fn replay_err<X>(
         self,
         chosen: fn(&X) -> bool,
@@ -387,8 +314,8 @@ impl<A, K, T> GuardedCall<A, K, T> {
         }
     }
 
-    /// The call with all that was said of it, and how it is answered.
-    pub(super) fn made(self) -> (Call, A) {
+    /// The complete call, and how it answers.
+    pub(super) fn into_parts(self) -> (Call, A) {
         let call = if self.has_key {
             self.call
         } else {

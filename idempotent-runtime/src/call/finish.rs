@@ -1,4 +1,4 @@
-//! A call that runs to its end, also when its caller goes away.
+//! A call that runs to its end, even if its caller drops it.
 
 use std::fmt;
 use std::future::Future;
@@ -17,8 +17,8 @@ use crate::protocol::shared::Shared;
 ///
 /// # Cancellation
 ///
-/// Dropped after its first poll, it goes on in a task of its own, inside the scope and the span of
-/// the caller. After a panic, or when the runtime is gone, it does not: the key is held until the lease ends.
+/// If it is dropped after its first poll, it goes on in its own task, inside the scope and the span of the caller. After a panic, or
+/// without a runtime, it does not go on: the key stays taken until the lease expires.
 pub struct Finish<R: Send + 'static> {
     shared: Arc<Shared>,
     run: Option<Run<R>>,

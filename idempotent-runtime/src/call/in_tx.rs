@@ -1,6 +1,6 @@
-//! A call that its caller's transaction holds: the row that makes it unique is committed with its work, or not at all.
+//! A call whose row is in its caller's transaction: the row and the work are committed together, or neither.
 //!
-//! The row is the claim, so there is no lease, no renewal and no flight: a duplicate waits for the row in the database.
+//! The row is the claim. So there is no lease, no renewal and no single flight: a duplicate waits for the row in the database.
 
 use std::fmt;
 use std::future::Future;
@@ -26,8 +26,7 @@ use crate::store::rows::{Row, RowClaim, Rows};
 use crate::store::{StoreError, StoreErrorKind};
 
 impl Call {
-    /// Claims the key with a row in the caller's transaction. Round trips: 1, and those of a duplicate that has to wait
-    /// or to read the result.
+    /// Claims the key with a row in the caller's transaction. Round trips: 1, and more for a duplicate, which waits or reads the result.
     ///
     /// # Errors
     ///
@@ -35,7 +34,7 @@ impl Call {
     ///
     /// # Cancellation
     ///
-    /// Dropped before the database has answered, the row may be in the transaction: roll it back.
+    /// If it is dropped before the database has answered, the row may be in the transaction, so roll it back.
     pub fn claim_in(
         self,
         tx: &mut dyn Rows,
@@ -58,8 +57,8 @@ impl Call {
                 Ok(RowClaim::StillOpen) => Refusal::still_open(call, began.elapsed()),
                 Ok(RowClaim::NoTransaction) => Refusal::from(Error::Misconfigured(Failure::new(
                     call.site.clone(),
-                    "`tx` is in no transaction, or the database has ended it, so its row would not be committed with the work, and the body did not \
-                     run; begin one with `begin`",
+                    "`tx` is not in a transaction, or the database has ended it, so the row would not be committed with the work, and the body \
+                     did not run; begin a transaction with `begin`",
                     None,
                 ))),
                 Err(error) => unwritten(call, error, "the body did not run").into(),
@@ -75,13 +74,13 @@ impl Call {
 ///
 /// # Cancellation
 ///
-/// Dropped before it is settled, nothing is sent: what becomes of the row is up to the transaction.
+/// If it is dropped before it is settled, nothing is sent. The transaction decides about the row.
 pub struct InTx {
     row: Box<OwnRow>,
     has_ended: bool,
 }
 
-/// The row of a call, as it was put.
+/// The row of a call.
 struct OwnRow {
     call: Arc<CallContext>,
     owner: Owner,
@@ -117,18 +116,18 @@ impl InTx {
         self.row.call.span.in_scope(|| body.poll(cx))
     }
 
-    /// Ends the call: its result is written into the row, or the row is taken away, as the policy says. At most 1 round
-    /// trip, and none after a success without `replay`.
+    /// Ends the call: writes its result into the row, removes the row, or leaves it, as the policy says. At most 1 round trip, and none
+    /// after a success without `replay`.
     ///
     /// # Errors
     ///
-    /// If the result could not be written: then the transaction is not to be committed.
+    /// If the result could not be written. Then the transaction must not be committed.
     pub(crate) async fn settle(self, end: BodyOutcome, tx: &mut dyn Rows) -> Result<(), Error> {
         let OwnRow { call, owner, .. } = &*self.row;
         let policy = &call.policy;
         let stays = end.success || matches!(end.kept, Kept::Result(_));
         if policy.bypassed {
-            // It has no row.
+            // A bypassed call has no row.
         } else if stays && policy.replay {
             let done = call.done_record(*owner, call.times.ttl, &end.kept);
             let written = tx.replace(self.row.written(), &done);
@@ -142,7 +141,7 @@ impl InTx {
                 call.emit(EventKind::NotKept, |event| event.because(why));
             }
         } else if !stays && policy.release == Release::OnError {
-            // If it fails, the transaction is broken, and the row goes when that is rolled back.
+            // If this fails, the transaction is broken, and its rollback removes the row.
             let removed = tx.remove(self.row.written());
             let _ = removed.instrument(call.span.clone()).await;
         }
@@ -151,7 +150,7 @@ impl InTx {
         Ok(())
     }
 
-    /// Ends the call with what `keep` keeps of its outcome, which is looked at before anything is awaited.
+    /// Ends the call. `keep` reads the outcome before anything is awaited.
     pub(crate) fn settle_with<'a, R, K: ReplayMode<R>>(
         self,
         keep: K,
@@ -168,15 +167,15 @@ impl InTx {
             Ok(true) => None,
             Ok(false) => Some(Error::LeaseLost(Failure::new(
                 self.row.call.site.clone(),
-                "when the body had ended, its row was not in the transaction any more, so a part of its work may be committed, \
-                 without the rest and without the row; roll the transaction back, look at what the body wrote, and only \
-                 then start the transaction again",
+                "after the body its row was not in the transaction any more, so a part of the work may be committed \
+                 without the rest and without the row; roll the transaction back, and check what the body wrote before you \
+                 start the transaction again",
                 Some(RowGone.into()),
             ))),
             Err(error) => Some(unwritten(
                 &self.row.call,
                 error,
-                "its result could not be written",
+                "its result was not stored",
             )),
         }
     }
@@ -200,22 +199,23 @@ impl fmt::Debug for InTx {
     }
 }
 
-/// Why a row is not where it was put, as far as a client of the database can know. What became of the statements behind it is
-/// not known either, so this names no error after which a transaction may be run again.
+/// Why a row is not in the transaction any more, as far as a client of the database can know. The fate of later statements is unknown too,
+/// so this is no error after which a transaction may be run again.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the database ended the transaction while the body ran: it rolled back what was sent before, and committed each later \
-     statement by itself (MySQL and MariaDB do that after a deadlock); or something deleted the row. A body must return \
-     the error of every statement, and must not send `ROLLBACK`"
+    "the database ended this transaction (MySQL and MariaDB do so after a deadlock), so later statements ran outside it, or \
+     another statement deleted the row; a body must return the error of every statement, and must not send `ROLLBACK`"
 )]
 struct RowGone;
 
-/// What a call is told whose row could not be written.
+/// The error of a call whose row could not be written.
 fn unwritten(call: &CallContext, source: StoreError, so: &str) -> Error {
     let kind = source.kind();
     let what = match kind {
         StoreErrorKind::Misconfigured => {
-            format!("the database is not set up for its row, so {so}")
+            format!(
+                "the database is not set up for the row of the call, so {so}; `Idempotency::doctor` names what to change"
+            )
         }
         _ => format!(
             "its row could not be written, so {so}; roll the transaction back, and run it again if `sql::is_retryable_with_row` says so"

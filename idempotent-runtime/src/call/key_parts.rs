@@ -1,6 +1,6 @@
-//! Keeps a part that may be missing out of a key, unless the option `when` says which calls have it.
+//! Refuses key parts that a client may leave out, unless the option `when` says which calls have them.
 //!
-//! Without its header a request has `None` for a key, and so have all others: they would be one call.
+//! Requests without the header would all have the key `None`, so they would be one call.
 
 use std::ops::Deref;
 
@@ -8,24 +8,24 @@ use crate::key::request_id::RequestId;
 
 /// A part of the key of a call whose attribute has no option `when`.
 ///
-/// "Every type but those" is no bound of Rust. So there are two methods `checked`: the one here is for those types, and
-/// has a bound that does not hold; for every other type, rustc goes on to the one behind [`Deref`].
+/// Rust has no bound "every type but these". So there are two methods `checked`. The method of this type is for optional parts, and its
+/// bound never holds. For every other type rustc finds the method behind [`Deref`].
 #[derive(Debug)]
 pub struct Part<'a, T: ?Sized>(AnyPart<'a, T>);
 
-/// A part that is there in every call, or of which that is not known.
+/// A part that every call has, or a part of a type that this crate does not know.
 #[derive(Debug)]
 pub struct AnyPart<'a, T: ?Sized>(&'a T);
 
 impl<'a, T: ?Sized> Part<'a, T> {
-    /// What the attribute has for a part of the key.
+    /// Wraps a part of the key of the attribute.
     pub fn of(part: &'a T) -> Self {
         Self(AnyPart(part))
     }
 }
 
 impl<'a, T: MayBeMissing + ?Sized> Part<'a, T> {
-    /// Does not compile.
+    /// Does not compile, because the part may be missing.
     pub fn checked(&self) -> &'a T
     where
         T: InEveryCall,
@@ -49,21 +49,21 @@ impl<'a, T: ?Sized> AnyPart<'a, T> {
     }
 }
 
-/// What a client may leave out.
+/// A part that a client may leave out.
 pub trait MayBeMissing {}
 
 impl<T: FromClient> MayBeMissing for Option<T> {}
 impl<T: MayBeMissing + ?Sized> MayBeMissing for &T {}
 impl<T: MayBeMissing + ?Sized> MayBeMissing for &mut T {}
 
-/// What a client makes for each of its requests.
+/// A part that a client makes for each of its requests.
 pub trait FromClient {}
 
 impl FromClient for RequestId {}
 impl<T: FromClient + ?Sized> FromClient for &T {}
 impl<T: FromClient + ?Sized> FromClient for &mut T {}
 
-/// What no type that may be missing is.
+/// No type implements it, so its error explains why an optional part is refused.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` may be `None`, and all calls with `None` would have the same key",
     label = "`None` in some calls",

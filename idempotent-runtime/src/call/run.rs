@@ -1,22 +1,23 @@
 //! Runs the body of a guarded call.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, Pending, pending, poll_fn};
 use std::pin::pin;
 
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
+use crate::call::required::{HasKey, HasTtl, Incomplete};
 use crate::result::replay_mode::ReplayMode;
 
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
-    /// Runs `body` if no equal call has the key, and settles.
+    /// Runs `body` if no equal call has the key, and stores how it ended.
     ///
     /// # Errors
     ///
-    /// What the return type makes of an [`Error`](crate::Error): the reasons are those of the attribute.
+    /// The return type makes its value from an [`Error`](crate::Error), as with the attribute.
     ///
     /// # Cancellation
     ///
-    /// Dropped, the key is left as [`on_cancel`](Self::on_cancel) says.
+    /// If it is dropped, [`on_cancel`](Self::on_cancel) decides about the key.
     pub async fn run<R>(self, body: impl Future<Output = R>) -> R
     where
         E: Refuse<R>,
@@ -24,14 +25,14 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         D: AnswerDuplicate<R>,
         M: ReplayMode<R>,
     {
-        let (call, answers) = self.made();
+        let (call, answers) = self.into_parts();
         let mut held = match call.claim().await {
             Ok(held) => held,
             Err(refusal) => return answers.refused(refusal),
         };
         #[expect(
             clippy::blocks_in_conditions,
-            reason = "a variable more would be a copy of the outcome in the future"
+            reason = "another variable would store the outcome in the future twice"
         )]
         let outcome = match {
             let mut body = pin!(body);
@@ -44,8 +45,8 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         outcome
     }
 
-    /// As [`run`](Self::run), with a body that runs to its end, also when the caller drops the future: then in a task
-    /// of its own, inside the caller's scope and span.
+    /// As [`run`](Self::run), with a body that runs to its end even if the caller drops the future: then it goes on in its own task,
+    /// inside the caller's scope and span.
     pub async fn run_to_end<R>(self, body: impl Future<Output = R> + Send + 'static) -> R
     where
         Answers<E, S, D, M>: Clone + Send + 'static,
@@ -55,7 +56,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         M: ReplayMode<R>,
         R: Send + 'static,
     {
-        let (call, answers) = self.made();
+        let (call, answers) = self.into_parts();
         let held = match call.claim().await {
             Ok(held) => held,
             Err(refusal) => return answers.refused(refusal),
@@ -64,5 +65,37 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
             Ok(outcome) => outcome,
             Err(error) => answers.refused(error),
         }
+    }
+}
+
+/// What an incomplete call has in place of [`run`](Self::run) and its like: none of these compiles. They are no `async fn`, because rustc
+/// would repeat the error for each use of their futures.
+#[doc(hidden)]
+impl<A, K, T> GuardedCall<A, K, T>
+where
+    (K, T): Incomplete,
+{
+    pub fn run<R>(self, _body: impl Future<Output = R>) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
+    }
+
+    pub fn run_to_end<R>(self, _body: impl Future<Output = R>) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
+    }
+
+    pub fn run_in<X, B, R>(self, _tx: &mut X, _body: B) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
     }
 }

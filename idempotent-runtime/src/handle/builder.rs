@@ -1,4 +1,4 @@
-//! The settings of a handle.
+//! The options of a handle.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -21,7 +21,7 @@ use crate::settings::known::KnownEndpoints;
 use crate::settings::registered::report_shared_names;
 use crate::store::Store;
 
-/// An [`Idempotency`] in the making.
+/// Builds an [`Idempotency`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -46,12 +46,12 @@ impl fmt::Debug for Secret {
 }
 
 impl Idempotency {
-    /// A handle on `store` with every setting at its default.
+    /// A handle on `store` with every option at its default.
     pub fn new(store: impl Store) -> Self {
         Builder::new(Arc::new(store)).finish(KnownEndpoints::default())
     }
 
-    /// Starts a handle on `store` with settings of your own.
+    /// Starts a handle on `store`, to set its options.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -67,7 +67,7 @@ impl Idempotency {
         Builder::new(Arc::new(store))
     }
 
-    /// A handle on the store that `url` names, with every setting at its default. Short for
+    /// A handle on the store that `url` names, with every option at its default. Short for
     /// [`builder_from_url`](Self::builder_from_url) and [`build`](Builder::build).
     ///
     /// ```
@@ -137,9 +137,9 @@ impl Builder {
         }
     }
 
-    /// Sets what every key begins with, so that programs can share a store. Default: `idem`.
+    /// Sets the prefix of every key, so that programs can share a store. Default: `idem`.
     ///
-    /// Different prefixes never share a key, also if one begins with the other.
+    /// Different prefixes never share a key, even if one begins with the other.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -151,23 +151,22 @@ impl Builder {
         self
     }
 
-    /// Makes fingerprints an HMAC under `secret`, so that a reader of the store cannot guess the
-    /// key parts. All processes that share keys need the same one.
+    /// Makes fingerprints an HMAC under `secret`, so that a reader of the store cannot guess the key parts. All processes that share keys
+    /// need the same secret.
     pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.secret = Some(Secret(secret.as_ref().to_vec()));
         self
     }
 
-    /// Sets how long a call waits for the store before its body, and again after it, all tries
-    /// included. Default: 1 s.
+    /// Sets how long a call waits for the store before its body, and again after its body, with all attempts. Default: 1 s.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Sets the shortest and the longest time after which a duplicate of a running call should be sent again, according to
-    /// [`Error::retry_after`](crate::Error::retry_after), the header `Retry-After` and the metadata of tonic. In between it is as
-    /// long as the call has run. Default: 1 s to 10 s.
+    /// Sets the shortest and the longest [`Error::retry_after`](crate::Error::retry_after) of a duplicate of a running call, which is also
+    /// in the header `Retry-After` and in the metadata of tonic. Between the two it is the time for which the call has run.
+    /// Default: 1 s to 10 s.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -184,14 +183,12 @@ impl Builder {
         self
     }
 
-    /// Sets how many clean-ups may wait for the store at once, so that a store that is away for long does not fill the memory.
-    /// Default: 10,000.
+    /// Sets the upper bound on background work, so that a long outage cannot exhaust memory. Default: 10,000.
     ///
-    /// A clean-up takes back what was sent for a caller who went away before the store had answered, or got no answer: a
-    /// claim, the redemption of a token, a member of a seen-set. Everything that [`drain`](Idempotency::drain) waits for counts.
-    /// One more than these is not taken back, and the event [`NotWithdrawn`](crate::EventKind::NotWithdrawn) tells of it:
-    /// the claim holds its key until its lease ends, the token stays used, the member stays in its set. With 0 nothing is
-    /// taken back.
+    /// A clean-up takes back what was sent for a call that was dropped before the store answered, or that got no answer: a claim, the
+    /// redemption of a token, a member of a seen-set. Everything that [`drain`](Idempotency::drain) waits for counts. Above the bound
+    /// a clean-up is dropped and reported by the event [`NotWithdrawn`](crate::EventKind::NotWithdrawn): the claim keeps its key taken
+    /// until its lease expires, the token stays used, the member stays in its set. With 0 nothing is taken back.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -205,54 +202,52 @@ impl Builder {
         self
     }
 
-    /// Sets how the results of `replay` are written from now on. Those of any codec are read. Default: JSON.
+    /// Sets how the results of `replay` are written. Results of every codec are read. Default: JSON.
     pub fn codec(mut self, codec: Codec) -> Self {
         self.result_options.codec = codec;
         self
     }
 
-    /// Sets how large a result of `replay` may be to be kept, in bytes as it is written. Default: 1 MiB.
+    /// Sets the size of the largest result of `replay` that is stored, in encoded bytes. Default: 1 MiB.
     ///
-    /// The call of a larger one succeeds; its duplicates are refused with
-    /// [`Error::ResultUnavailable`](crate::Error::ResultUnavailable), and the body is not run again.
+    /// A call with a larger result succeeds. Its duplicates are refused with
+    /// [`Error::ResultUnavailable`](crate::Error::ResultUnavailable), and the body does not run again.
     ///
-    /// A record with a result that is larger than this, and larger than the default, is refused with
-    /// [`Error::ForeignRecord`](crate::Error::ForeignRecord), and no more of it is read than it takes to know that, where the store can cut
-    /// it. So while processes with different limits share a store, as during a deploy, those that keep results of more than
-    /// 1 MiB come last: raise the limit everywhere before the larger results are made, and lower it when their `ttl` is over.
+    /// When it is read, a record with a result above this limit and above the default is refused with
+    /// [`Error::ForeignRecord`](crate::Error::ForeignRecord); a store that can cut it sends only the beginning. So when processes share
+    /// a store, as during a deploy, raise the limit in all of them before larger results are made, and lower it after the `ttl`
+    /// of those results.
     pub fn largest_result(mut self, bytes: usize) -> Self {
         self.result_options.max_bytes = bytes;
         self
     }
 
-    /// Has `observer` told what happens to the calls of the handle. Several are told in the order in
-    /// which they were added.
+    /// Adds an observer. Observers run in the order in which they were added.
     ///
-    /// A closure is one if it names the type of what it takes: `|event: &Event<'_>| …`.
+    /// A closure must name the type of its argument: `|event: &Event<'_>| …`.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.add(observer);
         self
     }
 
-    /// Sets where settings of endpoints are read from, now and at each [`reload`](Idempotency::reload). Default: nowhere,
+    /// Sets where settings of endpoints are read, in [`build`](Self::build) and at each [`reload`](Idempotency::reload). Default: nowhere,
     /// so that only the attributes count.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = Some(settings);
         self
     }
 
-    /// Makes the handle. With the first of a process, functions that share a `name` are an error in the log: equal calls of
-    /// them would be answered by each other's records.
+    /// Makes the handle. The first handle of a process logs an error for functions that share a `name`, because their equal calls would
+    /// get each other's results.
     ///
     /// # Errors
     ///
-    /// If the prefix is not 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, the secret is empty, the
-    /// deadline or an end of the retry hint is not between 1 ms and 1 h, the retry hint ends before it begins, or anything is
-    /// wrong with the [`Settings`].
+    /// If the prefix is not 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, the secret is empty, the deadline or an end of the
+    /// retry hint is not between 1 ms and 1 h, the retry hint ends before it begins, or the [`Settings`] have a mistake.
     pub fn build(mut self) -> Result<Idempotency, SetupError> {
         if !is_prefix(&self.prefix) {
             return Err(SetupError::new(format!(
-                "`{}` cannot be a prefix: use 1 to 64 of `A-Z a-z 0-9 . _ : -`",
+                "invalid prefix `{}`: use 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`",
                 self.prefix.escape_debug()
             )));
         }
@@ -261,19 +256,21 @@ impl Builder {
             .as_ref()
             .is_some_and(|secret| secret.0.is_empty())
         {
-            return Err(SetupError::new("the secret is empty, so it hides nothing"));
+            return Err(SetupError::new(
+                "invalid secret: it is empty, so it would hide nothing; use random bytes, or no secret",
+            ));
         }
         if self.deadline < Duration::from_millis(1) || self.deadline > Duration::from_hours(1) {
             return Err(SetupError::new(format!(
-                "a deadline of {:?} makes no sense: use between 1 ms and 1 h",
+                "invalid deadline: must be between 1 ms and 1 h, got {:?}",
                 self.deadline
             )));
         }
-        let sensible = Duration::from_millis(1)..=Duration::from_hours(1);
+        let allowed = Duration::from_millis(1)..=Duration::from_hours(1);
         let (shortest, longest) = (self.retry_hint.start(), self.retry_hint.end());
-        if !sensible.contains(shortest) || !sensible.contains(longest) || shortest > longest {
+        if !allowed.contains(shortest) || !allowed.contains(longest) || shortest > longest {
             return Err(SetupError::new(format!(
-                "a retry hint of {shortest:?} to {longest:?} cannot be given: use two durations between 1 ms and 1 h, the shorter one first"
+                "invalid retry hint: must be two durations between 1 ms and 1 h, the shorter first, got {shortest:?} to {longest:?}"
             )));
         }
         let known = KnownEndpoints::new(self.settings.take())?;

@@ -1,4 +1,4 @@
-//! Which store a URL names.
+//! Connects to the store that a URL names.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
         "mysql" | "mariadb" => connected!("mysql", crate::MySqlStore, "MySQL", url),
         "sqlite" => connected!("sqlite", crate::SqliteStore, "SQLite", url),
         _ => Err(SetupError::new(
-            "no store answers to this URL: write `memory:`, `redis://host:port/`, \
+            "no store has the scheme of this URL: write `memory:`, `redis://host:port/`, \
              `postgres://host:port/database`, `mysql://host:port/database` or `sqlite:file`",
         )),
     }
 }
 
-/// Connects by a store of a feature, or tells that it is missing.
+/// Connects to a store of a feature. Without the feature the error names it.
 macro_rules! connected {
     ($feature:literal, $store:ty, $name:literal, $url:ident) => {{
         #[cfg(feature = $feature)]
@@ -47,7 +47,7 @@ macro_rules! connected {
 }
 use connected;
 
-/// Whether the Redis store is to say what it makes of the URL.
+/// Whether the Redis store must check the URL.
 fn is_redis(scheme: &str) -> bool {
     ["redis", "valkey", "unix"]
         .into_iter()
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_store_that_is_not_built_in_names_its_feature() {
+    async fn the_error_for_a_missing_feature_names_it() {
         for (url, feature, built_in) in [
             ("redis://localhost/", "redis", cfg!(feature = "redis")),
             ("valkey://localhost/", "redis", cfg!(feature = "redis")),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_url_of_no_store_is_told_what_to_write() {
+    async fn the_error_for_an_unknown_scheme_lists_the_known_schemes() {
         for url in [
             "",
             "memory",

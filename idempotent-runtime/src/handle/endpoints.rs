@@ -1,4 +1,4 @@
-//! The guarded functions of a program, for operators: their names, and the settings in force.
+//! The endpoints of a program, for operators: their names, and the settings in force.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,12 +12,12 @@ use crate::handle::Idempotency;
 use crate::settings::known::KnownEndpoints;
 use crate::settings::list::Endpoints;
 
-/// The guarded functions that are known, by name, with what is in force for them.
+/// The known endpoints by name, with the settings in force.
 ///
-/// Functions with the option `name` are known from the start, others from their first call on. One that was called is listed as
-/// the handle runs it that the call was made on: once for each such handle (`using`, scopes), with its
-/// [prefix](crate::EndpointInfo::prefix) if it is not the [current](Idempotency::current) one. One that was not called yet is listed as the
-/// current handle would run it; without one, as its attribute says.
+/// A function with the option `name` is known from the start, another function from its first call on. An endpoint that was called is
+/// listed once for each handle that has run it (`using`, scopes), with the settings of that handle, and with its
+/// [prefix](crate::EndpointInfo::prefix) if it is not the [current](Idempotency::current) handle. Before its first call an endpoint is
+/// listed with the settings of the current handle; without a handle, with the options of its attribute.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -36,8 +36,8 @@ pub fn endpoints() -> Endpoints {
 }
 
 impl Idempotency {
-    /// The guarded functions that are known, by name, as this handle runs them, or would, whatever handle they name with
-    /// `using`. For those of all handles see [`endpoints`].
+    /// The known endpoints by name, with the settings of this handle, whatever handle they name with `using`. For the endpoints of all
+    /// handles see [`endpoints`].
     pub fn endpoints(&self) -> Endpoints {
         self.shared().known_endpoints().list()
     }
@@ -62,8 +62,8 @@ impl Idempotency {
             })
     }
 
-    /// What the [`Settings`](crate::Settings) set in vain, a line each: endpoints that are not known by now, and
-    /// values that do not fit an endpoint. The log has said it before.
+    /// The [`Settings`](crate::Settings) that have no effect, a line each: those of endpoints that are not known yet, and values that do
+    /// not fit an endpoint. The log has them too.
     pub fn settings_problems(&self) -> Vec<String> {
         self.shared().known_endpoints().problems()
     }
@@ -71,11 +71,11 @@ impl Idempotency {
 
 static HANDLES: Mutex<Vec<Weak<KnownEndpoints>>> = Mutex::new(Vec::new());
 
-/// Has the endpoints of a handle be listed for as long as it lives.
+/// Lists the endpoints of a handle for as long as the handle lives.
 pub(super) fn add(known: &Arc<KnownEndpoints>) {
     let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     if handles.len() == handles.capacity() {
-        // Those that are gone make room. With each growth there are twice as many pushes until the next look at all.
+        // Removes dropped handles before the list grows. The next removal comes after twice as many handles.
         handles.retain(|handle| handle.strong_count() > 0);
         let count = handles.len();
         handles.reserve(count + 1);
@@ -98,7 +98,7 @@ async fn without_blocking<T: Send + 'static>(
     })
 }
 
-/// The endpoints of the handles that live.
+/// The endpoints of all handles that are not dropped.
 fn all() -> Vec<Arc<KnownEndpoints>> {
     let handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     handles.iter().filter_map(Weak::upgrade).collect()

@@ -44,7 +44,7 @@ pub(crate) fn start(job: impl Job, scheduler: Option<Arc<Scheduler>>) {
 pub(crate) fn start_cleanup(mut job: impl Job, scheduler: Option<Arc<Scheduler>>) {
     if job.shared().has_too_many_cleanups() {
         job.end(Some(
-            "as much as `cleanup_limit` allows is waiting for the store already",
+            "as many clean-ups as `cleanup_limit` allows wait for the store already",
         ));
     } else {
         start(job, scheduler);

@@ -159,7 +159,11 @@ impl<'a> ClaimGuard<'a> {
             cause = Some(retry::prefer_cause(cause, error));
             answer = self.send_announced(&backoff).await;
         };
-        Err(NotWon::Unavailable(unavailable))
+        let deadline = lease.call.shared.deadline();
+        Err(NotWon::Unavailable(retry::name_deadline(
+            unavailable,
+            deadline,
+        )))
     }
 
     /// Decides by `on_store_error` whether the body runs, if no other call with the key is known.
@@ -185,8 +189,8 @@ impl<'a> ClaimGuard<'a> {
 }
 
 fn too_late() -> NotWon {
-    let late = "the claim was answered only after its lease had ended";
-    NotWon::TooLate(StoreError::new(StoreErrorKind::Unknown, late))
+    let late = StoreError::new(StoreErrorKind::Unknown, "a late answer to the claim");
+    NotWon::TooLate(late.reason("answered the claim only after its lease had expired"))
 }
 
 impl Drop for ClaimGuard<'_> {

@@ -47,8 +47,8 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
         }
         Ok(_) => {
             token.owe();
-            let late = "the token was redeemed only after the lease of the call had ended";
-            let late = StoreError::new(StoreErrorKind::Unknown, late);
+            let late = StoreError::new(StoreErrorKind::Unknown, "a late answer for the token");
+            let late = late.reason("redeemed the token only after the lease had expired");
             Error::store(lease.call.site.clone(), late)
         }
         Err(error) => error.at(&lease.call.site),

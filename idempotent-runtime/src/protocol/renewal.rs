@@ -69,11 +69,11 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
         // The call itself may have removed or replaced the record a moment ago.
         Ok(Swap::Absent | Swap::Other(_)) if !is_running => return,
         Ok(Swap::Absent) => {
-            lease.lose(state, "its record is gone from the store");
+            lease.lose(state, "its record was removed from the store");
             return;
         }
         Ok(Swap::Other(_)) => {
-            lease.lose(state, "another record stands under its key");
+            lease.lose(state, "another record is stored under its key");
             return;
         }
         Err(error) => error,
@@ -100,8 +100,8 @@ async fn send(lease: &Lease, remaining: Duration) -> Result<Swap, StoreError> {
     // The code of a store is foreign: its panic must not end the renewal of this lease.
     let answer = AssertUnwindSafe(Attempt::new(renewal, limit)).catch_unwind();
     answer.await.unwrap_or_else(|_| {
-        let panicked = "the store panicked";
-        Err(StoreError::new(StoreErrorKind::Unknown, panicked))
+        let panicked = StoreError::new(StoreErrorKind::Unknown, "a panic");
+        Err(panicked.reason("panicked"))
     })
 }
 

@@ -62,8 +62,7 @@ impl<T> Future for Attempt<'_, T> {
         let now = Instant::now();
         let (scheduler, until) = match self.alarm.take() {
             Some((_, (until, _))) if until <= now => {
-                let late = Late(self.limit);
-                return Poll::Ready(Err(StoreError::new(StoreErrorKind::Unknown, late)));
+                return Poll::Ready(Err(timed_out(self.limit)));
             }
             Some((scheduler, timer)) => {
                 scheduler.cancel(timer);
@@ -98,23 +97,40 @@ pub(crate) async fn retry<'a, T>(
             StoreErrorKind::Misconfigured | StoreErrorKind::Full
         );
         if is_permanent || !backoff.pause().await {
-            return Err(prefer_cause(cause, error));
+            return Err(name_deadline(prefer_cause(cause, error), deadline));
         }
         cause = Some(prefer_cause(cause, error));
         answer = backoff.attempt(send()).await;
     }
 }
 
-/// The store gave no answer within this time.
+/// An attempt had no answer within its limit.
 #[derive(Debug, thiserror::Error)]
-#[error("no answer within {0:.1?}")]
-struct Late(Duration);
+#[error("an attempt had no answer within {0:.1?}")]
+struct TimedOut(Duration);
+
+fn timed_out(limit: Duration) -> StoreError {
+    let error = StoreError::new(StoreErrorKind::Unknown, TimedOut(limit));
+    error.reason(format!("gave no answer within {limit:.1?}"))
+}
+
+fn is_timeout(error: &StoreError) -> bool {
+    error.source().is_some_and(<dyn StdError>::is::<TimedOut>)
+}
+
+/// Names the deadline of the handle instead of the limit of the last attempt.
+pub(crate) fn name_deadline(error: StoreError, deadline: Duration) -> StoreError {
+    if is_timeout(&error) {
+        error.reason(format!("gave no answer within {deadline:?}"))
+    } else {
+        error
+    }
+}
 
 /// Prefers the earlier of two equivalent errors if the later one is only our own timeout: the earlier one names the cause.
 pub(crate) fn prefer_cause(earlier: Option<StoreError>, last: StoreError) -> StoreError {
-    let timed_out = last.source().is_some_and(<dyn StdError>::is::<Late>);
     match earlier {
-        Some(earlier) if timed_out && earlier.kind() == last.kind() => earlier,
+        Some(earlier) if is_timeout(&last) && earlier.kind() == last.kind() => earlier,
         _ => last,
     }
 }

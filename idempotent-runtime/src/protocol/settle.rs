@@ -239,11 +239,11 @@ async fn resolve(
                 return Settled::Superseded;
             }
             (Ok(Swap::Absent), _) => {
-                report_unsettled(lease, ending, "nothing stands under its key");
+                report_unsettled(lease, ending, "nothing is stored under its key");
                 return Settled::Superseded;
             }
             (Ok(Swap::Other(_)), _) => {
-                report_unsettled(lease, ending, "another record stands under its key");
+                report_unsettled(lease, ending, "another record is stored under its key");
                 return Settled::Superseded;
             }
             // Permissions and passwords may be wrong for a moment only, but a caller must not wait for that.

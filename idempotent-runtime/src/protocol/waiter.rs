@@ -59,8 +59,8 @@ impl Waiter {
 
     /// The refusal if the store has not answered an equal call of this process.
     pub(crate) fn unanswered(&self) -> Refusal {
-        let silence = "it has not answered an equal call of this process, either";
-        let error = StoreError::new(StoreErrorKind::Unknown, silence);
+        let error = StoreError::new(StoreErrorKind::Unknown, "no answer to the equal call");
+        let error = error.reason("did not answer an equal call of this process either");
         Error::store(self.lease.call.site.clone(), error).into()
     }
 

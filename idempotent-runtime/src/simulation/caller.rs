@@ -1,4 +1,4 @@
-//! A caller: makes a call, polls it, freezes or drops it, and notes what it is told.
+//! A caller: makes a call, polls, freezes or drops it, and records its answer.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::history::{BodyEnd, CallId, Told, What};
+use super::history::{BodyEnd, CallId, Returned, What};
 use super::knobs::{BodyEnds, CallPlan, KeyPlan};
 use super::link::ENDPOINT;
 use super::net::{Gate, Net};
@@ -46,7 +46,7 @@ impl From<Error> for Failed {
 }
 
 impl Caller {
-    /// Makes the call and lives with what comes.
+    /// Makes the call, and records how it ends.
     pub(super) async fn run(self) {
         let (call, process) = (self.call, self.process);
         self.note(What::Made { call, process });
@@ -67,13 +67,13 @@ impl Caller {
             caller: &self,
         };
         let what = match polling.await {
-            Ended::With(outcome) => What::Told {
+            Ended::With(outcome) => What::Returned {
                 call,
-                told: told(outcome),
+                returned: returned(outcome),
             },
-            Ended::Panicked => What::Told {
+            Ended::Panicked => What::Returned {
                 call,
-                told: Told::Panicked,
+                returned: Returned::Panicked,
             },
             Ended::Dropped => What::Dropped { call },
             Ended::Died => What::Died { call },
@@ -81,7 +81,7 @@ impl Caller {
         self.note(what);
     }
 
-    /// As the attribute writes it.
+    /// The call in the code of the attribute.
     async fn written(self, policy: Policy) -> Outcome {
         let handle = self.idempotency.clone();
         let call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&handle));
@@ -126,7 +126,7 @@ impl Caller {
         }
     }
 
-    /// Without the attribute.
+    /// The call without the attribute.
     async fn built(self, policy: Policy) -> Outcome {
         let mut call = self
             .idempotency
@@ -170,7 +170,7 @@ impl Caller {
         match self.plan.ends {
             BodyEnds::Success => Ok(self.call.0 as u64),
             BodyEnds::Failure => Err(Failed::Body),
-            // As a panic, without the hook that would print it.
+            // A panic that the hook does not print.
             BodyEnds::Panic => resume_unwind(Box::new(Planned)),
         }
     }
@@ -180,24 +180,24 @@ impl Caller {
     }
 }
 
-fn told(outcome: Outcome) -> Told {
+fn returned(outcome: Outcome) -> Returned {
     let error = match outcome {
-        Ok(call) => return Told::Value(CallId(usize::try_from(call).unwrap_or(usize::MAX))),
-        Err(Failed::Body) => return Told::BodyFailed,
+        Ok(call) => return Returned::Value(CallId(usize::try_from(call).unwrap_or(usize::MAX))),
+        Err(Failed::Body) => return Returned::BodyFailed,
         Err(Failed::Refused(error)) => error,
     };
     match error {
-        Error::InProgress(_) => Told::InProgress,
-        Error::Taken(_) => Told::Taken,
-        Error::AlreadyDone(_) => Told::Done,
-        Error::PayloadMismatch(_) => Told::Mismatch,
-        Error::LeaseLost(_) => Told::LeaseLost,
-        Error::Unavailable(_) => Told::Unavailable,
-        other => Told::Otherwise(other.code()),
+        Error::InProgress(_) => Returned::InProgress,
+        Error::Taken(_) => Returned::Taken,
+        Error::AlreadyDone(_) => Returned::Done,
+        Error::PayloadMismatch(_) => Returned::Mismatch,
+        Error::LeaseLost(_) => Returned::LeaseLost,
+        Error::Unavailable(_) => Returned::Unavailable,
+        other => Returned::Otherwise(other.code()),
     }
 }
 
-/// A panic that was planned.
+/// A planned panic.
 struct Planned;
 
 /// How a call ended for its caller.
@@ -256,7 +256,10 @@ impl Future for Polling<'_> {
         if plan.dropped_at_poll == Some(self.polls) || plan.dropped_after.is_some_and(late) {
             return self.end(Ended::Dropped);
         }
-        let made = self.made.as_mut().expect("it is polled until it is over");
+        let made = self
+            .made
+            .as_mut()
+            .expect("a call is not polled after its end");
         let polled = as_polled(Some(Polled { process, call }), || {
             catch_unwind(AssertUnwindSafe(|| made.as_mut().poll(context)))
         });
@@ -279,12 +282,12 @@ impl Future for Polling<'_> {
     }
 }
 
-/// A body, which notes when it is polled and how it ends.
+/// A body that records when it is polled and how it ends.
 struct Body {
     caller: Caller,
     work: Pin<Box<dyn Future<Output = Outcome> + Send>>,
-    begun: bool,
-    over: bool,
+    has_begun: bool,
+    has_ended: bool,
 }
 
 impl Body {
@@ -293,13 +296,13 @@ impl Body {
         Self {
             caller,
             work,
-            begun: false,
-            over: false,
+            has_begun: false,
+            has_ended: false,
         }
     }
 
     fn end(&mut self, end: BodyEnd) {
-        self.over = true;
+        self.has_ended = true;
         let call = self.caller.call;
         self.caller.note(What::BodyEnded { call, end });
     }
@@ -310,13 +313,13 @@ impl Future for Body {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let Caller { call, process, .. } = self.caller;
-        // The engine may poll it in a task of its own.
+        // The engine may poll the body in its own task.
         match self.caller.net.gate(process, (call, true), context.waker()) {
             Gate::Open => {}
             Gate::Paused => return Poll::Pending,
             Gate::Crashed => return Poll::Ready(Err(Failed::Body)),
         }
-        let first = !std::mem::replace(&mut self.begun, true);
+        let first = !std::mem::replace(&mut self.has_begun, true);
         self.caller.note(What::BodyPolled { call, first });
         let work = self.work.as_mut();
         let polled = catch_unwind(AssertUnwindSafe(|| work.poll(context)));
@@ -340,7 +343,7 @@ impl Future for Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        if self.begun && !self.over {
+        if self.has_begun && !self.has_ended {
             self.end(BodyEnd::Stopped);
         }
     }

@@ -1,20 +1,20 @@
-//! The promises, checked against a history.
+//! Checks a history against the promises.
 //!
-//! Excused are, for one key each, the losses that no protocol can mend: records that the store or an operator
-//! removed. Nothing else is excused by the weather alone.
+//! Losses that no protocol can prevent are excused, per key: records that the store or an operator removed. The weather alone is no other
+//! excuse.
 
 use std::collections::BTreeMap;
 
 use super::count::Counts;
-use super::history::{BodyEnd, CallId, Event, OPERATOR, Sends, Told, What, Why};
+use super::history::{BodyEnd, CallId, Event, OPERATOR, Returned, Sends, What, Why};
 use super::knobs::{CallPlan, KeyPlan, Plan};
 use super::promise::{
-    AFTER_LEASE, BESIDE, Broken, DONE_STAYS, ENDS, KEY_STAYS, ONE_BODY, OWN_CLAIM, OWN_RECORD,
+    AFTER_LEASE, Broken, DONE_STAYS, ENDS, KEY_STAYS, ONE_BODY, OVERTAKEN, OWN_CLAIM, OWN_RECORD,
     RECORDED, RENEWED,
 };
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Release, Renew};
 
-/// Checks all that is promised while calls are made; `excuses` is false if the loss of records is none.
+/// Checks the promises during calls. `excuses`: lost records are an excuse.
 pub(super) fn check(
     plan: &Plan,
     history: &[Event],
@@ -41,34 +41,34 @@ pub(super) fn check(
 
 /// What is known of one call.
 #[derive(Debug, Clone, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(super) struct Seen {
     pub(super) process: usize,
     pub(super) made: Option<u64>,
-    pub(super) over: Option<u64>,
+    pub(super) ended_at: Option<u64>,
     pub(super) died: bool,
-    pub(super) told: Option<Told>,
+    pub(super) returned: Option<Returned>,
     pub(super) body: Option<u64>,
     pub(super) ended: Option<(u64, BodyEnd)>,
     pub(super) unguarded: bool,
     pub(super) frozen_for: u64,
-    /// Until when it may run its body.
+    /// Until when the call may run its body.
     pub(super) holds_until: u64,
-    /// The first send of the claim that is not known to be refused.
+    /// When the claim was first sent that is not known to be refused.
     pub(super) claim_sent: Option<u64>,
-    /// When the request was sent that put its record.
+    /// When the request was sent that stored its record.
     pub(super) put_sent: Option<u64>,
-    /// Renewals that were sent since one was confirmed.
+    /// The number of renewals since the last confirmed one.
     pub(super) tries: u32,
     pub(super) renewal_confirmed: u64,
     pub(super) full: bool,
-    pub(super) ghost: bool,
+    pub(super) is_stray: bool,
     pub(super) recorded: bool,
     pub(super) expired: bool,
 }
 
 impl Seen {
-    /// Until when it counts its lease: from the first send that had no answer, until a renewal is confirmed.
+    /// Until when the call counts its lease: from the first send without an answer, until a renewal is confirmed.
     fn counts_until(&self, plan: &KeyPlan) -> u64 {
         let first = self.claim_sent.map(|sent| sent + plan.lease);
         let unrenewed = self.put_sent == Some(self.renewal_confirmed);
@@ -76,7 +76,7 @@ impl Seen {
     }
 }
 
-/// A record from when to when.
+/// A record, and its time in the store.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) key: usize,
@@ -91,14 +91,14 @@ pub(super) struct Checks<'a> {
     pub(super) excuses: bool,
     pub(super) calls: Vec<Seen>,
     pub(super) spans: Vec<Span>,
-    /// The keys of which records were lost, and since when.
+    /// The keys with lost records, and the time of the first loss.
     pub(super) excused: BTreeMap<usize, u64>,
     pub(super) messages: BTreeMap<u64, (CallId, Sends, u64)>,
     /// Claims without an answer: message, call and when it was sent.
     pub(super) open_claims: Vec<(u64, CallId, u64)>,
-    /// Which process was paused, from when to when.
+    /// Pauses and crashes: process, begin and end.
     pub(super) stops: Vec<(usize, u64, u64)>,
-    /// Where ends were told not to be recorded: process and key.
+    /// Ends that were reported as unrecorded: process and key.
     pub(super) unrecorded: Vec<(usize, Option<usize>)>,
     pub(super) counts: &'a mut Counts,
 }
@@ -144,15 +144,15 @@ impl<'a> Checks<'a> {
                 self.counts.add("callers frozen");
             }
             What::Dropped { call } => {
-                self.seen(call).over = Some(at);
+                self.seen(call).ended_at = Some(at);
                 self.counts.add("calls dropped");
             }
             What::Died { call } => {
                 let seen = self.seen(call);
-                (seen.over, seen.died) = (Some(at), true);
+                (seen.ended_at, seen.died) = (Some(at), true);
                 self.counts.add("calls died");
             }
-            What::Told { call, told } => self.told(at, call, told)?,
+            What::Returned { call, returned } => self.returned(at, call, returned)?,
             What::BodyPolled { call, first: true } => self.begins(at, call)?,
             What::BodyPolled { call, first: false } => self.polled(at, call)?,
             What::Effect { .. } => self.counts.add("effects"),
@@ -166,7 +166,7 @@ impl<'a> Checks<'a> {
                 });
             }
             What::Unguarded { call } => {
-                // Only where the policy says so.
+                // Only if the policy allows it.
                 self.seen(call).unguarded =
                     self.call_plan(call).on_store_error == OnStoreError::Run;
                 self.counts.add("unguarded");
@@ -196,7 +196,7 @@ impl<'a> Checks<'a> {
                         && call != OPERATOR
                         && self.of(call).put_sent.is_none()
                     {
-                        // Another has the key, so the next claim is another.
+                        // Another call has the key, so the next claim has a new owner.
                         self.seen(call).claim_sent = None;
                     }
                 }
@@ -212,7 +212,7 @@ impl<'a> Checks<'a> {
             }
             What::Arrived { given_up, .. } => {
                 if given_up {
-                    self.counts.add("ghosts");
+                    self.counts.add("late requests");
                 }
             }
             What::Lost { reply, .. } => self.counts.add(if reply {
@@ -239,14 +239,14 @@ impl<'a> Checks<'a> {
                 let lease = self.key_plan(call).lease;
                 let seen = self.seen(call);
                 seen.holds_until = seen.holds_until.max(sent + lease);
-                self.stands(key, call, Some(until));
+                self.set_span_end(key, call, Some(until));
             }
-            What::Stands { call, until, .. } => {
-                // By a clock that jumps a record may be lost before it is gone.
+            What::ExpiryMoved { call, until, .. } => {
+                // After a jump of the clock a record may count as lost before it is removed.
                 key.map(|key| self.excused.entry(key).or_insert(at));
-                self.stands(key, call, until);
+                self.set_span_end(key, call, until);
             }
-            What::Gone { call, done, why } => self.gone(event, call, done, why)?,
+            What::Removed { call, done, why } => self.removed(event, call, done, why)?,
             What::Crashed { process } => {
                 self.stops.push((process, at, u64::MAX));
                 self.counts.add("crashes");
@@ -285,7 +285,7 @@ impl<'a> Checks<'a> {
         })
     }
 
-    /// The other calls of its key whose bodies began.
+    /// The other calls with the same key whose bodies have begun.
     fn others(&self, call: CallId) -> impl Iterator<Item = CallId> + use<> {
         let key = self.call_plan(call).key;
         let bodies = |id: &CallId| {
@@ -350,7 +350,7 @@ impl<'a> Checks<'a> {
         for other in self.others(call) {
             let other_began = self.of(other).body.unwrap_or_default();
             if other_began > began && !self.of(other).unguarded && !self.excused(key) {
-                return self.broken(BESIDE, at, [call, other]);
+                return self.broken(OVERTAKEN, at, [call, other]);
             }
         }
         Ok(())
@@ -361,9 +361,9 @@ impl<'a> Checks<'a> {
         let lease = self.key_plan(call).lease;
         let seen = self.seen(call);
         seen.recorded |= done;
-        // One that comes after its body is a ghost: it holds the key for nobody.
-        seen.ghost = !done && (seen.ended.is_some() || seen.over.is_some());
-        if !done && !seen.ghost {
+        // A claim that arrives after the end of its call is a stray: no body runs under it.
+        seen.is_stray = !done && (seen.ended.is_some() || seen.ended_at.is_some());
+        if !done && !seen.is_stray {
             seen.put_sent = Some(sent);
             seen.renewal_confirmed = sent;
             seen.expired = false;
@@ -379,14 +379,14 @@ impl<'a> Checks<'a> {
         });
     }
 
-    fn stands(&mut self, key: Option<usize>, call: CallId, until: Option<u64>) {
+    fn set_span_end(&mut self, key: Option<usize>, call: CallId, until: Option<u64>) {
         let mine = |span: &&mut Span| Some(span.key) == key && span.call == call;
         if let Some(span) = self.spans.iter_mut().rev().find(mine) {
             span.until = until.unwrap_or(u64::MAX);
         }
     }
 
-    fn gone(&mut self, event: &Event, call: CallId, done: bool, why: Why) -> Result<(), Broken> {
+    fn removed(&mut self, event: &Event, call: CallId, done: bool, why: Why) -> Result<(), Broken> {
         let (at, Some(key)) = (event.at, event.key) else {
             return Ok(());
         };
@@ -410,7 +410,7 @@ impl<'a> Checks<'a> {
                 }
             }
             Why::Changed(_) => {}
-            Why::Expired if done || self.of(call).ghost => {}
+            Why::Expired if done || self.of(call).is_stray => {}
             Why::Expired => {
                 self.seen(call).expired = true;
                 self.counts.add("claims expired");
@@ -428,13 +428,13 @@ impl<'a> Checks<'a> {
         self.plan.mishaps.iter().any(frees)
     }
 
-    /// The claim of a call has expired: was it renewed for as long as it was needed?
+    /// Checks that an expired claim was renewed for as long as its call needed it.
     fn unrenewed(&self, at: u64, call: CallId) -> Result<(), Broken> {
         let (seen, plan) = (self.of(call), self.key_plan(call));
         let needed = match (seen.body, seen.ended) {
             (Some(_), None) => true,
             (Some(_), Some((ended, _))) if ended > at => true,
-            // The keeper takes over from a first try that is not answered in time.
+            // The background takes over after the first attempt without an answer in time.
             (Some(_), Some((ended, BodyEnd::Success | BodyEnd::Failure))) => {
                 plan.release != Release::Never
                     && ended + self.plan.deadline / 4 + 1 < seen.counts_until(plan)
@@ -450,16 +450,16 @@ impl<'a> Checks<'a> {
         let stopped = self.stops.iter().any(|(process, from, until)| {
             *process == seen.process && *from <= at && *until >= seen.renewal_confirmed
         });
-        let said = self
+        let was_reported = self
             .unrecorded
             .contains(&(seen.process, Some(self.call_plan(call).key)));
         let excused = stopped
-            || said
+            || was_reported
             || seen.frozen_for > 0
             || seen.tries > 0
             || seen.unguarded
             || seen.full
-            || seen.told == Some(Told::LeaseLost);
+            || seen.returned == Some(Returned::LeaseLost);
         if needed && renewed && !excused {
             return self.broken(RENEWED, at, [call]);
         }
@@ -469,13 +469,13 @@ impl<'a> Checks<'a> {
     fn at_the_end(&mut self) -> Result<(), Broken> {
         for call in (0..self.calls.len()).map(CallId) {
             let (seen, plan) = (self.of(call), self.key_plan(call));
-            if seen.made.is_some() && seen.over.is_none() {
+            if seen.made.is_some() && seen.ended_at.is_none() {
                 return self.broken(ENDS, 0, [call]);
             }
             let success = matches!(seen.ended, Some((_, BodyEnd::Success)));
             let marked = plan.release == Release::OnError;
             let key = self.call_plan(call).key;
-            let told = self.unrecorded.contains(&(seen.process, Some(key)));
+            let was_reported = self.unrecorded.contains(&(seen.process, Some(key)));
             let crashed = self
                 .stops
                 .iter()
@@ -484,7 +484,7 @@ impl<'a> Checks<'a> {
             if success
                 && marked
                 && !seen.recorded
-                && !told
+                && !was_reported
                 && !crashed
                 && !open
                 && !self.excused(key)

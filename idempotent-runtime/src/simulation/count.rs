@@ -1,4 +1,4 @@
-//! What was seen over many runs: a run that meets nothing proves nothing.
+//! How often things happened in many runs: a run in which nothing happens proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;

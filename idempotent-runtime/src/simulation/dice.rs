@@ -1,11 +1,11 @@
 //! Random numbers that are the same on every machine and with every version of every crate.
 
-/// `SplitMix64`: small, quick, and good enough to choose what happens next.
+/// `SplitMix64`: small, fast, and good enough to choose what happens next.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
 impl Dice {
-    /// Equal seeds and purposes give equal numbers.
+    /// Makes dice. Equal seeds and purposes give equal numbers.
     pub(super) fn new(seed: u64, purpose: u64) -> Self {
         let mut dice = Self(seed ^ purpose.rotate_left(32));
         dice.0 = dice.bits();
@@ -24,7 +24,7 @@ impl Dice {
         least + self.bits() % (most - least + 1)
     }
 
-    /// True so many times in a thousand.
+    /// True with this chance in a thousand.
     pub(super) fn chance(&mut self, permille: u64) -> bool {
         permille > 0 && self.bits() % 1000 < permille
     }

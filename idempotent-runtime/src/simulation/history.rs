@@ -1,13 +1,13 @@
-//! What happened in a run, in the order in which it happened.
+//! The events of a run, in their order.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-/// A call by its place in the plan.
+/// A call, by its index in the plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CallId(pub(super) usize);
 
-/// Not a call: an operator who frees keys.
+/// Not a call, but an operator who frees keys.
 pub(super) const OPERATOR: CallId = CallId(usize::MAX);
 
 impl fmt::Debug for CallId {
@@ -19,7 +19,7 @@ impl fmt::Debug for CallId {
     }
 }
 
-/// At so many milliseconds since the run began.
+/// One event, at so many milliseconds after the begin of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Event {
     pub(super) at: u64,
@@ -34,24 +34,24 @@ pub(super) enum What {
         call: CallId,
         process: usize,
     },
-    /// Its process is down, so it is not made.
+    /// The process of the call is down, so the call is not made.
     NoProcess {
         call: CallId,
     },
-    /// The caller dropped it.
+    /// The caller dropped the call.
     Dropped {
         call: CallId,
     },
-    /// It died with its process.
+    /// The call died with its process.
     Died {
         call: CallId,
     },
     /// The caller got an answer.
-    Told {
+    Returned {
         call: CallId,
-        told: Told,
+        returned: Returned,
     },
-    /// The caller does not poll it for a while.
+    /// The caller does not poll the call for a while.
     Frozen {
         call: CallId,
         until: u64,
@@ -61,7 +61,7 @@ pub(super) enum What {
         call: CallId,
         first: bool,
     },
-    /// The body does what it is for.
+    /// The body does its work.
     Effect {
         call: CallId,
     },
@@ -73,11 +73,11 @@ pub(super) enum What {
     Unguarded {
         call: CallId,
     },
-    /// The engine says that an end is not recorded.
+    /// The engine reports that the end of a call is not recorded.
     Unrecorded {
         process: usize,
     },
-    /// The engine says that a lease was lost.
+    /// The engine reports that a lease was lost.
     Overrun {
         process: usize,
     },
@@ -87,7 +87,7 @@ pub(super) enum What {
         call: CallId,
         op: Sends,
     },
-    /// The request has reached the store, whose sender may have given up.
+    /// The request has reached the store. Its sender may have given up.
     Arrived {
         message: u64,
         given_up: bool,
@@ -106,26 +106,26 @@ pub(super) enum What {
         fine: bool,
     },
 
-    /// A record of `call` stands from now until then; the request was sent at `sent`.
+    /// A record of `call` is stored until this time. Its request was sent at `sent`.
     Put {
         call: CallId,
         done: bool,
         sent: u64,
         until: Option<u64>,
     },
-    /// A record stands longer, or shorter.
+    /// The expiry of a record was set anew by a request.
     Touched {
         call: CallId,
         sent: u64,
         until: u64,
     },
-    /// The store's clock has jumped, so a record stands until then.
-    Stands {
+    /// The store's clock has jumped, so a record expires at another time.
+    ExpiryMoved {
         call: CallId,
         done: bool,
         until: Option<u64>,
     },
-    Gone {
+    Removed {
         call: CallId,
         done: bool,
         why: Why,
@@ -143,7 +143,7 @@ pub(super) enum What {
     Weather(&'static str),
 }
 
-/// What a message asks for.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Sends {
     Claim,
@@ -153,11 +153,11 @@ pub(super) enum Sends {
     Look,
 }
 
-/// Why a record is gone.
+/// Why a record was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Why {
     Expired,
-    /// By a request of this call.
+    /// Removed or replaced by a request of this call.
     Changed(CallId),
     /// The store lost it.
     Forgotten,
@@ -168,14 +168,14 @@ pub(super) enum BodyEnd {
     Success,
     Failure,
     Panic,
-    /// It was dropped in the middle.
+    /// The body was dropped before its end.
     Stopped,
 }
 
-/// What a caller got.
+/// What a call returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Told {
-    /// The value of a body; its call.
+pub(super) enum Returned {
+    /// The value of the body of this call.
     Value(CallId),
     BodyFailed,
     Panicked,
@@ -189,14 +189,14 @@ pub(super) enum Told {
 }
 
 impl What {
-    /// The call that it is about.
+    /// The call of the event.
     pub(super) fn call(&self) -> Option<CallId> {
         match *self {
             Self::Made { call, .. }
             | Self::NoProcess { call }
             | Self::Dropped { call }
             | Self::Died { call }
-            | Self::Told { call, .. }
+            | Self::Returned { call, .. }
             | Self::Frozen { call, .. }
             | Self::BodyPolled { call, .. }
             | Self::Effect { call }
@@ -204,9 +204,9 @@ impl What {
             | Self::Unguarded { call }
             | Self::Put { call, .. }
             | Self::Touched { call, .. }
-            | Self::Stands { call, .. }
+            | Self::ExpiryMoved { call, .. }
             | Self::Sent { call, .. }
-            | Self::Gone { call, .. } => Some(call),
+            | Self::Removed { call, .. } => Some(call),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! What a seed decides before anything runs: the store's weather, the keys, the calls and the mishaps.
+//! What a seed decides before the run: the weather of the store, the keys, the calls and the mishaps.
 
 use std::time::Duration;
 
@@ -18,26 +18,26 @@ pub(super) struct Plan {
     pub(super) ahead: Vec<u64>,
 }
 
-/// What befalls messages, each on its own; chances are in a thousand.
+/// What happens to single messages. Chances are in a thousand.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Weather {
     /// Requests and replies take up to this long.
     pub(super) slowest: u64,
-    /// So many take much longer.
+    /// The chance that a message takes much longer.
     pub(super) straggles: u64,
     pub(super) longest: u64,
     pub(super) loses_requests: u64,
     pub(super) loses_replies: u64,
     pub(super) repeats: u64,
     pub(super) refuses: u64,
-    /// Completions alone are refused, as by a proxy that takes no large messages.
+    /// The chance that a completion is refused, as by a proxy that refuses large messages.
     pub(super) refuses_completions: u64,
     pub(super) is_full: u64,
-    /// Answers are cut off: an error at once, whatever the request did.
+    /// The chance that the answer is an immediate error, whatever the request did.
     pub(super) breaks: u64,
-    /// Calls are polled later than they were woken.
+    /// The chance that a call is polled later than it was woken.
     pub(super) stutters: u64,
-    /// The store gives hints, and loses so many.
+    /// The chance that a hint is lost, if the store gives hints.
     pub(super) hints: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct CallPlan {
     pub(super) payload: Option<u64>,
     pub(super) starts: u64,
     pub(super) slot: usize,
-    /// By the builder, else as the macro writes it.
+    /// Made by the builder, else by the code of the attribute.
     pub(super) built: bool,
     pub(super) wait: Option<u64>,
     pub(super) on_cancel: OnCancel,
@@ -68,10 +68,10 @@ pub(super) struct CallPlan {
     /// The pauses of the body between its polls.
     pub(super) steps: Vec<u64>,
     pub(super) ends: BodyEnds,
-    /// The caller drops it instead of this poll.
+    /// The caller drops the call instead of polling it for the nth time.
     pub(super) dropped_at_poll: Option<u32>,
     pub(super) dropped_after: Option<u64>,
-    /// After this poll the caller does not poll for so long.
+    /// After the nth poll the caller does not poll for this time.
     pub(super) frozen: Option<(u32, u64)>,
 }
 
@@ -82,10 +82,10 @@ pub(super) enum BodyEnds {
     Panic,
 }
 
-/// What befalls more than a message.
+/// What happens to more than one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mishap {
-    /// The process dies, and another takes its place.
+    /// The process dies, and another process replaces it.
     Crash {
         slot: usize,
         down_for: u64,
@@ -94,15 +94,15 @@ pub(super) enum Mishap {
         slot: usize,
         lasts: u64,
     },
-    /// The store is away: requests are lost, refused, or wait.
-    Away {
+    /// The store is unavailable: requests are lost, refused, or wait.
+    Outage {
         lasts: u64,
-        how: Away,
+        how: Outage,
     },
     Full {
         lasts: u64,
     },
-    /// The store loses a record, or all.
+    /// The store loses one record.
     Evict {
         key: usize,
     },
@@ -119,7 +119,7 @@ pub(super) enum Mishap {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Away {
+pub(super) enum Outage {
     Loses,
     Refuses,
     Delays,
@@ -148,19 +148,19 @@ impl Plan {
             deadline,
             calls,
             mishaps,
-            // A process that takes a crashed one's place has the clock of the same machine.
+            // A process that replaces a crashed process has the clock of the same machine.
             ahead: (0..slots).map(|_| dice.pick(&[0, 0, 7, 60_000])).collect(),
             keys,
         }
     }
 
-    /// Whether nothing hampers what is sent, so that the store cannot be an excuse.
+    /// Whether nothing disturbs messages, so that the store is no excuse.
     pub(super) fn fair(&self) -> bool {
         let weather = &self.weather;
-        let away = |mishap: &(u64, Mishap)| {
+        let is_obstacle = |mishap: &(u64, Mishap)| {
             matches!(
                 mishap.1,
-                Mishap::Away { .. } | Mishap::Full { .. } | Mishap::Pause { .. }
+                Mishap::Outage { .. } | Mishap::Full { .. } | Mishap::Pause { .. }
             )
         };
         weather.straggles
@@ -172,7 +172,7 @@ impl Plan {
             + weather.is_full
             == 0
             && 4 * weather.slowest < self.deadline / 4
-            && !self.mishaps.iter().any(away)
+            && !self.mishaps.iter().any(is_obstacle)
     }
 }
 
@@ -238,7 +238,7 @@ impl KeyPlan {
         }
     }
 
-    /// From the last word of a holder to the end of its record.
+    /// The time from the last renewal to the expiry of the record.
     pub(super) fn expiry(&self) -> u64 {
         self.lease + (self.lease / 10).max(250)
     }
@@ -293,7 +293,7 @@ impl CallPlan {
         }
     }
 
-    /// What the engine is told; a mutant variant is told something else than the checks are.
+    /// The policy for the engine. A mutant gets another policy than the checks assume.
     pub(super) fn policy(&self, key: &KeyPlan, mutant: Option<Mutant>) -> Policy {
         let mut policy = Policy::new(Duration::from_millis(key.ttl))
             .release(key.release)
@@ -350,8 +350,8 @@ impl Mishap {
         }
         if dice.chance(300) {
             let lasts = dice.within(1, 3 * lease);
-            let how = dice.pick(&[Away::Loses, Away::Refuses, Away::Delays]);
-            mishaps.push((dice.within(0, end), Self::Away { lasts, how }));
+            let how = dice.pick(&[Outage::Loses, Outage::Refuses, Outage::Delays]);
+            mishaps.push((dice.within(0, end), Self::Outage { lasts, how }));
         }
         if dice.chance(150) {
             let lasts = dice.within(1, 3 * lease);

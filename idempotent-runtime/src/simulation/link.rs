@@ -1,4 +1,4 @@
-//! A process's way to the store: what the engine takes for its [`Store`].
+//! The [`Store`] of the engine in one process, which sends messages to the simulated store.
 
 use std::fmt;
 use std::future::pending;
@@ -21,26 +21,26 @@ pub(super) struct Link {
 }
 
 impl Link {
-    async fn send(&self, key: &str, op: Op, tells: bool) -> Result<Answer, StoreError> {
+    async fn send(&self, key: &str, op: Op, notifies: bool) -> Result<Answer, StoreError> {
         let reply = self.net.send(
             self.process,
-            number_of(key).expect("a key of the simulation"),
+            number_of(key).expect("the simulation made this key"),
             op,
-            tells,
+            notifies,
         );
         match reply.await {
             Ok(reply) => reply.map_err(|kind| StoreError::new(kind, "simulated")),
-            // It was lost, which nobody is told.
+            // The message was lost, so no answer ever comes.
             Err(_) => pending().await,
         }
     }
 
-    pub(super) async fn swap(&self, key: &str, op: Op, tells: bool) -> Result<Swap, StoreError> {
-        match self.send(key, op, tells).await? {
+    pub(super) async fn swap(&self, key: &str, op: Op, notifies: bool) -> Result<Swap, StoreError> {
+        match self.send(key, op, notifies).await? {
             Answer::Swap(swap) => Ok(swap),
             _ => Err(StoreError::new(
                 StoreErrorKind::Misconfigured,
-                "another operation's answer",
+                "the answer of another operation",
             )),
         }
     }
@@ -54,7 +54,7 @@ impl Store for Link {
             Answer::Claim(claim) => Ok(claim),
             _ => Err(StoreError::new(
                 StoreErrorKind::Misconfigured,
-                "another operation's answer",
+                "the answer of another operation",
             )),
         }
     }
@@ -80,7 +80,7 @@ impl Store for Link {
             Answer::Entry(entry) => Ok(entry),
             _ => Err(StoreError::new(
                 StoreErrorKind::Misconfigured,
-                "another operation's answer",
+                "the answer of another operation",
             )),
         }
     }
@@ -112,10 +112,10 @@ impl fmt::Debug for Link {
     }
 }
 
-/// The name of the endpoint that all calls are of.
+/// The endpoint of all calls.
 pub(super) const ENDPOINT: &str = "sim.pay";
 
-/// The number of a key, by its name or the digits that events show of it.
+/// The number of a key, from its name or from the digits in events.
 pub(super) fn number_of(key: &str) -> Option<usize> {
     static NAMES: LazyLock<[String; KEYS]> = LazyLock::new(|| {
         std::array::from_fn(|key| {

@@ -1,8 +1,8 @@
-//! Protocols that look right and are not, each known from a product, a recipe or a bug report. The checks must see
-//! them all, or they would see nothing.
+//! Mutants: wrong protocols that look right, each from a product, a recipe or a bug report. The checks must catch all of them, or they
+//! prove nothing.
 //!
-//! Most stand at the engine's border, where a store, a policy or a clock does what the mutant protocol would: so the
-//! engine stays clean. Four are in the engine, behind `mutant!`, which is `false` outside of these tests.
+//! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the engine
+//! stays clean. Four are in the engine, behind `mutant!`, which is `false` outside of these tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,50 +14,50 @@ use tokio::sync::watch;
 
 use super::link::Link;
 use super::promise::{
-    AFTER_LEASE, BESIDE, DONE_STAYS, ENDS, IN_TIME, KEY_STAYS, NOT_FOR_EVER, ONE_BODY, OWN_CLAIM,
-    OWN_RECORD, RECORDED, RENEWED, TRUE,
+    AFTER_LEASE, DONE_STAYS, ENDS, EXPIRES, IN_TIME, KEY_STAYS, ONE_BODY, OVERTAKEN, OWN_CLAIM,
+    OWN_RECORD, RECORDED, RENEWED, TRUE_ANSWER,
 };
 use super::server::Op;
 use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 
-/// One mutant protocol.
+/// One wrong protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// The end of a call deletes whatever stands there (`DEL lock`): the next holder's record, if the lease was over.
+    /// The end of a call deletes any record of the key (`DEL lock`), also the next holder's after the lease has expired.
     RemovesUnowned,
-    /// The end of a call sets its result without a look at what stands there.
+    /// The end of a call sets its result without comparing the stored record.
     CompletesPlainly,
-    /// A claim is a look and then a put.
+    /// A claim reads, then writes.
     LooksThenPuts,
-    /// A claim that is sent again takes its own record, whose reply was lost, for another's.
+    /// A claim that is sent again mistakes its own record, whose reply was lost, for another call's.
     NoOwnRecordCheck,
-    /// A claim that is sent again has another owner: the same bug from the other side.
+    /// A claim that is sent again has another owner, which has the same effect.
     NewOwnerForRetry,
-    /// A claim is put, and its expiry is set afterwards (`SETNX`, `EXPIRE`).
+    /// A claim is stored first, and gets its expiry in a second command (`SETNX`, `EXPIRE`).
     SetsWithoutExpiry,
-    /// A renewal sets the expiry of whatever stands there (`EXPIRE lock`).
+    /// A renewal sets the expiry of any record of the key (`EXPIRE lock`).
     RenewsUnowned,
-    /// A completion that got no answer is taken for a failure, and the record is removed.
+    /// A completion without an answer counts as a failure, and the record is removed.
     TimedOutCompletionReleased,
-    /// The payload is not part of the record.
+    /// The record does not contain the payload.
     NoPayloadCheck,
-    /// The store loses records that nobody excuses: eviction, failover to a replica that lags.
+    /// The store loses records without an excuse: eviction, failover to a lagging replica.
     LosesRecords,
     /// The owner names the process, not the call.
     OwnerOfProcess,
-    /// No renewal, and the body runs on after its ttl.
+    /// There is no renewal, and the body runs on after its ttl.
     TtlShorterThanBody,
-    /// The body is not stopped when its lease is over.
+    /// The body is not stopped when its lease has expired.
     BodyNotStopped,
-    /// Without the store the body runs.
+    /// The body runs although the store is unavailable.
     FailsOpen,
     /// The lease is counted from the reply. In the engine.
     DeadlineFromReply,
-    /// The keeper renews until the body ends, not until its end is recorded. In the engine.
+    /// The renewal stops when the body returns, not when its end is recorded. In the engine.
     RenewalStopsAtBodyEnd,
-    /// Who follows a call of its process believes an answer that is older than itself. In the engine.
+    /// A follower trusts an answer that is older than itself. In the engine.
     OldAnswerBelieved,
-    /// Who follows a call of its process follows it for ever, also when nobody polls that any more. In the engine.
+    /// A follower waits forever for a leader that is not polled any more. In the engine.
     FrozenLeaderFollowed,
 }
 
@@ -85,24 +85,24 @@ impl Mutant {
 }
 
 impl Mutant {
-    /// The promises that it must be seen to break: another one would tell of the checks, not of it.
+    /// The promises that the mutant breaks. Another broken promise would mean that the checks are wrong.
     pub(super) fn breaks(self) -> &'static [&'static str] {
         match self {
             Self::RemovesUnowned => &[OWN_RECORD, DONE_STAYS, ONE_BODY, KEY_STAYS],
             Self::CompletesPlainly | Self::LooksThenPuts => {
-                &[OWN_RECORD, DONE_STAYS, ONE_BODY, KEY_STAYS, TRUE]
+                &[OWN_RECORD, DONE_STAYS, ONE_BODY, KEY_STAYS, TRUE_ANSWER]
             }
             Self::TimedOutCompletionReleased => &[DONE_STAYS, KEY_STAYS, RECORDED],
             Self::NoOwnRecordCheck
             | Self::NewOwnerForRetry
             | Self::NoPayloadCheck
-            | Self::OldAnswerBelieved => &[TRUE],
-            Self::SetsWithoutExpiry => &[NOT_FOR_EVER],
-            Self::RenewsUnowned => &[RENEWED, ONE_BODY, AFTER_LEASE, BESIDE, KEY_STAYS],
-            Self::LosesRecords => &[ONE_BODY, BESIDE, KEY_STAYS, DONE_STAYS],
-            Self::OwnerOfProcess => &[OWN_CLAIM, ONE_BODY, BESIDE, OWN_RECORD],
-            Self::TtlShorterThanBody | Self::BodyNotStopped => &[AFTER_LEASE, BESIDE],
-            Self::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, BESIDE],
+            | Self::OldAnswerBelieved => &[TRUE_ANSWER],
+            Self::SetsWithoutExpiry => &[EXPIRES],
+            Self::RenewsUnowned => &[RENEWED, ONE_BODY, AFTER_LEASE, OVERTAKEN, KEY_STAYS],
+            Self::LosesRecords => &[ONE_BODY, OVERTAKEN, KEY_STAYS, DONE_STAYS],
+            Self::OwnerOfProcess => &[OWN_CLAIM, ONE_BODY, OVERTAKEN, OWN_RECORD],
+            Self::TtlShorterThanBody | Self::BodyNotStopped => &[AFTER_LEASE, OVERTAKEN],
+            Self::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, OVERTAKEN],
             Self::FailsOpen => &[OWN_CLAIM],
             Self::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
             Self::FrozenLeaderFollowed => &[IN_TIME, ENDS],
@@ -110,12 +110,12 @@ impl Mutant {
     }
 }
 
-/// A store that does what a mutant protocol would.
+/// A store that does what the wrong protocol would do.
 #[derive(Debug)]
 pub(super) struct MutantStore {
     link: Link,
     mutant: Mutant,
-    /// What the engine believes to have claimed with, and what it did.
+    /// The records with which the engine believes to have claimed, and the records that were sent.
     claimed: Mutex<BTreeMap<Bytes, Bytes>>,
 }
 
@@ -128,13 +128,13 @@ impl MutantStore {
         }
     }
 
-    /// A record as it is sent.
+    /// The record that is sent for this record.
     fn sent(&self, record: &Bytes) -> Bytes {
         let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         claimed.get(record).unwrap_or(record).clone()
     }
 
-    /// A record as it is read.
+    /// The record that is read for this record.
     fn read(&self, record: Bytes) -> Bytes {
         match self.mutant {
             Mutant::NoPayloadCheck => without_payload(&record),
@@ -169,8 +169,8 @@ impl Store for MutantStore {
                 }
             },
             Mutant::NoOwnRecordCheck => {
-                let standing = self.link.get(key).await?;
-                match standing.filter(|standing| standing.value == value) {
+                let stored = self.link.get(key).await?;
+                match stored.filter(|stored| stored.value == value) {
                     Some(own) => Ok(Claim::Taken(own.value)),
                     None => self.link.claim(key, value, ttl).await,
                 }
@@ -288,7 +288,7 @@ fn without_payload(record: &Bytes) -> Bytes {
     Bytes::from([&record[..from], b" payload=-", &record[to..]].concat())
 }
 
-/// The same record with another time, so that it is another to the store. Its owner's call stays known.
+/// The same record with another holder, so that it differs for the store. The call of its owner stays known.
 fn renamed(record: &Bytes) -> Bytes {
     match find(record, b" by=") {
         Some(by) => Bytes::from([&record[..by], b" by=again-", &record[by + 4..]].concat()),

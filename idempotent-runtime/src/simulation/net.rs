@@ -1,4 +1,4 @@
-//! What lies between the processes and the store: messages under way, and the mishaps that befall all of them.
+//! The network between the processes and the store: messages in flight, and mishaps.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use tokio::time::{Instant, timeout_at};
 use super::Mutant;
 use super::dice::Dice;
 use super::history::{CallId, Event, OPERATOR, Sends, What, Why};
-use super::knobs::{Away, Mishap, Plan, Weather};
+use super::knobs::{Mishap, Outage, Plan, Weather};
 use super::server::{Answer, Change, Op, Server, call_of};
 use super::source;
 use crate::store::StoreErrorKind;
 
-/// A run: shared by everything in it.
+/// The state of one run.
 pub(super) struct Net {
     pub(super) plan: Plan,
     pub(super) mutant: Option<Mutant>,
@@ -29,8 +29,8 @@ pub(super) struct Inside {
     pub(super) dice: Dice,
     pub(super) weather: Weather,
     pub(super) server: Server,
-    pub(super) away: Option<(u64, Away)>,
-    /// What happens next; a number drawn at random decides about what happens at once.
+    pub(super) outage: Option<(u64, Outage)>,
+    /// What happens next, by time. A random number orders what happens at the same time.
     pub(super) agenda: BTreeMap<(u64, u64, u64), Next>,
     pub(super) entries: u64,
     pub(super) messages: u64,
@@ -44,7 +44,7 @@ pub(super) struct Inside {
 pub(super) struct Process {
     pub(super) crashed: bool,
     pub(super) paused: bool,
-    /// What it sent or was sent while it was paused.
+    /// Messages from it and to it that wait until the pause ends.
     pub(super) held_up: Vec<Next>,
     pub(super) tasks: BTreeMap<(CallId, bool), Waker>,
 }
@@ -56,8 +56,8 @@ pub(super) enum Next {
     Hint(usize),
     Mishap(Mishap),
     Resume(usize),
-    Back,
-    Room,
+    OutageEnds,
+    HasRoom,
 }
 
 pub(super) struct Message {
@@ -68,8 +68,8 @@ pub(super) struct Message {
     pub(super) sends: Sends,
     pub(super) call: CallId,
     pub(super) sent: u64,
-    pub(super) tells: bool,
-    /// It arrives twice.
+    pub(super) notifies: bool,
+    /// The message arrives twice.
     pub(super) repeated: bool,
     pub(super) answer: Option<oneshot::Sender<Reply>>,
 }
@@ -90,7 +90,7 @@ impl Net {
             dice: Dice::new(seed, 2),
             weather: plan.weather,
             server: Server::default(),
-            away: None,
+            outage: None,
             agenda: BTreeMap::new(),
             entries: 0,
             messages: 0,
@@ -119,7 +119,7 @@ impl Net {
         self.began + Duration::from_millis(millis)
     }
 
-    /// Another process.
+    /// Starts another process, and returns its number.
     pub(super) fn process(&self) -> usize {
         let mut inside = self.inside();
         inside.processes.push(Process::default());
@@ -139,7 +139,7 @@ impl Net {
         inside.history.clone()
     }
 
-    /// Whether the process may go on; if not yet, `task` is woken then.
+    /// Whether the process may go on. After a pause it wakes `task`.
     pub(super) fn gate(&self, process: usize, task: (CallId, bool), waker: &Waker) -> Gate {
         let mut inside = self.inside();
         let process = &mut inside.processes[process];
@@ -157,7 +157,7 @@ impl Net {
         }
     }
 
-    /// Wakes a call at that time.
+    /// Wakes a call at this time.
     pub(super) fn nudge(&self, at: u64, process: usize, call: CallId) {
         self.inside().plan(at, Next::Nudge { process, call });
         self.changed.notify_one();
@@ -169,11 +169,11 @@ impl Net {
         inside.dice.chance(chance)
     }
 
-    /// No message is hampered any more.
+    /// Ends all disturbances of messages.
     pub(super) fn heal(&self) {
         let mut inside = self.inside();
         inside.weather = Weather::default();
-        inside.away = None;
+        inside.outage = None;
         inside.server.full = false;
     }
 
@@ -181,35 +181,35 @@ impl Net {
         self.inside().server.immortal()
     }
 
-    /// When the last record will be gone.
+    /// When the last record expires.
     pub(super) fn empty_at(&self) -> u64 {
         self.inside().server.empty_at()
     }
 
-    /// Whether nothing is under way any more.
+    /// Whether no message and no mishap is pending.
     pub(super) fn idle(&self) -> bool {
         self.inside().agenda.is_empty()
     }
 
-    /// Begins to listen for hints.
+    /// Subscribes to hints for a key.
     pub(super) fn listen(&self, key: usize) -> Option<watch::Receiver<()>> {
         let mut inside = self.inside();
         inside.weather.hints?;
-        let (tell, told) = watch::channel(());
+        let (sender, receiver) = watch::channel(());
         inside
             .listeners
             .retain(|(_, listener)| !listener.is_closed());
-        inside.listeners.push((key, tell));
-        Some(told)
+        inside.listeners.push((key, sender));
+        Some(receiver)
     }
 
-    /// Sends a request; the reply never comes if either is lost.
+    /// Sends a request. If the request or its reply is lost, the receiver gets nothing.
     pub(super) fn send(
         &self,
         process: usize,
         key: usize,
         op: Op,
-        tells: bool,
+        notifies: bool,
     ) -> oneshot::Receiver<Reply> {
         let (answer, answered) = oneshot::channel();
         let now = self.now();
@@ -228,7 +228,7 @@ impl Net {
             Op::Delete { claimed } => (Sends::Removal, Some(claimed)),
             Op::Get => (Sends::Look, None),
         };
-        // The keeper sends in the name of nobody, but shows whose record it is.
+        // The scheduler polls no call of this simulation. Its messages belong to the call of their record.
         let call = source::polled().map(|polled| polled.call);
         let call = call
             .or_else(|| record.and_then(call_of))
@@ -252,7 +252,7 @@ impl Net {
             sends,
             call,
             sent: now,
-            tells,
+            notifies,
             repeated: false,
             answer: Some(answer),
         };
@@ -268,7 +268,7 @@ impl Net {
         answered
     }
 
-    /// Lets happen what is to happen, for ever.
+    /// Lets everything happen in its time. Never returns.
     pub(super) async fn run(&self) {
         loop {
             let now = self.now();
@@ -349,24 +349,24 @@ impl Inside {
                 }
                 tasks.into_values().for_each(Waker::wake);
             }
-            Next::Back => self.away = None,
-            Next::Room => self.server.full = false,
+            Next::OutageEnds => self.outage = None,
+            Next::HasRoom => self.server.full = false,
         }
     }
 
     fn befall(&mut self, now: u64, mishap: Mishap) {
         match mishap {
-            // For those who have the handles: see `run`.
+            // `run` does these, because it has the handles.
             Mishap::Crash { .. } | Mishap::Pause { .. } | Mishap::Free { .. } => {}
-            Mishap::Away { lasts, how } => {
-                self.note(now, None, What::Weather("the store is away"));
-                self.away = Some((now + lasts, how));
-                self.plan(now + lasts, Next::Back);
+            Mishap::Outage { lasts, how } => {
+                self.note(now, None, What::Weather("the store is unavailable"));
+                self.outage = Some((now + lasts, how));
+                self.plan(now + lasts, Next::OutageEnds);
             }
             Mishap::Full { lasts } => {
                 self.note(now, None, What::Weather("the store is full"));
                 self.server.full = true;
-                self.plan(now + lasts, Next::Room);
+                self.plan(now + lasts, Next::HasRoom);
             }
             Mishap::Evict { key } => {
                 self.server.lose(key, now, Why::Forgotten, &mut self.log);
@@ -385,9 +385,9 @@ impl Inside {
     }
 }
 
-/// What is done to processes.
+/// Mishaps of processes.
 impl Net {
-    /// Ends a process: nothing that it sends arrives any more. What is under way arrives.
+    /// Ends a process: nothing that it sends arrives any more. Its messages in flight still arrive.
     pub(super) fn crash(&self, process: usize) {
         let mut inside = self.inside();
         inside.note(self.now(), None, What::Crashed { process });
@@ -402,7 +402,7 @@ impl Net {
         tasks.into_values().for_each(Waker::wake);
     }
 
-    /// Polls nothing of a process for a while.
+    /// Stops polling the calls of a process for a while.
     pub(super) fn pause(&self, process: usize, lasts: u64) {
         let now = self.now();
         let mut inside = self.inside();
@@ -417,7 +417,7 @@ impl Net {
     }
 }
 
-/// The most keys of a run.
+/// The largest number of keys in a run.
 pub(super) const KEYS: usize = 2;
 
 fn millis(duration: Duration) -> u64 {

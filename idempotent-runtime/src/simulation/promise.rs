@@ -1,4 +1,4 @@
-//! What is promised, and how it is told that a promise was broken.
+//! The promises, and the report of a broken promise.
 
 use std::fmt;
 
@@ -26,18 +26,18 @@ impl fmt::Display for Broken {
 pub(super) const OWN_CLAIM: &str = "a body runs only under its own claim";
 pub(super) const ONE_BODY: &str = "no two bodies run inside a lease";
 pub(super) const AFTER_LEASE: &str = "a body is not polled after its lease";
-pub(super) const BESIDE: &str = "a body is not polled beside a later one";
+pub(super) const OVERTAKEN: &str = "a body is not polled after a later body has begun";
 pub(super) const KEY_STAYS: &str = "a key stays taken for its ttl";
-pub(super) const DONE_STAYS: &str = "what is done stays recorded";
-pub(super) const OWN_RECORD: &str = "a record is changed by its own call only";
+pub(super) const DONE_STAYS: &str = "a done record stays";
+pub(super) const OWN_RECORD: &str = "only its own call changes a record";
 pub(super) const RENEWED: &str = "a claim is renewed until its end is recorded";
-pub(super) const RECORDED: &str = "a success is recorded, or said not to be";
-pub(super) const TRUE: &str = "what a call is told was true while it was made";
+pub(super) const RECORDED: &str = "a success is recorded, or reported as unrecorded";
+pub(super) const TRUE_ANSWER: &str = "the answer to a call was true at some time during the call";
 pub(super) const IN_TIME: &str = "every call ends in time";
 pub(super) const ENDS: &str = "every call ends";
-pub(super) const NOT_FOR_EVER: &str = "no record stands for ever";
-pub(super) const DRAINED: &str = "what callers left comes to its end";
-pub(super) const FREE: &str = "a key is free when its ttl or its lease is over";
-pub(super) const USABLE: &str = "a free key can be claimed by every process";
+pub(super) const EXPIRES: &str = "every record expires";
+pub(super) const DRAINED: &str = "background work ends";
+pub(super) const FREE: &str = "a key is free when its ttl or its lease has expired";
+pub(super) const USABLE: &str = "every process can claim a free key";
 pub(super) const NO_TASK: &str = "no task outlives its calls";
-pub(super) const NO_PANIC: &str = "nothing panics that was not to";
+pub(super) const NO_PANIC: &str = "only planned panics happen";

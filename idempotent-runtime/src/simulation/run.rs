@@ -1,4 +1,4 @@
-//! One run: everything that a seed decides, from the first call to the last record's end.
+//! One run, from the first call to the expiry of the last record.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -18,14 +18,14 @@ use super::knobs::{Mishap, Plan};
 use super::link::{ENDPOINT, Link, number_of};
 use super::mutants::MutantStore;
 use super::net::Net;
-use super::promise::{Broken, DRAINED, ENDS, FREE, NO_PANIC, NO_TASK, NOT_FOR_EVER, USABLE};
+use super::promise::{Broken, DRAINED, ENDS, EXPIRES, FREE, NO_PANIC, NO_TASK, USABLE};
 use super::source::{self, Polled, as_polled};
 use crate::handle::Idempotency;
-use crate::observe::{Event as Heard, EventKind};
+use crate::observe::{Event as EngineEvent, EventKind};
 use crate::policy::{Policy, Release};
 use crate::private::{Call, Endpoint};
 
-/// What came of a run.
+/// The result of a run.
 pub(super) struct Run {
     pub(super) seed: u64,
     pub(super) plan: Plan,
@@ -33,7 +33,7 @@ pub(super) struct Run {
     pub(super) broken: Option<Broken>,
 }
 
-/// Runs a seed; nothing but the seed decides what happens.
+/// Runs a seed. Only the seed decides what happens.
 pub(super) fn run(seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run {
     let plan = Plan::of(seed);
     PANICKED.set(false);
@@ -43,7 +43,7 @@ pub(super) fn run(seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run
         .enable_time()
         .start_paused(true)
         .build()
-        .expect("a runtime needs nothing");
+        .expect("a runtime with paused time can always be built");
     let (history, end) = {
         let _inside = runtime.enter();
         let _simulated = source::begin(Dice::new(seed, 3), plan.ahead.clone(), mutant);
@@ -80,7 +80,7 @@ thread_local! {
     static PANICKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Tasks and the keeper catch panics; a run must not. Those of bodies are planned and pass by the hook.
+/// Notes panics, which tasks and the scheduler catch. The planned panics of bodies bypass the hook.
 fn note_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -89,11 +89,11 @@ fn note_panics() {
     }));
 }
 
-/// The processes: in each slot the handle of the latest.
+/// The processes. Each slot has the handle of its latest process.
 struct Slots {
     net: Arc<Net>,
     latest: Mutex<Vec<Option<(usize, Idempotency)>>>,
-    /// Also of the processes that died: their tasks go on in this one.
+    /// The handles of all processes, also of dead ones, whose tasks still run.
     all: Mutex<Vec<Idempotency>>,
 }
 
@@ -129,7 +129,7 @@ fn handle(net: &Arc<Net>, process: usize) -> Idempotency {
         None => Idempotency::builder(link),
     };
     let weak = Arc::downgrade(net);
-    let observer = move |event: &Heard<'_>| {
+    let observer = move |event: &EngineEvent<'_>| {
         let Some(net) = weak.upgrade() else { return };
         let polled = source::polled();
         match event.kind() {
@@ -149,10 +149,10 @@ fn handle(net: &Arc<Net>, process: usize) -> Idempotency {
         .deadline(Duration::from_millis(net.plan.deadline))
         .observer(observer)
         .build()
-        .expect("the settings are fine")
+        .expect("the options are valid")
 }
 
-fn key_of(event: &Heard<'_>) -> Option<usize> {
+fn key_of(event: &EngineEvent<'_>) -> Option<usize> {
     number_of(&event.key()?.to_string())
 }
 
@@ -202,12 +202,12 @@ async fn live(net: Arc<Net>) -> Result<(), &'static str> {
         .map(|key| key.ttl.max(key.expiry()))
         .max()
         .unwrap_or_default();
-    // What was sent before may still put a record.
+    // A message in flight may still store a record.
     while !net.idle() {
         sleep_until(net.at(net.now() + 100)).await;
     }
     if !net.immortal().is_empty() {
-        return Err(NOT_FOR_EVER);
+        return Err(EXPIRES);
     }
     let stepped = net
         .plan
@@ -224,7 +224,7 @@ async fn live(net: Arc<Net>) -> Result<(), &'static str> {
     drop(slots);
     messages.abort();
     let _ = messages.await;
-    // The keeper alone is left.
+    // Only the driver of the scheduler remains.
     match Handle::current().metrics().num_alive_tasks() {
         0 | 1 => Ok(()),
         _ => Err(NO_TASK),
@@ -293,7 +293,7 @@ async fn befalls(slots: Arc<Slots>, at: u64, mishap: Mishap) {
     }
 }
 
-/// Every process can use every key again.
+/// Checks that every process can claim every key again.
 async fn probe(slots: &Slots) -> Result<(), &'static str> {
     let policy = Policy::new(Duration::from_secs(1)).release(Release::Always);
     for slot in 0..slots.net.plan.ahead.len() {
@@ -312,7 +312,7 @@ async fn probe(slots: &Slots) -> Result<(), &'static str> {
 }
 
 impl Run {
-    /// Everything that is needed to understand what went wrong.
+    /// The whole story of a broken promise.
     pub(super) fn report(&self) -> String {
         let mut text = String::new();
         let Some(broken) = &self.broken else {
@@ -353,7 +353,7 @@ impl Run {
     }
 }
 
-/// The variable that names one seed.
+/// The environment variable with one seed.
 pub(super) const SEED: &str = "IDEMPOTENCE_SEED";
 
 const LONGEST_RUN: Duration = Duration::from_mins(10);

@@ -1,4 +1,4 @@
-//! The store itself: one map, one clock, each operation at one instant.
+//! The simulated store: one map and one clock. Each operation happens at one instant.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::history::{CallId, What, Why};
 use super::source;
 use crate::store::{Claim, Entry, Swap};
 
-/// What a message asks the store to do.
+/// The operation of a message.
 #[derive(Debug, Clone)]
 pub(super) enum Op {
     Claim {
@@ -25,7 +25,7 @@ pub(super) enum Op {
         expected: Bytes,
     },
     Get,
-    /// What no [`Store`](crate::Store) can ask for, and mutant stores do.
+    /// The operations from here on are not in the contract of [`Store`](crate::Store). Only mutants send them.
     Set {
         value: Bytes,
         ttl: Option<Duration>,
@@ -46,25 +46,25 @@ pub(super) enum Answer {
     Entry(Option<Entry>),
 }
 
-/// The records, by the number of their key.
+/// The records, by the numbers of their keys.
 #[derive(Debug, Default)]
 pub(super) struct Server {
-    records: BTreeMap<usize, Standing>,
-    /// How far its clock is ahead, in milliseconds.
+    records: BTreeMap<usize, Stored>,
+    /// How far the clock of the store is ahead, in milliseconds.
     ahead: i64,
     pub(super) full: bool,
 }
 
 #[derive(Debug)]
-struct Standing {
+struct Stored {
     value: Bytes,
     call: CallId,
     done: bool,
-    /// On the store's own clock.
+    /// By the clock of the store.
     expires: Option<i64>,
 }
 
-/// Something that happened to a record, and when.
+/// A change of a record: its key, its time, and what happened.
 pub(super) type Change = (usize, u64, What);
 
 /// One request as it arrives.
@@ -73,12 +73,12 @@ pub(super) struct Request<'a> {
     pub(super) sent: u64,
     pub(super) key: usize,
     pub(super) op: &'a Op,
-    /// Who sent it.
+    /// The sender.
     pub(super) call: CallId,
 }
 
 impl Server {
-    /// Executes a request; `None` if there is no room for what it puts.
+    /// Executes a request; `None` if the store has no room for its record.
     pub(super) fn execute(
         &mut self,
         request: &Request<'_>,
@@ -86,53 +86,50 @@ impl Server {
     ) -> Option<Answer> {
         let Request { now, key, .. } = *request;
         self.expire(now, log);
-        let standing = self
-            .records
-            .get(&key)
-            .map(|standing| standing.value.clone());
+        let stored = self.records.get(&key).map(|stored| stored.value.clone());
         Some(match request.op {
-            Op::Claim { value, ttl } => Answer::Claim(match standing {
-                _ if self.full && standing.is_none() => return None,
+            Op::Claim { value, ttl } => Answer::Claim(match stored {
+                _ if self.full && stored.is_none() => return None,
                 None => {
                     self.put(request, value, Some(*ttl), log);
                     Claim::Claimed
                 }
-                Some(standing) if standing == value => Claim::Claimed,
-                // As `SET … NX GET` of a Redis that is full.
+                Some(stored) if stored == value => Claim::Claimed,
+                // As `SET … NX GET` on a full Redis.
                 Some(_) if self.full => return None,
-                Some(standing) => Claim::Taken(standing),
+                Some(stored) => Claim::Taken(stored),
             }),
             Op::Replace {
                 expected,
                 value,
                 ttl,
-            } => Answer::Swap(match standing {
+            } => Answer::Swap(match stored {
                 None => Swap::Absent,
-                Some(standing) if standing == expected && expected == value => {
+                Some(stored) if stored == expected && expected == value => {
                     self.touch(request, *ttl, log);
                     Swap::Done
                 }
-                Some(standing) if standing == value => Swap::Done,
+                Some(stored) if stored == value => Swap::Done,
                 Some(_) if self.full => return None,
-                Some(standing) if standing == expected => {
+                Some(stored) if stored == expected => {
                     self.put(request, value, Some(*ttl), log);
                     Swap::Done
                 }
-                Some(standing) => Swap::Other(standing),
+                Some(stored) => Swap::Other(stored),
             }),
-            Op::Remove { expected } => Answer::Swap(match standing {
+            Op::Remove { expected } => Answer::Swap(match stored {
                 None => Swap::Absent,
-                Some(standing) if standing == expected => {
+                Some(stored) if stored == expected => {
                     self.lose(key, now, Why::Changed(request.call), log);
                     Swap::Done
                 }
-                Some(standing) => Swap::Other(standing),
+                Some(stored) => Swap::Other(stored),
             }),
-            Op::Get => Answer::Entry(self.records.get(&key).map(|standing| Entry {
-                value: standing.value.clone(),
-                ttl: standing.expires.map(|expires| {
-                    let left = expires - self.clock(now);
-                    Duration::from_millis(u64::try_from(left).unwrap_or_default())
+            Op::Get => Answer::Entry(self.records.get(&key).map(|stored| Entry {
+                value: stored.value.clone(),
+                ttl: stored.expires.map(|expires| {
+                    let remaining = expires - self.clock(now);
+                    Duration::from_millis(u64::try_from(remaining).unwrap_or_default())
                 }),
             })),
             Op::Set { value, ttl } => {
@@ -150,61 +147,61 @@ impl Server {
         })
     }
 
-    /// Loses what has expired.
+    /// Removes expired records.
     pub(super) fn expire(&mut self, now: u64, log: &mut Vec<Change>) {
         let clock = self.clock(now);
         let ahead = self.ahead;
-        self.records.retain(|key, standing| {
-            let Some(expires) = standing.expires.filter(|expires| *expires <= clock) else {
+        self.records.retain(|key, stored| {
+            let Some(expires) = stored.expires.filter(|expires| *expires <= clock) else {
                 return true;
             };
             let at = u64::try_from(expires - ahead).unwrap_or_default().min(now);
-            let (call, done, why) = (standing.call, standing.done, Why::Expired);
-            log.push((*key, at, What::Gone { call, done, why }));
+            let (call, done, why) = (stored.call, stored.done, Why::Expired);
+            log.push((*key, at, What::Removed { call, done, why }));
             false
         });
     }
 
-    /// Loses a record; whether there was one.
+    /// Removes a record. Returns whether there was one.
     pub(super) fn lose(&mut self, key: usize, now: u64, why: Why, log: &mut Vec<Change>) -> bool {
         self.expire(now, log);
-        let Some(Standing { call, done, .. }) = self.records.remove(&key) else {
+        let Some(Stored { call, done, .. }) = self.records.remove(&key) else {
             return false;
         };
-        log.push((key, now, What::Gone { call, done, why }));
+        log.push((key, now, What::Removed { call, done, why }));
         true
     }
 
-    /// The clock jumps.
+    /// Moves the clock.
     pub(super) fn step(&mut self, by: i64, now: u64, log: &mut Vec<Change>) {
         self.expire(now, log);
         self.ahead += by;
         let clock = self.clock(now);
-        let over = |standing: &Standing| standing.expires.is_some_and(|expires| expires <= clock);
+        let has_expired = |stored: &Stored| stored.expires.is_some_and(|expires| expires <= clock);
         let lost: Vec<_> = self
             .records
             .iter()
-            .filter(|(_, record)| over(record))
+            .filter(|(_, record)| has_expired(record))
             .map(|(key, _)| *key)
             .collect();
         for key in lost {
-            let Some(Standing { call, done, .. }) = self.records.remove(&key) else {
+            let Some(Stored { call, done, .. }) = self.records.remove(&key) else {
                 continue;
             };
             log.push((
                 key,
                 now,
-                What::Gone {
+                What::Removed {
                     call,
                     done,
                     why: Why::Forgotten,
                 },
             ));
         }
-        for (key, standing) in &self.records {
-            let until = self.ends(standing);
-            let (call, done) = (standing.call, standing.done);
-            log.push((*key, now, What::Stands { call, done, until }));
+        for (key, stored) in &self.records {
+            let until = self.ends(stored);
+            let (call, done) = (stored.call, stored.done);
+            log.push((*key, now, What::ExpiryMoved { call, done, until }));
         }
     }
 
@@ -217,7 +214,7 @@ impl Server {
         immortal.map(|(key, _)| *key).collect()
     }
 
-    /// When the last record is gone.
+    /// When the last record expires.
     pub(super) fn empty_at(&self) -> u64 {
         self.records
             .values()
@@ -243,14 +240,14 @@ impl Server {
         let done = value.starts_with(b"idem1 D");
         self.lose(key, now, Why::Changed(call), log);
         let expires = ttl.map(|ttl| self.clock(now) + whole_millis(ttl));
-        let standing = Standing {
+        let stored = Stored {
             value: value.clone(),
             call,
             done,
             expires,
         };
-        let until = self.ends(&standing);
-        self.records.insert(key, standing);
+        let until = self.ends(&stored);
+        self.records.insert(key, stored);
         log.push((
             key,
             now,
@@ -267,14 +264,14 @@ impl Server {
         let &Request { now, sent, key, .. } = request;
         let expires = self.clock(now) + whole_millis(ttl);
         let ahead = self.ahead;
-        if let Some(standing) = self.records.get_mut(&key) {
-            standing.expires = Some(expires);
+        if let Some(stored) = self.records.get_mut(&key) {
+            stored.expires = Some(expires);
             let until = u64::try_from(expires - ahead).unwrap_or_default();
             log.push((
                 key,
                 now,
                 What::Touched {
-                    call: standing.call,
+                    call: stored.call,
                     sent,
                     until,
                 },
@@ -288,13 +285,13 @@ impl Server {
             .saturating_add(self.ahead)
     }
 
-    fn ends(&self, standing: &Standing) -> Option<u64> {
-        let expires = standing.expires?;
+    fn ends(&self, stored: &Stored) -> Option<u64> {
+        let expires = stored.expires?;
         Some(u64::try_from(expires - self.ahead).unwrap_or_default())
     }
 }
 
-/// The call whose record it is.
+/// The call that made a record.
 pub(super) fn call_of(record: &Bytes) -> Option<CallId> {
     // `idem1 R owner=` and 32 digits.
     let owner = str::from_utf8(record.get(14..46)?).ok()?;

@@ -1,4 +1,4 @@
-//! What the engine takes for chance and for the time of day while a run is simulated on this thread.
+//! The chance and the time of day of a simulated run, for the engine on this thread.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use super::Mutant;
 use super::dice::Dice;
 use super::history::CallId;
 
-/// Who is being polled: a call, in a process.
+/// The call that is being polled, and its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Polled {
     pub(super) process: usize,
@@ -19,7 +19,7 @@ pub(super) struct Polled {
 struct Source {
     dice: Dice,
     began: Instant,
-    /// The owners that were made so far, and the calls that made them.
+    /// The owners made so far, and the calls that made them.
     owners: Vec<(u128, CallId)>,
     /// How many milliseconds the clock of each process is ahead.
     ahead: Vec<u64>,
@@ -31,10 +31,10 @@ thread_local! {
     static POLLED: Cell<Option<Polled>> = const { Cell::new(None) };
 }
 
-/// Takes the thread back to chance and real time when it is dropped.
+/// Ends the simulation on this thread when it is dropped.
 pub(crate) struct Simulated(());
 
-/// Begins a run on this thread.
+/// Starts a run on this thread.
 pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simulated {
     MUTANT.set(mutant);
     SOURCE.set(Some(Source {
@@ -46,10 +46,10 @@ pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simu
     Simulated(())
 }
 
-/// Has the time of day run with tokio's clock on this thread, so far ahead of the day on which all runs begin.
+/// Lets the time of day follow tokio's clock on this thread, so far ahead of the begin of all runs.
 #[cfg(all(feature = "order-numbers", feature = "testkit"))]
 pub(crate) fn clock_ahead(ahead: Duration) -> Simulated {
-    let ahead = u64::try_from(ahead.as_millis()).expect("it is not that far");
+    let ahead = u64::try_from(ahead.as_millis()).expect("the time fits into 64 bits");
     begin(Dice::new(rand::random(), 0), vec![ahead], None)
 }
 
@@ -60,7 +60,7 @@ impl Drop for Simulated {
     }
 }
 
-/// Does something in the name of a call, or of nobody.
+/// Runs `poll` in the name of a call, or of no call.
 pub(super) fn as_polled<R>(polled: Option<Polled>, poll: impl FnOnce() -> R) -> R {
     struct Before(Option<Polled>);
     impl Drop for Before {
@@ -126,5 +126,5 @@ pub(crate) fn time_of_day() -> Option<SystemTime> {
     })
 }
 
-/// The day on which all runs begin.
+/// The time of day at which all runs begin.
 const EPOCH: Duration = Duration::from_mins(29_920_890);

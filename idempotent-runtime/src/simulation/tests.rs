@@ -1,4 +1,4 @@
-//! The tests; what they run and read is told on the module's page.
+//! The tests. The module's page describes what they run.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ fn the_engine_holds() {
         let count = counts.of(what);
         assert!(count >= least, "only {count} of {least} {what}:\n{counts}");
     }
-    let ended = counts.of("calls told") + counts.of("calls dropped") + counts.of("calls died");
+    let ended = counts.of("calls returned") + counts.of("calls dropped") + counts.of("calls died");
     assert_eq!(ended, counts.of("calls made"), "calls vanished:\n{counts}");
     let made = counts.of("calls made") + counts.of("calls without a process");
     assert_eq!(
@@ -53,14 +53,14 @@ fn every_mutant_is_caught() {
 }
 
 #[test]
-fn a_seed_replays() {
+fn equal_seeds_have_equal_histories() {
     for seed in 0..300 {
         let [one, other] = [0; 2].map(|_| run(seed, None, &mut Counts::default()));
         assert_eq!(digest(&one.history), digest(&other.history), "seed {seed}");
     }
 }
 
-/// Runs seeds on all cores until they are through or one has broken a promise.
+/// Runs seeds on all cores, until all have run or one has broken a promise.
 fn run_seeds(seeds: u64, mutant: Option<Mutant>) -> (Counts, Option<Run>) {
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let work = || {
@@ -94,12 +94,12 @@ fn run_seeds(seeds: u64, mutant: Option<Mutant>) -> (Counts, Option<Run>) {
 
 fn number(variable: &str) -> Option<u64> {
     let number = std::env::var(variable).ok()?;
-    Some(number.parse().expect("a number"))
+    Some(number.parse().expect("the variable must be a number"))
 }
 
 const SEEDS: u64 = 20_000;
 
-/// What is to be met so often at least in a thousand seeds: about half of what is.
+/// How often each thing must happen at least in a thousand seeds: about half as often as it does.
 const FLOORS: [(&str, u64); 20] = [
     ("calls made", 3000),
     ("bodies", 1000),
@@ -114,11 +114,11 @@ const FLOORS: [(&str, u64); 20] = [
     ("pauses", 100),
     ("requests lost", 350),
     ("replies lost", 200),
-    ("ghosts", 900),
+    ("late requests", 900),
     ("refusals", 800),
     ("records lost", 20),
     ("keys freed", 15),
     ("unguarded", 25),
-    ("told: replayed", 200),
-    ("told: mismatch", 150),
+    ("returned: replayed", 200),
+    ("returned: mismatch", 150),
 ];

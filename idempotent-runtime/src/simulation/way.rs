@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 
 use super::history::{Sends, What};
-use super::knobs::{Away, Weather};
+use super::knobs::{Outage, Weather};
 use super::net::{Inside, Message, Next, Reply};
 use super::server::Request;
 use crate::store::StoreErrorKind;
@@ -56,8 +56,8 @@ impl Inside {
 
     pub(super) fn arrive(&mut self, now: u64, message: Message) {
         let (key, number) = (Some(message.key), message.number);
-        match self.away {
-            Some((_, Away::Loses)) => {
+        match self.outage {
+            Some((_, Outage::Loses)) => {
                 self.note(
                     now,
                     key,
@@ -68,10 +68,10 @@ impl Inside {
                 );
                 return;
             }
-            Some((_, Away::Refuses)) => {
+            Some((_, Outage::Refuses)) => {
                 return self.refuse(now, message, StoreErrorKind::NotApplied);
             }
-            Some((until, Away::Delays)) => {
+            Some((until, Outage::Delays)) => {
                 let delay = self.delay();
                 return self.plan(until + delay, Next::Arrive(message));
             }
@@ -122,7 +122,7 @@ impl Inside {
         let Some(answer) = answer else {
             return self.refuse(now, message, StoreErrorKind::Full);
         };
-        if let (true, Some(hints)) = (message.tells, self.weather.hints)
+        if let (true, Some(hints)) = (message.notifies, self.weather.hints)
             && !self.dice.chance(hints)
         {
             let at = now + self.delay();
@@ -144,7 +144,7 @@ impl Inside {
                 full,
             },
         );
-        // That nothing was changed can only be said of one that arrives once.
+        // A message that arrives twice may still be applied, so it is not reported as refused.
         let kind = if message.repeated {
             StoreErrorKind::Unknown
         } else {

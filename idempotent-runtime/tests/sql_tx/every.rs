@@ -416,7 +416,7 @@ macro_rules! every_database {
                 .refusal();
             assert!(matches!(refused, Error::Misconfigured(_)), "{refused}");
             assert!(
-                refused.to_string().contains("`tx` is in no transaction"),
+                refused.to_string().contains("`tx` is not in a transaction"),
                 "{refused}"
             );
             assert_eq!(rows(&pool).await, 0);

@@ -148,13 +148,14 @@ const KEYS: [&str; 8] = [
 ];
 
 /// The files of calls from the bottom up: each uses only files before it.
-const CALLS: [&str; 9] = [
+const CALLS: [&str; 10] = [
     "call/finish",
     "call/key_parts",
     "call/token_text",
     "call",
     "call/in_tx",
     "call/answers",
+    "call/required",
     "call/builder",
     "call/run",
     "call/run_in",

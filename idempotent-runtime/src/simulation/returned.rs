@@ -1,56 +1,61 @@
-//! What calls are told, checked: it was true while they were made, and came in time.
+//! Checks the answers to calls: each was true at some time during the call, and came in time.
 
 use super::check::Checks;
-use super::history::{BodyEnd, CallId, Told};
-use super::promise::{Broken, IN_TIME, TRUE};
+use super::history::{BodyEnd, CallId, Returned};
+use super::promise::{Broken, IN_TIME, TRUE_ANSWER};
 use crate::policy::Renew;
 
 impl Checks<'_> {
-    /// A call has its answer.
-    pub(super) fn told(&mut self, at: u64, call: CallId, told: Told) -> Result<(), Broken> {
+    /// Checks the answer to a call.
+    pub(super) fn returned(
+        &mut self,
+        at: u64,
+        call: CallId,
+        returned: Returned,
+    ) -> Result<(), Broken> {
         let seen = self.seen(call);
-        (seen.over, seen.told) = (Some(at), Some(told));
+        (seen.ended_at, seen.returned) = (Some(at), Some(returned));
         let (process, made) = (seen.process, seen.made.unwrap_or_default());
         let own_body = seen.ended.map(|ended| ended.1);
-        self.counts.add("calls told");
-        self.counts.add(match told {
-            Told::Value(value) if value == call => "told: its own value",
-            Told::Value(_) => "told: replayed",
-            Told::BodyFailed => "told: body failed",
-            Told::Panicked => "told: panicked",
-            Told::InProgress => "told: in progress",
-            Told::Taken => "told: taken",
-            Told::Done => "told: done",
-            Told::Mismatch => "told: mismatch",
-            Told::LeaseLost => "told: lease lost",
-            Told::Unavailable => "told: unavailable",
-            Told::Otherwise(_) => "told: otherwise",
+        self.counts.add("calls returned");
+        self.counts.add(match returned {
+            Returned::Value(value) if value == call => "returned: its own value",
+            Returned::Value(_) => "returned: replayed",
+            Returned::BodyFailed => "returned: body failed",
+            Returned::Panicked => "returned: panicked",
+            Returned::InProgress => "returned: in progress",
+            Returned::Taken => "returned: taken",
+            Returned::Done => "returned: done",
+            Returned::Mismatch => "returned: mismatch",
+            Returned::LeaseLost => "returned: lease lost",
+            Returned::Unavailable => "returned: unavailable",
+            Returned::Otherwise(_) => "returned: otherwise",
         });
         self.in_time(at, call)?;
         let fair = self.plan.fair();
         let key = self.call_plan(call).key;
         let slack = self.plan.deadline;
-        // That another has the key is told before that the store is away: who follows is told so of the record that
-        // was found last, which may be older than the call.
+        // A known holder of the key comes before the failure of the store. So a call may be refused because of the record that its
+        // process found last, which may be older than the call.
         let in_trouble = self.open_claims.iter().any(|(_, other, sent)| {
             *other != call
                 && self.of(*other).process == process
                 && self.call_plan(*other).key == key
                 && *sent >= made
         });
-        let stands = |done: Option<bool>, which: &dyn Fn(CallId) -> bool| {
+        let was_stored = |done: Option<bool>, which: &dyn Fn(CallId) -> bool| {
             self.spans.iter().any(|span| {
-                // While a call is not over, its process may tell of it: what became of it is not known there yet.
-                let beside = self.of(span.call).process == process;
+                // Until a call has ended, its process may answer duplicates with it, because its outcome is not known there yet.
+                let is_here = self.of(span.call).process == process;
                 let seen = self.of(span.call);
-                // Its caller may have gone, and its body run to its end.
+                // Its caller may have dropped it while its body runs to its end.
                 let finishes = self.call_plan(span.call).finishes && seen.body.is_some();
-                let known_until = match (seen.over, seen.ended) {
+                let known_until = match (seen.ended_at, seen.ended) {
                     _ if in_trouble => u64::MAX,
-                    _ if !beside => span.until,
+                    _ if !is_here => span.until,
                     (Some(_), None) if finishes => u64::MAX,
-                    (Some(over), Some((ended, _))) => span.until.max(over.max(ended) + slack),
-                    (Some(over), None) => span.until.max(over + slack),
+                    (Some(at), Some((ended, _))) => span.until.max(at.max(ended) + slack),
+                    (Some(at), None) => span.until.max(at + slack),
                     (None, _) => u64::MAX,
                 };
                 let late = if span.done { slack } else { 0 };
@@ -62,7 +67,7 @@ impl Checks<'_> {
                     && which(span.call)
             })
         };
-        // Without a claim a body is the only one in its process all the same.
+        // A body without a claim still is the only body of its key in its process.
         let unguarded = |which: &dyn Fn(CallId) -> bool| {
             (0..self.calls.len()).map(CallId).any(|other| {
                 let seen = self.of(other);
@@ -70,13 +75,13 @@ impl Checks<'_> {
                     && seen.process == process
                     && self.call_plan(other).key == key
                     && seen
-                        .over
-                        .is_none_or(|over| over + slack + self.plan.keys[key].lease >= made)
+                        .ended_at
+                        .is_none_or(|at| at + slack + self.plan.keys[key].lease >= made)
                     && which(other)
             })
         };
-        // Who follows a claim that nobody polls, for a while or in a process that stands still, sees a store that does
-        // not answer, and gives up in its own time; or is told, when it is polled at last, of what has expired since.
+        // A leader may not be polled for a while, because it is frozen or its process is paused. Its followers see a store that does not
+        // answer, and give up in their own time. Or they get an answer about a record that has expired since.
         let frozen =
             self.calls
                 .iter()
@@ -84,35 +89,37 @@ impl Checks<'_> {
                 || self.stops.iter().any(|(stopped, from, until)| {
                     *stopped == process && *from <= at && *until >= made
                 });
-        let true_of_some = match told {
-            Told::Value(value) if value == call => own_body == Some(BodyEnd::Success),
-            Told::Value(value) => {
-                let said = |other: CallId| other == value;
+        let is_true = match returned {
+            Returned::Value(value) if value == call => own_body == Some(BodyEnd::Success),
+            Returned::Value(value) => {
+                let is_source = |other: CallId| other == value;
                 let success = self.calls[value.0]
                     .ended
                     .is_some_and(|ended| ended.1 == BodyEnd::Success);
-                success && !self.differ(call, value) && (stands(Some(true), &said) || frozen)
+                success
+                    && !self.differ(call, value)
+                    && (was_stored(Some(true), &is_source) || frozen)
             }
-            Told::BodyFailed => own_body == Some(BodyEnd::Failure),
-            Told::Panicked => own_body == Some(BodyEnd::Panic),
-            Told::InProgress | Told::Taken => {
+            Returned::BodyFailed => own_body == Some(BodyEnd::Failure),
+            Returned::Panicked => own_body == Some(BodyEnd::Panic),
+            Returned::InProgress | Returned::Taken => {
                 let equal = |other: CallId| !self.differ(call, other);
-                stands(Some(false), &equal) || unguarded(&equal)
+                was_stored(Some(false), &equal) || unguarded(&equal)
             }
-            Told::Done => stands(Some(true), &|other| !self.differ(call, other)) || frozen,
-            Told::Mismatch => {
+            Returned::Done => was_stored(Some(true), &|other| !self.differ(call, other)) || frozen,
+            Returned::Mismatch => {
                 let differs = |other: CallId| self.differ(call, other);
-                stands(None, &differs) || unguarded(&differs) || frozen
+                was_stored(None, &differs) || unguarded(&differs) || frozen
             }
-            Told::LeaseLost => {
+            Returned::LeaseLost => {
                 let renews = self.key_plan(call).renew == Renew::Yes;
                 !(fair && renews) || self.excused(key) || self.of(call).frozen_for > 0
             }
-            Told::Unavailable => !fair || frozen,
-            Told::Otherwise(_) => false,
+            Returned::Unavailable => !fair || frozen,
+            Returned::Otherwise(_) => false,
         };
-        if !true_of_some {
-            return self.broken(TRUE, at, [call]);
+        if !is_true {
+            return self.broken(TRUE_ANSWER, at, [call]);
         }
         Ok(())
     }
@@ -124,7 +131,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Whether a call ended within what it was given.
+    /// Checks that a call ended within its time.
     fn in_time(&self, at: u64, call: CallId) -> Result<(), Broken> {
         let (seen, plan) = (self.of(call), self.call_plan(call));
         let made = seen.made.unwrap_or_default();
