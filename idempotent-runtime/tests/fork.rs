@@ -1,6 +1,6 @@
-//! A process that has made a call is copied by `fork()`: the copy makes other owners, tokens and numbers than the original.
+//! `fork()` copies a process that has made calls. The copy must make other owners, tokens and numbers.
 //!
-//! Without the test harness, whose threads a fork does not copy.
+//! The test runs without the test harness, because a fork does not copy its threads.
 #![allow(clippy::unwrap_used)]
 
 #[cfg(not(unix))]
@@ -8,7 +8,7 @@ fn main() {}
 
 #[cfg(unix)]
 fn main() {
-    unix::what_a_process_makes_is_not_made_by_its_copy();
+    unix::a_forked_process_makes_other_ids();
 }
 
 #[cfg(unix)]
@@ -27,19 +27,19 @@ mod unix {
     const MINUTE: Duration = Duration::from_mins(1);
     const EACH: u32 = 20;
 
-    pub(crate) fn what_a_process_makes_is_not_made_by_its_copy() {
-        // What is made once per process or thread has been made before the fork.
+    pub(crate) fn a_forked_process_makes_other_ids() {
+        // Everything that is initialized once per process or thread is initialized before the fork.
         let before = runtime().block_on(made(1));
         let numbers = runtime().block_on(numbers());
         numbers.issue(&7).unwrap();
         let (mut reader, writer) = pipe().unwrap();
         let child = match fork().unwrap() {
-            Fork::Child => exit(in_the_child(writer, &numbers)),
+            Fork::Child => exit(run_child(writer, &numbers)),
             Fork::Parent(child) => child,
         };
         drop(writer);
         let here = runtime().block_on(made(EACH));
-        assert!(numbers.issue(&7).is_ok(), "the lease is the parent's");
+        assert!(numbers.issue(&7).is_ok(), "the parent keeps its lease");
         let mut there = String::new();
         reader.read_to_string(&mut there).unwrap();
         assert_eq!(waitpid(child).unwrap(), 0, "the child failed");
@@ -51,12 +51,12 @@ mod unix {
         assert_eq!(
             distinct.len(),
             all.len(),
-            "both made the same: {here:#?} {there:#?}"
+            "parent and child made equal ids: {here:#?} {there:#?}"
         );
     }
 
-    /// What the process ends with.
-    fn in_the_child(mut writer: PipeWriter, numbers: &OrderNumbers) -> i32 {
+    /// The exit code of the child.
+    fn run_child(mut writer: PipeWriter, numbers: &OrderNumbers) -> i32 {
         let done = catch_unwind(std::panic::AssertUnwindSafe(|| {
             let refused = numbers.issue(&7).unwrap_err();
             assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
@@ -67,7 +67,7 @@ mod unix {
         i32::from(done.is_err())
     }
 
-    /// The owners of so many calls, and so many tokens.
+    /// The owners of `each` calls, and `each` tokens.
     async fn made(each: u32) -> Vec<String> {
         let store = MemoryStore::new();
         let idempotency = Idempotency::new(store.clone());
@@ -81,7 +81,10 @@ mod unix {
             });
             let record = String::from_utf8(record.await.unwrap().to_vec()).unwrap();
             let holder = format!(":{} ", process::id());
-            assert!(record.contains(&holder), "{record:?} is not of {holder:?}");
+            assert!(
+                record.contains(&holder),
+                "{record:?} does not name the holder {holder:?}"
+            );
             let owner = record.split(' ').nth(2).unwrap();
             made.push(owner.to_owned());
             let tokens = idempotency.tokens();

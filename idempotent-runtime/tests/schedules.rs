@@ -1,10 +1,10 @@
-//! Threads that share a handle, under schedules that a scheduler picks: every lock is a place where
-//! another thread may go on. A wake-up that is lost shows as a deadlock.
+//! Threads that share a handle, under schedules of `shuttle`: at every lock another thread may continue.
+//! A lost wake-up shows as a deadlock.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p idempotent-runtime --test schedules --target-dir target/shuttle`
 //!
-//! `IDEMPOTENCE_SCHEDULES` is how many schedules of each kind a test tries. One that fails is printed, and
-//! `shuttle::replay` runs it again.
+//! `IDEMPOTENCE_SCHEDULES` is the number of schedules of each kind that a test tries. A failing schedule is
+//! printed, and `shuttle::replay` runs it again.
 #![cfg(shuttle)]
 
 use std::collections::HashMap;
@@ -26,11 +26,11 @@ use shuttle::{Runner, thread};
 const THREADS: usize = 3;
 const LONG: Duration = Duration::from_hours(1);
 
-/// Tries `test` under many schedules.
-fn under_all_schedules(test: impl Fn() + Send + Sync + 'static) {
+/// Runs `test` under many schedules.
+fn under_many_schedules(test: impl Fn() + Send + Sync + 'static) {
     let schedules = env::var("IDEMPOTENCE_SCHEDULES");
     let schedules = schedules.map_or(2_000, |number| number.parse().expect("a number"));
-    // Its clock stands still and its timers never fire: who waits is woken by another, or never.
+    // The clock is paused and no timer fires: only another call can wake a waiting call.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -38,17 +38,17 @@ fn under_all_schedules(test: impl Fn() + Send + Sync + 'static) {
         .expect("a runtime");
     let _entered = runtime.enter();
     let mut config = shuttle::Config::new();
-    // The default is too small for a debug build.
+    // The default stack is too small for a debug build.
     config.stack_size = 1 << 20;
     let test = Arc::new(test);
     let again = Arc::clone(&test);
     Runner::new(RandomScheduler::new(schedules), config.clone()).run(move || test());
-    // Few switches, at unlikely places: the other kind of race.
+    // Few switches at unlikely places find the other kind of race.
     Runner::new(PctScheduler::new(3, schedules), config).run(move || again());
 }
 
-/// Runs `call` in several threads at once.
-fn together<R: Send + 'static>(call: impl Fn(usize) -> R + Send + Sync + 'static) -> Vec<R> {
+/// Runs `call` in several threads at the same time.
+fn in_all_threads<R: Send + 'static>(call: impl Fn(usize) -> R + Send + Sync + 'static) -> Vec<R> {
     let call = Arc::new(call);
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
@@ -64,11 +64,11 @@ fn pay(idempotency: &Idempotency) -> GuardedCall {
     idempotency.call("orders.pay").key(&7_u64).ttl(LONG)
 }
 
-/// How many bodies run, and how many have.
+/// Counts running bodies and started bodies.
 #[derive(Default)]
 struct Bodies {
     running: AtomicUsize,
-    begun: AtomicUsize,
+    started: AtomicUsize,
 }
 
 impl Bodies {
@@ -78,53 +78,53 @@ impl Bodies {
             0,
             "two bodies at once"
         );
-        let number = self.begun.fetch_add(1, Ordering::SeqCst);
+        let number = self.started.fetch_add(1, Ordering::SeqCst);
         yield_now().await;
         self.running.fetch_sub(1, Ordering::SeqCst);
         number
     }
 
-    fn begun(&self) -> usize {
-        self.begun.load(Ordering::SeqCst)
+    fn started(&self) -> usize {
+        self.started.load(Ordering::SeqCst)
     }
 }
 
 #[test]
-fn who_waits_gets_a_turn_and_has_it_alone() {
-    under_all_schedules(|| {
+fn every_waiting_call_runs_alone() {
+    under_many_schedules(|| {
         let idempotency = Idempotency::new(MemoryStore::new());
         let bodies = Arc::new(Bodies::default());
         let ran = Arc::clone(&bodies);
-        let outcomes = together(move |_| {
+        let outcomes = in_all_threads(move |_| {
             let call = pay(&idempotency).release(Release::Always).wait(LONG);
             block_on(call.run(async { Ok::<_, Error>(bodies.run().await) }))
         });
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
-        assert_eq!(ran.begun(), THREADS);
+        assert_eq!(ran.started(), THREADS);
     });
 }
 
 #[test]
-fn one_runs_and_all_get_its_result() {
-    under_all_schedules(|| {
+fn one_call_runs_and_all_get_its_result() {
+    under_many_schedules(|| {
         let idempotency = Idempotency::new(MemoryStore::new());
         let bodies = Arc::new(Bodies::default());
-        let outcomes = together(move |_| {
+        let outcomes = in_all_threads(move |_| {
             let call = pay(&idempotency).wait(LONG).replay();
             block_on(call.run(async { Ok::<_, Error>(bodies.run().await) }))
         });
         for outcome in outcomes {
-            assert_eq!(outcome.expect("its result"), 0);
+            assert_eq!(outcome.expect("the result of the first call"), 0);
         }
     });
 }
 
 #[test]
-fn one_runs_and_the_others_are_told() {
-    under_all_schedules(|| {
+fn one_call_runs_and_the_others_are_refused() {
+    under_many_schedules(|| {
         let idempotency = Idempotency::new(MemoryStore::new());
         let bodies = Arc::new(Bodies::default());
-        let outcomes = together(move |_| {
+        let outcomes = in_all_threads(move |_| {
             let call = pay(&idempotency);
             block_on(call.run(async { Ok::<_, Error>(bodies.run().await) }))
         });
@@ -141,12 +141,12 @@ fn one_runs_and_the_others_are_told() {
 }
 
 #[test]
-fn after_a_failure_one_of_those_who_wait_runs() {
-    under_all_schedules(|| {
+fn after_a_failure_one_waiting_call_runs() {
+    under_many_schedules(|| {
         let idempotency = Idempotency::new(MemoryStore::new());
         let bodies = Arc::new(Bodies::default());
         let ran = Arc::clone(&bodies);
-        let outcomes = together(move |_| {
+        let outcomes = in_all_threads(move |_| {
             let call = pay(&idempotency).wait(LONG).replay().error(Some);
             block_on(call.run(async {
                 match bodies.run().await {
@@ -155,7 +155,7 @@ fn after_a_failure_one_of_those_who_wait_runs() {
                 }
             }))
         });
-        assert_eq!(ran.begun(), 2);
+        assert_eq!(ran.started(), 2);
         let failed = outcomes
             .iter()
             .filter(|end| matches!(end, Err(None)))
@@ -166,8 +166,8 @@ fn after_a_failure_one_of_those_who_wait_runs() {
 }
 
 #[test]
-fn of_several_handles_one_runs() {
-    under_all_schedules(|| {
+fn one_call_of_several_handles_runs() {
+    under_many_schedules(|| {
         let store = MemoryStore::new();
         assert_eq!(bodies_of_several_handles(move || store.clone()), 1);
     });
@@ -175,30 +175,30 @@ fn of_several_handles_one_runs() {
 
 #[test]
 #[should_panic(expected = "two bodies")]
-fn a_store_that_looks_before_it_puts_is_found_out() {
-    under_all_schedules(|| {
-        let store = Arc::new(LooksThenPuts::default());
+fn a_store_that_checks_before_it_inserts_is_found() {
+    under_many_schedules(|| {
+        let store = Arc::new(ChecksThenInserts::default());
         bodies_of_several_handles(move || Arc::clone(&store));
     });
 }
 
-/// How many bodies ran when as many handles as there are threads called at once.
+/// The number of bodies that ran after each thread called with its own handle.
 fn bodies_of_several_handles<S: Store>(store: impl Fn() -> S + Send + Sync + 'static) -> usize {
     let bodies = Arc::new(Bodies::default());
     let ran = Arc::clone(&bodies);
-    together(move |_| {
+    in_all_threads(move |_| {
         let call = pay(&Idempotency::new(store()));
         block_on(call.run(async { Ok::<_, Error>(bodies.run().await) })).is_ok()
     });
-    ran.begun()
+    ran.started()
 }
 
 #[test]
-fn a_full_store_admits_as_many_as_it_has_room_for() {
-    under_all_schedules(|| {
+fn a_store_with_capacity_accepts_only_as_many_claims() {
+    under_many_schedules(|| {
         let store = MemoryStore::with_capacity(THREADS - 1);
         let held = store.clone();
-        let admitted = together(move |number| {
+        let admitted = in_all_threads(move |number| {
             let (key, value) = (number.to_string(), Bytes::from_static(b"x"));
             block_on(store.claim(&key, &value, LONG)).is_ok()
         });
@@ -207,16 +207,16 @@ fn a_full_store_admits_as_many_as_it_has_room_for() {
     });
 }
 
-/// A store that is wrong on purpose: between its look and its put another may do the same.
+/// A store with a mistake: another thread may claim between its check and its insert.
 #[derive(Debug, Default)]
-struct LooksThenPuts(Mutex<HashMap<String, Bytes>>);
+struct ChecksThenInserts(Mutex<HashMap<String, Bytes>>);
 
 #[async_trait]
-impl Store for LooksThenPuts {
+impl Store for ChecksThenInserts {
     async fn claim(&self, key: &str, value: &Bytes, _: Duration) -> Result<Claim, StoreError> {
-        let standing = self.0.lock().expect("no panic").get(key).cloned();
-        if let Some(standing) = standing {
-            return Ok(Claim::Taken(standing));
+        let stored = self.0.lock().expect("no panic").get(key).cloned();
+        if let Some(stored) = stored {
+            return Ok(Claim::Taken(stored));
         }
         self.0
             .lock()

@@ -1,4 +1,4 @@
-//! A fresh database of each kind, for several test programs, each of which needs a part of it.
+//! A fresh database of each kind. Several test programs share this file, and each uses a part of it.
 #![allow(dead_code)]
 
 use std::fs;
@@ -18,7 +18,7 @@ use idempotent_runtime::sql::sqlx::sqlite::{
 };
 use idempotent_runtime::sql::sqlx::{self, MySql, Pool, Postgres, Sqlite, raw_sql};
 
-/// A database without tables, and connections to it.
+/// An empty database and a pool of connections.
 pub(crate) struct Fresh<DB: Kind> {
     pub(crate) pool: Pool<DB>,
     pub(crate) url: String,
@@ -34,18 +34,18 @@ impl<DB: Kind> Fresh<DB> {
 
 /// A kind of database.
 pub(crate) trait Kind: Database {
-    /// Makes a database without tables, and gives its URL.
+    /// Creates an empty database and returns its URL.
     fn url() -> String;
 
-    /// Up to 60 connections to the database at `url`, each of which begins with these statements.
+    /// A pool of up to 60 connections to `url`. Each connection starts with these statements.
     fn pool(
         url: &str,
         statements: &'static [&'static str],
     ) -> impl Future<Output = Pool<Self>> + Send;
 }
 
-/// How long a test waits for a connection, and for the file of SQLite.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// How long a test waits for a connection or for the lock of a SQLite file.
+const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
 
 macro_rules! kind {
     ($database:ty, $url:expr, $options:expr) => {
@@ -57,7 +57,7 @@ macro_rules! kind {
             async fn pool(url: &str, statements: &'static [&'static str]) -> Pool<Self> {
                 let pool = PoolOptions::<Self>::new()
                     .max_connections(60)
-                    .acquire_timeout(PATIENCE)
+                    .acquire_timeout(WAIT_TIMEOUT)
                     .after_connect(move |connection, _| {
                         Box::pin(async move {
                             for statement in statements {
@@ -84,23 +84,23 @@ kind!(
 );
 kind!(Sqlite, format!("sqlite:{}", file().display()), sqlite);
 
-/// As on the servers, a commit does not wait for the disk.
+/// A commit does not wait for the disk, like on the test servers.
 fn sqlite(url: &str) -> sqlx::Result<SqliteConnectOptions> {
     Ok(SqliteConnectOptions::from_str(url)?
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Off)
-        .busy_timeout(PATIENCE))
+        .busy_timeout(WAIT_TIMEOUT))
 }
 
-/// A path where no file is, in a folder of this process.
+/// A new path in a folder of this process.
 pub(crate) fn file() -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     static FILES: AtomicUsize = AtomicUsize::new(0);
 
     let folder = FOLDER.get_or_init(|| {
         let folders = Path::new(env!("CARGO_TARGET_TMPDIR")).join("databases");
-        remove_those_of_earlier_runs(&folders);
+        remove_folders_of_earlier_runs(&folders);
         let folder = folders.join(format!("{:016x}", rand::random::<u64>()));
         fs::create_dir_all(&folder).unwrap();
         folder
@@ -108,7 +108,7 @@ pub(crate) fn file() -> PathBuf {
     folder.join(FILES.fetch_add(1, Ordering::SeqCst).to_string())
 }
 
-fn remove_those_of_earlier_runs(folders: &Path) {
+fn remove_folders_of_earlier_runs(folders: &Path) {
     let Ok(found) = fs::read_dir(folders) else {
         return;
     };
