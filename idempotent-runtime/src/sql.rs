@@ -1,7 +1,7 @@
-//! For databases: what makes a thing happen once by the database's own means, in the caller's transaction.
+//! Exactly-once building blocks for databases, in the caller's transaction.
 //!
-//! A lock says "not at once"; only the database can say "never twice", because it commits the row that says so
-//! together with the work.
+//! A lock prevents two runs at the same time. Only the database can prevent a second run later: it commits the row that
+//! proves the first run together with the work.
 
 mod checkout;
 mod connection;
@@ -28,7 +28,7 @@ mod transition;
 mod url;
 mod version;
 
-/// The client that this is made for: name its types through this, and their versions agree.
+/// The client that this module works with. Name the types of sqlx through this, so that the versions agree.
 pub use ::sqlx;
 
 pub use self::connection::AsConnection;

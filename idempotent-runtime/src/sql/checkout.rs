@@ -1,4 +1,4 @@
-//! A connection of a pool, for the time of one operation.
+//! A connection that is checked out of a pool for one operation.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,20 +6,20 @@ use sqlx::pool::PoolConnection;
 
 use super::database::records::Records;
 
-/// A connection that is closed when it is dropped, unless it may be lent again.
+/// A connection that is closed on drop, unless it is reusable: then it returns to the pool.
 #[derive(Debug)]
 pub(crate) struct Checkout<DB: Records> {
     connection: PoolConnection<DB>,
-    /// Whether nothing is left of what it was lent for.
+    /// Whether the last operation on the connection has ended completely.
     reusable: bool,
 }
 
 impl<DB: Records> Checkout<DB> {
-    /// For statements that are transactions of their own.
+    /// For statements that commit by themselves.
     ///
-    /// Where one is given up, its answer is still to come, and whoever borrowed the connection next would
-    /// wait for that first, however long it takes. SQLite has no answers that come later, and a
-    /// database in memory may end with the connection.
+    /// After a cancelled statement its answer is still on its way, and the next user of the connection would wait for that
+    /// answer first. So the connection is closed. SQLite answers at once, and a database in memory may end with its
+    /// connection, so there the connection is kept.
     pub(crate) fn for_statements(connection: PoolConnection<DB>) -> Self {
         let reusable = !DB::ANSWERS_LATE;
         Self {
@@ -28,13 +28,13 @@ impl<DB: Records> Checkout<DB> {
         }
     }
 
-    /// The same, by one that was [at rest](Self::as_idle).
+    /// As [`for_statements`](Self::for_statements), for a connection that was [idle](Self::as_idle).
     pub(crate) fn reuse_for_statements(mut self) -> Self {
         self.reusable = !DB::ANSWERS_LATE;
         self
     }
 
-    /// For a transaction, which would stay open.
+    /// For a transaction. If it is cancelled, it stays open, so the connection is closed.
     pub(crate) fn for_transaction(connection: PoolConnection<DB>) -> Self {
         let reusable = false;
         Self {
@@ -43,13 +43,13 @@ impl<DB: Records> Checkout<DB> {
         }
     }
 
-    /// All was answered, and it is kept: dropped as it is now, it may be lent again.
+    /// Marks the connection as reusable without returning it to the pool: all answers have arrived.
     pub(crate) fn as_idle(mut self) -> Self {
         self.reusable = true;
         self
     }
 
-    /// All was answered.
+    /// Returns the connection to the pool: all answers have arrived.
     pub(crate) fn release(mut self) {
         self.reusable = true;
     }

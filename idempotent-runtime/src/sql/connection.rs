@@ -10,6 +10,7 @@ use super::database::Database;
 /// So `tx`, `&mut tx` and `&mut *tx` are all good, whatever `tx` is.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a transaction of sqlx nor a connection",
+    note = "pass a `&mut Transaction<'_, Postgres | MySql | Sqlite>` or a `&mut PgConnection | MySqlConnection | SqliteConnection`: call `pool.begin().await?` for a transaction",
     note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
 )]
 pub trait AsConnection: Send {

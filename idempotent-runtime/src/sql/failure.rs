@@ -1,83 +1,114 @@
-//! What an error of the client says about the operation.
+//! Turns an error of sqlx into an error of the store: its kind, its reason and its place.
+
+use std::borrow::Cow;
 
 use sqlx::error::DatabaseError;
+use sqlx::{Connection, Pool};
 use thiserror::Error;
 
+use super::database::Database;
 use crate::store::{StoreError, StoreErrorKind};
 
+mod explained;
+mod reason;
 #[cfg(test)]
 pub(super) mod refusal;
 
+pub(crate) use self::explained::explained;
+
 use StoreErrorKind::{Full, Misconfigured, NotApplied, Unknown};
 
-/// What a statement was answered with.
-pub(crate) fn statement_failed(error: sqlx::Error) -> StoreError {
-    let kind = kind_of(&error);
-    if is_missing_table(&error) {
-        return StoreError::new(kind, NoTables(error));
-    }
-    if kind == Misconfigured && is_denied(&error) {
-        return StoreError::new(kind, Denied(error));
-    }
-    StoreError::new(kind, error)
+/// The failure of a statement that ran at `place`.
+pub(crate) fn statement_failed(
+    error: sqlx::Error,
+    place: impl Into<Cow<'static, str>>,
+) -> StoreError {
+    let (kind, reason) = (kind_of(&error), reason::of_statement(&error));
+    store_error(kind, reason, error).place(place)
 }
 
-/// What the statements of `schema`, which make the tables, were answered with.
-pub(crate) fn migration_failed(source: sqlx::Error, schema: &'static str) -> StoreError {
-    let kind = kind_of(&source);
-    if kind != Misconfigured {
-        return StoreError::new(kind, source);
-    }
-    StoreError::new(kind, NotMigrated { source, schema })
-}
-
-/// There is no connection: nothing was sent.
-pub(crate) fn connect_failed(error: sqlx::Error) -> StoreError {
+/// The failure of a new connection to `place`: no statement was sent.
+pub(crate) fn connect_failed(
+    error: sqlx::Error,
+    place: impl Into<Cow<'static, str>>,
+) -> StoreError {
     let kind = match kind_of(&error) {
         Unknown => NotApplied,
         kind => kind,
     };
-    StoreError::new(kind, error)
+    let reason = reason::of_connection(&error);
+    store_error(kind, reason, error).place(place)
 }
 
-pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
-    let Some(refusal) = error.as_database_error() else {
-        return false;
-    };
-    match Code::from_refusal(refusal) {
-        Code::State(state) => state == "42P01",
-        Code::MySql(number, _) => number == 1146,
-        Code::Sqlite(code) => code == 1 && refusal.message().starts_with("no such table"),
+/// The failure to open a connection with `options`.
+pub(crate) fn open_failed<DB: Database>(
+    error: sqlx::Error,
+    options: &<DB::Connection as Connection>::Options,
+) -> StoreError {
+    let diagnosis = is_unopened_file(&error)
+        .then(|| DB::diagnose(options))
+        .flatten();
+    let failure = connect_failed(error, DB::place(options));
+    match diagnosis {
+        Some(reason) => failure.reason(reason),
+        None => failure,
     }
 }
 
-fn is_denied(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
-        .map(Code::from_refusal)
-        .is_some_and(|code| match code {
-            Code::State(state) => state == "42501",
-            Code::MySql(number, _) => matches!(number, 1142 | 1143),
-            Code::Sqlite(code) => code & 0xff == 8,
-        })
+/// The failure to get a connection of `pool`.
+pub(crate) fn acquire_failed<DB: Database>(error: sqlx::Error, pool: &Pool<DB>) -> StoreError {
+    let timed_out = matches!(error, sqlx::Error::PoolTimedOut);
+    let failure = open_failed::<DB>(error, &pool.connect_options());
+    if timed_out {
+        failure.reason(reason::of_pool_timeout(pool))
+    } else {
+        failure
+    }
+}
+
+/// The failure of the statements of `schema`, which make the tables.
+pub(crate) fn migration_failed(
+    source: sqlx::Error,
+    schema: &'static str,
+    place: impl Into<Cow<'static, str>>,
+) -> StoreError {
+    if kind_of(&source) != Misconfigured {
+        return statement_failed(source, place);
+    }
+    StoreError::new(Misconfigured, NotMigrated { source, schema })
+        .reason("has no tables, and its user may not make them (have the statements of `sql::schema` applied by a user who may)")
+        .place(place)
+}
+
+/// Where the connections of `pool` lead.
+pub(crate) fn place<DB: Database>(pool: &Pool<DB>) -> String {
+    DB::place(&pool.connect_options())
+}
+
+fn store_error(
+    kind: StoreErrorKind,
+    reason: Option<&'static str>,
+    source: sqlx::Error,
+) -> StoreError {
+    let failure = StoreError::new(kind, source);
+    match reason {
+        Some(reason) => failure.reason(reason),
+        None => failure,
+    }
+}
+
+pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
+    let refusal = error.as_database_error();
+    refusal.is_some_and(|refusal| Code::from_refusal(refusal).is_missing_table(refusal.message()))
+}
+
+fn is_unopened_file(error: &sqlx::Error) -> bool {
+    let refusal = error.as_database_error().map(Code::from_refusal);
+    matches!(refusal, Some(Code::Sqlite(code)) if code & 0xff == 14)
 }
 
 #[derive(Debug, Error)]
-#[error(
-    "the tables are missing: call `store.migrate()`, or have the statements of `sql::schema()` applied"
-)]
-struct NoTables(#[source] sqlx::Error);
-
-#[derive(Debug, Error)]
-#[error(
-    "the user of the database may not do that: it needs SELECT, INSERT, UPDATE and DELETE on `idempotence`, and SELECT on `idempotence_version`"
-)]
-struct Denied(#[source] sqlx::Error);
-
-#[derive(Debug, Error)]
-#[error(
-    "the tables cannot be made here, so have these statements applied by one who may:\n\n{schema}\n"
-)]
+#[error("these statements make the tables:\n\n{schema}\n")]
 struct NotMigrated {
     source: sqlx::Error,
     schema: &'static str,
@@ -171,6 +202,14 @@ pub(super) enum Code {
 }
 
 impl Code {
+    fn is_missing_table(&self, message: &str) -> bool {
+        match self {
+            Self::State(state) => state == "42P01",
+            Self::MySql(number, _) => *number == 1146,
+            Self::Sqlite(code) => *code == 1 && message.starts_with("no such table"),
+        }
+    }
+
     pub(super) fn from_refusal(refusal: &dyn DatabaseError) -> Self {
         let code = refusal.code().unwrap_or_default();
         #[cfg(feature = "mysql")]
@@ -227,7 +266,11 @@ mod tests {
             ("57P05", Unknown),
             ("", Unknown),
         ] {
-            assert_eq!(statement_failed(refused(state)).kind(), kind, "{state}");
+            assert_eq!(
+                statement_failed(refused(state), "a test").kind(),
+                kind,
+                "{state}"
+            );
         }
     }
 
@@ -290,22 +333,37 @@ mod tests {
     #[test]
     fn what_the_client_says_itself() {
         let io = || sqlx::Error::Io(io::ErrorKind::ConnectionReset.into());
-        assert_eq!(statement_failed(io()).kind(), Unknown);
-        assert_eq!(connect_failed(io()).kind(), NotApplied);
+        assert_eq!(statement_failed(io(), "a test").kind(), Unknown);
+        assert_eq!(connect_failed(io(), "a test").kind(), NotApplied);
         assert_eq!(
-            statement_failed(sqlx::Error::Protocol(String::new())).kind(),
+            statement_failed(sqlx::Error::Protocol(String::new()), "a test").kind(),
             Unknown
         );
-        assert_eq!(statement_failed(sqlx::Error::RowNotFound).kind(), Unknown);
-        assert_eq!(statement_failed(sqlx::Error::WorkerCrashed).kind(), Unknown);
         assert_eq!(
-            statement_failed(sqlx::Error::PoolTimedOut).kind(),
+            statement_failed(sqlx::Error::RowNotFound, "a test").kind(),
+            Unknown
+        );
+        assert_eq!(
+            statement_failed(sqlx::Error::WorkerCrashed, "a test").kind(),
+            Unknown
+        );
+        assert_eq!(
+            statement_failed(sqlx::Error::PoolTimedOut, "a test").kind(),
             NotApplied
         );
-        assert_eq!(statement_failed(sqlx::Error::PoolClosed).kind(), NotApplied);
+        assert_eq!(
+            statement_failed(sqlx::Error::PoolClosed, "a test").kind(),
+            NotApplied
+        );
         let url = || sqlx::Error::Configuration("no".into());
-        assert_eq!(connect_failed(url()).kind(), Misconfigured);
-        assert_eq!(connect_failed(refused("28P01")).kind(), Misconfigured);
-        assert_eq!(connect_failed(refused("57P03")).kind(), NotApplied);
+        assert_eq!(connect_failed(url(), "a test").kind(), Misconfigured);
+        assert_eq!(
+            connect_failed(refused("28P01"), "a test").kind(),
+            Misconfigured
+        );
+        assert_eq!(
+            connect_failed(refused("57P03"), "a test").kind(),
+            NotApplied
+        );
     }
 }

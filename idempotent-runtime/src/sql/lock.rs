@@ -1,4 +1,4 @@
-//! A lock in a table: one holder at a time, and a number that tells the holders apart.
+//! A lock in a table: one holder at a time, and a fencing token that orders the holders.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::checkout::Checkout;
 use super::database::Database;
+use super::failure;
 use super::retryable;
 use crate::world;
 
@@ -23,7 +24,7 @@ use crate::world;
 mod tests;
 pub(super) mod waiting;
 
-/// Locks with names in the table `idempotence_lock`, for work that is to be done by one at a time.
+/// Named locks in the table `idempotence_lock`, for work that only one process may do at a time.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -32,7 +33,7 @@ pub(super) mod waiting;
 /// # async fn example(pool: sqlx::SqlitePool) -> sqlx::Result<()> {
 /// let lock = sql::Lock::new(pool.clone());
 /// let Some(held) = lock.take("trade:42", Duration::from_secs(30)).await? else {
-///     return Ok(()); // somebody else is at it
+///     return Ok(()); // another process has the lock
 /// };
 /// let written = sqlx::query("UPDATE trade SET state = $1, fence = $2 WHERE id = $3 AND fence < $2")
 ///     .bind("settled")
@@ -47,70 +48,67 @@ pub(super) mod waiting;
 ///
 /// # What it promises
 ///
-/// Until its lease ends nobody else gets the lock, whatever becomes of the holder, as long as the clocks of
-/// the holder and the database run at the same rate. All takers ask the database's clock, so theirs may be
-/// wrong.
+/// Until the lease expires, no other caller gets the lock, even if the holder dies. This holds as long as the clocks of
+/// the holder and the database run at the same rate. Expiry is decided by the database's clock, so the time of day on the
+/// callers' machines does not matter.
 ///
-/// It cannot stop a holder who goes on after the lease: one that was paused, or whose statement was long on
-/// its way. That is what the [fence](LockGuard::fence) is for: each holder of a name has a larger one than all
-/// before it. The row that the work changes keeps the fence of who changed it last, and the statement of a
-/// holder that came too late finds a larger one there, as above. Use `fence <= $2` if a holder writes the row
-/// more than once.
+/// The lock cannot stop a holder that continues after its lease, for example after a long pause or with a statement that
+/// arrives late. The [fence](LockGuard::fence) covers this case: each holder of a name has a larger fence than all holders
+/// before it. The row that the work changes stores the fence of its last writer, and a late statement finds a larger
+/// fence there, as above. Use `fence <= $2` if a holder writes the row more than once.
 ///
-/// A fence orders writes; it does not make them happen once. A holder may die after its work and before its
-/// release, and the next one does the work again. For "once" there are the [`transition`](super::transition)
-/// and the dedup row, which commit with the work.
+/// A fence orders writes. It does not make them happen once: a holder may die after its work and before its release, and
+/// the next holder does the work again. For "once" use a [`transition`](super::transition) or the dedup row, which commit
+/// with the work.
 ///
-/// # A connection of its own
+/// # A separate connection
 ///
-/// Each operation is a statement that commits by itself (MySQL: unless somebody turned `autocommit` off),
-/// on a connection of the pool, and never part of your transaction: a lock that is taken in a transaction is
-/// seen by nobody before the commit, and is gone after a rollback. So take it before the transaction begins
-/// and release it after the commit. A pool needs one connection more than there are transactions open; one
-/// that tests its connections before it lends them, as pools do by default, makes one more round trip of each
-/// operation. SQLite has one writer for the whole file: there a lock that is taken or renewed while a
-/// transaction has written waits for its end, until the `busy_timeout`.
+/// Each operation is one statement that commits by itself (MySQL: unless `autocommit` is off). It runs on a connection of
+/// the pool and is never part of your transaction: other callers would not see a lock taken in a transaction before the
+/// commit, and a rollback would remove it. So take the lock before the transaction begins and release it after the
+/// commit. The pool needs one connection more than the number of open transactions. A pool that tests its connections, as
+/// pools do by default, adds one round trip to each operation. SQLite has one writer for the whole file: taking or renewing
+/// a lock waits for the end of a transaction that has written, at most for the `busy_timeout`.
 ///
-/// # The other lock
+/// # The attribute as a lock
 ///
-/// A function with the attribute and `release = true` on a SQL store is locked in the same way, with a
-/// renewed lease, and stopped when it loses it; it has no fence. This one is for what is not one function,
-/// and for the fence.
+/// A function with the attribute and `release = true` on a SQL store is locked in the same way: its lease is renewed, and
+/// its body is stopped when the lease is lost. It has no fence. Use `Lock` for work that is not one function, or if you
+/// need the fence.
 pub struct Lock<DB: Database> {
     pool: Pool<DB>,
 }
 
 impl<DB: Database> Lock<DB> {
-    /// Locks in the table `idempotence_lock` of this database, which [`migrate`](super::migrate) makes. No
-    /// round trip.
+    /// Uses the table `idempotence_lock` of this database, which [`migrate`](super::migrate) makes. No round trip.
     pub fn new(pool: Pool<DB>) -> Self {
         Self { pool }
     }
 
-    /// Takes the lock `name` for as long as `lease`; `None` if somebody has it. One round trip.
+    /// Takes the lock `name` for the time `lease`; `None` if another holder has it. One round trip.
     ///
-    /// It does not wait for who has it; [`take_within`](Self::take_within) does. Names are compared byte by byte: `A`, `a` and `a` with a blank behind
-    /// it are three locks. Their rows stay for good, so that the fences grow: name things that there is a
-    /// limit to, or remove rows of names that never come again.
+    /// This does not wait for the holder; [`take_within`](Self::take_within) does. Names are compared byte by byte: `A`,
+    /// `a` and `a` followed by a space are three locks. Their rows are never removed, so that the fences grow: use a
+    /// limited set of names, or remove the rows of names that are never used again.
     ///
-    /// A statement that the database gave up in favour of another is sent again, and so is one whose reply
-    /// was lost: it finds what its first try took.
+    /// A statement is sent again if the database refused it in favour of another, or if its reply was lost. The second
+    /// attempt finds the lock that the first one took.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the name is longer than 512 bytes or contains NUL, or the lease is shorter than a
-    /// millisecond or longer than 100 years; also if the lease was over before the database had answered. Otherwise
-    /// what the database says, and then the lock may be taken all the same, until the lease ends.
+    /// `InvalidArgument` if the name is longer than 512 bytes or contains NUL, if the lease is shorter than a
+    /// millisecond or longer than 100 years, or if the lease expired before the database had answered. Otherwise the
+    /// database's error; the lock may be taken nevertheless, until the lease expires.
     ///
     /// # Cancellation
     ///
-    /// If the future is dropped, the lock may be taken until the lease ends.
+    /// If the future is dropped, the lock may be taken until the lease expires.
     pub async fn take(&self, name: &str, lease: Duration) -> sqlx::Result<Option<LockGuard<DB>>> {
         let owner = new_owner(name)?;
         self.take_as(name, owner, lease).await
     }
 
-    /// The lock, also if `owner` has it already, and then for no shorter than `lease` from now.
+    /// Takes the lock for `owner`. If `owner` has it already, the lease lasts at least for `lease` from now.
     async fn take_as(
         &self,
         name: &str,
@@ -154,11 +152,11 @@ impl<DB: Database> fmt::Debug for Lock<DB> {
     }
 }
 
-/// A lock that was taken, until it is released or its lease ends.
+/// A lock that was taken, until it is released or its lease expires.
 ///
-/// Dropping it does nothing: nobody else gets the lock before the lease ends. So a body that panics, or whose
-/// future is dropped, keeps others away for as long as what it has begun may still be at work.
-#[must_use = "the lock stays taken until its lease ends"]
+/// Dropping the guard does not release the lock: no other caller gets it before the lease expires. So after a panic or a
+/// dropped future, other callers wait as long as the work that was begun may still run.
+#[must_use = "the lock stays taken until its lease expires"]
 pub struct LockGuard<DB: Database> {
     pool: Pool<DB>,
     name: String,
@@ -168,38 +166,35 @@ pub struct LockGuard<DB: Database> {
 }
 
 impl<DB: Database> LockGuard<DB> {
-    /// A number larger than that of every holder of this name before: the first has 1.
+    /// The fencing token: larger than the fence of every earlier holder of this name. The first holder has 1.
     pub fn fence(&self) -> i64 {
         self.fence
     }
 
-    /// When the lease ends, if it is not renewed.
+    /// When the lease expires unless it is renewed.
     ///
-    /// Counted from before the statement was sent, on this machine's monotonic clock, so the database does
-    /// not end it earlier.
+    /// The time is counted on this machine's monotonic clock from before the statement was sent, so the lease does not
+    /// expire earlier in the database.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// How long the lease goes on; zero when it is over. Look at it before each step that only a holder may
-    /// take.
+    /// The remaining time of the lease; zero when it has expired. Check it before each step that only a holder may take.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Makes the lease end no earlier than `lease` from now; whether the lock is still held. One round trip.
+    /// Extends the lease to at least `lease` from now. Returns whether the lock is still held. One round trip.
     ///
-    /// `false` means that the lease was over, and that somebody else may have the lock: stop.
+    /// `false`: the lease has expired, and another holder may have the lock. Stop the work.
     ///
     /// # Errors
     ///
-    /// What the database says; the lease then ends no earlier than before. `InvalidArgument` as in
-    /// [`Lock::take`].
+    /// The database's error; the lease expires no earlier than before. `InvalidArgument` as in [`Lock::take`].
     ///
     /// # Cancellation
     ///
-    /// If the future is dropped, the lease may be renewed or not; [`deadline`](Self::deadline) is the earlier
-    /// one.
+    /// If the future is dropped, the lease may be renewed or not; [`deadline`](Self::deadline) returns the earlier time.
     pub async fn renew(&mut self, lease: Duration) -> sqlx::Result<bool> {
         let (held, micros) = (&*self, micros(lease)?);
         let (sent, renewed) = send(&self.pool, |mut connection| {
@@ -216,18 +211,18 @@ impl<DB: Database> LockGuard<DB> {
         Ok(renewed && !self.remaining().is_zero())
     }
 
-    /// Frees the lock at once; whether nobody else had taken it meanwhile. One round trip.
+    /// Releases the lock. Returns whether no other holder had taken it. One round trip.
     ///
-    /// `false` means that the lease ended while the work was done, and that another holder may have been at
-    /// work beside it. Their lock stays as it is.
+    /// `false`: the lease expired during the work, and another holder may have worked at the same time. The other
+    /// holder's lock stays as it is.
     ///
     /// # Errors
     ///
-    /// What the database says; the lock is then free when the lease ends, or already.
+    /// The database's error; the lock is free already, or when the lease expires.
     ///
     /// # Cancellation
     ///
-    /// If the future is dropped, the lock is free now, or when the lease ends.
+    /// If the future is dropped, the lock is free now, or when the lease expires.
     pub async fn release(self) -> sqlx::Result<bool> {
         let held = &self;
         let (_, released) = send(&self.pool, |mut connection| {
@@ -251,11 +246,11 @@ impl<DB: Database> fmt::Debug for LockGuard<DB> {
     }
 }
 
-/// Who holds a lock: made anew each time one is taken.
+/// Identifies one taking of a lock. Each call of `take` has a new one.
 type Owner = [u8; 16];
 
-/// Sends a statement that changes no more when it is sent twice, and again if that may help. When it was sent last, and
-/// its answer. `statement` hands back the connection that it was lent.
+/// Sends an idempotent statement, and sends it again after an error that a resend may resolve. Returns when it was sent
+/// last, and its answer. `statement` returns the connection that it got.
 async fn send<'a, DB: Database, T>(
     pool: &Pool<DB>,
     statement: impl Fn(Checkout<DB>) -> BoxFuture<'a, sqlx::Result<(Checkout<DB>, T)>>,
@@ -275,26 +270,28 @@ async fn send_once<'a, DB: Database, T>(
 ) -> sqlx::Result<(Instant, T)> {
     let connection = Checkout::for_statements(pool.acquire().await?);
     let sent = Instant::now();
-    let (connection, answer) = statement(connection).await?;
+    let answered = statement(connection).await;
+    let (connection, answer) = answered.map_err(|error| failure::explained(error, NO_TABLE))?;
     connection.release();
     Ok((sent, answer))
 }
 
+const NO_TABLE: &str = "call `sql::migrate` at every start, which makes the table of locks";
 const MAX_ATTEMPTS: u32 = 10;
 
-/// The connection is gone, and perhaps only the reply; or the database chose another statement in a deadlock or a
-/// conflict of transactions. All of these are told at once: what was refused after waiting, such as for a file
-/// that is busy, is not waited for again.
+/// Whether a resend may succeed: the connection broke, or the database refused the statement in favour of another one.
+///
+/// Such an error comes at once. An error that comes after a wait, for example for a busy file, is not worth a second wait.
 fn is_worth_resending(error: &sqlx::Error) -> bool {
     const CONFLICT: [&str; 2] = ["40001", "40P01"];
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| CONFLICT.contains(&&*code)) || retryable::is_broken(error)
 }
 
-/// Whoever takes the lock of this name now.
+/// A new owner, for a lock with a valid name.
 fn new_owner(name: &str) -> sqlx::Result<Owner> {
     if name.len() > 512 || name.contains('\0') {
-        let why = "the name of a lock is longer than 512 bytes or contains NUL";
+        let why = "the name of a lock must have at most 512 bytes and no NUL";
         return Err(sqlx::Error::InvalidArgument(why.to_owned()));
     }
     Ok(world::random_bits().to_be_bytes())
@@ -302,7 +299,7 @@ fn new_owner(name: &str) -> sqlx::Result<Owner> {
 
 fn lease_expired(lease: Duration, took: Duration) -> sqlx::Error {
     sqlx::Error::InvalidArgument(format!(
-        "the lock was free, but its lease of {lease:?} was over when the database answered, after {took:.1?}: take it for longer"
+        "the lock was taken, but its lease of {lease:?} expired before the database answered after {took:.1?}: use a longer lease"
     ))
 }
 
@@ -310,7 +307,7 @@ fn micros(lease: Duration) -> sqlx::Result<i64> {
     let allowed = Duration::from_millis(1)..=Duration::from_hours(100 * 365 * 24);
     let micros = i64::try_from(lease.as_micros()).ok();
     micros.filter(|_| allowed.contains(&lease)).ok_or_else(|| {
-        let why = "the lease of a lock is shorter than a millisecond or longer than 100 years";
+        let why = "the lease of a lock must be between 1 millisecond and 100 years";
         sqlx::Error::InvalidArgument(why.to_owned())
     })
 }

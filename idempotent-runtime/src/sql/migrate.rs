@@ -34,11 +34,13 @@ pub fn schema<DB: Database>() -> &'static str {
 /// A dropped future leaves nothing half made on PostgreSQL and SQLite. On MySQL, which commits each table by
 /// itself, the next call makes the rest.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), StoreError> {
+    let place = failure::place(pool);
     let deadline = Instant::now() + RETRY_TIMEOUT;
     loop {
-        let mut connection =
-            Checkout::for_transaction(pool.acquire().await.map_err(failure::connect_failed)?);
-        match migrate_on::<DB>(&mut connection).await {
+        let acquired = pool.acquire().await;
+        let acquired = acquired.map_err(|error| failure::acquire_failed(error, pool))?;
+        let mut connection = Checkout::for_transaction(acquired);
+        match migrate_on::<DB>(&mut connection, &place).await {
             Ok(()) => {
                 connection.release();
                 return Ok(());
@@ -56,10 +58,11 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), StoreError> {
 /// Makes the tables that are missing, by a connection that is of no use if that fails.
 pub(crate) async fn migrate_on<DB: Database>(
     connection: &mut DB::Connection,
+    place: &str,
 ) -> Result<(), StoreError> {
     let standing = match DB::version(connection).await {
         Err(error) if !failure::is_missing_table(&error) => {
-            return Err(failure::statement_failed(error));
+            return Err(failure::statement_failed(error, place.to_owned()));
         }
         answer => answer.ok().flatten(),
     };
@@ -68,7 +71,7 @@ pub(crate) async fn migrate_on<DB: Database>(
     }
     DB::execute_all(connection, DB::migration())
         .await
-        .map_err(|error| failure::migration_failed(error, DB::SCHEMA))
+        .map_err(|error| failure::migration_failed(error, DB::SCHEMA, place.to_owned()))
 }
 
 const RETRY_TIMEOUT: Duration = Duration::from_mins(1);

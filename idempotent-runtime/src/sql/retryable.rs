@@ -162,7 +162,7 @@ mod tests {
     fn passed_on(error: impl Fn() -> sqlx::Error) -> [Box<dyn StdError>; 4] {
         [
             Box::new(error()),
-            Box::new(statement_failed(error())),
+            Box::new(statement_failed(error(), "a test")),
             Box::new(Passed::As(error())),
             Box::new(Passed::By(Box::new(Passed::As(error())))),
         ]
@@ -220,7 +220,7 @@ mod tests {
         let not_found = || io::Error::from(io::ErrorKind::NotFound);
         let errors: [Box<dyn StdError>; 6] = [
             Box::new(sqlx::Error::PoolTimedOut),
-            Box::new(connect_failed(sqlx::Error::PoolClosed)),
+            Box::new(connect_failed(sqlx::Error::PoolClosed, "a test")),
             Box::new(sqlx::Error::RowNotFound),
             Box::new(sqlx::Error::Tls(Box::new(not_found()))),
             Box::new(not_found()),
@@ -241,7 +241,10 @@ mod tests {
 
     #[test]
     fn a_conflict_after_a_send_without_an_answer_does_not_say_that_nothing_was_done() {
-        let error = StoreError::new(StoreErrorKind::Unknown, statement_failed(refused("40001")));
+        let error = StoreError::new(
+            StoreErrorKind::Unknown,
+            statement_failed(refused("40001"), "a test"),
+        );
         assert!(!is_retryable(&error));
         assert!(!is_retryable_with_row(&error));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use sqlx::Connection as _;
+use sqlx::{Connection as _, Database as _};
 
 use super::connection::AsConnection;
 use super::database::rows::Dedup as _;
@@ -25,7 +25,7 @@ impl<T: AsConnection> Rows for T {
             return std::future::ready(Ok(RowClaim::NoTransaction)).boxed();
         }
         let claim = T::Database::claim_row(connection, row, patience);
-        async move { claim.await.map_err(failure::statement_failed) }.boxed()
+        async move { claim.await.map_err(failed::<T>) }.boxed()
     }
 
     fn replace<'a>(
@@ -34,11 +34,16 @@ impl<T: AsConnection> Rows for T {
         value: &'a Bytes,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         let replaced = T::Database::replace_row(self.as_connection(), row, value);
-        async move { replaced.await.map_err(failure::statement_failed) }.boxed()
+        async move { replaced.await.map_err(failed::<T>) }.boxed()
     }
 
     fn remove<'a>(&'a mut self, row: Row<'a>) -> BoxFuture<'a, Result<(), StoreError>> {
         let removed = T::Database::remove_row(self.as_connection(), row);
-        async move { removed.await.map_err(failure::statement_failed) }.boxed()
+        async move { removed.await.map_err(failed::<T>) }.boxed()
     }
+}
+
+/// The caller's connection does not say where it leads, so the place is the kind of database.
+fn failed<T: AsConnection>(error: sqlx::Error) -> StoreError {
+    failure::statement_failed(error, T::Database::NAME)
 }

@@ -3,6 +3,8 @@
 //! It is checked here before the client sees it. The client ignores what it does not know, such as a misspelt request for
 //! TLS; it logs it with its value, which may be a misspelt password; and its errors repeat a value that it cannot read.
 
+use std::borrow::Cow;
+
 use url::{Url, form_urlencoded};
 
 use crate::error::closest::closest;
@@ -40,23 +42,23 @@ pub(super) fn check(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
     }
     let rest = rest
         .strip_prefix("//")
-        .ok_or_else(|| invalid_url("the scheme of the URL is followed by `://` and a host"))?;
+        .ok_or_else(|| invalid_url("has no `//` and host after its scheme"))?;
     if url.contains('#') {
         return Err(invalid_url(
-            "the URL of a database has no `#`: in a password it is written `%23`",
+            "contains a `#`: in a password write `#` as `%23`",
         ));
     }
     let (_, after) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     if after.contains('@') {
         return Err(invalid_url(
-            "the URL has an `@` after its host: in a password `@ : / ? # %` are written \
-             `%40 %3A %2F %3F %23 %25`, and in a database or a parameter `@` is `%40`",
+            "has an `@` after its host: in a password write `@ : / ? # %` as `%40 %3A %2F %3F %23 %25`, and in the \
+             name of a database or in a parameter write `@` as `%40`",
         ));
     }
     let parsed = Url::parse(url).map_err(|_| {
         invalid_url(
-            "the URL has no host, or a host or port that cannot be read: they are written `host`, `host:port` or \
-             `[address]:port`, and `@ : / ? # %` in a password `%40 %3A %2F %3F %23 %25`",
+            "has no host, or a host or port that cannot be read: write `host`, `host:port` or `[address]:port`, and \
+             in a password write `@ : / ? # %` as `%40 %3A %2F %3F %23 %25`",
         )
     })?;
     check_parameters(parsed.query().unwrap_or_default(), known)
@@ -76,7 +78,7 @@ fn check_parameters(query: &str, known: &[Parameter]) -> Result<(), StoreError> 
         };
         if !takes.accepts(&value) {
             return Err(invalid_url(format!(
-                "the parameter `{name}` of the URL must be {}",
+                "has a wrong parameter: `{name}` must be {}",
                 takes.describe()
             )));
         }
@@ -109,16 +111,16 @@ fn unknown_parameter(
         && name.len() <= 40
         && name.chars().all(is_name)
     {
-        format!("the parameter `{name}` of the URL is not known")
+        format!("has an unknown parameter `{name}`")
     } else {
         format!(
-            "parameter {number} of the URL is not known (in a password `&` is written `%26`, and `?` is `%3F`)"
+            "has an unknown parameter at position {number} (in a password write `&` as `%26` and `?` as `%3F`)"
         )
     };
     let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
     let hint = match closest(name, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are `{}`", names.join("`, `")),
+        None => format!("the known parameters are `{}`", names.join("`, `")),
     };
     invalid_url(format!("{what}: {hint}"))
 }
@@ -146,8 +148,12 @@ impl Takes {
     }
 }
 
-pub(super) fn invalid_url(message: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Misconfigured, message.into())
+/// The error of a URL that is invalid. `reason`: the rest of a sentence that begins with "the URL".
+pub(super) fn invalid_url(reason: impl Into<Cow<'static, str>>) -> StoreError {
+    let advice = "the documentation of `SqlStore::connect` has the forms of a URL";
+    StoreError::new(StoreErrorKind::Misconfigured, advice)
+        .reason(reason)
+        .place("the URL")
 }
 
 #[cfg(test)]
@@ -190,33 +196,33 @@ mod tests {
         for (url, named) in [
             (
                 "postgres://h/d?pasword=s3cret",
-                "`pasword` of the URL is not known: did you mean `password`?",
+                "the URL has an unknown parameter `pasword`: did you mean `password`?",
             ),
             ("mysql://h/d?ssl_mode=s3cret", "did you mean `sslmode`?"),
             (
                 "postgres://h/d?sslmode=s3cret",
-                "`sslmode` of the URL must be one of `disable`, `verify-full`",
+                "the URL has a wrong parameter: `sslmode` must be one of `disable`, `verify-full`",
             ),
             (
                 "postgres://h/d?port=s3cret",
-                "`port` of the URL must be a whole number up to 65535",
+                "`port` must be a whole number up to 65535",
             ),
-            ("postgres://h/d?port=70000", "`port` of the URL"),
+            ("postgres://h/d?port=70000", "`port` must be"),
             (
                 "postgres://h/d?hostaddr=s3cret",
-                "`hostaddr` of the URL must be an IP address",
+                "`hostaddr` must be an IP address",
             ),
             (
                 "postgres://h/d?connect_timeout=s3cret",
-                "`connect_timeout` of the URL is not known: known are `sslmode`",
+                "unknown parameter `connect_timeout`: the known parameters are `sslmode`",
             ),
+            ("sqlite:f?mode=s3cret", "`mode` must be one of `ro`, `rw`"),
+            ("sqlite:f?mode=RO", "`mode` must be"),
             (
-                "sqlite:f?mode=s3cret",
-                "`mode` of the URL must be one of `ro`, `rw`",
+                "sqlite:f?key=s3cret",
+                "the URL has an unknown parameter `key`",
             ),
-            ("sqlite:f?mode=RO", "`mode` of the URL"),
-            ("sqlite:f?key=s3cret", "`key` of the URL is not known"),
-            ("postgres://h/d?options[a=s3cret", "parameter 1"),
+            ("postgres://h/d?options[a=s3cret", "parameter at position 1"),
         ] {
             let text = refusal(url);
             assert!(text.contains(named), "{url}: {text}");

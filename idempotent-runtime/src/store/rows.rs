@@ -9,10 +9,11 @@ use crate::error::store::StoreError;
 
 /// What rows are written through, and committed by the caller: a transaction, or a connection that is in one.
 #[diagnostic::on_unimplemented(
-    message = "`tx` needs a transaction of sqlx, or a connection that is in one, not `{Self}`",
-    label = "no row can be written through this",
-    note = "`tx` is a `&mut Transaction<'_, _>`, a `&mut PoolConnection<_>` or a `&mut PgConnection` (`MySqlConnection`, `SqliteConnection`) of sqlx 0.9, or a `&mut T` where `T: idempotence::sql::AsConnection`",
-    note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
+    message = "`tx` must be a transaction of sqlx or a connection that is in one, not `{Self}`",
+    label = "this is neither a transaction nor a connection",
+    note = "`tx` must be `&mut Transaction<'_, Postgres | MySql | Sqlite>` or `&mut PgConnection | MySqlConnection | SqliteConnection`: call `pool.begin().await?` and pass the transaction",
+    note = "`tx` may also be a `&mut PoolConnection<_>`, or a `&mut T` where `T: idempotence::sql::AsConnection`",
+    note = "each database needs its feature of the crate `idempotence`, and sqlx 0.9: `postgres`, `mysql` or `sqlite`"
 )]
 pub trait Rows: Send {
     /// Puts `row` unless one that has not expired stands under its key. If that one is of a transaction that is still

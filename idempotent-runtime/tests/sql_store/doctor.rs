@@ -105,7 +105,7 @@ async fn newer_and_missing_tables_are_told() {
         .await
         .unwrap();
     let said = findings(missing).await;
-    assert_says(Level::Problem, "the tables are missing", &said);
+    assert_says(Level::Problem, "has no tables for idempotence", &said);
 }
 
 on_every_database! { where_tables_are_missing_that_is_all_that_is_told }
@@ -125,14 +125,14 @@ async fn where_tables_are_missing_that_is_all_that_is_told<DB: Fresh>() {
     assert_eq!(bad.len(), 1, "{diagnosis}");
     assert_says(
         Level::Problem,
-        "the tables are missing: call `store.migrate()`",
+        "has no tables for idempotence (call `sql::migrate` at every start)",
         &diagnosis.to_string(),
     );
     for invented in [
         "engine",
         "keys are text",
         "version of the tables",
-        "did not say",
+        "could not be read",
         "expired",
     ] {
         assert!(!diagnosis.to_string().contains(invented), "{diagnosis}");
@@ -148,5 +148,9 @@ async fn a_database_that_is_away_is_told() {
     store.pool().close().await;
     let error = store.get("key").await.unwrap_err();
     let said = findings(store).await;
-    assert!(said.contains("did not say"), "{said}: {}", chain(&error));
+    assert!(
+        said.contains("the setup of the database could not be read"),
+        "{said}: {}",
+        chain(&error)
+    );
 }

@@ -21,6 +21,7 @@ mod refusals;
 mod schema;
 mod sessions;
 mod statements;
+mod texts;
 
 mod postgres_suite {
     idempotent_runtime::testkit::conformance!(crate::databases::postgres());

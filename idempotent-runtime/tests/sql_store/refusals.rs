@@ -162,7 +162,7 @@ async fn nobody_there_is_told_at_once_and_without_the_password() {
         let error = Idempotency::from_url(url).await.unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(6));
         let text = format!("{error:?}");
-        assert!(text.contains("refused"), "{text}");
+        assert!(text.contains("refused the connection"), "{text}");
         assert!(!text.contains("s3cret"), "{text}");
     }
     let error = PostgresStore::connect(&postgres).await.unwrap_err();

@@ -70,7 +70,7 @@ async fn a_missing_table_is_told_with_what_to_do<DB: Fresh>() {
     let error = store.claim("key", &VALUE, TTL).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(
-        chain(&error).contains("store.migrate()"),
+        chain(&error).contains("call `sql::migrate` at every start"),
         "{}",
         chain(&error)
     );

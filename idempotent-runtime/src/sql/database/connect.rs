@@ -22,6 +22,14 @@ pub trait Connect: Database {
         url: &str,
     ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
 
+    /// Where the options lead, for operators: the kind of database, and its host and port or its file.
+    fn place(options: &<Self::Connection as Connection>::Options) -> String;
+
+    /// Why the file of the options cannot be opened.
+    fn diagnose(_options: &<Self::Connection as Connection>::Options) -> Option<&'static str> {
+        None
+    }
+
     /// The way to the server; nothing, if there is none.
     fn server(options: &<Self::Connection as Connection>::Options) -> Option<Server<'_>>;
 

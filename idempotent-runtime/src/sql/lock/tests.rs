@@ -1,4 +1,4 @@
-//! Statements whose replies were lost, so that they are sent twice.
+//! Statements that are sent twice, because the first reply was lost.
 #![allow(clippy::unwrap_used)]
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
@@ -21,7 +21,7 @@ async fn a_statement_that_is_sent_twice_counts_once<DB: Database>(pool: Pool<DB>
     tokio::time::sleep_until(second.deadline() + SHORT).await;
     assert!(
         lock.take(name, LONG).await.unwrap().is_none(),
-        "the first lease was cut short"
+        "the second, shorter take must not shorten the first lease"
     );
 
     let mut connection = pool.acquire().await.unwrap();
@@ -41,7 +41,7 @@ async fn a_statement_that_is_sent_twice_counts_once<DB: Database>(pool: Pool<DB>
     assert_eq!(lock.take(name, LONG).await.unwrap().unwrap().fence(), 2);
 }
 
-async fn a_statement_that_comes_too_late_changes_nothing<DB: Database>(pool: Pool<DB>) {
+async fn a_late_statement_changes_nothing<DB: Database>(pool: Pool<DB>) {
     let lock = Lock::new(pool);
     let name = "too late";
     let _old = lock.take_as(name, OWNER, SHORT).await.unwrap().unwrap();
@@ -62,7 +62,7 @@ async fn postgres() {
     let pool = PgPoolOptions::new().connect(&url).await.unwrap();
     crate::sql::migrate(&pool).await.unwrap();
     a_statement_that_is_sent_twice_counts_once(pool.clone()).await;
-    a_statement_that_comes_too_late_changes_nothing(pool).await;
+    a_late_statement_changes_nothing(pool).await;
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn mariadb() {
     let pool = MySqlPoolOptions::new().connect(&url).await.unwrap();
     crate::sql::migrate(&pool).await.unwrap();
     a_statement_that_is_sent_twice_counts_once(pool.clone()).await;
-    a_statement_that_comes_too_late_changes_nothing(pool).await;
+    a_late_statement_changes_nothing(pool).await;
 }
 
 #[tokio::test]
@@ -80,5 +80,5 @@ async fn sqlite() {
     let pool = pool.connect("sqlite::memory:").await.unwrap();
     crate::sql::migrate(&pool).await.unwrap();
     a_statement_that_is_sent_twice_counts_once(pool.clone()).await;
-    a_statement_that_comes_too_late_changes_nothing(pool).await;
+    a_late_statement_changes_nothing(pool).await;
 }

@@ -1,4 +1,4 @@
-//! A lock that is waited for.
+//! Waits for a lock.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{Lock, LockGuard, new_owner, send};
 use crate::world;
 
 impl<DB: Database> Lock<DB> {
-    /// Takes the lock `name` for as long as `lease`, and waits for it up to `timeout` while somebody else has it.
+    /// Takes the lock `name` for the time `lease`, and waits for it up to `timeout` while another holder has it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -27,17 +27,17 @@ impl<DB: Database> Lock<DB> {
     /// # Ok(()) }
     /// ```
     ///
-    /// Round trips: one if the lock is free. While it is not, one that only reads every 50 to 75 ms, or when the holder's lease
-    /// ends; and one that takes it when it was found free. All who wait ask equally often, however long they have waited,
-    /// so each has the same chance; they do not stand in a queue.
+    /// Round trips: one if the lock is free. Otherwise one that only reads, every 50 to 75 ms or when the holder's lease
+    /// expires, and one that takes the lock once it is free. There is no queue: all waiting callers poll equally often,
+    /// however long they have waited, so each has the same chance.
     ///
     /// # Errors
     ///
-    /// As of [`take`](Self::take). The `timeout` cuts short neither a statement nor the wait for a connection of the pool.
+    /// As for [`take`](Self::take). The `timeout` interrupts neither a statement nor the wait for a connection of the pool.
     ///
     /// # Cancellation
     ///
-    /// As of [`take`](Self::take).
+    /// As for [`take`](Self::take).
     pub async fn take_within(
         &self,
         name: &str,
@@ -50,14 +50,14 @@ impl<DB: Database> Lock<DB> {
             if let Some(held) = self.take_as(name, owner, lease).await? {
                 return Ok(Ok(held));
             }
-            // A look locks nothing, so those who wait do not keep the holder from its renewal.
+            // This read locks nothing, so waiting callers do not block the holder's renewal.
             while let Some(holder) = self.holder(name).await? {
-                let left = timeout.saturating_sub(begun.elapsed());
-                if left.is_zero() {
+                let remaining = timeout.saturating_sub(begun.elapsed());
+                if remaining.is_zero() {
                     return Ok(Err(holder));
                 }
                 let pause = PAUSE.mul_f64(world::jitter());
-                sleep(pause.min(left).min(holder.remaining)).await;
+                sleep(pause.min(remaining).min(holder.remaining)).await;
             }
         }
     }
@@ -79,7 +79,7 @@ impl<DB: Database> Lock<DB> {
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Who has a lock that was waited for in vain.
+/// The holder of a lock that stayed taken until the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     fence: i64,
@@ -87,12 +87,12 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Its [fence](LockGuard::fence), which no other holder of that name has.
+    /// The holder's [fence](LockGuard::fence), which no other holder of that name has.
     pub fn fence(&self) -> i64 {
         self.fence
     }
 
-    /// How long its lease goes on by the database's clock, unless it renews or releases the lock.
+    /// The remaining time of the holder's lease by the database's clock, unless it renews or releases the lock.
     pub fn remaining(&self) -> Duration {
         self.remaining
     }

@@ -45,6 +45,13 @@ impl Connect for MySql {
         Ok((url.parse()?, pool))
     }
 
+    fn place(options: &MySqlConnectOptions) -> String {
+        match options.get_socket() {
+            Some(socket) => format!("mysql {}", socket.display()),
+            None => format!("mysql {}:{}", options.get_host(), options.get_port()),
+        }
+    }
+
     fn server(options: &MySqlConnectOptions) -> Option<Server<'_>> {
         let is_verified = matches!(
             options.get_ssl_mode(),

@@ -48,6 +48,15 @@ impl Connect for Postgres {
         Ok((url.parse()?, pool))
     }
 
+    fn place(options: &PgConnectOptions) -> String {
+        let (host, port) = (options.get_host(), options.get_port());
+        match options.get_socket() {
+            Some(folder) => format!("postgres {}/.s.PGSQL.{port}", folder.display()),
+            None if host.starts_with('/') => format!("postgres {host}/.s.PGSQL.{port}"),
+            None => format!("postgres {host}:{port}"),
+        }
+    }
+
     fn server(options: &PgConnectOptions) -> Option<Server<'_>> {
         let host = options.get_host();
         let by_socket = options.get_socket().is_some() || host.starts_with('/');

@@ -1,5 +1,6 @@
 //! How a file of SQLite is opened.
 
+use std::path::Path;
 use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
@@ -41,6 +42,35 @@ impl Connect for Sqlite {
         Ok((options, pool))
     }
 
+    fn place(options: &SqliteConnectOptions) -> String {
+        let file = options.get_filename();
+        if is_in_memory(file) {
+            "sqlite in memory".to_owned()
+        } else {
+            format!("sqlite {}", file.display())
+        }
+    }
+
+    fn diagnose(options: &SqliteConnectOptions) -> Option<&'static str> {
+        let file = options.get_filename();
+        if is_in_memory(file) {
+            return None;
+        }
+        let folder = file.parent().filter(|folder| *folder != Path::new(""));
+        Some(if file.is_dir() {
+            "cannot open its file: the path is a directory (add the name of a file)"
+        } else if folder.is_some_and(|folder| !folder.exists()) {
+            "cannot open its file: the directory does not exist (create it, or correct the path)"
+        } else if folder.is_some_and(|folder| !folder.is_dir()) {
+            "cannot open its file: a part of the path is no directory (correct the path)"
+        } else if file.exists() {
+            "cannot open its file (check the permissions of the file and its directory)"
+        } else {
+            "cannot open its file, which does not exist (create it, allow this process to write to its directory, or \
+             leave `mode` out of the URL)"
+        })
+    }
+
     fn server(_: &SqliteConnectOptions) -> Option<Server<'_>> {
         None
     }
@@ -48,6 +78,12 @@ impl Connect for Sqlite {
     async fn session(_: &mut SqliteConnection) -> sqlx::Result<Session> {
         Ok(Session::UNKNOWN)
     }
+}
+
+/// Whether this is the name that sqlx makes for a database in memory.
+fn is_in_memory(file: &Path) -> bool {
+    let name = file.as_os_str().as_encoded_bytes();
+    name == b":memory:" || name.starts_with(b"file:sqlx-in-memory-")
 }
 
 /// While another process writes, SQLite looks again after 1, 2, 5, 10, 15 ms, and then more and more rarely, so that those who have

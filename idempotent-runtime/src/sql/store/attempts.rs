@@ -53,7 +53,9 @@ impl<'a, DB: Database> Attempts<'a, DB> {
                 Some(kept) => kept.reuse_for_statements(),
                 None => match self.pool.acquire().await {
                     Ok(acquired) => Checkout::for_statements(acquired),
-                    Err(error) => return Err(self.fail(failure::connect_failed(error))),
+                    Err(error) => {
+                        return Err(self.fail(failure::acquire_failed(error, self.pool)));
+                    }
                 },
             };
             // Where one was broken, those that were idle meanwhile may be, too: after a restart all of them are.
@@ -77,11 +79,16 @@ impl<'a, DB: Database> Attempts<'a, DB> {
             }
             Ok(None) => {
                 self.put_down(connection);
-                StoreError::new(StoreErrorKind::NotApplied, "too many others want this key")
+                StoreError::new(
+                    StoreErrorKind::NotApplied,
+                    "the record changed between two statements",
+                )
+                .reason("gave up, because other processes changed the record at the same time")
+                .place(failure::place(self.pool))
             }
             Err(error) => {
                 let again = is_retryable(&error);
-                let error = failure::statement_failed(error);
+                let error = failure::statement_failed(error, failure::place(self.pool));
                 match error.kind() {
                     StoreErrorKind::Unknown => self.may_be_applied = true,
                     _ => connection.release(),
@@ -109,7 +116,10 @@ impl<'a, DB: Database> Attempts<'a, DB> {
 
     fn fail(&self, error: StoreError) -> StoreError {
         if self.may_be_applied && error.kind() != StoreErrorKind::Unknown {
-            return StoreError::new(StoreErrorKind::Unknown, error);
+            let reason = error.why().to_owned();
+            return StoreError::new(StoreErrorKind::Unknown, error)
+                .reason(reason)
+                .place(failure::place(self.pool));
         }
         error
     }

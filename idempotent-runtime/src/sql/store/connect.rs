@@ -1,4 +1,4 @@
-//! From a URL to a pool.
+//! Connects to the database of a URL.
 
 use std::error::Error;
 use std::time::Duration;
@@ -20,65 +20,84 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
     let scheme = url.split_once(':').map(|(scheme, _)| scheme);
     if !scheme.is_some_and(|scheme| DB::SCHEMES.contains(&scheme)) {
         let expected = DB::SCHEMES.join(":`, `");
-        return Err(invalid_url(format!(
-            "this store is for URLs that begin with `{expected}:`"
-        )));
+        return Err(invalid_url(format!("must begin with `{expected}:`")));
     }
     url::check(url, DB::PARAMETERS)?;
-    // The client's own words on a URL repeat what is in it.
-    let (options, pool_options) = DB::options(url).map_err(|_| {
-        invalid_url("the URL cannot be read: what is percent-encoded in it has to be UTF-8")
-    })?;
+    // The error of the client repeats parts of the URL, so it is dropped.
+    let (options, pool_options) = DB::options(url)
+        .map_err(|_| invalid_url("cannot be decoded: its percent-encoded bytes must be UTF-8"))?;
+    let place = DB::place(&options);
     let server = DB::server(&options);
     if let Some(server) = &server {
         server.warn(DB::NAME);
     }
     let user = server.map(|server| server.user);
+    let mut conflict = None;
     let connecting = async {
-        // A pool tries again and again, and does not tell why it was in vain: this one does.
+        // This connection reports why it fails. A pool would retry until its timeout, and report that alone.
         let first = loop {
-            match connect_and_migrate::<DB>(&options, user).await {
-                Err(error) if is_retryable(&error) => sleep(PAUSE).await,
+            match connect_and_migrate::<DB>(&options, user, &place).await {
+                Err(error) if is_retryable(&error) => {
+                    conflict = Some(error);
+                    sleep(PAUSE).await;
+                }
                 answer => break answer?,
             }
         };
         let pool = pool_options.connect_lazy_with(options.clone());
-        // A database in memory ends with its last connection.
-        drop(pool.acquire().await.map_err(failure::connect_failed)?);
-        // It ends in any case.
+        // The pool must have a connection before the first one is closed: a database in memory ends with its last
+        // connection.
+        let acquired = pool.acquire().await;
+        drop(acquired.map_err(|error| failure::acquire_failed(error, &pool))?);
         let _ = first.close().await;
         Ok(pool)
     };
-    timeout(CONNECT_DEADLINE, connecting)
-        .await
-        .unwrap_or_else(|_| {
-            let message = format!("no answer from the database within {CONNECT_DEADLINE:?}");
-            Err(StoreError::new(StoreErrorKind::Unknown, message))
-        })
+    match timeout(CONNECT_DEADLINE, connecting).await {
+        Ok(connected) => connected,
+        Err(_) => Err(timed_out(conflict).place(place)),
+    }
 }
 
-/// A connection to a database that has the tables.
+/// The error after the deadline. `conflict`: why the last attempt failed.
+fn timed_out(conflict: Option<StoreError>) -> StoreError {
+    match conflict {
+        Some(error) => {
+            let reason = format!("{}; this lasted for {CONNECT_DEADLINE:?}", error.why());
+            StoreError::new(StoreErrorKind::Unknown, error).reason(reason)
+        }
+        None => StoreError::new(StoreErrorKind::Unknown, "connecting timed out").reason(format!(
+            "did not answer within {CONNECT_DEADLINE:?} (check the host and the firewall)"
+        )),
+    }
+}
+
+/// Connects, and makes the tables that are missing.
 async fn connect_and_migrate<DB: Database>(
     options: &<DB::Connection as Connection>::Options,
     user: Option<&str>,
+    place: &str,
 ) -> Result<DB::Connection, StoreError> {
-    let connected = options.connect().await.map_err(failure::connect_failed);
-    let mut connection = connected.map_err(|error| redact_user(user, error))?;
-    migrate_on::<DB>(&mut connection).await?;
+    let connected = options.connect().await;
+    let mut connection = connected.map_err(|error| {
+        let failure = failure::open_failed::<DB>(error, options);
+        redact_user(user, failure).place(place.to_owned())
+    })?;
+    migrate_on::<DB>(&mut connection, place).await?;
     Ok(connection)
 }
 
-/// The error, told without the name that logs in: where it should be, there may be the password.
+/// Removes the user's name from the source of the error: in a wrong URL the password may be in its place.
 fn redact_user(user: Option<&str>, error: StoreError) -> StoreError {
     let (Some(user), Some(source)) = (user, error.source()) else {
         return error;
     };
-    let told = source.to_string();
-    let untold = told
+    let text = source.to_string();
+    let redacted = text
         .replace(&format!("\"{user}\""), "\"…\"")
         .replace(&format!("'{user}'"), "'…'");
-    if told == untold {
+    if text == redacted {
         return error;
     }
-    StoreError::new(error.kind(), untold)
+    let reason = error.why().to_owned();
+    StoreError::new(error.kind(), redacted).reason(reason)
 }

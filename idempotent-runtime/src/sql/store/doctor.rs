@@ -22,7 +22,7 @@ pub(super) async fn examine<DB: Database>(pool: &Pool<DB>, deadline: Duration) -
     if let Err(error) = ask(pool, deadline, &mut findings).await {
         let cause = std::error::Error::source(&error);
         let cause = cause.map(ToString::to_string).unwrap_or_default();
-        let found = format!("the database did not say how it is set up: {cause}");
+        let found = format!("the setup of the database could not be read: {error}: {cause}");
         findings.push(Finding::new(Problem, found));
     }
     findings
@@ -33,8 +33,24 @@ async fn ask<DB: Database>(
     deadline: Duration,
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {
+    let failed = |error: sqlx::Error| {
+        let late = is_timeout(&error);
+        let failure = failure::statement_failed(error, failure::place(pool));
+        if late {
+            failure.reason(format!("did not answer within {deadline:?}"))
+        } else {
+            failure
+        }
+    };
     let connection = with_timeout(deadline, pool.acquire()).await;
-    let mut connection = Checkout::for_statements(connection.map_err(failure::connect_failed)?);
+    let connection = connection.map_err(|error| {
+        if is_timeout(&error) {
+            failed(error)
+        } else {
+            failure::acquire_failed(error, pool)
+        }
+    })?;
+    let mut connection = Checkout::for_statements(connection);
     if let Some(server) = DB::server(&pool.connect_options()) {
         let session = with_timeout(deadline, DB::session(&mut connection)).await;
         findings.push(session.unwrap_or(Session::UNKNOWN).finding(&server));
@@ -50,10 +66,10 @@ async fn ask<DB: Database>(
     let version = with_timeout(deadline, DB::version(&mut connection)).await;
     findings.push(check_version(version.ok().flatten()));
     let setup = with_timeout(deadline, DB::examine(&mut connection)).await;
-    let failed = setup.map_err(failure::statement_failed)?;
-    let failed = failed.iter().filter(|check| check.fails);
-    findings.extend(failed.map(|check| finding(check.level, check.found, check.advice)));
-    let (expired, clock) = state.map_err(failure::statement_failed)?;
+    let setup = setup.map_err(failed)?;
+    let wrong = setup.iter().filter(|check| check.fails);
+    findings.extend(wrong.map(|check| finding(check.level, check.found, check.advice)));
+    let (expired, clock) = state.map_err(failed)?;
     findings.push(check_backlog(expired));
     findings.extend(check_clock(clock));
     connection.release();
@@ -66,6 +82,10 @@ async fn with_timeout<T>(
 ) -> sqlx::Result<T> {
     let answered = timeout(limit, answer).await;
     answered.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+}
+
+fn is_timeout(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut)
 }
 
 fn check_version(version: Option<i64>) -> Finding {
