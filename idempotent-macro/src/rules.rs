@@ -154,7 +154,9 @@ fn check_transaction(tx: &Ident, function: &Function, errors: &mut Errors) {
         Some(ty) if function::is_mutable_reference(ty) => return,
         Some(_) => (
             format!("`{name}` must be a `&mut`, because the caller commits the transaction"),
-            format!("write `{name}: &mut Transaction<'_, Postgres>`"),
+            format!(
+                "write `{name}: &mut Transaction<'_, Postgres>` (or `MySql`, `Sqlite`), and pass the transaction of `pool.begin().await?`"
+            ),
         ),
         None => (
             format!("`{name}` must be a plain argument"),
