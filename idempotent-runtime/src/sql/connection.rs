@@ -1,23 +1,23 @@
-//! What statements run on: a transaction of the caller's, or a connection of its own.
+//! A transaction or a connection, as the argument of a function that sends statements.
 
 use sqlx::Transaction;
 use sqlx::pool::PoolConnection;
 
 use super::database::Database;
 
-/// A transaction, or a connection: of a pool or not. A `&mut` to one is one, too.
+/// A transaction or a connection, from a pool or not. A `&mut` to one implements this, too.
 ///
-/// So `tx`, `&mut tx` and `&mut *tx` are all good, whatever `tx` is.
+/// So `tx`, `&mut tx` and `&mut *tx` are all accepted.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a transaction of sqlx nor a connection",
     note = "pass a `&mut Transaction<'_, Postgres | MySql | Sqlite>` or a `&mut PgConnection | MySqlConnection | SqliteConnection`: call `pool.begin().await?` for a transaction",
     note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
 )]
 pub trait AsConnection: Send {
-    /// The database that it leads to.
+    /// The database of the connection.
     type Database: Database;
 
-    /// The connection that statements are sent on.
+    /// The connection that sends the statements.
     fn as_connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection;
 }
 

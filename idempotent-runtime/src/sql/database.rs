@@ -1,4 +1,4 @@
-//! The databases there are, and what each of them must be able to say: one trait for each part of this module.
+//! The supported databases, and what each must implement: one trait for each part of this module.
 
 use self::connect::Connect;
 use self::counting::Counting;
@@ -21,10 +21,10 @@ pub(super) mod schema;
 pub(super) mod syntax;
 pub(super) mod time;
 
-/// A database that this crate knows: `Postgres`, `MySql` (MariaDB, too) or `Sqlite`.
+/// A supported database: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`.
 pub trait Database: sqlx::Database + Sealed {}
 
-/// The sum of what the parts of this module need of a database.
+/// Everything that the parts of this module need of a database.
 pub trait Sealed:
     Run + Records + Counting + Dedup + Locks + Connect + Examine + Schema + Syntax
 {

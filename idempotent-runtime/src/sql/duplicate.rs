@@ -1,23 +1,23 @@
-//! Which constraint a row violated.
+//! Recognises a violated unique constraint.
 
 use sqlx::Error;
 use sqlx::error::DatabaseError;
 
-/// Whether the error is a violation of this unique constraint or index, and not of another.
+/// Whether the error is a violation of this unique constraint or index.
 ///
-/// | database | what the constraint is called |
+/// | database | name of the constraint |
 /// | --- | --- |
-/// | PostgreSQL | its name; a primary key's is `orders_pkey`, if it was given none |
-/// | MySQL | its name, alone or as `orders.uk_order`; a primary key's is `PRIMARY` |
-/// | MariaDB | its name alone; a primary key's is `PRIMARY`, of whatever table |
-/// | SQLite | its columns, as the message has them: `orders.user_id, orders.number`; of an index with expressions, the index's name |
+/// | PostgreSQL | its name; the default of a primary key is `orders_pkey` |
+/// | MySQL | its name, alone or as `orders.uk_order`; `PRIMARY` for a primary key |
+/// | MariaDB | its name alone; `PRIMARY` for the primary key of any table |
+/// | SQLite | its columns as in the message: `orders.user_id, orders.number`; the name of an index with expressions |
 ///
-/// For an `INSERT` of your own; [`insert_once`](super::insert_once) needs no name. A row that violates several indexes is an error that
-/// names one of them, not always the one that you have in mind. On PostgreSQL the error has ended the transaction, unless a savepoint
-/// was set before the `INSERT`.
+/// Use this for a hand-written `INSERT`; [`insert_once`](super::insert_once) needs no name. If a row violates several indexes,
+/// the error names one of them, which may not be the expected one. On PostgreSQL the error has ended the transaction,
+/// unless a savepoint was set before the `INSERT`.
 ///
-/// Whoever takes every violation for a duplicate tells a user that all went well, when it was only the telephone number
-/// that somebody else has. A deadlock is no violation, and a lock timeout neither: run the transaction again.
+/// Do not take every violation for a duplicate: a telephone number that another user has would then be reported as
+/// success. A deadlock or a lock timeout is no violation: run the transaction again.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -47,8 +47,8 @@ fn is_postgres_constraint(error: &dyn DatabaseError, constraint: &str) -> bool {
     error.constraint() == Some(constraint)
 }
 
-/// `Duplicate entry 'x' for key 'uk_order'`, in the server's language. The value comes before the name and may hold
-/// anything, quotes and all; so this reads from the end.
+/// Reads `Duplicate entry 'x' for key 'uk_order'`, in the language of the server, from its end: the value before the name
+/// may contain quotes.
 #[cfg(feature = "mysql")]
 fn is_mysql_constraint(error: &dyn DatabaseError, constraint: &str) -> bool {
     let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() else {
@@ -66,7 +66,7 @@ fn is_mysql_constraint(_: &dyn DatabaseError, _: &str) -> bool {
     false
 }
 
-/// `UNIQUE constraint failed: orders.user_id, orders.number`, or `: index 'uk_order'`. No value is told.
+/// Reads `UNIQUE constraint failed: orders.user_id, orders.number`, or `: index 'uk_order'`. The message has no values.
 #[cfg(feature = "sqlite")]
 fn is_sqlite_constraint(error: &dyn DatabaseError, constraint: &str) -> bool {
     let Some(error) = error.try_downcast_ref::<sqlx::sqlite::SqliteError>() else {

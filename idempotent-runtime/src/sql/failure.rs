@@ -129,10 +129,10 @@ fn kind_of(error: &sqlx::Error) -> StoreErrorKind {
     }
 }
 
-/// PostgreSQL tells all by the state, whose first two characters are its class.
+/// The kind for a state of PostgreSQL. Its first two characters are its class.
 fn kind_of_state(state: &str) -> StoreErrorKind {
     match state {
-        // It may have been committed when the server, or the connection, went away.
+        // The server or the connection ended. The statement may be committed.
         "40003" | "57P01" | "57P02" | "57P03" | "57P04" | "57P05" => Unknown,
         "53100" => Full,
         _ => match state.get(..2) {
@@ -150,7 +150,7 @@ fn kind_of_number(number: u16, state: &str) -> StoreErrorKind {
     match number {
         // A full disk or table; a packet, a result or a row that is too large.
         1021 | 1114 | 1118 | 1153 | 1301 => Full,
-        // A failed commit, a shutdown, a killed connection, what came over the network, and "unknown error".
+        // A failed commit, a shutdown, a killed connection, network errors, and "unknown error".
         1053 | 1105 | 1158..=1161 | 1180 | 1927 | 4031 => Unknown,
         // Users and passwords, databases, tables, columns, privileges, syntax, engines.
         1044..=1046
@@ -173,29 +173,29 @@ fn kind_of_number(number: u16, state: &str) -> StoreErrorKind {
     }
 }
 
-/// The low byte is what it is about, the others are where it happened.
+/// The kind for a result code of SQLite. The low byte is the error, the other bytes are where it happened.
 fn kind_of_result_code(code: i32) -> StoreErrorKind {
     match code & 0xff {
         // A full disk; a value that is too large.
         13 | 18 => Full,
-        // An error (as that a table is missing), permissions, a file that is only to be read, that
-        // is damaged, cannot be opened, or is no database.
+        // A general error (for example a missing table), permissions, and a file that is read-only, damaged, cannot be
+        // opened, or is no database.
         1 | 3 | 8 | 11 | 14 | 23 | 26 => Misconfigured,
-        // Busy, locked, out of memory, interrupted, a race for the log, a schema that changed: all is undone.
+        // Busy, locked, out of memory, interrupted, a race for the log, a changed schema: SQLite undid everything.
         4..=7 | 9 | 15 | 17 => NotApplied,
         _ => Unknown,
     }
 }
 
-/// What a database calls its refusal.
+/// The code of a database's error.
 #[cfg_attr(
     not(all(feature = "mysql", feature = "sqlite")),
-    expect(dead_code, reason = "each database has its own")
+    expect(dead_code, reason = "each database has its own kind of code")
 )]
 pub(super) enum Code {
-    /// A state of the SQL standard, and of PostgreSQL.
+    /// A state of the SQL standard, as in PostgreSQL.
     State(String),
-    /// A number of MySQL, and the state, which says less.
+    /// A number of MySQL, and the less specific state.
     MySql(u16, String),
     /// An extended result code.
     Sqlite(i32),
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_are_told_apart() {
+    fn every_state_has_its_kind() {
         for (state, kind) in [
             ("40001", NotApplied),
             ("40P01", NotApplied),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_apart() {
+    fn every_number_has_its_kind() {
         for (number, state, kind) in [
             (1213, "40001", NotApplied),
             (1205, "HY000", NotApplied),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn result_codes_are_told_apart() {
+    fn every_result_code_has_its_kind() {
         for (code, kind) in [
             (5, NotApplied),
             (517, NotApplied),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_says_itself() {
+    fn errors_of_the_client_have_their_kinds() {
         let io = || sqlx::Error::Io(io::ErrorKind::ConnectionReset.into());
         assert_eq!(statement_failed(io(), "a test").kind(), Unknown);
         assert_eq!(connect_failed(io(), "a test").kind(), NotApplied);

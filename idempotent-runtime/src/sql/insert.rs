@@ -1,4 +1,4 @@
-//! The last line: a unique index of the caller's own table lets a row in once.
+//! Inserts a row once, with a unique index of the caller's table.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::connection::AsConnection;
 use super::database::Database;
 use super::row::{Column, Row};
 
-/// Begins an `INSERT` of one row into this table, `user_coupon` or `shop.user_coupon`, unless the row is there.
+/// Begins an `INSERT` of one row into a table (`user_coupon` or `shop.user_coupon`), unless the row exists.
 ///
 /// ```
 /// # #[cfg(feature = "postgres")] mod example {
@@ -31,32 +31,32 @@ use super::row::{Column, Row};
 /// # }
 /// ```
 ///
-/// The table needs a unique index (or a primary key) on the columns of the [key](InsertOnce::key): it alone lets one of
-/// any number of equal inserts in. Without it every one of them is inserted.
+/// The table needs a unique index (or a primary key) on the columns of the [key](InsertOnce::key). Only this index makes one
+/// of several equal inserts succeed; without it all of them are inserted.
 ///
-/// What is a duplicate is decided by the row that is there, not by the index that the database names. A row that is sent again
-/// violates each unique index of the table, and the database names the one that it came upon first. A row with
-/// another key that has the same telephone number violates an index, too, and is no duplicate but an error.
+/// The existing row decides what is a duplicate, not the index that the database names. A row that is sent again violates
+/// every unique index of the table, and the database names the first one that it checks. A row with another key and, for
+/// example, the same telephone number violates an index, too: that is an error, not a duplicate.
 ///
-/// It waits for a transaction that inserted the same row and is still open, as long as the database's own lock timeout
-/// lets it. A deadlock or a timeout there is an error, and never a duplicate: whether there is one, is not decided.
+/// The insert waits for an open transaction that inserted the same row, up to the lock timeout of the database. A deadlock
+/// or a timeout is an error, never a duplicate, because the outcome is open.
 ///
-/// PostgreSQL refuses it (55000) for a table that has any unique constraint `DEFERRABLE`. For such a table, and for an
-/// `INSERT` of another form, write it yourself, and ask [`duplicate_of`](super::duplicate_of) about its error. A constraint
-/// that is deferred is not seen before the commit, which then fails.
+/// PostgreSQL refuses the statement (55000) for a table with a `DEFERRABLE` unique constraint. For such a table, and for
+/// other forms of `INSERT`, write the statement yourself and pass its error to [`duplicate_of`](super::duplicate_of). A
+/// deferred constraint is checked at the commit, which then fails.
 pub fn insert_once<DB: Database>(table: &str) -> InsertOnce<'_, DB> {
     InsertOnce {
         row: Row::new(table),
     }
 }
 
-/// What became of an `INSERT`, with what [`returning`](InsertOnce::returning) read of the row.
+/// The outcome of an `INSERT`, with the column that [`returning`](InsertOnce::returning) read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a duplicate inserted nothing"]
 pub enum Insertion<R = ()> {
     /// This call inserted the row.
     Inserted(R),
-    /// A row with this key was there before; nothing was inserted.
+    /// A row with this key existed; nothing was inserted.
     AlreadyThere(R),
 }
 
@@ -66,7 +66,7 @@ impl<R> Insertion<R> {
         matches!(self, Self::Inserted(_))
     }
 
-    /// What was read of the row, whoever inserted it.
+    /// The column that was read, from a new or an existing row.
     pub fn into_row(self) -> R {
         let (Self::Inserted(row) | Self::AlreadyThere(row)) = self;
         row
@@ -89,18 +89,17 @@ impl<R, E> Insertion<Result<R, E>> {
     }
 }
 
-/// An `INSERT` in the making.
+/// An `INSERT` that is being built.
 #[must_use = "nothing is inserted until it is run"]
 pub struct InsertOnce<'a, DB: Database> {
     row: Row<'a, DB>,
 }
 
 impl<'a, DB: Database> InsertOnce<'a, DB> {
-    /// Sets a column of the key: what makes two rows the same. All columns of the key together are those of a unique
-    /// index.
+    /// Sets a column of the key. The columns of the key must be the columns of a unique index.
     ///
-    /// The value is not NULL, because a unique index takes any number of those. It is of the column's own type: MySQL finds the number 12 by the
-    /// text `12abc`.
+    /// The value must not be NULL, because a unique index accepts any number of NULLs. It must have the type of the column:
+    /// MySQL finds the number 12 by the text `12abc`.
     pub fn key<T>(mut self, column: &'a str, value: T) -> Self
     where
         T: for<'q> Encode<'q, DB> + Type<DB> + Send + Sync + 'a,
@@ -118,26 +117,26 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         self
     }
 
-    /// Inserts the row, unless it is there.
+    /// Inserts the row, unless it exists.
     ///
-    /// Round trips: one; two if the row is there, and two or three if another row is in the way. The user needs `SELECT` on
-    /// the table, too.
+    /// Round trips: one; two if the row exists; two or three if another row violates an index. The user of the database needs
+    /// `SELECT` on the table, too.
     ///
     /// # Errors
     ///
-    /// Those of the database. A violation of another unique index is one of them, and
-    /// [`duplicate_of`](super::duplicate_of) tells which index that is. On PostgreSQL an error ends the transaction.
+    /// The errors of the database. A violation of another unique index is an error, and
+    /// [`duplicate_of`](super::duplicate_of) identifies the index. On PostgreSQL an error ends the transaction.
     ///
-    /// In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses with 40001 if the row was
-    /// inserted since the transaction began: run the transaction again. So it is with a deadlock, a lock timeout, and an
-    /// SQLite that is busy.
+    /// In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses with 40001 if the row was inserted since
+    /// the transaction began: run the transaction again. The same holds for a deadlock, a lock timeout and a busy SQLite
+    /// file.
     ///
-    /// [`InvalidArgument`](Error::InvalidArgument), before anything is sent: without a `key`, for a name that can be none, and
-    /// for a column that is set twice. Also if nothing was inserted and nothing violated, as by a trigger.
+    /// [`InvalidArgument`](Error::InvalidArgument) before anything is sent: without a `key`, for an invalid name, and for a
+    /// column that is set twice. Also if nothing was inserted and no index was violated, for example because of a trigger.
     ///
     /// # Cancellation
     ///
-    /// Whether a dropped call inserted the row is not known: roll the transaction back, or ask again.
+    /// A dropped call may have inserted the row: roll the transaction back, or call again.
     pub async fn run<C>(self, connection: &mut C) -> sqlx::Result<Insertion>
     where
         C: AsConnection<Database = DB>,
@@ -148,19 +147,19 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         Ok(insertion.map(|_| ()))
     }
 
-    /// As [`run`](Self::run), and reads a column of the row: the number that the database made for it, say. Of a row
-    /// that was there before it reads the same.
+    /// As [`run`](Self::run), and reads a column of the new or the existing row, for example the number that the database
+    /// generated.
     ///
-    /// Round trips: those of `run`. On MySQL and MariaDB one more for a row that was inserted.
+    /// Round trips: as for `run`. On MySQL and MariaDB one more for a new row.
     ///
     /// # Errors
     ///
-    /// Those of `run`, and [`ColumnDecode`](Error::ColumnDecode) if the column cannot be read as a `T`.
-    /// [`RowNotFound`](Error::RowNotFound) on MySQL and MariaDB if no row has the key that was inserted: a trigger changed it.
+    /// As for `run`, and [`ColumnDecode`](Error::ColumnDecode) if the column cannot be read as a `T`. On MySQL and MariaDB
+    /// [`RowNotFound`](Error::RowNotFound) if a trigger changed the key of the new row.
     ///
     /// # Cancellation
     ///
-    /// As of `run`.
+    /// As for `run`.
     pub async fn returning<T>(
         self,
         column: &str,
@@ -177,7 +176,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         insertion.map(read).transpose()
     }
 
-    /// The row comes with a `column`, if one is to be read.
+    /// Inserts the row or finds the existing one. The row is returned if a `column` must be read.
     async fn insert_or_find(
         &self,
         connection: &mut DB::Connection,
@@ -193,19 +192,20 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         if let Some(row) = self.find(connection, column).await? {
             return Ok(Insertion::AlreadyThere(Some(row)));
         }
-        // Another row is in the way, and the database says by which index; or the row is gone, and this one goes in.
+        // Either another row violates an index, which the error names, or the existing row was removed: insert again.
         if let Some(error) = refused {
             return Err(error);
         }
         match self.insert(connection, "", column).await? {
             Some(row) => Ok(Insertion::Inserted(row)),
             None => Err(Error::InvalidArgument(
-                "nothing was inserted, as by a trigger, and no row has the key".into(),
+                "nothing was inserted and no row has the key: check the triggers of the table"
+                    .into(),
             )),
         }
     }
 
-    /// `None` if nothing was inserted; the row is `None` if no column of it is to be read.
+    /// `None` if nothing was inserted. The inner row is `None` if no column must be read.
     async fn insert(
         &self,
         connection: &mut DB::Connection,

@@ -1,4 +1,4 @@
-//! The tables, and how they come to be.
+//! Makes the tables.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use super::failure;
 use super::retryable::is_retryable;
 use crate::store::StoreError;
 
-/// The statements that make the tables on `DB`, for those who apply schemas by a tool of their own.
+/// The statements that make the tables on `DB`, for a migration tool.
 ///
-/// They may be applied again: what stands there is left as it is. On MySQL they need the current database, on
-/// PostgreSQL the tables are made in the first schema of the `search_path`.
+/// They may be applied again: existing tables stay as they are. MySQL makes the tables in the current database, PostgreSQL
+/// in the first schema of the `search_path`.
 pub fn schema<DB: Database>() -> &'static str {
     DB::SCHEMA
 }
 
-/// Makes the tables that are missing. May be called at every start, by any number of processes at once.
+/// Makes the tables that are missing. Any number of processes may call this at every start, at the same time.
 ///
-/// Costs one round trip where the tables are as they should be, and needs no more than to read
-/// `idempotence_version` then. Tables that a newer version of this crate has made are left as they are.
+/// If the tables exist, this costs one round trip and needs only `SELECT` on `idempotence_version`. Tables of a newer
+/// version of this crate stay as they are.
 ///
 /// # Errors
 ///
-/// [`Misconfigured`](crate::StoreErrorKind::Misconfigured) if the user of the database may not make tables: the text
-/// says what to have done by one who may.
+/// [`Misconfigured`](crate::StoreErrorKind::Misconfigured) if the user of the database may not make tables. The source of the
+/// error has the statements for a user who may.
 ///
 /// # Cancellation
 ///
-/// A dropped future leaves nothing half made on PostgreSQL and SQLite. On MySQL, which commits each table by
-/// itself, the next call makes the rest.
+/// After a dropped future PostgreSQL and SQLite have all tables or none. MySQL commits each table by itself, and the
+/// next call makes the rest.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), StoreError> {
     let place = failure::place(pool);
     let deadline = Instant::now() + RETRY_TIMEOUT;
@@ -45,7 +45,7 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), StoreError> {
                 connection.release();
                 return Ok(());
             }
-            // A transaction may be open there, so it is not given back.
+            // A transaction may be open on the connection, so it does not return to the pool.
             Err(error) if is_retryable(&error) && Instant::now() < deadline => {
                 drop(connection);
                 sleep(PAUSE).await;
@@ -55,18 +55,18 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), StoreError> {
     }
 }
 
-/// Makes the tables that are missing, by a connection that is of no use if that fails.
+/// Makes the tables that are missing. After a failure the connection must be closed.
 pub(crate) async fn migrate_on<DB: Database>(
     connection: &mut DB::Connection,
     place: &str,
 ) -> Result<(), StoreError> {
-    let standing = match DB::version(connection).await {
+    let version = match DB::version(connection).await {
         Err(error) if !failure::is_missing_table(&error) => {
             return Err(failure::statement_failed(error, place.to_owned()));
         }
         answer => answer.ok().flatten(),
     };
-    if standing >= Some(VERSION) {
+    if version >= Some(VERSION) {
         return Ok(());
     }
     DB::execute_all(connection, DB::migration())
@@ -77,7 +77,7 @@ pub(crate) async fn migrate_on<DB: Database>(
 const RETRY_TIMEOUT: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The version of the tables that this crate works with: the number in each of the files.
+/// The version of the tables that this crate works with: the number in each `schema.sql`.
 pub(crate) const VERSION: i64 = 1;
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_statements_note_the_version_that_is_asked_for() {
+    fn the_statements_store_the_current_version() {
         #[cfg(feature = "mysql")]
         assert!(schema::<sqlx::MySql>().contains(&format!("VALUES ({VERSION})")));
         #[cfg(feature = "postgres")]

@@ -1,4 +1,4 @@
-//! What is said to MySQL and MariaDB.
+//! The implementation for MySQL and MariaDB.
 
 mod connect;
 mod counting;

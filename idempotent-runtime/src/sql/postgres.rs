@@ -1,4 +1,4 @@
-//! What is said to PostgreSQL.
+//! The implementation for PostgreSQL.
 
 mod connect;
 mod counting;

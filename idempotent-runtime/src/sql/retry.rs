@@ -1,4 +1,4 @@
-//! A transaction that is run again when the database asks for it.
+//! Runs a transaction again when the database asks for it.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::database::Database;
 use super::retryable::{is_retryable, is_retryable_with_row};
 use crate::world;
 
-/// Begins a transaction, runs `body` in it, and commits it; again from the beginning, as long as `policy` says so.
+/// Begins a transaction, runs `body` in it and commits it, and retries all of this as long as `policy` allows.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -29,31 +29,31 @@ use crate::world;
 /// # }
 /// ```
 ///
-/// `body` makes a new boxed future for each try, as in sqlx's `Connection::transaction`: where the work is a function of its
-/// own, `|tx| Box::pin(pay(tx, order_no))`. (An `async |tx| …` that borrows could not be spawned: the compiler does not see
-/// that its future is `Send`.)
+/// `body` makes a new boxed future for each attempt, as in sqlx's `Connection::transaction`. If the work is a function, write
+/// `|tx| Box::pin(pay(tx, order_no))`. (An `async |tx| …` that borrows could not be spawned, because the compiler cannot
+/// prove that its future is `Send`.)
 ///
-/// After an `Err` of `body` the transaction is rolled back, before the pause. A `body` with a guarded call (the option `tx`,
-/// or `run_in`) is run by [`Retry::with_row`]. Give that call `replay`, so that a try after a `COMMIT` whose reply was lost
-/// returns the result of the one that was committed, and not [`Error::AlreadyDone`](crate::Error::AlreadyDone).
+/// After an `Err` of `body` the transaction is rolled back, before the pause. Use [`Retry::with_row`] for a `body` with a
+/// guarded call (the option `tx`, or `run_in`). Give that call `replay`: an attempt after a `COMMIT` whose reply was lost then
+/// returns the committed result instead of [`Error::AlreadyDone`](crate::Error::AlreadyDone).
 ///
-/// `body` may run more than once, so what it does elsewhere than through `tx` may happen more than once. It must return
-/// every error of a statement: what goes on after one may work in a transaction that is over, and `COMMIT` does not say so.
+/// `body` may run more than once, so its effects outside `tx` may happen more than once. It must return every error of a
+/// statement: after one the transaction may have ended, later statements run outside it, and `COMMIT` does not report that.
 ///
 /// On SQLite the transaction begins with `BEGIN IMMEDIATE`, elsewhere with `BEGIN`.
 ///
-/// Round trips of each try: `BEGIN`, those of `body`, and `COMMIT` or `ROLLBACK`.
+/// Round trips of each attempt: `BEGIN`, the statements of `body`, and `COMMIT` or `ROLLBACK`.
 ///
 /// # Errors
 ///
-/// The error of the last try: one of `body`, or of `BEGIN` or `COMMIT`, as `E` has it from sqlx. No duplicate is attempts
-/// again, and no pool that had no connection in time. With [`Retry::with_row`] an error does not say that nothing was
-/// done, because an earlier try may have been committed: make the same call again.
+/// The error of the last attempt: from `body`, or from `BEGIN` or `COMMIT`, converted by `E::from`. A duplicate is not
+/// retried, and neither is a pool without a free connection. With [`Retry::with_row`] an error does not prove that nothing
+/// was done, because an earlier attempt may be committed: make the same call again.
 ///
 /// # Cancellation
 ///
-/// A future that is dropped in `body`, or between two tries, leaves nothing done: the transaction is rolled back. Dropped
-/// during the `COMMIT`, or with [`Retry::with_row`] after one, it may have been committed.
+/// If the future is dropped in `body` or between two attempts, the transaction is rolled back and nothing is done. If it is
+/// dropped during the `COMMIT`, or with [`Retry::with_row`] after one, the transaction may be committed.
 pub async fn retry<'env, DB, T, E>(
     pool: &Pool<DB>,
     policy: Retry,
@@ -66,7 +66,7 @@ where
     let mut backoff = Backoff::new(policy);
     loop {
         let (error, again) = match begin(pool).await {
-            // Nothing was sent but this.
+            // Only `BEGIN` was sent, so a lost connection can be retried, too.
             Err(error) => {
                 let again = is_retryable_with_row(&error);
                 (E::from(error), again)
@@ -83,8 +83,8 @@ where
         let Some(pause) = pause else {
             return Err(error);
         };
-        // Not the error: what it says is the caller's.
-        tracing::debug!(?pause, "a transaction is run again after a pause");
+        // The error is not logged, because its text may hold data of the caller.
+        tracing::debug!(?pause, "a transaction failed and is retried after a pause");
         drop(error);
         sleep(pause).await;
     }
@@ -92,11 +92,11 @@ where
 
 /// When [`retry`] runs a transaction again: after which errors, how often, and for how long.
 ///
-/// Unless you say otherwise: 10 tries at most, of which the last begins within 30 s of the first. The pauses between them go
-/// from 20 ms to 1 s; each is twice as long as the one before, and up to half longer by chance, so that two transactions
-/// that stood in each other's way do not meet again.
+/// The defaults: at most 10 attempts, the last of which begins within 30 s of the first. The pauses grow from 20 ms to 1 s.
+/// Each is twice as long as the pause before it, plus up to half of that at random, so that two conflicting
+/// transactions do not meet again.
 #[derive(Debug, Clone, Copy)]
-#[must_use = "it is for `sql::retry`"]
+#[must_use = "pass it to `sql::retry`"]
 pub struct Retry {
     is_retryable: fn(&(dyn StdError + 'static)) -> bool,
     tries: u32,
@@ -106,15 +106,15 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// After errors that say that certainly nothing was done ([`is_retryable`]), and a `BEGIN` that failed: for any
+    /// Retries after errors that prove that nothing was done ([`is_retryable`]), and after a failed `BEGIN`. For any
     /// transaction.
     pub const fn when_nothing_was_done() -> Self {
         Self::when(is_retryable)
     }
 
-    /// Also after a lost connection, and a `COMMIT` whose reply was lost ([`is_retryable_with_row`]): for
-    /// transactions that write the dedup row, by the option `tx` or `run_in`. **What the row does not protect may be done
-    /// twice:** a transaction without a guarded call, what is written through `tx` beside the call, and a call that its `when`
+    /// Also retries after a lost connection and after a `COMMIT` whose reply was lost ([`is_retryable_with_row`]). For
+    /// transactions that write the dedup row with the option `tx` or with `run_in`. **Work that the row does not protect may
+    /// be done twice:** a transaction without a guarded call, statements on `tx` outside the call, and a call that its `when`
     /// left unguarded.
     pub const fn with_row() -> Self {
         Self::when(is_retryable_with_row)
@@ -130,20 +130,20 @@ impl Retry {
         }
     }
 
-    /// How many times the transaction is run at most, the first time counted. There is always a first time.
+    /// Sets how often the transaction runs at most, the first time included. It runs at least once.
     pub const fn tries(mut self, most: u32) -> Self {
         self.tries = most;
         self
     }
 
-    /// No try begins later than this after the first. A try that has begun is not cut short, because a `COMMIT` that is cut
-    /// short may have been carried out: bound its statements by the database's own timeouts.
+    /// Sets the time after the first attempt in which the last attempt may begin. A running attempt is not interrupted,
+    /// because an interrupted `COMMIT` may be applied: limit its statements with the timeouts of the database.
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = time;
         self
     }
 
-    /// How long the first pause is, and the longest, at most a day; each is up to half longer by chance.
+    /// Sets the first and the longest pause, at most a day. Up to half of a pause is added to it at random.
     pub const fn pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.pause = first;
         self.longest_pause = longest;
@@ -151,7 +151,7 @@ impl Retry {
     }
 }
 
-/// The pauses that are left.
+/// The pauses between the attempts.
 struct Backoff {
     policy: Retry,
     began: Instant,
@@ -169,7 +169,7 @@ impl Backoff {
         }
     }
 
-    /// The pause after a try; `None` if it was the last one.
+    /// The pause after an attempt; `None` if it was the last one.
     fn next_pause(&mut self) -> Option<Duration> {
         self.attempts += 1;
         if self.attempts >= self.policy.tries {
@@ -204,16 +204,16 @@ where
             Ok(done)
         }
         Err(error) => {
-            // If it fails, the connection is lost, and the transaction with it.
+            // If the rollback fails, the connection is lost, and the server rolls back.
             let _ = timeout(ROLLBACK_TIMEOUT, tx.rollback()).await;
             Err(error)
         }
     }
 }
 
-/// Nobody waits longer on purpose; and a factor of it is no overflow.
+/// The longest pause. It can be multiplied without an overflow.
 const MAX_PAUSE: Duration = Duration::from_hours(24);
-/// The server rolls back by itself what it hears no more of.
+/// How long a rollback may take. The server itself rolls back the transaction of a closed connection.
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_are_no_more_tries_than_allowed() {
+    async fn there_are_no_more_attempts_than_allowed() {
         for (tries, expected) in [(0, 0), (1, 0), (2, 1), (10, 9)] {
             let mut backoff = Backoff::new(policy().tries(tries));
             let count = (0..100)
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_try_begins_after_the_time() {
+    async fn no_attempt_begins_after_the_time() {
         let within = Duration::from_secs(3);
         let began = Instant::now();
         let mut backoff = Backoff::new(policy().tries(u32::MAX).within(within));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_times_there_are_do_not_overflow() {
+    async fn the_longest_durations_do_not_overflow() {
         let longest = Duration::MAX;
         for policy in [policy(), policy().pauses(longest, longest)] {
             let mut backoff = Backoff::new(policy.within(longest));

@@ -1,4 +1,4 @@
-//! Whether a transaction that failed does well to be run again.
+//! Whether a failed transaction should be retried.
 
 use std::error::Error as StdError;
 use std::{io, iter};
@@ -8,16 +8,14 @@ use sqlx::error::DatabaseError;
 use super::failure::Code;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Whether a transaction that failed with `error` did certainly nothing, and would do well if it were run again, from its
-/// beginning.
+/// Whether a transaction that failed with `error` certainly did nothing, and should be retried from its beginning.
 ///
-/// That is what a database asks for when two transactions stand in each other's way: a serialization failure, a
-/// deadlock, a lock or a whole SQLite file that was not to be had in time. The error may be one of sqlx, or one
-/// that was caused by it, such as a [`StoreError`], an [`Error`](crate::Error), or an error type of the caller's own that
-/// names it as its `source()`.
+/// A database asks for this when two transactions conflict: after a serialization failure, a deadlock, or a timeout for a
+/// lock or for a busy SQLite file. The error may be an error of sqlx, or any error whose `source()` leads to one: a
+/// [`StoreError`], an [`Error`](crate::Error), or an error type of the caller.
 ///
-/// `false` after a lost connection: a `COMMIT` whose reply was lost may have been carried out. A transaction that writes
-/// the dedup row may be run again then, too: [`is_retryable_with_row`].
+/// `false` after a lost connection, because a `COMMIT` whose reply was lost may be applied. A transaction that writes the
+/// dedup row may be retried in that case, too: see [`is_retryable_with_row`].
 pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !may_be_applied(*cause))
@@ -25,22 +23,22 @@ pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
         .is_some_and(is_conflict)
 }
 
-/// Whether a transaction that writes the dedup row (the option `tx`, or `run_in`), and failed with `error`, would do
-/// well if it were run again, from its beginning, with the same key.
+/// Whether a transaction that writes the dedup row (the option `tx`, or `run_in`) and failed with `error` should be retried
+/// from its beginning, with the same key.
 ///
-/// Besides what [`is_retryable`] finds, that is a lost connection and a `COMMIT` whose reply was lost. Whether the
-/// transaction was committed is not known then, and need not be: if it was, the row is there, the body does not run a
-/// second time, and with `replay` the caller gets the result of the first; if it was not, the body runs.
+/// In addition to [`is_retryable`], this is `true` after a lost connection and after a `COMMIT` whose reply was lost. The
+/// transaction may be committed then. If it is, the row exists, the body does not run a second time, and with `replay` the
+/// caller gets the first result. If it is not, the body runs.
 ///
-/// **What the row does not protect may be done twice:** a transaction without a guarded call, what is written beside the
+/// **Work that the row does not protect may be done twice:** a transaction without a guarded call, statements outside the
 /// call, and a call that its `when` left unguarded. Use [`is_retryable`] there.
 ///
-/// `false` if the row vanished from the transaction before its end (`Error::LeaseLost`): what was sent later
-/// may be committed without the row.
+/// `false` if the row was removed from the transaction before its end (`Error::LeaseLost`): later statements may be
+/// committed without the row.
 ///
-/// An [`io::Error`] whose kind names a lost connection counts also without an error of sqlx around it, because
-/// `#[error(transparent)]` leaves nothing else of it. So the lost connection of another service that the body called counts,
-/// too: if that call must not be made again, do not name its error as a `source()`.
+/// An [`io::Error`] of a lost connection counts even without an error of sqlx around it, because `#[error(transparent)]`
+/// leaves only the inner error. So the lost connection to another service counts, too. If the body must not call that
+/// service again, do not return its error as a `source()`.
 pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !is_from_another_store(*cause))
@@ -56,7 +54,7 @@ pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether the connection is of no more use: perhaps only the reply is lost.
+/// Whether the connection is broken. The statement may have been applied, and only its reply lost.
 pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) => true,
@@ -74,27 +72,27 @@ fn causes<'a>(
 fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a dyn DatabaseError> {
     let refusal = match error.downcast_ref() {
         Some(sqlx::Error::Database(refusal)) => Some(refusal),
-        // What is left of an error of sqlx where one is passed on as if it were another.
+        // `#[error(transparent)]` leaves only this part of an error of sqlx.
         _ => error.downcast_ref::<Box<dyn DatabaseError>>(),
     };
     refusal.map(|refusal| &**refusal)
 }
 
-/// The database undid the statement or the transaction in favour of another.
+/// Whether the database undid the statement or the transaction in favour of another one.
 fn is_conflict(refusal: &dyn DatabaseError) -> bool {
     match Code::from_refusal(refusal) {
         Code::State(state) => matches!(&*state, "40001" | "40P01" | "55P03"),
         Code::MySql(number, _) => matches!(number, 1020 | 1205 | 1213),
-        // Busy, and locked by another connection to the same cache.
+        // The file is busy, or another connection to the same cache has locked it.
         Code::Sqlite(code) => matches!(code & 0xff, 5 | 6),
     }
 }
 
-/// The last word on a connection, or on a `COMMIT`: what came of the statement it does not say.
+/// Whether the database ended the session, or left the outcome of a `COMMIT` open. The statement may have been applied.
 fn is_unanswered(refusal: &dyn DatabaseError) -> bool {
     match Code::from_refusal(refusal) {
         Code::State(state) => {
-            // Idle in a transaction for too long, an unknown end, shutdowns, a server that is just starting.
+            // Idle in a transaction for too long, an unknown outcome, a shutdown, a starting server.
             let ends = ["25P03", "40003", "57P01", "57P02", "57P03", "57P05"];
             ends.contains(&&*state) || state.starts_with("08")
         }
@@ -105,13 +103,13 @@ fn is_unanswered(refusal: &dyn DatabaseError) -> bool {
     }
 }
 
-/// A store sent it more than once, and what the last send was answered with says nothing of those before it.
+/// Whether a store sent the operation several times, so that the last answer proves nothing about the earlier sends.
 fn may_be_applied(error: &(dyn StdError + 'static)) -> bool {
     let error: Option<&StoreError> = error.downcast_ref();
     error.is_some_and(|error| error.kind() == StoreErrorKind::Unknown)
 }
 
-/// A store that is no database has connections of its own.
+/// Whether the error is from a store that is no database. Its connection is not the transaction's connection.
 fn is_from_another_store(error: &(dyn StdError + 'static)) -> bool {
     let is_from_a_database = || {
         error
@@ -149,27 +147,27 @@ mod tests {
     use super::super::failure::{connect_failed, statement_failed};
     use super::*;
 
-    /// Errors of callers.
+    /// Error types of callers.
     #[derive(Debug, Error)]
-    enum Passed {
+    enum CallerError {
         #[error(transparent)]
         As(#[from] sqlx::Error),
         #[error("failed")]
         By(#[source] Box<dyn StdError + Send + Sync>),
     }
 
-    /// The same error, as it may come to the caller of a transaction.
-    fn passed_on(error: impl Fn() -> sqlx::Error) -> [Box<dyn StdError>; 4] {
+    /// The same error in the forms in which the caller of a transaction may get it.
+    fn forms_of(error: impl Fn() -> sqlx::Error) -> [Box<dyn StdError>; 4] {
         [
             Box::new(error()),
             Box::new(statement_failed(error(), "a test")),
-            Box::new(Passed::As(error())),
-            Box::new(Passed::By(Box::new(Passed::As(error())))),
+            Box::new(CallerError::As(error())),
+            Box::new(CallerError::By(Box::new(CallerError::As(error())))),
         ]
     }
 
     #[test]
-    fn what_to_run_again_is_found_whoever_passed_it_on() {
+    fn a_retryable_error_is_recognised_in_every_form() {
         for (state, again, with_row) in [
             ("40001", true, true),
             ("40P01", true, true),
@@ -184,7 +182,7 @@ mod tests {
             ("25P02", false, false),
             ("57P04", false, false),
         ] {
-            for error in passed_on(|| refused(state)) {
+            for error in forms_of(|| refused(state)) {
                 assert_eq!(is_retryable(&*error), again, "{state}: {error:?}");
                 assert_eq!(
                     is_retryable_with_row(&*error),
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_is_run_again_with_the_row_alone() {
+    fn a_lost_connection_is_retried_only_with_the_row() {
         let lost = [
             io::ErrorKind::BrokenPipe,
             io::ErrorKind::ConnectionRefused,
@@ -205,7 +203,7 @@ mod tests {
             io::ErrorKind::UnexpectedEof,
         ];
         for kind in lost {
-            for error in passed_on(|| sqlx::Error::Io(kind.into())) {
+            for error in forms_of(|| sqlx::Error::Io(kind.into())) {
                 assert!(!is_retryable(&*error), "{error:?}");
                 assert!(is_retryable_with_row(&*error), "{error:?}");
             }
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_other_try_mends_is_not_run_again() {
+    fn a_permanent_error_is_not_retried() {
         let not_found = || io::Error::from(io::ErrorKind::NotFound);
         let errors: [Box<dyn StdError>; 6] = [
             Box::new(sqlx::Error::PoolTimedOut),
@@ -224,7 +222,7 @@ mod tests {
             Box::new(sqlx::Error::RowNotFound),
             Box::new(sqlx::Error::Tls(Box::new(not_found()))),
             Box::new(not_found()),
-            Box::new(Passed::By("declined".into())),
+            Box::new(CallerError::By("declined".into())),
         ];
         for error in errors {
             assert!(!is_retryable(&*error), "{error:?}");
@@ -233,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_to_another_store_is_not_the_databases() {
+    fn a_lost_connection_to_another_store_is_not_retried() {
         let reset = io::Error::from(io::ErrorKind::ConnectionReset);
         let error = StoreError::new(StoreErrorKind::Unknown, reset);
         assert!(!is_retryable_with_row(&error));
     }
 
     #[test]
-    fn a_conflict_after_a_send_without_an_answer_does_not_say_that_nothing_was_done() {
+    fn a_conflict_after_an_unanswered_send_is_not_retried() {
         let error = StoreError::new(
             StoreErrorKind::Unknown,
             statement_failed(refused("40001"), "a test"),
@@ -250,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn no_refusal_of_a_call_is_run_again_unless_a_database_asks_for_it() {
+    fn a_refused_call_is_not_retried_unless_a_database_asks_for_it() {
         for error in crate::Error::samples() {
             assert!(!is_retryable(&error), "{error}");
             assert!(!is_retryable_with_row(&error), "{error}");

@@ -1,4 +1,4 @@
-//! One row, changed if a column of it has one of some values, or inserted if it is not there; otherwise read.
+//! A row that is changed if a column has one of certain values, or inserted if it does not exist, and otherwise read.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use sqlx::{Decode, Encode, Error, QueryBuilder, Type};
 use super::database::Database;
 use super::statement::{Statement, Value};
 
-/// Which row of which table, and what is set in it.
+/// A row of a table, and the values to set in it.
 pub(super) struct Row<'a, DB: Database> {
     table: &'a str,
     id: Vec<(&'a str, Box<dyn Value<DB> + 'a>)>,
@@ -21,13 +21,13 @@ struct Assignment<'a, DB: Database> {
     value: Box<dyn Value<DB> + 'a>,
 }
 
-/// The column that decides, and the values for which the row is changed.
+/// The row is changed if this column has one of these values.
 pub(super) struct Condition<'a, T> {
     pub(super) column: &'a str,
     pub(super) values: &'a [T],
 }
 
-/// A column that is read. A second one is selected with the cast, if there is any.
+/// A column to read. If it has a cast, the cast is selected as a second column.
 #[derive(Clone, Copy)]
 pub(super) struct Column<'a> {
     name: &'a str,
@@ -35,17 +35,17 @@ pub(super) struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// To be read as a `T`.
+    /// A column that is read as a `T`.
     pub(super) fn read_as<DB: Database, T: Type<DB>>(name: &'a str) -> Self {
         let cast_to = DB::cast_type::<T>();
         Self { name, cast_to }
     }
 }
 
-/// What became of a row.
+/// The outcome of a change.
 pub(super) enum RowChange<T> {
     Yes,
-    /// The column has another value.
+    /// The column has another value: this one.
     No(T),
     NotFound,
 }
@@ -79,9 +79,10 @@ impl<'a, DB: Database> Row<'a, DB> {
         });
     }
 
-    /// One round trip if the row is changed, two if not. It reads under the lock that an update takes: a plain read
-    /// may see the snapshot of long ago, and say of a row what is no longer true. If the row got one of the values
-    /// only between the two, both are done once more, in a transaction under that lock.
+    /// Changes the row, or reads why not. One round trip if the row is changed, two if not.
+    ///
+    /// The read takes the lock of an update, because a plain read may see an old snapshot. If the row gets one of the values
+    /// between the two statements, both are sent once more; in a transaction the read has locked the row by then.
     pub(super) async fn change<T>(
         &self,
         connection: &mut DB::Connection,
@@ -115,22 +116,25 @@ impl<'a, DB: Database> Row<'a, DB> {
 
     fn check(&self) -> sqlx::Result<()> {
         if self.id.is_empty() {
-            let why = format!("no `id` says which row of {:?}", self.table);
+            let why = format!("no `id` names the row of {:?}: call `id`", self.table);
             return Err(Error::InvalidArgument(why));
         }
         self.check_once(self.assignments.iter().map(|set| set.column))
     }
 
-    /// Refuses an insert that could be sent, and would not do what it says.
+    /// Refuses an insert that the database would accept and that would not insert once.
     pub(super) fn check_insert(&self) -> sqlx::Result<()> {
         if self.id.is_empty() {
-            let why = format!("no `key` says what is a duplicate in {:?}", self.table);
+            let why = format!(
+                "no `key` defines a duplicate in {:?}: call `key`",
+                self.table
+            );
             return Err(Error::InvalidArgument(why));
         }
         self.check_once(self.columns().map(|(column, _)| column))
     }
 
-    /// One of two values for a column would win without a word on some databases, whatever the other had promised.
+    /// Refuses two values for one column: some databases use one of them without an error.
     fn check_once<'c>(&self, columns: impl Iterator<Item = &'c str>) -> sqlx::Result<()> {
         let mut seen = HashSet::new();
         for column in columns {
@@ -142,7 +146,7 @@ impl<'a, DB: Database> Row<'a, DB> {
         Ok(())
     }
 
-    /// What an insert sets.
+    /// The columns of an insert, and their values.
     fn columns(&self) -> impl Iterator<Item = (&'a str, &(dyn Value<DB> + 'a))> {
         let id = self.id.iter().map(|(column, value)| (*column, &**value));
         let others = self.assignments.iter().map(|set| (set.column, &*set.value));
@@ -175,7 +179,7 @@ impl<'a, DB: Database> Row<'a, DB> {
         Ok(update.build())
     }
 
-    /// An `INSERT` of the id and the assignments, with what the database has against a violation.
+    /// An `INSERT` of the id and the assignments. `on_conflict`: the clause for a violated unique index.
     pub(super) fn insert(
         &self,
         on_conflict: &'static str,
@@ -225,7 +229,7 @@ impl<'a, DB: Database> Row<'a, DB> {
         Ok(())
     }
 
-    /// The column of a row that was selected.
+    /// Reads the column of a selected row.
     pub(super) fn value<T>(&self, column: &str, row: &DB::Row) -> sqlx::Result<T>
     where
         T: for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> + Type<DB>,
@@ -266,6 +270,8 @@ impl<DB: Database> fmt::Debug for Row<'_, DB> {
 }
 
 fn matched_several_rows(table: &str, rows: u64) -> Error {
-    let message = format!("the `id` names {rows} rows of {table:?}, and all of them were changed");
+    let message = format!(
+        "the `id` matches {rows} rows of {table:?}, and all of them were changed: roll back, and use unique columns"
+    );
     Error::InvalidArgument(message)
 }

@@ -1,4 +1,4 @@
-//! The dedup row, through whatever leads to a connection.
+//! Writes dedup rows through a transaction or a connection.
 
 use std::time::Duration;
 

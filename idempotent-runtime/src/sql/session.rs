@@ -1,40 +1,40 @@
-//! Who stands between a process and its database, and may read or change what they say.
+//! Whether a third party can read or change what a process and its database exchange.
 
 use crate::store::Finding;
 use crate::store::Level::{Fine, Note, Problem, Warning};
 
-/// The way to a server, as far as the options of the client tell.
+/// A server, as the options of the client describe it.
 #[derive(Debug, Clone, Copy)]
 pub struct Server<'a> {
     pub user: &'a str,
-    /// Whether the server is reached by a socket, or by a name or an address of this machine alone.
+    /// Whether the connection uses a Unix socket or a loopback address.
     pub is_local: bool,
-    /// Whether TLS is asked for, and the certificate of the server is checked.
+    /// Whether the options require TLS and a check of the server's certificate.
     pub is_verified: bool,
-    /// What to write to have it checked.
+    /// The parameter of a URL that requires the check.
     pub verify_parameter: &'static str,
 }
 
-/// What the server says of a session.
+/// A session, as the server describes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Session {
-    /// Nothing: the server does not say.
+    /// `None`: the server does not report it.
     pub is_encrypted: Option<bool>,
-    /// Whether the server finds the other end of the session on its own machine.
+    /// Whether the server sees the client on its own machine.
     pub is_local: bool,
 }
 
 impl Server<'_> {
-    /// Warns of a way on which others can read the password and the records, or answer in the server's place.
+    /// Logs a warning if a third party can read the password and the records, or answer in the server's place.
     pub(super) fn warn(&self, database: &str) {
         if self.is_local || self.is_verified {
             return;
         }
         tracing::warn!(
             target: "idempotence",
-            "the connection to {database} leaves this machine, and its URL does not have the server's certificate checked: \
-             somebody between can read the password and the records, and answer in the server's place. Write `?{}`, and \
-             build sqlx with TLS (its feature `tls-rustls` or `tls-native-tls`)",
+            "the connection to {database} leaves this machine without a check of the server's certificate: a third party \
+             on the network can read the password and the records, and answer in the server's place; write `?{}` in the \
+             URL, and build sqlx with TLS (its feature `tls-rustls` or `tls-native-tls`)",
             self.verify_parameter
         );
     }
@@ -46,7 +46,7 @@ impl Session {
         is_local: false,
     };
 
-    /// What is to be told of a session that was made on this way.
+    /// The finding about a session with `server`.
     pub(super) fn finding(self, server: &Server<'_>) -> Finding {
         let write = format!(
             "write `?{}` in the URL, and build sqlx with TLS (its feature `tls-rustls` or `tls-native-tls`)",
@@ -57,8 +57,8 @@ impl Session {
                 Finding::new(Fine, "the session with the database is encrypted")
             }
             Some(true) => {
-                let found = "the session with the database is encrypted, but nobody checks the certificate of the server: \
-                             somebody between can answer in its place";
+                let found = "the session with the database is encrypted, but the certificate of the server is not checked: \
+                             a third party on the network can answer in its place";
                 Finding::new(Warning, found).advise(write)
             }
             Some(false) if server.is_local && self.is_local => {
@@ -66,26 +66,26 @@ impl Session {
                 Finding::new(Fine, found)
             }
             Some(false) if server.is_local || self.is_local => {
-                let found = "the database finds the session not encrypted, and one of the two ends finds the other on \
-                             another machine: there is a proxy, a tunnel or a container between";
-                let advice = "see that what is between encrypts, if it leaves this machine";
+                let found = "the session with the database is not encrypted, and passes through a proxy, a tunnel or a \
+                             container: only one of its ends sees the other on the same machine";
+                let advice = "encrypt the part of the way that leaves this machine";
                 Finding::new(Note, found).advise(advice)
             }
             Some(false) => {
-                let found = "the session with the database leaves this machine and is not encrypted: somebody between can \
-                             read the password and the records, and change them";
+                let found = "the session with the database leaves this machine and is not encrypted: a third party on the \
+                             network can read the password and the records, and change them";
                 Finding::new(Problem, found).advise(write)
             }
             None => {
-                let found = "the database does not say whether the session is encrypted";
+                let found = "the database does not report whether the session is encrypted";
                 Finding::new(Note, found)
             }
         }
     }
 }
 
-/// Whether what is sent to this host stays on this machine. A name is not looked up: an answer of the network is no reason to
-/// trust the network.
+/// Whether data sent to this host stays on this machine. Names are not resolved, because an answer of the network is no
+/// reason to trust the network.
 #[cfg(any(test, feature = "mysql", feature = "postgres"))]
 pub(super) fn is_loopback(host: &str) -> bool {
     use std::net::{IpAddr, Ipv6Addr};
@@ -114,7 +114,7 @@ mod tests {
     use crate::store::Level;
 
     #[test]
-    fn hosts_of_this_machine_alone_are_known() {
+    fn only_loopback_hosts_are_local() {
         for host in [
             "localhost",
             "LocalHost",
@@ -165,7 +165,7 @@ mod tests {
         for (encrypted, local, way, expected) in [
             (Some(false), false, (false, false), Problem),
             (Some(false), true, (true, false), Fine),
-            // Through a port of a container, or a proxy before the server.
+            // Through a published port of a container, or a proxy before the server.
             (Some(false), false, (true, false), Note),
             (Some(false), true, (false, false), Note),
             (Some(true), false, (false, false), Warning),

@@ -1,4 +1,4 @@
-//! What is said to SQLite.
+//! The implementation for SQLite.
 
 mod connect;
 mod counting;

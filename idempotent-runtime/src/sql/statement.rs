@@ -1,10 +1,10 @@
-//! A statement in the making: names are quoted, values are bound.
+//! Builds a statement: names are quoted, values are bound.
 
 use sqlx::{Arguments, Encode, Error, IntoArguments, QueryBuilder, Type};
 
 use super::database::Database;
 
-/// The text so far, and the values that go with it.
+/// The text of a statement so far, and the values bound in it.
 pub(super) struct Statement<DB: Database> {
     text: String,
     values: DB::Arguments,
@@ -34,10 +34,11 @@ impl<DB: Database> Statement<DB> {
         Ok(self)
     }
 
-    /// Adds a name, in the quotes in which it can be nothing else.
+    /// Adds a name in quotes, so that the database cannot read it as anything else.
     pub(super) fn name(&mut self, name: &str) -> sqlx::Result<&mut Self> {
         if name.is_empty() || name.contains('\0') {
-            let message = format!("{name:?} cannot name a table or a column");
+            let message =
+                format!("{name:?} is no name of a table or a column: it is empty or contains NUL");
             return Err(Error::InvalidArgument(message));
         }
         self.text.push(DB::QUOTE);
@@ -55,7 +56,7 @@ impl<DB: Database> Statement<DB> {
         value.add_to(&mut self.values)?;
         self.values
             .format_placeholder(&mut self.text)
-            .expect("a string takes any text");
+            .expect("writing to a string cannot fail");
         Ok(self)
     }
 
@@ -64,7 +65,7 @@ impl<DB: Database> Statement<DB> {
     }
 }
 
-/// A value of any type, to be bound as often as a statement is made.
+/// A value of any type. It can be bound several times.
 pub(super) trait Value<DB: Database>: Send + Sync {
     fn add_to(&self, values: &mut DB::Arguments) -> sqlx::Result<()>;
 }

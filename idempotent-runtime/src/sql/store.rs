@@ -25,71 +25,68 @@ use crate::store::longest::Longest;
 use crate::store::queue::Queues;
 use crate::store::{Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap};
 
-/// Keeps records in PostgreSQL, in the table `idempotence`.
+/// Stores records in PostgreSQL (11 or newer), in the table `idempotence`.
 ///
 /// A duplicate writes and locks nothing.
 #[cfg(feature = "postgres")]
 pub type PostgresStore = SqlStore<sqlx::Postgres>;
 
-/// Keeps records in MySQL (from 8.0 on) or MariaDB (from 10.6 on), in the table `idempotence`.
+/// Stores records in MySQL (8.0 or newer) or MariaDB (10.6 or newer), in the table `idempotence`.
 ///
-/// Where the server knows the user by a password, MySQL wants TLS, or the feature `mysql-rsa` of sqlx.
+/// A login with a password needs TLS on MySQL, or the feature `mysql-rsa` of sqlx.
 #[cfg(feature = "mysql")]
 pub type MySqlStore = SqlStore<sqlx::MySql>;
 
-/// Keeps records in a file of SQLite, in the table `idempotence`: for the processes of one machine.
+/// Stores records in a file of SQLite, in the table `idempotence`: for the processes of one machine.
 ///
-/// The file must be on a disk of that machine, not on a network. Neither a process that dies nor a
-/// loss of power makes it forget what was acknowledged.
+/// The file must be on a disk of that machine, not on a network. An acknowledged record survives the death of a process
+/// and a loss of power.
 #[cfg(feature = "sqlite")]
 pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 
-/// Keeps records in a table of a database: see `PostgresStore`, `MySqlStore` and `SqliteStore`.
+/// Stores records in a table of a database: see `PostgresStore`, `MySqlStore` and `SqliteStore`.
 ///
-/// A record is a row, committed before it is acknowledged; what has expired is decided by the database's clock
-/// alone, so clocks and time zones of clients do not matter, nor does the isolation level of the pool's sessions.
-/// An operation that lost a race, or was refused because of one (a serialization failure, a deadlock), is tried
-/// again, three times in all; one whose connection turned out to be broken, too. On SQLite, where those who find the file
-/// busy ask again and again, it is twenty times.
+/// A record is a row, committed before it is acknowledged. The database's clock alone decides what has expired, so the
+/// clocks and time zones of clients do not matter. Any isolation level of the pool's sessions will do. An operation is sent
+/// up to three times, on SQLite up to twenty times: if it lost a race, if the database refused it because of a
+/// concurrent transaction (a serialization failure, a deadlock, a busy file), or if its connection was broken.
 ///
-/// An operation that changes a record, or reads one, is one statement and one round trip; one that finds another's
-/// record asks for it by a second one. To count an attempt is one on PostgreSQL, two on MySQL and SQLite, however many count at once:
-/// those of a process take turns for a key, and hand on the connection as long as the pool has others. The first statement of its
-/// kind on a connection is prepared by one more.
+/// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, it
+/// reads that record with a second one. Counting an attempt is one statement on PostgreSQL and two on MySQL and SQLite,
+/// however many calls count at once: the calls of a process take turns for each key, and pass the connection on as long as
+/// the pool has others. The first statement of each kind on a connection costs one more round trip, which prepares it.
 ///
-/// Rows that have expired stand until another claim needs their key or they are purged, so call
-/// [`purge_every`](Self::purge_every) somewhere, or [`purge_expired`](Self::purge_expired) from a job of your own.
+/// Expired rows are stored until another claim needs their key or until they are purged. Call
+/// [`purge_every`](Self::purge_every) in one process, or [`purge_expired`](Self::purge_expired) in a job.
 ///
-/// The tables are made by [`connect`](Self::connect) or [`migrate`](Self::migrate), or by those who apply the
-/// statements of [`sql::schema`](super::schema). After that the user of the database needs `SELECT`, `INSERT`, `UPDATE` and
-/// `DELETE` on `idempotence`, and for `connect` and `migrate` also `SELECT` on `idempotence_version`.
+/// [`connect`](Self::connect) and [`migrate`](Self::migrate) make the tables; [`sql::schema`](super::schema) has the
+/// statements for other tools. After that the user of the database needs `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
+/// `idempotence`, and for `connect` and `migrate` also `SELECT` on `idempotence_version`.
 ///
-/// sqlx needs a runtime: enable the feature `sqlx-tokio` here, or `runtime-tokio` of sqlx, or it panics when it
-/// first connects. TLS is chosen by its features, too.
+/// sqlx needs a runtime, or it panics when it first connects: enable the feature `sqlx-tokio` of this crate, or
+/// `runtime-tokio` of sqlx. Features of sqlx choose TLS, too.
 ///
 /// A clone shares the pool.
 pub struct SqlStore<DB: Database> {
     pool: Pool<DB>,
-    /// Of those who count: a key is one row, and one connection of the pool is enough for it.
+    /// The calls that count, by key: a key is one row, so one connection at a time is enough for it.
     counting: Arc<Queues<Checkout<DB>>>,
     longest: Longest,
 }
 
 impl<DB: Database> SqlStore<DB> {
-    /// Makes a store on a pool of the caller's own, such as that of the business tables.
+    /// Makes a store on an existing pool, for example the pool of the business tables.
     ///
-    /// Nothing is asked of the database: call [`migrate`](Self::migrate) where the tables may be missing.
+    /// This sends no statement: call [`migrate`](Self::migrate) if the tables may be missing.
     ///
-    /// What [`connect`](Self::connect) sets, and is better set on a pool of your own, too:
+    /// [`connect`](Self::connect) sets the following. Set it on your pool, too:
     ///
-    /// * `test_before_acquire(false)`: the test is one more round trip of every operation, and the store
-    ///   needs none;
-    /// * on PostgreSQL `lock_timeout`, on MySQL `innodb_lock_wait_timeout` and `lock_wait_timeout`, a
-    ///   second or so for the sessions of the pool: while a row is locked, operations that were given up
-    ///   wait on in the server;
-    /// * on SQLite one connection (`max_connections(1)`), because those who write to a file take turns, and the queue of the pool is
-    ///   fairer than the file, which each asks again and again; a log written ahead, `synchronous(Full)`, and a
-    ///   `busy_timeout` of some tens of milliseconds, far less than the [deadline](crate::Builder::deadline).
+    /// * `test_before_acquire(false)`: the test adds a round trip to every operation, and the store does not need it;
+    /// * on PostgreSQL `lock_timeout`, on MySQL `innodb_lock_wait_timeout` and `lock_wait_timeout` of about a second for the
+    ///   sessions of the pool: while a row is locked, cancelled operations continue to wait in the server;
+    /// * on SQLite one connection (`max_connections(1)`): writers to a file take turns, and the queue of the pool is fairer
+    ///   than polling the file; also write-ahead logging, `synchronous(Full)`, and a `busy_timeout` of some tens of
+    ///   milliseconds, far less than the [deadline](crate::Builder::deadline).
     pub fn new(pool: Pool<DB>) -> Self {
         Self {
             pool,
@@ -102,24 +99,23 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// * `postgres://user:password@host:5432/database`
     /// * `mysql://user:password@host:3306/database`, or `mariadb://…`
-    /// * `sqlite:folder/file`, or `sqlite:/absolute/file`: made if it is missing, unless `?mode=rw` is said;
-    ///   `sqlite::memory:` is one that ends with the store.
+    /// * `sqlite:folder/file`, or `sqlite:/absolute/file`: a missing file is created unless the URL has `?mode=rw`.
+    ///   `sqlite::memory:` is a database that ends with the store.
     ///
-    /// The parameters after the `?` are those of sqlx; one that sqlx does not know, or cannot read, is an error.
-    /// To a server on another machine say `?sslmode=verify-full` (PostgreSQL) or `?ssl-mode=VERIFY_IDENTITY` (MySQL), with
-    /// a TLS feature of sqlx. Without that sqlx is content with no TLS at all, or with any certificate; then this
-    /// says so once, as a warning of tracing, and [the doctor](crate::Idempotency::doctor) as a problem.
+    /// The parameters after the `?` are the parameters of sqlx. An unknown or unreadable parameter is an error. For a server
+    /// on another machine use `?sslmode=verify-full` (PostgreSQL) or `?ssl-mode=VERIFY_IDENTITY` (MySQL) and a TLS feature of
+    /// sqlx. Otherwise sqlx accepts a session without TLS, or with any certificate. `connect` then logs a warning, and
+    /// [the doctor](crate::Idempotency::doctor) reports a problem.
     ///
-    /// The pool has up to ten connections, and for SQLite one: those who
-    /// write to a file have to take turns, and do so best before they come to it.
+    /// The pool has up to ten connections, and one for SQLite, because only one connection can write to a file at a time.
     ///
-    /// Costs a connection that is closed again, and one round trip; a second one where the tables are made.
+    /// Costs one connection, which is closed again, and one round trip; making the tables costs a second one.
     ///
     /// # Errors
     ///
-    /// Within five seconds, if the URL cannot be read, has a parameter that is not known, or is another database's, the server is not reached or refuses the
-    /// credentials, or the tables are missing and may not be made: then the text has the statements that make
-    /// them. It never contains the password, nor the name that logs in.
+    /// Within five seconds: if the URL is invalid or of another database, if the server cannot be reached or refuses the
+    /// login, or if the tables are missing and the user may not make them. In the last case the source of the error has the
+    /// statements that make them. The text never contains the password or the user's name.
     ///
     /// # Panics
     ///
@@ -132,41 +128,41 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// # Errors
     ///
-    /// Those of [`sql::migrate`](super::migrate()).
+    /// As for [`sql::migrate`](super::migrate()).
     pub async fn migrate(&self) -> Result<(), StoreError> {
         migrate::migrate(&self.pool).await
     }
 
-    /// Removes the records that have expired, and returns how many they were.
+    /// Removes the expired records, and returns their number.
     ///
-    /// By a thousand in a statement, each committed by itself, so that nobody waits for it for long; records
-    /// that somebody claims anew at the same time are left alone.
+    /// Each statement removes up to a thousand records and commits by itself, so that no call waits long for it. Records
+    /// that another call claims at the same time are kept.
     ///
     /// # Errors
     ///
-    /// The first failure; what was removed until then is.
+    /// The first failure. The records removed before it stay removed.
     ///
     /// # Cancellation
     ///
-    /// A dropped future has removed some of them.
+    /// A dropped future may have removed some of the records.
     pub async fn purge_expired(&self) -> Result<u64, StoreError> {
         purge::purge_expired(&self.pool).await
     }
 
-    /// Calls [`purge_expired`](Self::purge_expired) in the background, about every `period`, until what this
-    /// returns is dropped.
+    /// Calls [`purge_expired`](Self::purge_expired) in the background, about every `period`, until the returned task is
+    /// dropped.
     ///
-    /// A failure is logged, and the next time it is tried again. One process that does it is enough, and several
-    /// do no harm; their times are spread by chance.
+    /// A failure is logged, and the next purge follows after `period`. One process is enough for this. Several do no harm:
+    /// the period varies at random.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Outside a tokio runtime.
     pub fn purge_every(&self, period: Duration) -> PurgeTask {
         PurgeTask::start(self.pool.clone(), period)
     }
 
-    /// How many bytes of a record are read: `substring` counts up to here.
+    /// How many bytes of a record are read at most, as an argument of `substring`.
     fn max_bytes(&self) -> i32 {
         let most = self.longest.to_read();
         most.map_or(i32::MAX, |most| i32::try_from(most).unwrap_or(i32::MAX))
@@ -206,7 +202,7 @@ impl<DB: Database> Store for SqlStore<DB> {
             let claim =
                 claim::<DB>(&mut connection, key, value, micros(ttl), self.max_bytes()).await;
             match attempts.resolve(connection, claim)? {
-                // Its own, from a try whose reply was lost.
+                // An earlier attempt of this call wrote it, and its reply was lost.
                 Some(Claim::Taken(standing)) if standing == value => return Ok(Claim::Claimed),
                 Some(claim) => return Ok(claim),
                 None => {}
@@ -319,7 +315,7 @@ impl<DB: Database> Store for SqlStore<DB> {
     }
 }
 
-/// Nothing: what was in the way is gone, ask again.
+/// Claims the key, or reads the record that has it. `None`: that record is no longer stored, so claim again.
 async fn claim<DB: Database>(
     connection: &mut DB::Connection,
     key: &str,
@@ -334,7 +330,8 @@ async fn claim<DB: Database>(
     Ok(standing.map(|(value, _)| Claim::Taken(value)))
 }
 
-/// Nothing: the record was not as expected when it was compared, and is when it is looked at. Ask again.
+/// The outcome of a compare-and-swap that is `done` or not. `None`: the record differed from `expected` in the first
+/// statement and equals it in the second one, so send the operation again.
 async fn swap<DB: Database>(
     connection: &mut DB::Connection,
     key: &str,

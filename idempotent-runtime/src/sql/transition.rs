@@ -1,4 +1,4 @@
-//! From one state to the next, once: of any number of equal transitions one moves the row.
+//! Moves a row from one state to the next, once: of several equal transitions one moves the row.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use super::connection::AsConnection;
 use super::database::Database;
 use super::row::{Condition, Row, RowChange};
 
-/// Begins a transition of a row of this table, `orders` or `shop.orders`, from one state to another.
+/// Begins a transition of a row of a table (`orders` or `shop.orders`) from one state to another.
 ///
-/// The database compares and sets in one statement, so of any number of equal transitions, on any number of machines,
-/// one is [`Applied`](Transition::Applied). A row that was not moved is read again to tell why: an `UPDATE` of no rows
-/// may mean that the work is done, that it must not be done, or that there is no such row.
+/// The database compares and sets in one statement, so exactly one of several equal transitions is
+/// [`Applied`](Transition::Applied), even on several machines. If the row was not moved, it is read to find out why: the work
+/// may be done, it may not be allowed, or the row may not exist.
 ///
 /// ```
 /// # #[cfg(feature = "postgres")] mod example {
@@ -29,8 +29,8 @@ use super::row::{Condition, Row, RowChange};
 ///     .run(tx)
 ///     .await?;
 /// match transition {
-///     Transition::Applied => { /* this call moved it: what follows from that is done in this transaction */ }
-///     Transition::AlreadyThere => { /* another call did: nothing is left to do */ }
+///     Transition::Applied => { /* this call moved it: do the work in this transaction */ }
+///     Transition::AlreadyThere => { /* another call moved it: nothing to do */ }
 ///     Transition::Illegal { actual } => println!("cannot be paid: {actual}"),
 ///     Transition::NotFound => println!("no such order"),
 /// }
@@ -38,17 +38,17 @@ use super::row::{Condition, Row, RowChange};
 /// # }
 /// ```
 ///
-/// What must follow from the transition belongs into the same transaction, as a row that says so: a shipment that is
-/// ordered after the commit is lost when the process dies between the two, and the next try finds the row moved.
+/// Work that follows from the transition belongs in the same transaction, for example as a row in an outbox. A shipment
+/// ordered after the commit is lost if the process dies in between, because the next attempt finds the row already moved.
 ///
-/// Names are quoted, so they are the table's own to the letter: PostgreSQL folds no case of them.
+/// Names are quoted, so they must match the table exactly: PostgreSQL does not fold their case.
 ///
-/// A state is what sqlx can bind and read and Rust can compare: an enum with `#[derive(sqlx::Type, PartialEq)]`, a
-/// `String`, a number; not a `&str`, because the row's state is read, too. The column may have any text type or any
+/// A state is a type that sqlx can bind and read and Rust can compare: an enum with `#[derive(sqlx::Type, PartialEq)]`, a
+/// `String`, or a number; not a `&str`, because the state of the row is read, too. The column may have any text type or any
 /// integer type, with or without `NOT NULL`. On PostgreSQL a derived enum names the type of its column:
-/// `#[sqlx(type_name = "text")]` for any text, `#[sqlx(type_name = "order_status")]` for a type that `CREATE TYPE` made.
-/// Where the column may be NULL, the states are `Option`s, and `None` is a state like the others.
-/// The database compares states by the column's collation, which on MySQL is often blind to case.
+/// `#[sqlx(type_name = "text")]` for any text, `#[sqlx(type_name = "order_status")]` for a type made by `CREATE TYPE`. If the
+/// column may be NULL, the states are `Option`s, and `None` is a state like any other. The database compares states by the
+/// collation of the column, which ignores case by default on MySQL.
 pub fn transition<DB: Database, S>(table: &str) -> TransitionUpdate<'_, DB, S> {
     TransitionUpdate {
         row: Row::new(table),
@@ -58,7 +58,7 @@ pub fn transition<DB: Database, S>(table: &str) -> TransitionUpdate<'_, DB, S> {
     }
 }
 
-/// What became of a transition.
+/// The outcome of a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "only `Applied` moved the row"]
 pub enum Transition<S> {
@@ -68,14 +68,14 @@ pub enum Transition<S> {
     AlreadyThere,
     /// The row is in another state; this call changed nothing.
     Illegal {
-        /// The row's state.
+        /// The state of the row.
         actual: S,
     },
-    /// There is no such row.
+    /// The row does not exist.
     NotFound,
 }
 
-/// A transition in the making.
+/// A transition that is being built.
 #[must_use = "a transition does nothing until it is run"]
 pub struct TransitionUpdate<'a, DB: Database, S> {
     row: Row<'a, DB>,
@@ -85,10 +85,10 @@ pub struct TransitionUpdate<'a, DB: Database, S> {
 }
 
 impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
-    /// Says which row: the one that has this value in this column. Of several, all must fit, and together they must
-    /// name one row: a primary key, or unique columns.
+    /// Selects the row by the value of a column. Several calls must all match, and together must select one row: use a
+    /// primary key or unique columns.
     ///
-    /// The value is of the column's own type: MySQL finds the number 12 by the text `12abc`.
+    /// The value must have the type of the column: MySQL finds the number 12 by the text `12abc`.
     pub fn id<T>(mut self, column: &'a str, value: T) -> Self
     where
         T: for<'q> Encode<'q, DB> + Type<DB> + Send + Sync + 'a,
@@ -97,14 +97,13 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
         self
     }
 
-    /// Adds states from which the row may go; not the one to which it goes. Without any it stays where it is, and is
-    /// only looked at.
+    /// Adds states that the row may leave, without the state `to`. Without any such state the row is only read.
     pub fn from(mut self, states: impl IntoIterator<Item = S>) -> Self {
         self.from.extend(states);
         self
     }
 
-    /// Sets the state to which the row goes.
+    /// Sets the new state of the row.
     pub fn to(mut self, state: S) -> Self {
         self.to = Some(state);
         self
@@ -125,37 +124,41 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
         self
     }
 
-    /// Moves the row, or tells why not.
+    /// Moves the row, or returns why not.
     ///
-    /// One round trip if the row moves, two if not: it is read again under its lock, so that the answer holds until
-    /// the transaction ends, and cannot come from a snapshot of before. It waits for a transaction that has the
-    /// row, as long as the database's own lock timeout lets it.
+    /// One round trip if the row moves, two if not: the row is read under its lock, so that the answer holds until the
+    /// transaction ends and cannot come from an old snapshot. The statement waits for another transaction that has changed the
+    /// row, up to the lock timeout of the database.
     ///
     /// # Errors
     ///
-    /// Those of the database. In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses with
-    /// 40001 when somebody else changed the row since the transaction began: run the transaction again. So it is with
-    /// a deadlock, a lock timeout, and an SQLite that is busy.
+    /// The errors of the database. In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses with 40001 if
+    /// another transaction changed the row since this one began: run the transaction again. The same holds for a deadlock,
+    /// a lock timeout and a busy SQLite file.
     ///
-    /// [`InvalidArgument`](Error::InvalidArgument), before anything is sent: without `id` or `to`, with `to` among
-    /// `from` (every one of equal transitions would be applied), for a name that can be none, and for a column that is set twice. Also when the `id` named several rows: roll back.
+    /// [`InvalidArgument`](Error::InvalidArgument) before anything is sent: without `id` or `to`, with `to` among `from` (all of
+    /// several equal transitions would be applied), for an invalid name, and for a column that is set twice. Also if the `id`
+    /// matched several rows: roll back.
     ///
-    /// [`ColumnDecode`](Error::ColumnDecode), which names the table and the column, if the row did not move and its state cannot be
-    /// read as an `S`: it is NULL and `S` is no `Option`, or it is none of the enum's.
+    /// [`ColumnDecode`](Error::ColumnDecode), with the table and the column, if the row did not move and its state cannot be
+    /// read as an `S`: the state is NULL and `S` is no `Option`, or the enum does not have it.
     ///
     /// # Cancellation
     ///
-    /// Whether a dropped call moved the row is not known: roll the transaction back, or ask again.
+    /// A dropped call may have moved the row: roll the transaction back, or call again.
     pub async fn run<C>(self, connection: &mut C) -> sqlx::Result<Transition<S>>
     where
         C: AsConnection<Database = DB>,
         S: for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> + Type<DB> + PartialEq + Send + Sync,
     {
         let Some(to) = self.to else {
-            return Err(Error::InvalidArgument("no `to` says where it goes".into()));
+            return Err(Error::InvalidArgument(
+                "a transition needs its new state: call `to`".into(),
+            ));
         };
         if self.from.contains(&to) {
-            let why = "`to` is among `from`, so that any number of transitions would be applied";
+            let why =
+                "`to` must not be among `from`, or several equal transitions would be applied";
             return Err(Error::InvalidArgument(why.into()));
         }
         let condition = Condition {

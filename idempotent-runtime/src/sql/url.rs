@@ -1,7 +1,7 @@
-//! What the URL of a database may say.
+//! Checks the URL of a database before the client gets it.
 //!
-//! It is checked here before the client sees it. The client ignores what it does not know, such as a misspelt request for
-//! TLS; it logs it with its value, which may be a misspelt password; and its errors repeat a value that it cannot read.
+//! The client ignores an unknown parameter, for example a misspelt request for TLS. It logs the parameter with its value,
+//! which may be a password, and its errors repeat a value that it cannot read.
 
 use std::borrow::Cow;
 
@@ -10,29 +10,29 @@ use url::{Url, form_urlencoded};
 use crate::error::closest::closest;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// A parameter that the client knows, and what may follow it.
+/// A parameter that the client knows, and its allowed values.
 pub(crate) type Parameter = (&'static str, Takes);
 
-/// What the value of a parameter may be.
+/// The allowed values of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
     /// Anything.
     Text,
-    /// A whole number from zero to this.
+    /// A whole number from zero to this number.
     Number(u64),
     /// An IP address.
     Address,
-    /// One of these, in lower case.
+    /// One of these words, in lower case.
     Word(&'static [&'static str]),
-    /// One of these, in lower or upper case.
+    /// One of these words, in lower or upper case.
     AnyCase(&'static [&'static str]),
 }
 
-/// Checks the URL of a database whose client knows these parameters.
+/// Checks the URL of a database whose client knows the parameters `known`.
 ///
 /// # Errors
 ///
-/// No part of the URL is repeated, but for the name of a parameter: in a URL that is wrong, any part may belong to the
+/// The error repeats no part of the URL except the name of a parameter: in an invalid URL any part may belong to the
 /// password.
 pub(super) fn check(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
@@ -87,7 +87,7 @@ fn check_parameters(query: &str, known: &[Parameter]) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// `options[…]` is a name with any name in the brackets.
+/// Whether `name` is the parameter `known`. A known `options[]` allows any name in the brackets.
 fn is_named(known: &str, name: &str) -> bool {
     match known.strip_suffix("[]") {
         Some(known) => name
@@ -105,7 +105,7 @@ fn unknown_parameter(
     known: &[Parameter],
 ) -> StoreError {
     let is_name = |char: char| char.is_ascii_lowercase() || "_-".contains(char);
-    // Whatever else it is, it may be a password, or the rest of one after an `&`.
+    // Any other text may be a password, or the rest of a password after an `&`.
     let what = if !after_password
         && !value.is_empty()
         && name.len() <= 40
@@ -172,7 +172,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_the_client_knows_passes() {
+    fn known_parameters_pass() {
         for url in [
             "postgres://h",
             "postgres:///d?port=5433",
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_password_is_not_repeated() {
+    fn a_possible_password_is_not_repeated() {
         for url in [
             "postgres://u:s3cret",
             "postgres://:s3cret@",

@@ -1,4 +1,4 @@
-//! An update of what was read, and of nothing newer: a version in the row says which it is.
+//! Optimistic concurrency control: updates a row only if it has the version that was read.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use super::connection::AsConnection;
 use super::database::Database;
 use super::row::{Condition, Row, RowChange};
 
-/// Begins an update of a row of this table, `goods` or `shop.goods`, that is lost if the row has another version than
-/// the one that the caller read.
+/// Begins an update of a row of a table (`goods` or `shop.goods`). It changes the row only if the row still has the version
+/// that the caller read.
 ///
 /// ```
 /// # #[cfg(feature = "postgres")] mod example {
@@ -25,18 +25,18 @@ use super::row::{Condition, Row, RowChange};
 ///     .await?;
 /// match update {
 ///     Versioned::Applied { version } => println!("now at {version}"),
-///     Versioned::Conflict { current } => println!("somebody was faster, and it is at {current}"),
+///     Versioned::Conflict { current } => println!("another update was faster: now at {current}"),
 ///     Versioned::NotFound => println!("no such good"),
 /// }
 /// # Ok(()) }
 /// # }
 /// ```
 ///
-/// This is concurrency control, not idempotency. Sent twice **with the version that was read first**, it is applied
-/// once. The usual mistake is to read again after a conflict, and to send the same deduction with the new version: if
-/// the first one was applied and only its answer was lost, the second deducts again. And two different orders that read
-/// version 1 conflict, although both are welcome. What must happen once needs a [transition](super::transition) or a key
-/// of its own in the same transaction. So this never tries again with another version.
+/// This is concurrency control, not idempotency. An update that is sent twice **with the version that was read first** is
+/// applied once. The usual mistake is to read again after a conflict, and to send the same deduction with the new version:
+/// if the first update was applied and only its answer was lost, the second one deducts again. Also, two different orders
+/// that read version 1 conflict, although both are valid. Work that must happen once needs a
+/// [transition](super::transition) or its own key in the same transaction. So this never retries with another version.
 pub fn versioned_update<DB: Database>(table: &str) -> VersionedUpdate<'_, DB> {
     VersionedUpdate {
         row: Row::new(table),
@@ -44,25 +44,25 @@ pub fn versioned_update<DB: Database>(table: &str) -> VersionedUpdate<'_, DB> {
     }
 }
 
-/// What became of a versioned update.
+/// The outcome of a versioned update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "only `Applied` changed the row"]
 pub enum Versioned {
     /// The row was changed.
     Applied {
-        /// The version that it has now.
+        /// The new version.
         version: i64,
     },
     /// The row has another version, and was not changed.
     Conflict {
-        /// The version that it has.
+        /// The version of the row.
         current: i64,
     },
-    /// There is no such row.
+    /// The row does not exist.
     NotFound,
 }
 
-/// A versioned update in the making.
+/// A versioned update that is being built.
 #[must_use = "an update does nothing until it is run"]
 pub struct VersionedUpdate<'a, DB: Database> {
     row: Row<'a, DB>,
@@ -70,10 +70,10 @@ pub struct VersionedUpdate<'a, DB: Database> {
 }
 
 impl<'a, DB: Database> VersionedUpdate<'a, DB> {
-    /// Says which row: the one that has this value in this column. Of several, all must fit, and together they must
-    /// name one row: a primary key, or unique columns.
+    /// Selects the row by the value of a column. Several calls must all match, and together must select one row: use a
+    /// primary key or unique columns.
     ///
-    /// The value is of the column's own type: MySQL finds the number 12 by the text `12abc`.
+    /// The value must have the type of the column: MySQL finds the number 12 by the text `12abc`.
     pub fn id<T>(mut self, column: &'a str, value: T) -> Self
     where
         T: for<'q> Encode<'q, DB> + Type<DB> + Send + Sync + 'a,
@@ -82,7 +82,7 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
         self
     }
 
-    /// Says which version was read, and in which column of integers it stands. An update adds 1 to it.
+    /// Sets the integer column of the version, and the version that was read. The update adds 1 to it.
     pub fn version(mut self, column: &'a str, read: i64) -> Self {
         self.version = Some((column, read));
         self
@@ -97,7 +97,7 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
         self
     }
 
-    /// Adds to a column: what the row has, not what the caller read.
+    /// Adds to the current value of a column, not to the value that the caller read.
     pub fn add<T>(mut self, column: &'a str, value: T) -> Self
     where
         T: for<'q> Encode<'q, DB> + Type<DB> + Send + Sync + 'a,
@@ -106,18 +106,18 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
         self
     }
 
-    /// Changes the row, or tells why not.
+    /// Changes the row, or returns why not.
     ///
-    /// One round trip if the row is changed, two if not, as with a [transition](super::transition).
+    /// One round trip if the row is changed, two if not, as for a [transition](super::transition).
     ///
     /// # Errors
     ///
-    /// As of a [transition](super::TransitionUpdate::run): those of the database, and
-    /// [`InvalidArgument`](Error::InvalidArgument), also without `version` and for the last one there is.
+    /// As for a [transition](super::TransitionUpdate::run): the errors of the database, and
+    /// [`InvalidArgument`](Error::InvalidArgument), also without `version` and for the largest version.
     ///
     /// # Cancellation
     ///
-    /// Whether a dropped call changed the row is not known: roll the transaction back, or ask again with the same version.
+    /// A dropped call may have changed the row: roll the transaction back, or call again with the same version.
     pub async fn run<C>(mut self, connection: &mut C) -> sqlx::Result<Versioned>
     where
         C: AsConnection<Database = DB>,
@@ -125,12 +125,12 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
     {
         let Some((column, read)) = self.version else {
             return Err(Error::InvalidArgument(
-                "no `version` says what was read".into(),
+                "a versioned update needs the version that was read: call `version`".into(),
             ));
         };
         let Some(version) = read.checked_add(1) else {
             return Err(Error::InvalidArgument(
-                "no version comes after this one".into(),
+                "the version is the largest integer, so it cannot grow".into(),
             ));
         };
         let condition = Condition {

@@ -202,7 +202,7 @@ async fn a_missing_table_names_what_makes_it<DB: Fresh>() {
         .call("pay")
         .key(&7)
         .ttl(TTL)
-        .run(async || Ok::<_, Error>(()))
+        .run(async { Ok::<_, Error>(()) })
         .await
         .unwrap_err();
     let said = error.to_string();

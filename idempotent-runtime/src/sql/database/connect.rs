@@ -1,4 +1,4 @@
-//! How a database is reached.
+//! How to connect to a database.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use sqlx::{Connection, Database};
 use crate::sql::session::{Server, Session};
 use crate::sql::url::Parameter;
 
-/// From a URL to a connection, and who may read what it carries.
+/// Turns a URL into connection settings, and describes the server and the session.
 pub trait Connect: Database {
-    /// What a URL for `connect` may begin with, before the colon.
+    /// The schemes of the URLs that `connect` accepts.
     const SCHEMES: &'static [&'static str];
 
-    /// What may follow the `?` of a URL: what the client knows.
+    /// The parameters of a URL that the client knows.
     const PARAMETERS: &'static [Parameter];
 
-    /// How to connect to `url`, whose scheme is one of [`SCHEMES`](Self::SCHEMES), and by what pool.
+    /// The settings of the connections to `url`, whose scheme is one of [`SCHEMES`](Self::SCHEMES), and of their pool.
     fn options(
         url: &str,
     ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
@@ -30,14 +30,14 @@ pub trait Connect: Database {
         None
     }
 
-    /// The way to the server; nothing, if there is none.
+    /// The server of the options. `None`: the database has no server.
     fn server(options: &<Self::Connection as Connection>::Options) -> Option<Server<'_>>;
 
-    /// What the server says of the session.
+    /// The session, as the server describes it.
     fn session(
         connection: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Result<Session>> + Send;
 }
 
-/// How long it takes at most until `connect` gives up, or the pool that it makes.
+/// The deadline of `connect`, and of every `acquire` on the pool that it makes.
 pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);

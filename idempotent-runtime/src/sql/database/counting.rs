@@ -1,8 +1,8 @@
-//! How attempts are counted, in the words of each database.
+//! The statements that count attempts.
 //!
-//! One statement counts: it begins a window, or puts the [line](crate::record::count) with one more attempt in the place of the one
-//! that stands, as long as that is good. It finds the row by its key, and keeps what it must not count: a line that has the attempt
-//! already, and whatever is no such line. What stands there then has the attempt in it, and so its number.
+//! One statement counts: it begins a window, or replaces a valid [line](crate::record::count) by the same line with one more
+//! attempt. It finds the row by its key. It changes neither a line that contains the attempt already nor a value that is no
+//! such line. Afterwards the stored line contains the attempt, and so its number.
 
 use std::future::Future;
 
@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 /// The statements that count.
 pub trait Counting: sqlx::Database {
-    /// Counts the attempt `id` under `key`, as the `first` of a window of so many microseconds or as one more; the line that stands there
-    /// afterwards, and for how long yet.
+    /// Counts the attempt `id` under `key`: as the `first` of a window of `micros` microseconds, or as one more. Returns the
+    /// line that is stored afterwards, and its remaining time in microseconds.
     fn count(
         connection: &mut Self::Connection,
         key: &str,

@@ -1,4 +1,4 @@
-//! What a database can say of itself.
+//! What the doctor asks a database.
 
 use std::future::Future;
 
@@ -6,9 +6,9 @@ use sqlx::Database;
 
 use crate::store::Level;
 
-/// What the doctor asks a database.
+/// The queries of the doctor.
 pub trait Examine: Database {
-    /// How many records wait for a purge, counted up to [`MANY`]; and the clock, in microseconds since 1970.
+    /// The number of records that wait for a purge, counted up to [`MANY`], and the clock in microseconds since 1970.
     fn backlog_and_clock(
         connection: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Result<(i64, i64)>> + Send;
@@ -32,5 +32,5 @@ pub struct Check {
     pub advice: &'static str,
 }
 
-/// More records than that need not be counted.
+/// The largest number of records that is counted.
 pub(crate) const MANY: i64 = 100_000;

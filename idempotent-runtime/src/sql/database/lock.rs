@@ -1,14 +1,14 @@
-//! What a lock sends, in the words of each database.
+//! The statements of a lock.
 //!
-//! Time is the database's, as it was when the statement began, so a statement that waited for another one
-//! sees a time that is too early rather than too late. A release keeps the owner, so that a second one finds
-//! what the first did; the lock is free because its lease is over.
+//! Time is the database's time at the begin of the statement, so a statement that waited for another one sees a time that is
+//! too early rather than too late. A release keeps the owner, so that a second release has the same outcome; the lock is
+//! free because its lease has expired.
 
 use std::future::Future;
 
 /// The statements of a lock. Each commits by itself, and may be sent twice.
 pub trait Locks: sqlx::Database {
-    /// Takes what is free, or is this owner's; the fence, unless another owner has the lock.
+    /// Takes the lock if it is free or the owner has it. Returns the fence; `None` if another owner has the lock.
     fn take_lock(
         connection: &mut Self::Connection,
         name: &str,
@@ -16,13 +16,13 @@ pub trait Locks: sqlx::Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
 
-    /// Who has the lock: the fence, and the microseconds until its lease ends.
+    /// The holder of the lock: its fence, and the microseconds until its lease expires.
     fn lock_holder(
         connection: &mut Self::Connection,
         name: &str,
     ) -> impl Future<Output = sqlx::Result<Option<(i64, i64)>>> + Send;
 
-    /// Makes the lease end no earlier than in `micros`; whether it was this owner's and is not over.
+    /// Extends the lease to at least `micros` from now, if the owner has it and it has not expired. Returns whether that holds.
     fn renew_lock(
         connection: &mut Self::Connection,
         name: &str,
@@ -30,7 +30,7 @@ pub trait Locks: sqlx::Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Ends the lease; whether it was this owner's.
+    /// Ends the lease. Returns whether the owner had it.
     fn release_lock(
         connection: &mut Self::Connection,
         name: &str,

@@ -1,19 +1,19 @@
-//! The statements of the store, in the words of each database.
+//! The statements of the store.
 
 use std::future::Future;
 
 use bytes::Bytes;
 use sqlx::Database;
 
-/// The statements of one database. Times to live are in microseconds, and its own clock counts them.
+/// The statements of the store for one database. Times to live are in microseconds by the database's clock.
 pub trait Records: Database {
-    /// Whether the answer to a statement that was given up comes before those to later ones, when it comes.
+    /// Whether the answer to a cancelled statement still arrives, before the answers to later statements.
     const ANSWERS_LATE: bool = true;
 
-    /// How often an operation is sent at most.
+    /// How often an operation is sent at most, the first time included.
     const MAX_SENDS: u32 = 3;
 
-    /// Puts `value` under `key` if nothing lives there; whether it did.
+    /// Stores `value` under `key` if no live record has the key. Returns whether it did.
     fn claim(
         connection: &mut Self::Connection,
         key: &str,
@@ -21,7 +21,7 @@ pub trait Records: Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Puts `value` where `expected` stands; whether it did.
+    /// Replaces `expected` by `value`. Returns whether it did.
     fn replace(
         connection: &mut Self::Connection,
         key: &str,
@@ -30,7 +30,7 @@ pub trait Records: Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Puts `value` where `expected` stands, for as long as that would have stood; whether it did.
+    /// Replaces `expected` by `value`, which keeps the remaining time. Returns whether it did.
     fn exchange(
         connection: &mut Self::Connection,
         key: &str,
@@ -38,7 +38,7 @@ pub trait Records: Database {
         value: &[u8],
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Sets how long `expected` stands; whether it did.
+    /// Sets the remaining time of `expected`. Returns whether it did.
     fn renew(
         connection: &mut Self::Connection,
         key: &str,
@@ -46,21 +46,21 @@ pub trait Records: Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Removes `expected`; whether it did.
+    /// Removes `expected`. Returns whether it did.
     fn remove(
         connection: &mut Self::Connection,
         key: &str,
         expected: &[u8],
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// What stands under `key`, `most` bytes of it, and for how long yet.
+    /// The first `most` bytes of the live record under `key`, and its remaining microseconds.
     fn get(
         connection: &mut Self::Connection,
         key: &str,
         most: i32,
     ) -> impl Future<Output = sqlx::Result<Option<(Bytes, i64)>>> + Send;
 
-    /// Removes up to `most` records that have expired; how many.
+    /// Removes up to `most` expired records. Returns their number.
     fn purge(
         connection: &mut Self::Connection,
         most: u32,

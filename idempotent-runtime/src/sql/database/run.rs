@@ -1,19 +1,19 @@
-//! How statements are run.
+//! Runs statements.
 
 use std::future::Future;
 
 use sqlx::{AssertSqlSafe, Executor, QueryBuilder};
 
-/// Runs statements. The futures are written out per database, because sqlx's bounds for all of them at once do not
-/// hold behind a reference.
+/// Runs statements. Each database has its own implementation, because the bounds of a generic one do not hold behind a
+/// reference.
 pub trait Run: sqlx::Database {
-    /// Runs a statement; how many rows it touched (`MySql`: matched). One round trip.
+    /// Runs a statement. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
     fn execute(
         connection: &mut Self::Connection,
         statement: QueryBuilder<Self>,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
-    /// Runs a statement to its end; its first row. One round trip.
+    /// Runs a statement to its end. Returns its first row. One round trip.
     fn fetch_optional(
         connection: &mut Self::Connection,
         statement: QueryBuilder<Self>,
@@ -42,8 +42,8 @@ macro_rules! run {
                 connection: &mut $connection,
                 mut statement: QueryBuilder<Self>,
             ) -> sqlx::Result<Option<Self::Row>> {
-                // All rows, because the client of SQLite hands one out before the statement is committed, and then
-                // does not tell if that fails.
+                // This fetches all rows, because the client of SQLite returns the first row before the statement is
+                // committed, and would then not report a failed commit.
                 let rows = connection.fetch_all(statement.build()).await?;
                 Ok(rows.into_iter().next())
             }

@@ -1,54 +1,54 @@
-//! What a statement has to say differently on each database, and what it hears.
+//! The syntax that differs between the databases, and how columns are read.
 
 use sqlx::encode::IsNull;
 use sqlx::error::UnexpectedNullError;
 use sqlx::{ColumnIndex, Database, Decode, Encode, Error, Row, Type, ValueRef};
 
-/// One database's way.
+/// The syntax of one database.
 pub trait Syntax: Database {
-    /// How a transaction begins that will write, unless it begins as every other.
+    /// The statement that begins a transaction that will write. `None`: the usual one.
     const BEGIN: Option<&'static str> = None;
 
-    /// What a name is quoted with. SQLite takes `"no_such_column"` for a string, but not with these.
+    /// The quote of a name. SQLite reads a double-quoted unknown name as a string, so it has another quote.
     const QUOTE: char;
 
-    /// Compares as `=` does, and finds NULL equal to NULL.
+    /// The operator `=` for which NULL equals NULL.
     const NULL_SAFE_EQUAL: &'static str;
 
-    /// What makes a `SELECT` take the lock that an `UPDATE` takes. SQLite has one for all, and an update has taken it.
+    /// Makes a `SELECT` take the lock of an `UPDATE`. SQLite has one lock for the file, and the update has taken it.
     const FOR_UPDATE: &'static str;
 
-    /// What makes a `SELECT` see what was committed after the snapshot of its transaction. MySQL has it locked against
-    /// removal: a duplicate has such a lock already, and two of them that wanted it alone would wait for each other.
+    /// Makes a `SELECT` see what was committed after the snapshot of its transaction. On MySQL this is a shared lock: a
+    /// duplicate has one already, and two duplicates that ask for an exclusive lock would deadlock.
     const FOR_SHARE: &'static str;
 
-    /// What has an `INSERT` of a row that violates a unique index insert nothing, where a database has a word for it
-    /// that hides nothing else.
+    /// The clause that makes an `INSERT` do nothing if the row violates a unique index. Empty if the database has no
+    /// clause that hides this error alone.
     const ON_CONFLICT: &'static str;
 
-    /// Whether an `INSERT` can answer with the row. MySQL has `LAST_INSERT_ID()`, which knows of one type only.
+    /// Whether an `INSERT` can return the row. MySQL has only `LAST_INSERT_ID()`, which has one type.
     const HAS_RETURNING: bool;
 
-    /// The type to which a column has to be cast as well, if it may be an integer and is to be read as a `T`.
+    /// The type of the additional cast for an integer column that is read as a `T`.
     fn cast_type<T: Type<Self>>() -> Option<&'static str> {
         None
     }
 
-    /// Whether both types are texts, or both are integers: values of the one can be decoded as values of the other.
+    /// Whether both types are texts or both are integers, so that values of one can be decoded as the other.
     fn are_convertible(stored: &Self::TypeInfo, wanted: &Self::TypeInfo) -> bool;
 
-    /// What [`column`] reads.
+    /// See [`column`].
     fn column<T>(row: &Self::Row) -> sqlx::Result<T>
     where
         T: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>;
 }
 
-/// The value of the first column, of whatever text or integer type that is; the last column has the cast of
+/// Reads the first column, whatever text or integer type it has. The last column has the cast of
 /// [`cast_type`](Syntax::cast_type).
 ///
-/// sqlx alone compares types more strictly than a database compares values. An enum with `#[derive(sqlx::Type)]`
-/// is found in a `VARCHAR` of MySQL and in an `ENUM NOT NULL`, but read from an `ENUM NULL` only. And on SQLite sqlx
-/// reads a NULL as 0 or as an empty text, so what was read of a NULL counts only if it would be written as one.
+/// sqlx compares types more strictly than a database compares values. For example, MySQL finds an enum with
+/// `#[derive(sqlx::Type)]` in a `VARCHAR` and in an `ENUM NOT NULL`, but sqlx reads it from an `ENUM NULL` only. On SQLite
+/// sqlx reads a NULL as 0 or as an empty text, so a value read from a NULL is accepted only if it is written as a NULL.
 pub(crate) fn column<DB, T>(row: &DB::Row) -> sqlx::Result<T>
 where
     DB: Syntax,

@@ -1,17 +1,17 @@
-//! Times, as they are bound: by durations in microseconds, which the database adds to its own clock.
+//! Durations in microseconds, which are bound to statements and which the database adds to its own clock.
 
 use std::time::Duration;
 
-/// The longest time to live that is asked for; a database refuses one that leads past its calendar.
+/// The longest time to live. A database refuses a date past the end of its calendar.
 const THOUSAND_YEARS: i64 = 1000 * 365 * 24 * 60 * 60 * 1_000_000;
 
-/// `ttl` in whole microseconds, rounded up, and a millisecond at least.
+/// `ttl` in whole microseconds: rounded up, and at least a millisecond.
 pub(crate) fn micros(ttl: Duration) -> i64 {
     let micros = ttl.as_nanos().div_ceil(1000);
     i64::try_from(micros).map_or(THOUSAND_YEARS, |micros| micros.clamp(1000, THOUSAND_YEARS))
 }
 
-/// The clock of SQLite, in microseconds since 1970: the same in all of a statement. It ticks in milliseconds.
+/// The clock of SQLite in microseconds since 1970. It ticks in milliseconds, and stands still during a statement.
 #[cfg(feature = "sqlite")]
 macro_rules! sqlite_now {
     () => {
@@ -22,7 +22,7 @@ macro_rules! sqlite_now {
 #[cfg(feature = "sqlite")]
 pub(crate) use sqlite_now;
 
-/// What begins just before the clock of SQLite ticks would end that much too early.
+/// A tick of SQLite's clock, which is added to a time to live: a record made just before a tick must not expire early.
 #[cfg(feature = "sqlite")]
 pub(crate) const TICK: i64 = 1000;
 

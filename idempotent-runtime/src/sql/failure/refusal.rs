@@ -1,4 +1,4 @@
-//! A refusal of a database that is none, for tests.
+//! A fake error of a database, for tests.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -6,7 +6,7 @@ use std::fmt;
 
 use sqlx::error::{DatabaseError, ErrorKind};
 
-/// What a database says.
+/// An error with this state.
 #[derive(Debug)]
 struct Refusal(&'static str);
 
@@ -44,7 +44,7 @@ impl DatabaseError for Refusal {
     }
 }
 
-/// A refusal with this state, as sqlx passes it on.
+/// An error of sqlx with this state.
 pub(crate) fn refused(state: &'static str) -> sqlx::Error {
     sqlx::Error::Database(Box::new(Refusal(state)))
 }

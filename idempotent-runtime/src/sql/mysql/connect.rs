@@ -1,4 +1,4 @@
-//! How MySQL or MariaDB is reached.
+//! Connects to MySQL or MariaDB.
 
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::pool::PoolOptions;
@@ -35,8 +35,8 @@ impl Connect for MySql {
             .test_before_acquire(false)
             .after_connect(|connection: &mut MySqlConnection, _| {
                 Box::pin(async move {
-                    // What was given up does not wait on in the server for long; and a server may be set up so that
-                    // nothing is committed by itself.
+                    // A cancelled statement continues to wait for a lock in the server: this limits the wait. A server may
+                    // also be set up without autocommit.
                     let set = "SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1";
                     connection.execute(set).await?;
                     Ok(())
@@ -86,5 +86,5 @@ const SSL_MODE: Takes = Takes::AnyCase(&[
 
 const CIPHER: &str = "SHOW SESSION STATUS LIKE 'Ssl_cipher'";
 
-/// Where the server finds the client. It does not tell its own address.
+/// The address of the client, as the server sees it. The server does not report its own address.
 const CLIENT: &str = "SELECT CAST(SUBSTRING_INDEX(USER(), '@', -1) AS CHAR)";

@@ -1,11 +1,11 @@
-//! How MySQL and MariaDB count attempts.
+//! Counts attempts in MySQL and MariaDB.
 
 use bytes::Bytes;
 use sqlx::{MySql, MySqlConnection};
 
 use crate::sql::database::counting::Counting;
 
-/// The parts of a line, as MySQL cuts them out of what stands there.
+/// The stored value as text; `digits` and `last` are its parts if it is a line.
 macro_rules! line {
     () => {
         "CONVERT(value USING latin1)"
@@ -30,8 +30,8 @@ macro_rules! last {
     };
 }
 
-/// Assignments are made from left to right, and each sees those before it, so the expiry is the last. What the pattern lets pass, a
-/// newline at the end or a number that is not that of the attempts, the length does not.
+/// Assignments run from left to right, and each sees the assignments before it, so the expiry is last. The check of the
+/// length refuses what the pattern accepts: a second newline at the end, or a wrong number of attempts.
 const COUNT: &str = concat!(
     "INSERT INTO idempotence (`key`, value, expires_at) VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
      ON DUPLICATE KEY UPDATE value = IF(expires_at <= UTC_TIMESTAMP(6), ?, IF(",
@@ -53,7 +53,7 @@ const COUNT: &str = concat!(
      expires_at = IF(expires_at <= UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, expires_at)"
 );
 
-/// A window that has ended since then is the one that the attempt was counted in.
+/// The window may have ended since the count. It is still the window of the attempt.
 const LINE: &str = "
 SELECT SUBSTRING(value, 1, 1024), GREATEST(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), 0)
 FROM idempotence WHERE `key` = ?";
@@ -92,7 +92,7 @@ mod tests {
     const FIRST: &[u8] = b"idem1 C count=1 last=0000000000000001\n";
     const ID: &str = "0000000000000002";
 
-    /// Where a key is taken, the insert has found it; only the question for the line has a plan.
+    /// An insert has no plan: it finds a taken key by the index. Only the query for the line has a plan.
     #[tokio::test]
     async fn mysql_finds_the_row_by_its_key() {
         let url = MariaDbServer::shared().unwrap().database().unwrap();

@@ -1,4 +1,4 @@
-//! What MySQL or MariaDB says of itself.
+//! Examines how MySQL or MariaDB is set up.
 
 use sqlx::{Executor, MySql, MySqlConnection, Row, query, query_as};
 
@@ -15,45 +15,45 @@ impl Examine for MySql {
 
     async fn examine(connection: &mut MySqlConnection) -> sqlx::Result<Vec<Check>> {
         let row = connection.fetch_one(query(EXAMINE)).await?;
-        // Nothing, where the user may not know.
+        // `None` if the user may not see it.
         let engine: Option<String> = row.try_get("engine")?;
         let key: Option<String> = row.try_get("key_type")?;
         Ok(vec![
             Check {
                 fails: engine.is_some_and(|engine| !engine.eq_ignore_ascii_case("innodb")),
                 level: Level::Problem,
-                found: "the engine of the table is not InnoDB, so a crash may forget or damage records",
+                found: "the engine of the table is not InnoDB, so a crash may lose or damage records",
                 advice: "`ALTER TABLE idempotence ENGINE = InnoDB`",
             },
             Check {
                 fails: key.is_some_and(|key| !key.eq_ignore_ascii_case("varbinary")),
                 level: Level::Problem,
-                found: "keys are text to the database, so different ones may be equal to it",
+                found: "keys are text in the database, so its collation may treat different keys as equal",
                 advice: "``ALTER TABLE idempotence MODIFY `key` VARBINARY(512) NOT NULL``",
             },
             Check {
                 fails: row.try_get::<i64, _>("read_only")? == 1,
                 level: Level::Problem,
-                found: "this server is read-only for users without special rights",
+                found: "this server is read-only for users without special privileges",
                 advice: "connect to the primary",
             },
             Check {
                 fails: row.try_get::<i64, _>("autocommit")? == 0,
                 level: Level::Problem,
-                found: "sessions do not commit by themselves, so records last as long as a connection",
+                found: "autocommit is off, so records are lost with their connection",
                 advice: "set `autocommit` to 1 for the sessions of the pool",
             },
             Check {
                 fails: row.try_get::<i64, _>("flushed")? != 1,
                 level: Level::Warning,
-                found: "innodb_flush_log_at_trx_commit is not 1, so a crash may forget the latest records",
+                found: "innodb_flush_log_at_trx_commit is not 1, so a crash may lose the latest records",
                 advice: "set it to 1",
             },
             Check {
                 fails: row.try_get::<i64, _>("patience")? > 5,
                 level: Level::Note,
-                found: "innodb_lock_wait_timeout is long: while a row is locked, operations that were given up wait on",
-                advice: "set it to a second or so for the sessions of the pool",
+                found: "innodb_lock_wait_timeout is long: while a row is locked, cancelled operations continue to wait in the server",
+                advice: "set it to about a second for the sessions of the pool",
             },
         ])
     }

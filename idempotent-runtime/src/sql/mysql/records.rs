@@ -1,18 +1,17 @@
-//! The statements for MySQL and MariaDB.
+//! The statements of the store in MySQL and MariaDB.
 //!
-//! Each is a transaction of its own, and what changes a row looks at the row as it is now, under every isolation
-//! level. `UTC_TIMESTAMP` is when the statement began: not before it was sent, and not after a lock was got.
+//! Each statement is its own transaction, and a change examines the current row under every isolation level.
+//! `UTC_TIMESTAMP` is the time when the statement began: after it was sent, and before it waited for a lock.
 //!
-//! The client counts the rows that a statement has found (`CLIENT_FOUND_ROWS`), not those that it changed.
+//! The client counts the rows that a statement found (`CLIENT_FOUND_ROWS`), not the rows that it changed.
 
 use bytes::Bytes;
 use sqlx::{Executor, MySql, MySqlConnection, Row, query};
 
 use crate::sql::database::records::Records;
 
-/// Assignments are made from left to right, and each sees those before it, so the expiry is the last.
-/// `LAST_INSERT_ID(…)` is how the answer tells what became of it: rows are counted alike whether a record is
-/// put or left.
+/// Assignments run from left to right, and each sees the assignments before it, so the expiry is last.
+/// `LAST_INSERT_ID(…)` carries the outcome, because the number of rows is the same whether the record is stored or not.
 const CLAIM: &str = "
 INSERT INTO idempotence (`key`, value, expires_at)
 VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? * LAST_INSERT_ID(1) MICROSECOND)
@@ -20,9 +19,9 @@ ON DUPLICATE KEY UPDATE
     value = IF(LAST_INSERT_ID(IF(expires_at <= UTC_TIMESTAMP(6), 1, 2)) = 1, ?, value),
     expires_at = IF(expires_at <= UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, expires_at)";
 
-/// The answer of [`CLAIM`] that the record is put. Any other one, also of a proxy between that does not pass it on,
-/// is looked into.
-const PUT: u64 = 1;
+/// The answer of [`CLAIM`] if the record is stored. After any other answer the record is read, because a proxy may not
+/// pass the last insert id on.
+const STORED: u64 = 1;
 
 const REPLACE: &str = "
 UPDATE idempotence SET value = ?, expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
@@ -32,7 +31,7 @@ const EXCHANGE: &str = "
 UPDATE idempotence SET value = ?
 WHERE `key` = ? AND value = ? AND expires_at > UTC_TIMESTAMP(6)";
 
-/// The value, which may be large, is not written again.
+/// This does not write the value again, which may be large.
 const RENEW: &str = "
 UPDATE idempotence SET expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
 WHERE `key` = ? AND value = ? AND expires_at > UTC_TIMESTAMP(6)";
@@ -44,7 +43,8 @@ const GET: &str = "
 SELECT SUBSTRING(value, 1, ?), TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at)
 FROM idempotence WHERE `key` = ? AND expires_at > UTC_TIMESTAMP(6)";
 
-/// Rows that somebody is about to claim anew are locked, and passed over: nothing waits here, and so nobody for this.
+/// Rows that another call is about to claim are locked, and the purge skips them. So the purge does not wait, and no call
+/// waits for it.
 const PURGE: &str = "
 DELETE old FROM (
     SELECT `key` FROM idempotence WHERE expires_at <= UTC_TIMESTAMP(6)
@@ -60,7 +60,7 @@ impl Records for MySql {
     ) -> sqlx::Result<bool> {
         let claim = query(CLAIM).bind(key.as_bytes()).bind(value).bind(micros);
         let claim = claim.bind(value).bind(micros);
-        Ok(connection.execute(claim).await?.last_insert_id() == PUT)
+        Ok(connection.execute(claim).await?.last_insert_id() == STORED)
     }
 
     async fn replace(

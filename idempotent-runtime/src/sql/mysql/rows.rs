@@ -1,13 +1,13 @@
 //! The dedup row in MySQL and MariaDB.
 //!
-//! A failed statement is rolled back alone, so a claim may wait for the row itself. A deadlock ends the whole
-//! transaction, though, and what is sent after it is committed one by one: it is never taken for a duplicate.
+//! Only the failed statement is rolled back, so a claim may wait for the row itself. But a deadlock ends the whole
+//! transaction, and later statements commit one by one: a deadlock is never taken for a duplicate.
 //!
-//! An answer is only ever read with a lock. So it is committed, also under READ UNCOMMITTED, where a plain SELECT reads what
-//! may be rolled back; and it is younger than the snapshot of the transaction, if need be. (Under SERIALIZABLE a plain SELECT
-//! locks as well, and waits as long as it likes.) No server tells a transaction its own isolation, so all are treated alike.
+//! A row is only read with a lock. So it is committed even under READ UNCOMMITTED, where a plain SELECT may read what is
+//! rolled back later, and it may be newer than the snapshot of the transaction. (Under SERIALIZABLE a plain SELECT locks,
+//! too, without a limit of its wait.) A transaction cannot ask for its isolation level, so all levels are treated alike.
 //!
-//! The lock is a shared one, from the INSERT that found the row on: duplicates do not wait for each other's transactions.
+//! The lock is shared from the INSERT on that found the row: duplicates do not wait for each other's transactions.
 
 use std::time::Duration;
 
@@ -20,27 +20,27 @@ use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_PATIENCE, Row, RowClaim};
 
-/// MariaDB tells whether the transaction goes on; where it does not, no row is put.
+/// On MariaDB this inserts no row if the transaction has ended.
 const INSERT: &str = "\
     INTO idempotence (`key`, value, expires_at) \
     SELECT ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND FROM DUAL /*M! WHERE @@in_transaction */";
 
-/// The row that was in the way. The failed INSERT has left a lock on it.
+/// Reads the row that has the key. The failed INSERT has left a lock on it.
 const READ: &str = "\
     SELECT value, expires_at > UTC_TIMESTAMP(6) FROM idempotence WHERE `key` = ? LOCK IN SHARE MODE";
 
-/// An expired row becomes this call's, unless the transaction is over.
+/// Replaces an expired row, unless the transaction has ended.
 const REPLACE_EXPIRED: &str = "\
     idempotence SET value = ?, expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
     WHERE `key` = ? AND expires_at <= UTC_TIMESTAMP(6)";
 
-/// Whether somebody has the row open, or only locks what is around it. MariaDB and MySQL each take the other's words for
-/// comments.
+/// Whether another transaction has written the row, or only locked the gap around it. MariaDB and MySQL each read the other's
+/// syntax as a comment.
 const LOOK: &str = "\
     SELECT value, expires_at > UTC_TIMESTAMP(6) FROM idempotence WHERE `key` = ? \
     /*M! LOCK IN SHARE MODE NOWAIT */ /*!50701 FOR SHARE NOWAIT */";
 
-/// What became of the transaction when a wait was in vain.
+/// Whether a lock timeout has ended the transaction.
 const ROLLBACK_ON_TIMEOUT: &str = "SELECT @@innodb_rollback_on_timeout";
 
 const REPLACE: &str = "\
@@ -50,8 +50,8 @@ const REPLACE: &str = "\
 const REMOVE: &str = "DELETE FROM idempotence WHERE `key` = ? AND value = ?";
 
 impl Dedup for MySql {
-    /// 1 round trip, 2 for a duplicate, 3 for one that has waited in vain and for a call that takes over an expired row, and 2
-    /// for a call that ran after its wait.
+    /// 1 round trip, 2 for a duplicate and for a call that runs after a wait, and 3 for a duplicate whose wait timed out and
+    /// for a call that replaces an expired row.
     async fn claim_row(
         connection: &mut MySqlConnection,
         row: Row<'_>,
@@ -68,7 +68,7 @@ impl Dedup for MySql {
         let claim = match connection.execute(put).await {
             Ok(put) if put.rows_affected() == 0 => Ok(RowClaim::NoTransaction),
             Ok(_) => {
-                // The statement's clock stood while it waited.
+                // The time of the statement did not advance while it waited, so the expiry is set again.
                 if began.elapsed() > MAX_CLOCK_LAG
                     && !Self::replace_row(connection, row, row.value).await?
                 {
@@ -77,8 +77,8 @@ impl Dedup for MySql {
                 Ok(RowClaim::Claimed)
             }
             Err(error) if error_number(&error) == DUPLICATE_KEY => {
-                let left = patience.saturating_sub(began.elapsed());
-                resolve_duplicate(connection, row, left).await
+                let remaining = patience.saturating_sub(began.elapsed());
+                resolve_duplicate(connection, row, remaining).await
             }
             Err(error) => Err(error),
         };
@@ -111,10 +111,10 @@ impl Dedup for MySql {
     }
 }
 
-/// A statement that waits for locks for so long, in whole seconds.
+/// A statement that waits for locks up to `patience`, rounded up to whole seconds.
 ///
-/// The bound is MariaDB's first and Percona's second; MySQL takes both for comments, and waits for as long as the
-/// session's `innodb_lock_wait_timeout` says.
+/// The first syntax is for MariaDB, the second one for Percona. MySQL reads both as comments, and waits up to the
+/// `innodb_lock_wait_timeout` of the session.
 fn with_lock_wait_timeout(verb: &str, rest: &str, patience: Duration) -> String {
     let more = u64::from(patience.subsec_nanos() > 0);
     let whole = patience.as_secs().saturating_add(more);
@@ -125,7 +125,7 @@ fn with_lock_wait_timeout(verb: &str, rest: &str, patience: Duration) -> String 
     )
 }
 
-/// What there is under the key is the answer, unless it has expired.
+/// Returns the row that has the key, or replaces it if it has expired.
 async fn resolve_duplicate(
     connection: &mut MySqlConnection,
     row: Row<'_>,
@@ -150,7 +150,7 @@ async fn resolve_duplicate(
     })
 }
 
-/// What the end of a wait means: the row is open elsewhere, or this is only in the way of rows beside it.
+/// Finds out why the wait timed out: another transaction has written the row, or only locked the gap around it.
 async fn resolve_timeout(
     connection: &mut MySqlConnection,
     row: Row<'_>,
@@ -168,17 +168,17 @@ async fn resolve_timeout(
         Err(look) if [LOCK_WAIT_TIMEOUT, LOCK_NOWAIT].contains(&error_number(&look)) => {
             Ok(RowClaim::StillOpen)
         }
-        // It is committed by now.
+        // The row is committed by now.
         Ok(Some(found)) => match live_value(&found)? {
             Some(value) => Ok(RowClaim::Taken(value)),
             None => Err(error),
         },
-        // It is not there.
+        // There is no row.
         _ => Err(error),
     }
 }
 
-/// What a row says that has not expired.
+/// The value of the row, unless it has expired.
 fn live_value(found: &MySqlRow) -> sqlx::Result<Option<Bytes>> {
     let lives: bool = found.try_get(1)?;
     let value: Vec<u8> = found.try_get(0)?;
@@ -191,7 +191,7 @@ fn error_number(error: &sqlx::Error) -> u16 {
     error.map_or(0, MySqlDatabaseError::number)
 }
 
-/// A statement that took longer than this has waited.
+/// A statement that took longer than this has waited for a lock.
 const MAX_CLOCK_LAG: Duration = Duration::from_millis(500);
 const DUPLICATE_KEY: u16 = 1062;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;

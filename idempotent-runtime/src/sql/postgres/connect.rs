@@ -1,4 +1,4 @@
-//! How PostgreSQL is reached.
+//! Connects to PostgreSQL.
 
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
@@ -40,7 +40,7 @@ impl Connect for Postgres {
             .test_before_acquire(false)
             .after_connect(|connection: &mut PgConnection, _| {
                 Box::pin(async move {
-                    // What was given up does not wait on in the server for long.
+                    // A cancelled statement continues to wait for a lock in the server. This limits the wait.
                     connection.execute("SET lock_timeout = '1s'").await?;
                     Ok(())
                 })
@@ -77,7 +77,7 @@ impl Connect for Postgres {
         let address: Option<String> = row.try_get("address")?;
         Ok(Session {
             is_encrypted: row.try_get("encrypted")?,
-            // A socket has none.
+            // A Unix socket has no address.
             is_local: address.is_none_or(|address| is_loopback(&address)),
         })
     }

@@ -1,12 +1,12 @@
-//! How PostgreSQL counts attempts.
+//! Counts attempts in PostgreSQL.
 
 use bytes::Bytes;
 use sqlx::{PgConnection, Postgres};
 
 use crate::sql::database::counting::Counting;
 
-/// A newline in a text of SQL is written as it is: whether a backslash is one is a matter of settings. A line is shorter than
-/// 1024 bytes, so no more is read of what somebody else put there.
+/// The newline is written as `chr(10)`, because settings decide what a backslash means in a string. A line is shorter than
+/// 1024 bytes, so no more is read of a foreign value.
 const COUNT: &str = "
 INSERT INTO idempotence AS standing (key, value, expires_at)
 VALUES ($1, $2, statement_timestamp() + $3 * interval '1 microsecond')

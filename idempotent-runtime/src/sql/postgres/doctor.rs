@@ -1,4 +1,4 @@
-//! What PostgreSQL says of itself.
+//! Examines how PostgreSQL is set up.
 
 use sqlx::{Executor, PgConnection, Postgres, Row, query_as};
 
@@ -19,25 +19,25 @@ impl Examine for Postgres {
             Check {
                 fails: row.try_get("standby")?,
                 level: Level::Problem,
-                found: "this server is a standby, which may only be read",
+                found: "this server is a standby, which accepts no writes",
                 advice: "connect to the primary",
             },
             Check {
                 fails: row.try_get("read_only")?,
                 level: Level::Problem,
-                found: "transactions are read-only unless they say otherwise",
+                found: "transactions are read-only by default",
                 advice: "set `default_transaction_read_only` to off for the user of the store",
             },
             Check {
                 fails: !row.try_get::<bool, _>("synchronous_commit")?,
                 level: Level::Warning,
-                found: "synchronous_commit is off, so a crash may forget the latest records",
+                found: "synchronous_commit is off, so a crash may lose the latest records",
                 advice: "set it to on for the user of the store",
             },
             Check {
                 fails: !row.try_get::<bool, _>("fsync")?,
                 level: Level::Warning,
-                found: "fsync is off, so a crash may forget or damage anything",
+                found: "fsync is off, so a crash may lose or damage all data",
                 advice: "set it to on",
             },
             Check {
@@ -49,14 +49,14 @@ impl Examine for Postgres {
             Check {
                 fails: row.try_get("asynchronous")?,
                 level: Level::Note,
-                found: "a standby follows at a distance, so a fail-over to it may forget the latest records",
-                advice: "name it in `synchronous_standby_names` if a record must survive that",
+                found: "a standby replicates asynchronously, so a fail-over to it may lose the latest records",
+                advice: "name the standby in `synchronous_standby_names` if records must survive a fail-over",
             },
             Check {
                 fails: row.try_get("patient")?,
                 level: Level::Note,
-                found: "lock_timeout is not set: while a row is locked, operations that were given up wait on",
-                advice: "set it to a second or so for the sessions of the pool",
+                found: "lock_timeout is not set: while a row is locked, cancelled operations continue to wait in the server",
+                advice: "set it to about a second for the sessions of the pool",
             },
         ])
     }

@@ -1,4 +1,4 @@
-//! The statements of a lock for PostgreSQL.
+//! The statements of a lock in PostgreSQL.
 
 use sqlx::{PgConnection, Postgres};
 

@@ -1,18 +1,18 @@
-//! The statements for PostgreSQL.
+//! The statements of the store in PostgreSQL.
 //!
-//! Each is a transaction of its own, right under every isolation level. Under READ COMMITTED a statement sees the
-//! rows as they were when it began, but what changes a row looks at the row as it is now. Under the stricter
-//! levels the database refuses the statement where the two differ, and it is sent again.
+//! Each statement is its own transaction, and correct under every isolation level. Under READ COMMITTED a statement sees the
+//! rows as they were when it began, but a change examines the current row. Under the stricter levels the database refuses
+//! the statement if the two differ, and the statement is sent again.
 //!
-//! `statement_timestamp()` is when the statement arrived: not before it was sent, and not after a lock was got.
+//! `statement_timestamp()` is the time when the statement arrived: after it was sent, and before it waited for a lock.
 
 use bytes::Bytes;
 use sqlx::{Executor, PgConnection, Postgres, Row, query};
 
 use crate::sql::database::records::Records;
 
-/// Who finds a living record writes nothing, and locks nothing: a duplicate leaves no trace. One statement that gave what stands
-/// there besides would cost every claim a fifth more of the server's time.
+/// A claim that finds a live record writes and locks nothing: a duplicate leaves no trace. Returning the live record from
+/// the same statement would cost every claim a fifth more of the server's time.
 const CLAIM: &str = "
 INSERT INTO idempotence AS old (key, value, expires_at)
 SELECT $1, $2, statement_timestamp() + $3 * interval '1 microsecond'
@@ -31,7 +31,7 @@ const EXCHANGE: &str = "
 UPDATE idempotence SET value = $3
 WHERE key = $1 AND value = $2 AND expires_at > statement_timestamp()";
 
-/// The value, which may be large, is not written again.
+/// This does not write the value again, which may be large.
 const RENEW: &str = "
 UPDATE idempotence SET expires_at = statement_timestamp() + $3 * interval '1 microsecond'
 WHERE key = $1 AND value = $2 AND expires_at > statement_timestamp()";
@@ -43,8 +43,8 @@ const GET: &str = "
 SELECT substring(value FROM 1 FOR $2), (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint
 FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp()";
 
-/// Rows that somebody is about to claim anew are locked, and passed over. The array is made once: a plan
-/// that asked for the rows again would lock, and remove, more of them. Where a row is cannot change while it is locked.
+/// Rows that another call is about to claim are locked, and the purge skips them. The array is computed once: a plan that
+/// selected the rows again would lock and remove more of them. The `ctid` of a row cannot change while the row is locked.
 const PURGE: &str = "
 DELETE FROM idempotence
 WHERE expires_at <= statement_timestamp() AND ctid = ANY (ARRAY (

@@ -1,8 +1,8 @@
 //! The dedup row in PostgreSQL.
 //!
-//! A failed statement breaks a transaction of PostgreSQL, and so does one that waits too long for a lock. So a claim
-//! does not wait: it tries the key's advisory lock, which the transaction that has the row open holds as well. Only
-//! who has to wait, or sees an old snapshot, does so behind a savepoint.
+//! A failed statement breaks a transaction of PostgreSQL, and so does a lock timeout. So a claim does not wait: it tries the
+//! advisory lock of the key, which the transaction with the uncommitted row holds, too. Only a call that must wait, or that
+//! has an old snapshot, uses a savepoint.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::store::rows::{DEFAULT_PATIENCE, Row, RowClaim};
 
 /// $1 key, $2 value, $3 microseconds, $4 whether the advisory lock is held already.
 ///
-/// A row that is committed is seen before anything is locked, so that the duplicates of a call that is done do not
-/// wait for each other's transactions. Only under READ COMMITTED can the INSERT not fail on a row that is not seen.
+/// The statement looks for a committed row before it locks anything, so that the duplicates of a finished call do not wait
+/// for each other's transactions. Only under READ COMMITTED the INSERT cannot fail because of a row outside its snapshot.
 const CLAIM: &str = "\
     INSERT INTO idempotence (key, value, expires_at) \
     SELECT $1, $2, statement_timestamp() + $3 * interval '1 microsecond' \
@@ -45,8 +45,8 @@ const REPLACE: &str = "\
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
 
 impl Dedup for Postgres {
-    /// 1 round trip, 2 for a duplicate, 6 for one that has to wait. A claim takes 5 if the transaction is REPEATABLE READ or
-    /// SERIALIZABLE.
+    /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, and 5 for a claim in a transaction that is REPEATABLE
+    /// READ or SERIALIZABLE.
     async fn claim_row(
         connection: &mut PgConnection,
         row: Row<'_>,
@@ -71,7 +71,7 @@ impl Dedup for Postgres {
              SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
         );
         let claim = claim_behind_savepoint(connection, row, wait).await;
-        // The lock is kept only with the row: others wait for it.
+        // Without the row the rollback releases the advisory lock, because other calls wait for it.
         let end = match &claim {
             Ok(RowClaim::Claimed) => {
                 format!(
@@ -105,7 +105,7 @@ impl Dedup for Postgres {
     }
 }
 
-/// Puts the row, unless one stands there or its advisory lock is not free.
+/// Inserts the row, unless a row has the key or its advisory lock is taken.
 async fn insert(connection: &mut PgConnection, row: Row<'_>, locked: bool) -> sqlx::Result<bool> {
     let claim = sqlx::query(CLAIM)
         .bind(row.key)
@@ -115,12 +115,12 @@ async fn insert(connection: &mut PgConnection, row: Row<'_>, locked: bool) -> sq
     Ok(connection.execute(claim).await?.rows_affected() == 1)
 }
 
-/// What is to be seen by one who could not put a row.
+/// What a call that could not insert a row needs to know.
 struct Observed {
     value: Option<Bytes>,
     /// The advisory lock of the key.
     lock: i64,
-    /// The caller's own.
+    /// The setting of the caller's transaction, which is restored afterwards.
     lock_timeout: String,
     statement_timeout: String,
 }
@@ -137,14 +137,14 @@ async fn observe(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Ob
     })
 }
 
-/// Waits for the advisory lock, and claims again.
+/// Waits for the advisory lock, then claims again.
 async fn claim_behind_savepoint(
     connection: &mut PgConnection,
     row: Row<'_>,
     wait: String,
 ) -> sqlx::Result<RowClaim> {
     match Postgres::execute_all(connection, wait).await {
-        // Only an equal call has the advisory lock. What the statements below wait for may be anything.
+        // Only an equal call holds the advisory lock. The statements below may wait for any other lock.
         Err(error) if is_lock_timeout(&error) => return Ok(RowClaim::StillOpen),
         waited => waited?,
     }

@@ -1,4 +1,4 @@
-//! How a file of SQLite is opened.
+//! Opens a file of SQLite.
 
 use std::path::Path;
 use std::time::Duration;
@@ -86,6 +86,6 @@ fn is_in_memory(file: &Path) -> bool {
     name == b":memory:" || name.starts_with(b"file:sqlx-in-memory-")
 }
 
-/// While another process writes, SQLite looks again after 1, 2, 5, 10, 15 ms, and then more and more rarely, so that those who have
-/// waited longest have the least chance. After this the statement is sent again, and it begins anew.
+/// While another process writes, SQLite polls after 1, 2, 5, 10 and 15 ms, then less and less often, so that the longest
+/// waiting process has the least chance. After this time the statement is sent again, and polls often again.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(35);

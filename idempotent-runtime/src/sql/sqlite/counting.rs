@@ -1,4 +1,4 @@
-//! How SQLite counts attempts.
+//! Counts attempts in SQLite.
 
 use bytes::Bytes;
 use sqlx::{Sqlite, SqliteConnection};
@@ -6,7 +6,7 @@ use sqlx::{Sqlite, SqliteConnection};
 use crate::sql::database::counting::Counting;
 use crate::sql::database::time::{TICK, sqlite_now};
 
-/// Of so many attempts as a line has kept, in the words of `GLOB`.
+/// The `GLOB` pattern of the `kept` attempts in a line.
 macro_rules! kept_ids {
     () => {
         "replace(hex(zeroblob(kept)), '00', \
@@ -42,7 +42,7 @@ const COUNT: &str = concat!(
     " THEN excluded.expires_at ELSE idempotence.expires_at END"
 );
 
-/// A window that has ended since then is the one that the attempt was counted in.
+/// The window may have ended since the count. It is still the window of the attempt.
 const LINE: &str = concat!(
     "SELECT substr(value, 1, 1024), max(expires_at - ",
     sqlite_now!(),

@@ -1,4 +1,4 @@
-//! What SQLite says of itself.
+//! Examines how SQLite is set up.
 
 use sqlx::{Executor, Row, Sqlite, SqliteConnection, query, query_as, query_scalar};
 
@@ -22,7 +22,7 @@ impl Examine for Sqlite {
                 fails: true,
                 level: Level::Warning,
                 found: "the database is in memory, so records end with the process",
-                advice: "name a file",
+                advice: "use the URL of a file",
             }]);
         }
         let journal: String = query_scalar("PRAGMA journal_mode")
@@ -44,20 +44,20 @@ impl Examine for Sqlite {
             Check {
                 fails: !matches!(&*journal, "off" | "memory" | "wal"),
                 level: Level::Note,
-                found: "the log is not written ahead, so those who read and those who write wait for each other",
+                found: "the journal is not a write-ahead log, so readers and writers wait for each other",
                 advice: "`PRAGMA journal_mode = WAL`",
             },
             Check {
                 fails: synchronous < FULL,
                 level: Level::Warning,
-                found: "commits are not synced to the disk, so a loss of power may forget the latest records",
+                found: "commits are not synced to the disk, so a loss of power may lose the latest records",
                 advice: "`PRAGMA synchronous = FULL` on every connection",
             },
             Check {
                 fails: patience > 1000,
                 level: Level::Note,
-                found: "busy_timeout is long, so an operation that was given up holds up those after it",
-                advice: "set it to less than the deadline",
+                found: "busy_timeout is long, so a cancelled operation delays the operations after it",
+                advice: "set it to less than the deadline of the handle",
             },
         ])
     }

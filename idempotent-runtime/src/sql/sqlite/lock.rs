@@ -1,4 +1,4 @@
-//! The statements of a lock for SQLite.
+//! The statements of a lock in SQLite.
 
 use sqlx::{Sqlite, SqliteConnection};
 
@@ -12,8 +12,7 @@ impl Locks for Sqlite {
         owner: &[u8],
         micros: i64,
     ) -> sqlx::Result<Option<i64>> {
-        // All rows, because with them comes the end of the statement: only then it is committed, or has
-        // failed to.
+        // This fetches all rows, because the statement commits, or fails to commit, only at its end.
         let fences = sqlx::query_scalar(concat!(
             "INSERT INTO idempotence_lock AS held (name, owner, fence, expires_at) VALUES (?1, ?2, 1, ",
             sqlite_now!(),

@@ -1,8 +1,8 @@
-//! The statements for SQLite.
+//! The statements of the store in SQLite.
 //!
-//! Each is a transaction of its own that takes the one lock for writing before it looks, so nothing changes under it.
-//! None returns rows that it wrote: the client passes such rows on before they are committed, and does not tell if
-//! that fails.
+//! Each statement that writes is its own transaction. It takes the write lock of the file before it reads, so nothing
+//! changes in between. No statement returns rows that it wrote, because the client returns such rows before they are
+//! committed, and would not report a failed commit.
 
 use bytes::Bytes;
 use sqlx::{Executor, Row, Sqlite, SqliteConnection, query};

@@ -1,7 +1,7 @@
 //! The dedup row in SQLite.
 //!
-//! There is one writer at a time, so a duplicate waits for the other's transaction to end before it can write its row;
-//! in `BEGIN IMMEDIATE` already, which is how to begin one that will write.
+//! A file has one writer at a time, so a duplicate waits for the end of the other transaction before it can write its row.
+//! With `BEGIN IMMEDIATE`, which should begin every transaction that writes, it waits there.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ const REPLACE: &str = concat!(
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
 
 impl Dedup for Sqlite {
-    /// 1 statement, which waits for as long as the connection's `busy_timeout` says: 5 s, unless it was opened with
-    /// another. A `patience` is 2 more.
+    /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `patience` costs 2 statements
+    /// more.
     async fn claim_row(
         connection: &mut SqliteConnection,
         row: Row<'_>,
@@ -70,7 +70,7 @@ async fn claim(connection: &mut SqliteConnection, row: Row<'_>) -> sqlx::Result<
     Ok(RowClaim::Taken(value.into()))
 }
 
-/// Sets how long a statement waits for another writer; how long it did before, in milliseconds.
+/// Sets how long a statement waits for another writer, in milliseconds. Returns the previous setting.
 async fn set_busy_timeout(connection: &mut SqliteConnection, millis: u128) -> sqlx::Result<u128> {
     let millis = millis.min(MAX_BUSY_TIMEOUT);
     let pragma = format!("PRAGMA busy_timeout; PRAGMA busy_timeout = {millis}");

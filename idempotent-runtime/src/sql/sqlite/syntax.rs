@@ -6,7 +6,7 @@ use sqlx::{Decode, Encode, Sqlite, Type};
 use crate::sql::database::syntax::{Syntax, column};
 
 impl Syntax for Sqlite {
-    // One that reads before it writes may be refused in the middle.
+    // SQLite may refuse the first write of a transaction that began with a read.
     const BEGIN: Option<&'static str> = Some("BEGIN IMMEDIATE");
     const QUOTE: char = '`';
     const NULL_SAFE_EQUAL: &'static str = " IS ";
@@ -15,7 +15,7 @@ impl Syntax for Sqlite {
     const ON_CONFLICT: &'static str = " ON CONFLICT DO NOTHING";
     const HAS_RETURNING: bool = true;
 
-    // A value has the type that it was stored as, whatever its column was declared as.
+    // A value has the type with which it was stored, whatever the type of its column.
     fn are_convertible(_: &SqliteTypeInfo, _: &SqliteTypeInfo) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The attempts at one operation: by which connection, and whether there is another one.
+//! The attempts at one operation: which connection each one has, and whether another one follows.
 
 use sqlx::{Connection, Pool};
 
@@ -11,11 +11,11 @@ use crate::store::{StoreError, StoreErrorKind};
 pub(super) struct Attempts<'a, DB: Database> {
     pool: &'a Pool<DB>,
     remaining: u32,
-    /// An attempt had no answer, so no later one can say that nothing was changed.
+    /// Whether an attempt had no answer. If so, no later failure proves that nothing was changed.
     may_be_applied: bool,
-    /// A connection that is not given back yet.
+    /// The connection of the last attempt, if it has not returned to the pool.
     connection: Option<Checkout<DB>>,
-    /// Whether connections are kept for the next who does the same.
+    /// Whether the connection is kept for the next operation of the same kind.
     keeps_connection: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         }
     }
 
-    /// By the connection of the one before, and then for the next one.
+    /// Attempts on the connection of the previous operation, which is then kept for the next one.
     pub(super) fn with_connection(pool: &'a Pool<DB>, connection: Option<Checkout<DB>>) -> Self {
         Self {
             connection,
@@ -39,14 +39,14 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         }
     }
 
-    /// The connection, unless others of the pool may wait for it: then it is given back, and they have it first.
+    /// The connection for the next operation. `None` if other users of the pool may wait for it: it returns to the pool.
     pub(super) fn into_connection(self) -> Option<Checkout<DB>> {
         let exhausted = self.pool.size() >= self.pool.options().get_max_connections();
         self.connection
             .filter(|_| !exhausted || self.pool.num_idle() > 0)
     }
 
-    /// A connection for the next attempt: the kept one, or one of the pool.
+    /// A connection for the next attempt: the kept one, or one from the pool.
     pub(super) async fn acquire(&mut self) -> Result<Checkout<DB>, StoreError> {
         loop {
             let mut connection = match self.connection.take() {
@@ -58,14 +58,14 @@ impl<'a, DB: Database> Attempts<'a, DB> {
                     }
                 },
             };
-            // Where one was broken, those that were idle meanwhile may be, too: after a restart all of them are.
+            // If one connection was broken, the idle ones may be broken, too: after a restart of the server all of them are.
             if !self.may_be_applied || connection.ping().await.is_ok() {
                 return Ok(connection);
             }
         }
     }
 
-    /// The answer, if there is one; `None` if the operation is to be sent again.
+    /// Evaluates an answer. `None`: send the operation again.
     pub(super) fn resolve<T>(
         &mut self,
         connection: Checkout<DB>,

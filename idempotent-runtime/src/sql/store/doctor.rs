@@ -1,4 +1,4 @@
-//! What a database says of itself.
+//! Examines how a database is set up.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,7 @@ use crate::sql::session::Session;
 use crate::store::Level::{self, Fine, Note, Problem};
 use crate::store::{Finding, StoreError};
 
-/// Asks the database, with one statement after the other.
+/// Examines the database behind `pool`. Each statement must be answered within `deadline`.
 pub(super) async fn examine<DB: Database>(pool: &Pool<DB>, deadline: Duration) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = ask(pool, deadline, &mut findings).await {
@@ -59,7 +59,7 @@ async fn ask<DB: Database>(
     if let Err(error) = &state
         && failure::is_missing_table(error)
     {
-        // The doctor has tried a claim, and was told that, and how to make them. What is not there is not set up badly.
+        // The doctor's trial claim has already reported the missing tables. There is nothing else to examine.
         connection.release();
         return Ok(());
     }
@@ -95,7 +95,7 @@ fn check_version(version: Option<i64>) -> Finding {
             format!(
                 "the tables are of version {version}, which is newer than this crate's {VERSION}"
             ),
-            "update the processes that are behind",
+            "update the processes that run an older version of this crate",
         ),
         Some(VERSION) => Finding::new(Fine, format!("the tables are of version {VERSION}")),
         Some(version) => finding(
@@ -103,12 +103,12 @@ fn check_version(version: Option<i64>) -> Finding {
             format!(
                 "the tables are of version {version}, which is older than this crate's {VERSION}"
             ),
-            "call `store.migrate()`",
+            "call `sql::migrate`",
         ),
         None => finding(
             Note,
-            "the version of the tables is not to be read",
-            "call `store.migrate()`, and allow the user of the store to read `idempotence_version`",
+            "the version of the tables cannot be read",
+            "call `sql::migrate`, and grant the user of the store SELECT on `idempotence_version`",
         ),
     }
 }
@@ -117,8 +117,8 @@ fn check_backlog(expired: i64) -> Finding {
     match expired {
         MANY.. => finding(
             Note,
-            format!("{MANY} records or more have expired and wait for a purge"),
-            "call `purge_every` in one of the processes",
+            format!("at least {MANY} records have expired and wait for a purge"),
+            "call `purge_every` in one process",
         ),
         _ => Finding::new(
             Fine,
@@ -127,22 +127,22 @@ fn check_backlog(expired: i64) -> Finding {
     }
 }
 
-/// Nothing depends on it: expiry is by the database's clock alone.
+/// Compares the clocks. Nothing depends on their difference, because only the database's clock decides what expires.
 fn check_clock(theirs: i64) -> Option<Finding> {
     let since = Duration::from_micros(u64::try_from(theirs).ok()?);
     let theirs = SystemTime::UNIX_EPOCH.checked_add(since)?;
     let apart = SystemTime::now()
         .duration_since(theirs)
         .unwrap_or_else(|ahead| ahead.duration());
-    (apart > LONGEST_APART).then(|| {
-        let found = format!("the database's clock and the one here are {apart:.1?} apart");
+    (apart > MAX_CLOCK_DIFFERENCE).then(|| {
+        let found = format!("the clock of the database and the clock here differ by {apart:.1?}");
         let advice =
-            "synchronise both: no rule depends on it, but the times in records are confusing";
+            "synchronise both: no rule depends on them, but the times in records are confusing";
         finding(Note, found, advice)
     })
 }
 
-const LONGEST_APART: Duration = Duration::from_secs(1);
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 fn finding(level: Level, found: impl Into<String>, advice: &str) -> Finding {
     Finding::new(level, found).advise(advice)
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_that_are_apart_are_noted() {
+    fn clocks_that_differ_are_noted() {
         assert_eq!(check_clock(0).map(|finding| finding.level()), Some(Note));
         assert_eq!(check_clock(-1), None);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_another_version_are_told() {
+    fn tables_of_another_version_are_reported() {
         for (version, level) in [
             (None, Note),
             (Some(VERSION - 1), Problem),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_backlog_is_told() {
+    fn a_long_backlog_is_reported() {
         assert_eq!(check_backlog(MANY - 1).level(), Fine);
         assert_eq!(check_backlog(MANY).level(), Note);
     }

@@ -1,4 +1,4 @@
-//! Removing what has expired.
+//! Removes expired records.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::attempts::Attempts;
 use crate::sql::database::Database;
 use crate::store::StoreError;
 
-/// How many records a statement removes at most.
+/// The largest number of records that one statement removes.
 const BATCH: u32 = 1000;
 
-/// How often one is begun: a time of none would spin, and one of ages overflow.
+/// The limits of the period: zero would spin, and the longest durations would overflow.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 const MAX_PERIOD: Duration = Duration::from_hours(365 * 24);
 
-/// A purge that goes on in the background until this is dropped.
+/// A purge that runs in the background until this is dropped.
 #[derive(Debug)]
 #[must_use = "the purge ends when this is dropped"]
 pub struct PurgeTask(JoinHandle<()>);
@@ -27,7 +27,7 @@ impl PurgeTask {
         let period = period.clamp(MIN_PERIOD, MAX_PERIOD);
         Self(tokio::spawn(async move {
             loop {
-                // Processes that were started together do not purge together.
+                // The jitter spreads the purges of processes that started at the same time.
                 sleep(period.mul_f64(rand::random_range(0.75..1.25))).await;
                 match purge_expired(&pool).await {
                     Ok(removed) => tracing::debug!(removed, "purged expired records"),
