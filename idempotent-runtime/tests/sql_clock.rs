@@ -1,7 +1,7 @@
 //! Clients whose clocks are an hour behind or ahead agree on what has expired, because the database's clock decides.
 //!
-//! The clocks are those of processes: this binary starts itself again, with a library before that of C. On Linux only,
-//! as there are no clocks of clients in the statements that could differ elsewhere.
+//! The clients are processes: this test program starts itself again with a preloaded library that shifts the clock. It runs
+//! on Linux only, which is enough, because no statement contains the clock of a client.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -28,7 +28,7 @@ const WHAT: [&str; 3] = ["a record", "a row", "a lock"];
 
 #[test]
 fn skewed_clients_agree_on_postgres() {
-    // Its own zone does not matter either.
+    // The time zone of the server does not matter either.
     let server = PostgresServer::start_with(["-c", "timezone=Asia/Tokyo"]).unwrap();
     clients_agree(&server.database().unwrap());
 }
@@ -40,7 +40,7 @@ fn skewed_clients_agree_on_mariadb() {
 }
 
 #[test]
-fn clients_that_ask_their_own_clocks_do_not_agree() {
+fn clients_that_use_their_own_clocks_disagree() {
     let url = PostgresServer::shared().unwrap().database().unwrap();
     let [mut slow, mut fast] = [-HOUR, HOUR].map(|skew| Client::start(&url, skew));
     assert!(slow.takes("an own row", "a key", LONG));
@@ -58,7 +58,7 @@ fn clients_agree(url: &str) {
             assert!(one.takes(what, &key("long"), LONG));
             assert!(
                 !other.takes(what, &key("long"), LONG),
-                "{what} ends too early"
+                "{what} must not expire early"
             );
             let taken = Instant::now();
             assert!(one.takes(what, &key("short"), SHORT));
@@ -72,7 +72,7 @@ fn clients_agree(url: &str) {
                 );
                 sleep(Duration::from_millis(20));
             }
-            assert!(taken.elapsed() >= SHORT, "{what} ends too early");
+            assert!(taken.elapsed() >= SHORT, "{what} must not expire early");
         }
     }
 }
@@ -107,11 +107,14 @@ impl Client {
         };
         let clock: i64 = client.answer().parse().unwrap();
         let shifted = clock - now();
-        assert!((shifted - skew).abs() < HOUR / 2, "it is {shifted} s ahead");
+        assert!(
+            (shifted - skew).abs() < HOUR / 2,
+            "the clock must differ by {skew} s, and differs by {shifted} s"
+        );
         client
     }
 
-    /// Whether it takes what nobody else has, for this long.
+    /// Whether the client takes a free key for this time.
     fn takes(&mut self, what: &str, key: &str, ttl: Duration) -> bool {
         let millis = ttl.as_millis();
         writeln!(self.orders, "{what};{key};{millis}").unwrap();
@@ -124,7 +127,11 @@ impl Client {
 
     fn answer(&mut self) -> String {
         loop {
-            let line = self.answers.next().expect("the process lives").unwrap();
+            let line = self
+                .answers
+                .next()
+                .expect("the process must answer")
+                .unwrap();
             if let Some(said) = line.strip_prefix(MARK) {
                 return said.to_owned();
             }
@@ -144,7 +151,7 @@ fn now() -> i64 {
     since.as_secs().try_into().unwrap()
 }
 
-/// What makes the clock of a process wrong. Who can build this test has a compiler for it: rustc links with it.
+/// Builds the library that shifts the clock. The C compiler is the linker of rustc, so it is installed.
 fn library() -> &'static Path {
     const SOURCE: &str = r#"
         #define _GNU_SOURCE
@@ -181,13 +188,13 @@ fn library() -> &'static Path {
     })
 }
 
-/// What the processes run. Without the environment that [`Client::start`] sets, nothing.
+/// The code of the processes. It does nothing without the environment that [`Client::start`] sets.
 #[test]
 fn another_process() {
     let Ok(url) = env::var(URL) else {
         return;
     };
-    say(now());
+    answer_with(now());
     Runtime::new().unwrap().block_on(async {
         if url.starts_with("postgres") {
             postgres(&url).await;
@@ -197,7 +204,7 @@ fn another_process() {
     });
 }
 
-fn say(what: impl std::fmt::Display) {
+fn answer_with(what: impl std::fmt::Display) {
     println!("\n{MARK}{what}");
 }
 
@@ -211,7 +218,7 @@ macro_rules! client {
             let idempotency = Idempotency::new(MemoryStore::new());
 
             let record = async |key: &str, ttl| {
-                // Two processes never put the same.
+                // Each process writes its own value.
                 let value = Bytes::from(process::id().to_string());
                 store.claim(key, &value, ttl).await.unwrap() == Claim::Claimed
             };
@@ -226,7 +233,7 @@ macro_rules! client {
                 assert!(error.is_duplicate(), "{error}");
                 false
             };
-            // Not by the database's clock: the control.
+            // The negative control uses the clock of the client.
             let own_row = async |key: &str, ttl: Duration| {
                 let table = "CREATE TABLE IF NOT EXISTS own (name VARCHAR(99), ends BIGINT)";
                 pool.execute(table).await.unwrap();
@@ -248,7 +255,7 @@ macro_rules! client {
                     panic!("{order}");
                 };
                 let ttl = Duration::from_millis(millis.parse().unwrap());
-                say(match what {
+                answer_with(match what {
                     "a record" => record(key, ttl).await,
                     "a row" => row(key, ttl).await,
                     "a lock" => lock.take(key, ttl).await.unwrap().is_some(),

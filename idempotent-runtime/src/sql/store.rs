@@ -203,7 +203,7 @@ impl<DB: Database> Store for SqlStore<DB> {
                 claim::<DB>(&mut connection, key, value, micros(ttl), self.max_bytes()).await;
             match attempts.resolve(connection, claim)? {
                 // An earlier attempt of this call wrote it, and its reply was lost.
-                Some(Claim::Taken(standing)) if standing == value => return Ok(Claim::Claimed),
+                Some(Claim::Taken(stored)) if stored == value => return Ok(Claim::Claimed),
                 Some(claim) => return Ok(claim),
                 None => {}
             }
@@ -228,7 +228,7 @@ impl<DB: Database> Store for SqlStore<DB> {
             };
             let swap = swap::<DB>(&mut connection, key, expected, replaced, self.max_bytes()).await;
             match attempts.resolve(connection, swap)? {
-                Some(Swap::Other(standing)) if standing == value => return Ok(Swap::Done),
+                Some(Swap::Other(stored)) if stored == value => return Ok(Swap::Done),
                 Some(swap) => return Ok(swap),
                 None => {}
             }
@@ -251,11 +251,11 @@ impl<DB: Database> Store for SqlStore<DB> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
             let mut connection = attempts.acquire().await?;
-            let standing = DB::get(&mut connection, key, self.max_bytes()).await;
-            if let Some(standing) = attempts.resolve(connection, standing.map(Some))? {
-                return Ok(standing.map(|(value, left)| Entry {
+            let stored = DB::get(&mut connection, key, self.max_bytes()).await;
+            if let Some(stored) = attempts.resolve(connection, stored.map(Some))? {
+                return Ok(stored.map(|(value, remaining)| Entry {
                     value,
-                    ttl: Some(Duration::from_micros(left.unsigned_abs())),
+                    ttl: Some(Duration::from_micros(remaining.unsigned_abs())),
                 }));
             }
         }
@@ -274,7 +274,7 @@ impl<DB: Database> Store for SqlStore<DB> {
             let swap =
                 swap::<DB>(&mut connection, key, expected, exchanged, self.max_bytes()).await;
             match attempts.resolve(connection, swap)? {
-                Some(Swap::Other(standing)) if standing == value => return Ok(Swap::Done),
+                Some(Swap::Other(stored)) if stored == value => return Ok(Swap::Done),
                 Some(swap) => return Ok(swap),
                 None => {}
             }
@@ -288,9 +288,9 @@ impl<DB: Database> Store for SqlStore<DB> {
         loop {
             let mut connection = attempts.acquire().await?;
             let counted = DB::count(&mut connection, key, &first, &id, micros(window)).await;
-            let counted = counted.map(|standing| {
-                let (standing, remaining) = standing?;
-                Some((count::number(&standing, attempt).transpose()?, remaining))
+            let counted = counted.map(|stored| {
+                let (stored, remaining) = stored?;
+                Some((count::number(&stored, attempt).transpose()?, remaining))
             });
             if let Some((number, remaining)) = attempts.resolve(connection, counted)? {
                 turn.leave(attempts.into_connection());
@@ -326,8 +326,8 @@ async fn claim<DB: Database>(
     if DB::claim(connection, key, value, micros).await? {
         return Ok(Some(Claim::Claimed));
     }
-    let standing = DB::get(connection, key, most).await?;
-    Ok(standing.map(|(value, _)| Claim::Taken(value)))
+    let stored = DB::get(connection, key, most).await?;
+    Ok(stored.map(|(value, _)| Claim::Taken(value)))
 }
 
 /// The outcome of a compare-and-swap that is `done` or not. `None`: the record differed from `expected` in the first
@@ -344,7 +344,7 @@ async fn swap<DB: Database>(
     }
     Ok(match DB::get(connection, key, most).await? {
         None => Some(Swap::Absent),
-        Some((standing, _)) if standing == expected => None,
-        Some((standing, _)) => Some(Swap::Other(standing)),
+        Some((stored, _)) if stored == expected => None,
+        Some((stored, _)) => Some(Swap::Other(stored)),
     })
 }

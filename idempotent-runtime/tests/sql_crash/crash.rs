@@ -1,20 +1,20 @@
-//! What a crash left, and what a retry made of it.
+//! The state after a crash and after a retry.
 
 use std::time::{Duration, Instant};
 
 use crate::flow::{self, Flow, Order};
 use crate::process::Process;
 
-/// What was seen of a call whose first process, or its server, did not live to its end.
+/// A call whose first process or server was killed.
 #[derive(Debug)]
 pub(crate) struct Crash {
     /// Where it was killed.
     pub(crate) place: String,
-    /// What the first process answered, if it got that far.
+    /// The answer of the first process, if there was one.
     pub(crate) said: Option<String>,
-    /// What the retry answered.
+    /// The answer of the retry.
     pub(crate) retry: String,
-    /// What the business rows say after the retry.
+    /// The business rows after the retry.
     pub(crate) rows: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ impl Crash {
         Order { number, by }
     }
 
-    /// Makes the same call again, in other processes, until it is answered.
+    /// Makes the same call again in new processes until one answers.
     pub(crate) fn after_a_retry(
         place: String,
         said: Option<String>,
@@ -42,7 +42,7 @@ impl Crash {
         let retry = loop {
             match Process::start(flow, url, &order).answer() {
                 Ok(answer) => break answer,
-                // The first transaction may be open still.
+                // The first transaction may still be open.
                 Err(why) => assert!(Instant::now() < deadline, "after {place}: {why}"),
             }
         };
@@ -57,7 +57,7 @@ impl Crash {
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whether the operation is lost: no retry will bring it back.
+/// Whether the operation is lost, and no retry can do it.
 pub(crate) fn lost(crash: &Crash) -> bool {
     crash.rows.is_empty()
 }
@@ -67,18 +67,18 @@ pub(crate) fn twice(crash: &Crash) -> bool {
     crash.rows.len() == 2
 }
 
-/// Asserts that all operations happened once, and that everybody heard of the one.
+/// Asserts that each operation happened once, and that all its answers are equal.
 pub(crate) fn nothing_is_lost(crashes: &[Crash]) {
     for crash in crashes {
         assert_eq!(crash.rows, [crash.retry.as_str()], "{crash:#?}");
         assert!([FIRST, RETRY].contains(&&*crash.retry), "{crash:#?}");
-        // What was answered was committed.
+        // An answer means that the operation was committed.
         let said = crash.said.as_ref();
         assert!(said.is_none_or(|said| *said == crash.retry), "{crash:#?}");
     }
 }
 
-/// Asserts that the crashes, from the first point to the last, come on both sides of the commit.
+/// Asserts that some crashes are before the commit and some after it.
 pub(crate) fn both_sides_of_the_commit(crashes: &[Crash]) {
     let replayed: Vec<_> = crashes.iter().map(|crash| crash.retry == FIRST).collect();
     assert!(replayed.is_sorted(), "{crashes:#?}");

@@ -1,4 +1,4 @@
-//! A payment, once per order: in the right way, and in two wrong ones.
+//! A payment that must happen once per order: one correct flow and two wrong ones.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tokio::runtime::Runtime;
 
 use crate::process::step;
 
-/// What is paid.
+/// An order that is paid.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) number: u32,
-    /// Who pays it; the same for all equal calls in life, told apart here.
+    /// The process that pays. In production it would be the same for equal calls; here it tells them apart.
     pub(crate) by: String,
 }
 
-/// When the row is committed that keeps equal calls from running.
+/// When the row that blocks equal calls is committed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Flow {
     InTheTransaction,
@@ -36,7 +36,7 @@ impl Flow {
 
 pub(crate) type Answer = Result<String, Failed>;
 
-/// Why there is no answer: the client may try again.
+/// Why a call has no answer. The client may retry.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is printed")]
 pub(crate) enum Failed {
@@ -66,7 +66,7 @@ pub(crate) fn set_up(url: &str) {
     }
 }
 
-/// What the business rows of an order say.
+/// The business rows of an order.
 pub(crate) fn rows(url: &str, number: u32) -> Vec<String> {
     let runtime = Runtime::new().unwrap();
     match scheme(url) {
@@ -76,7 +76,7 @@ pub(crate) fn rows(url: &str, number: u32) -> Vec<String> {
     }
 }
 
-/// Pays, and tells what the client is told.
+/// Pays. Returns the answer to the client.
 pub(crate) async fn pay(flow: Flow, url: &str, order: &Order) -> Answer {
     match scheme(url) {
         "postgres" => postgres::pay(flow, url, order).await,
@@ -108,7 +108,7 @@ macro_rules! flows {
                 let pool = Pool::<$Database>::connect(url).await.unwrap();
                 sql::migrate(&pool).await.unwrap();
                 for table in [
-                    // A unique number here would hide what the flows do wrong.
+                    // A unique index on the number would hide the mistakes of the wrong flows.
                     "CREATE TABLE orders (number INT NOT NULL, paid VARCHAR(100) NOT NULL)",
                     "CREATE TABLE seen (number INT PRIMARY KEY)",
                 ] {
@@ -132,7 +132,7 @@ macro_rules! flows {
                     Flow::MarkedLast => marked_last(&mut client, order).await?,
                 };
                 step("answer");
-                // The last message; whether it arrives does not matter.
+                // This is the last message. It does not matter whether it arrives.
                 let _ = client.close().await;
                 Ok(answer)
             }

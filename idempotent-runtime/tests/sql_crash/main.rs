@@ -1,5 +1,5 @@
-//! Nothing is lost by a crash at any point: processes and servers are killed at every message and every step, and
-//! after a retry there is one business row.
+//! A crash at any point loses nothing: processes and servers are killed at every message and every step, and after a retry
+//! there is exactly one business row.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 

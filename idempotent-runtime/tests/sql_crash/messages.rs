@@ -1,4 +1,4 @@
-//! PostgreSQL and MariaDB: every message of the conversation is the last, in turn.
+//! PostgreSQL and MariaDB: a crash at every message of the connection, one after the other.
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 
@@ -7,7 +7,7 @@ use crate::flow::{self, Flow};
 use crate::process::Process;
 use crate::wire::{Point, Wire};
 
-/// Who is killed.
+/// Which program is killed.
 #[derive(Debug, Clone, Copy)]
 enum Victim {
     Process,
@@ -58,7 +58,7 @@ macro_rules! tests {
 tests!(postgres, PostgresServer);
 tests!(mariadb, MariaDbServer);
 
-/// Kills at every message, one call after the other, until a call ends before there is anything to kill.
+/// Kills the victim at a later message in each call, until a call ends before its message.
 fn at_every_message(server: &impl Server, flow: Flow, victim: Victim) -> Vec<Crash> {
     let url = server.database();
     flow::set_up(&url);

@@ -1,4 +1,4 @@
-//! Processes that can be killed: this binary starts itself again.
+//! Processes that can be killed: this test program starts itself again.
 
 use std::env::{current_exe, var};
 use std::io::{BufRead, BufReader, Lines, Write, stdin};
@@ -22,7 +22,7 @@ impl Process {
         process
     }
 
-    /// Starts a process that waits before each [`step`] to be told to take it.
+    /// Starts a process that waits for permission before each [`step`].
     pub(crate) fn start_in_steps(flow: Flow, url: &str, order: &Order) -> Self {
         let mut child = Command::new(current_exe().unwrap())
             .args(["--exact", "process::another_process", "--nocapture"])
@@ -40,22 +40,22 @@ impl Process {
         }
     }
 
-    /// Waits until the process is before its next step, which this is; `None` after the last.
+    /// Waits until the process reaches its next step, and returns it. `None` after the last step.
     pub(crate) fn next_step(&mut self) -> Option<String> {
         self.said(STEP)
     }
 
-    /// Lets it take its next step.
+    /// Permits the next step.
     pub(crate) fn take_step(&mut self) {
         writeln!(self.orders.as_mut().unwrap()).unwrap();
     }
 
-    /// Lets it take all steps.
+    /// Permits all steps.
     pub(crate) fn go_on(&mut self) {
         self.orders = None;
     }
 
-    /// Waits for what it answers, or for why it does not.
+    /// Waits for the answer, or for the reason why there is none.
     pub(crate) fn answer(&mut self) -> Result<String, String> {
         let end = self.said(END).unwrap_or("killed".to_owned());
         match end.strip_prefix(ANSWER) {
@@ -85,7 +85,7 @@ impl Drop for Process {
     }
 }
 
-/// Waits to be told to take a step, if the process was started in steps.
+/// Waits for permission to take a step, if the process was started in steps.
 pub(crate) fn step(step: &str) {
     println!("\n{STEP}{step}");
     stdin().read_line(&mut String::new()).unwrap();
@@ -97,7 +97,7 @@ const STEP: &str = "step: ";
 const END: &str = "end: ";
 const ANSWER: &str = "answer: ";
 
-/// What the processes run. Without the environment that [`Process::start`] sets, nothing.
+/// The code of the processes. It does nothing without the environment that [`Process::start`] sets.
 #[test]
 fn another_process() {
     let (Ok(call), Ok(url)) = (var(CALL), var(URL)) else {

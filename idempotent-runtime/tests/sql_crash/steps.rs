@@ -1,4 +1,4 @@
-//! SQLite, which has no wire: a process is killed before every step, and at moments all over a call.
+//! SQLite, which has no network connection: a process is killed before every step, and at many moments of a call.
 
 use std::thread::sleep;
 use std::time::Instant;
@@ -47,7 +47,7 @@ fn a_process_killed_at_any_moment_loses_nothing() {
         process.go_on();
         (process, Instant::now())
     };
-    // The longest of some, so that the last moments come after the end.
+    // The duration is the longest of several, so that the last moments are after the end of the call.
     let whole = (0..5).map(|number| {
         let (mut process, start) = begun(number);
         assert_eq!(process.answer().as_deref(), Ok(FIRST));

@@ -1,4 +1,4 @@
-//! A unique index lets a row in once.
+//! A unique index accepts a row once.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{AUTO, Fresh, PRIMARY, UNIQUE};
 const RACERS: i64 = 50;
 
 #[tokio::test]
-async fn an_equal_row_is_a_duplicate_and_the_transaction_goes_on() {
+async fn an_equal_row_is_a_duplicate_and_the_transaction_stays_usable() {
     let fresh = coupons().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     assert!(take(&mut tx, 1, 1, "1").await.unwrap());
@@ -23,7 +23,7 @@ async fn an_equal_row_is_a_duplicate_and_the_transaction_goes_on() {
 }
 
 #[tokio::test]
-async fn without_a_transaction_it_is_the_same() {
+async fn it_works_without_a_transaction() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut *connection, 1, 1, "1").await.unwrap());
@@ -33,7 +33,7 @@ async fn without_a_transaction_it_is_the_same() {
 }
 
 #[tokio::test]
-async fn a_row_is_gone_with_its_transaction_and_then_may_come_again() {
+async fn a_rolled_back_row_can_be_inserted_again() {
     let fresh = coupons().await;
     for _ in 0..2 {
         let mut tx = fresh.pool.begin().await.unwrap();
@@ -43,9 +43,9 @@ async fn a_row_is_gone_with_its_transaction_and_then_may_come_again() {
     assert_eq!(taken(&fresh.pool).await, 0);
 }
 
-/// The database names the index that it came upon first, and not always that of the key.
+/// The database names the first index that it checks, which may not be the index of the key.
 #[tokio::test]
-async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_it_violates_first() {
+async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_is_checked_first() {
     let fresh = coupons().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     assert!(take(&mut tx, 1, 1, "1").await.unwrap());
@@ -59,9 +59,9 @@ async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_it_violates_firs
     assert_eq!(taken(&fresh.pool).await, 3);
 }
 
-/// Somebody else has the telephone number, or the number of the row: that is no success.
+/// Another user has the telephone number or the number of the row: that must be an error.
 #[tokio::test]
-async fn a_violation_of_another_constraint_stays_itself() {
+async fn a_violation_of_another_constraint_is_an_error() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "1").await.unwrap());
@@ -86,7 +86,7 @@ async fn a_primary_key_is_a_key_too() {
 }
 
 #[tokio::test]
-async fn the_number_that_the_database_made_is_read_also_of_a_row_that_was_there() {
+async fn the_generated_number_is_read_from_a_new_and_an_existing_row() {
     let fresh = Fresh::new().await;
     let table = format!("CREATE TABLE bills ({AUTO}, order_no VARCHAR(20) UNIQUE, note TEXT)");
     run(&fresh.pool, &table).await;
@@ -111,15 +111,15 @@ async fn the_number_that_the_database_made_is_read_also_of_a_row_that_was_there(
     }
     tx.commit().await.unwrap();
     let error = bill("a").returning::<String>("note", &mut connection).await;
-    let told = error.unwrap_err().to_string();
+    let message = error.unwrap_err().to_string();
     assert!(
-        told.contains("\"note\" of \"bills\": unexpected null"),
-        "{told}"
+        message.contains("\"note\" of \"bills\": unexpected null"),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn an_insert_that_cannot_do_what_it_says_is_refused_and_nothing_sent() {
+async fn an_invalid_insert_is_refused_before_anything_is_sent() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for refused in [
@@ -135,7 +135,7 @@ async fn an_insert_that_cannot_do_what_it_says_is_refused_and_nothing_sent() {
     assert_eq!(taken(&fresh.pool).await, 0);
 }
 
-/// The text of an error holds the value on some databases, and the value is the user's.
+/// On some databases the text of the error contains the value, and the value comes from the user.
 #[tokio::test]
 async fn a_value_cannot_name_the_constraint() {
     let fresh = coupons().await;
@@ -158,7 +158,7 @@ async fn a_value_cannot_name_the_constraint() {
 }
 
 #[tokio::test]
-async fn of_many_at_once_one_is_inserted() {
+async fn one_of_many_concurrent_inserts_succeeds() {
     let fresh = coupons().await;
     let barrier = Arc::new(Barrier::new(usize::try_from(RACERS).unwrap()));
     let race = (1..=RACERS).map(|racer| {
@@ -179,9 +179,9 @@ async fn of_many_at_once_one_is_inserted() {
     assert_eq!(taken(&fresh.pool).await, 1);
 }
 
-/// The control: without the index, all are.
+/// The negative control: without the index all rows are inserted.
 #[tokio::test]
-async fn of_many_at_once_all_are_inserted_where_nothing_is_unique() {
+async fn without_a_unique_index_all_concurrent_inserts_succeed() {
     let fresh = coupons().await;
     run(&fresh.pool, super::DROP_UNIQUE).await;
     for racer in 1..=RACERS {
@@ -193,7 +193,7 @@ async fn of_many_at_once_all_are_inserted_where_nothing_is_unique() {
 }
 
 #[tokio::test]
-async fn it_waits_for_a_transaction_that_inserted_the_same() {
+async fn it_waits_for_a_transaction_with_the_same_row() {
     for commit in [true, false] {
         let fresh = coupons().await;
         let mut first = fresh.pool.begin().await.unwrap();

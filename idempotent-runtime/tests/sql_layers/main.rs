@@ -1,6 +1,6 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
-// The same tests on every database, with what `super` says of it.
+// The same tests run on every database. The parent module describes the database.
 #![allow(clippy::duplicate_mod)]
 
 //! Transitions, versions and unique indexes, on real databases.
@@ -14,10 +14,10 @@ mod status;
 
 use std::time::{Duration, Instant};
 
-/// What others need until they are where the test wants them.
+/// How long a test waits for another task.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !so().await {

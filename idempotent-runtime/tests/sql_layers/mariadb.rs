@@ -1,4 +1,4 @@
-//! On MariaDB.
+//! The tests on MariaDB.
 
 #[path = "inserts.rs"]
 mod inserts;
@@ -26,13 +26,13 @@ use crate::status::Status;
 type Db = sqlx::MySql;
 type Fresh = crate::fresh::Fresh<Db>;
 
-/// How the constraints of `user_coupon` are called.
+/// The names of the constraints of `user_coupon`.
 const PRIMARY: &str = "PRIMARY";
 const UNIQUE: &str = "uk_user_coupon";
 const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon ON user_coupon";
-/// A number that the database makes.
+/// The type of a column with generated numbers.
 const AUTO: &str = "id BIGINT AUTO_INCREMENT PRIMARY KEY";
-/// What columns that hold texts, and integers, may be declared as.
+/// The types of columns for texts and for integers.
 const TEXTS: &[&str] = &[
     "VARCHAR(20)",
     "CHAR(20)",
@@ -52,23 +52,23 @@ const INTEGERS: &[&str] = &[
     "BIGINT",
     "BIGINT UNSIGNED",
 ];
-/// What a test quotes names with.
+/// The quote of names in the tests.
 const QUOTE: &str = "`";
 
-/// Where tables are.
+/// The schema of the tables.
 async fn schema(fresh: &Fresh) -> String {
     let schema = sqlx::query_scalar("SELECT database()");
     schema.fetch_one(&fresh.pool).await.unwrap()
 }
 
-/// A statement with `?`, as this database has it.
+/// Converts a statement with `?` to the placeholders of this database.
 fn text(statement: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(statement.to_owned())
 }
 
-/// Waits until so many statements wait for a lock.
+/// Waits until this many statements wait for a lock.
 async fn waiting(fresh: &Fresh, statements: i64) {
-    /// The server looks anew only if nobody asked for 100 ms.
+    /// The server refreshes its answer only after 100 ms without a query.
     static TURN: Mutex<()> = Mutex::const_new(());
 
     let waiting = "SELECT count(*) FROM information_schema.innodb_trx t \
@@ -88,9 +88,9 @@ fn number(error: &sqlx::Error) -> u16 {
     error.downcast_ref::<MySqlDatabaseError>().number()
 }
 
-/// `REPEATABLE READ` is the default. A plain read would say `PAYING` until the transaction ends.
+/// `REPEATABLE READ` is the default. A plain read would return `PAYING` until the transaction ends.
 #[tokio::test]
-async fn the_winner_is_seen_behind_a_snapshot_of_before() {
+async fn the_winner_is_seen_with_an_older_snapshot() {
     let actual = Status::Refunded;
     for (before, after, expected) in [
         (Status::Paying, Status::Paid, Transition::AlreadyThere),
@@ -111,9 +111,9 @@ async fn the_winner_is_seen_behind_a_snapshot_of_before() {
     }
 }
 
-/// From 11.6 on it is the default of MariaDB to refuse instead.
+/// MariaDB 11.6 and newer refuse the statement by default.
 #[tokio::test]
-async fn where_snapshots_are_isolated_what_they_hide_is_an_error_that_says_try_again() {
+async fn with_isolated_snapshots_a_newer_change_is_a_retryable_error() {
     let fresh = orders([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let known = sqlx::query("SET innodb_snapshot_isolation = ON");
@@ -126,7 +126,7 @@ async fn where_snapshots_are_isolated_what_they_hide_is_an_error_that_says_try_a
     assert!(sql::is_retryable(&error));
 }
 
-/// All who wait for the first to decide get a shared lock when it rolls back, and want it alone.
+/// After the rollback of the first transaction the others get a shared lock, and each wants an exclusive one.
 #[tokio::test]
 async fn when_the_first_of_three_rolls_back_a_deadlock_is_no_duplicate() {
     let fresh = coupons().await;
@@ -149,7 +149,9 @@ async fn when_the_first_of_three_rolls_back_a_deadlock_is_no_duplicate() {
     for other in others {
         match other.await.unwrap() {
             Ok(true) => inserted += 1,
-            Ok(false) => panic!("a duplicate of a row that was rolled back, or not decided yet"),
+            Ok(false) => {
+                panic!("a row that was rolled back or is uncommitted must have no duplicate")
+            }
             Err(error) => {
                 assert_eq!(number(&error), 1213, "{error}");
                 assert!(sql::is_retryable(&error));
@@ -159,7 +161,7 @@ async fn when_the_first_of_three_rolls_back_a_deadlock_is_no_duplicate() {
         }
     }
     assert_eq!((inserted, deadlocks), (1, 1));
-    // Run again, as the error says.
+    // The transaction is retried, as the error asks.
     let mut tx = fresh.pool.begin().await.unwrap();
     assert!(!take(&mut tx, 4, 1, "4").await.unwrap());
     assert_eq!(taken(&fresh.pool).await, 1);
@@ -177,9 +179,9 @@ async fn a_lock_timeout_is_no_duplicate() {
     assert!(sql::is_retryable(&error));
 }
 
-/// Servers speak the language of their owner; the name of the key stays at the end.
+/// The language of the messages is a setting of the server. The name of the key is at the end in every language.
 #[tokio::test]
-async fn a_duplicate_is_a_duplicate_in_every_language() {
+async fn a_duplicate_is_recognised_in_every_language() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(
@@ -208,18 +210,18 @@ async fn a_duplicate_is_a_duplicate_in_every_language() {
     assert!(texts.len() > 5, "the server has other languages: {texts:?}");
 }
 
-/// Its bytes, read as signed ones, would be -56.
+/// Read as a signed byte, it would be -56.
 #[tokio::test]
-async fn a_large_unsigned_state_is_told_as_it_is() {
+async fn a_large_unsigned_state_is_read_correctly() {
     let fresh = Fresh::new().await;
     states::every_answer(&fresh, "TINYINT UNSIGNED NOT NULL", [1_i32, 2, 200]).await;
     states::every_answer(&fresh, "INT UNSIGNED NOT NULL", [1_i64, 2, 4_000_000_000]).await;
     states::every_answer(&fresh, "BIGINT UNSIGNED NOT NULL", [1, 2, u64::MAX]).await;
 }
 
-/// `REPEATABLE READ` is the default. A plain read would not see the row that the database refuses another one for.
+/// `REPEATABLE READ` is the default. A plain read would not see the row that violates the index.
 #[tokio::test]
-async fn a_duplicate_of_a_row_that_a_snapshot_hides_is_a_duplicate() {
+async fn a_duplicate_of_a_row_newer_than_the_snapshot_is_recognised() {
     let fresh = coupons().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     assert_eq!(taken(&mut *tx).await, 0);
@@ -229,9 +231,9 @@ async fn a_duplicate_of_a_row_that_a_snapshot_hides_is_a_duplicate() {
     assert!(!take(&mut tx, 1, 1, "1").await.unwrap());
 }
 
-/// Two duplicates that wanted the row for themselves would wait for each other.
+/// Two duplicates that asked for an exclusive lock on the row would wait for each other.
 #[tokio::test]
-async fn many_duplicates_in_open_transactions_are_no_deadlock() {
+async fn many_duplicates_in_open_transactions_do_not_deadlock() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "1").await.unwrap());

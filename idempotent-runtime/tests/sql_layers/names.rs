@@ -1,4 +1,4 @@
-//! Names and values that mean harm, or look like it.
+//! Malicious names and values, and names and values that look malicious.
 
 use idempotent_runtime::sql::{self, Transition, Versioned};
 use sqlx::AssertSqlSafe;
@@ -29,7 +29,7 @@ fn quoted(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn any_name_names_what_it_says_and_any_value_is_a_value() {
+async fn every_name_is_quoted_and_every_value_is_bound() {
     let fresh = orders([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for (i, nasty) in NASTY.into_iter().enumerate() {
@@ -45,7 +45,7 @@ async fn any_name_names_what_it_says_and_any_value_is_a_value() {
             .execute(&mut *connection)
             .await
             .unwrap();
-        // Bound in a statement that has no other question mark than these.
+        // The statement has no other question marks than the placeholders.
         let value = NASTY[(i + 1) % NASTY.len()];
         let insert = text("INSERT INTO nasty VALUES (?, ?, ?, 1)").0;
         let insert = insert.replace("nasty", &quoted(&table));

@@ -1,4 +1,4 @@
-//! On PostgreSQL.
+//! The tests on PostgreSQL.
 
 #[path = "inserts.rs"]
 mod inserts;
@@ -22,24 +22,24 @@ use crate::status::Status;
 type Db = sqlx::Postgres;
 type Fresh = crate::fresh::Fresh<Db>;
 
-/// How the constraints of `user_coupon` are called.
+/// The names of the constraints of `user_coupon`.
 const PRIMARY: &str = "user_coupon_pkey";
 const UNIQUE: &str = "uk_user_coupon";
 const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
-/// A number that the database makes.
+/// The type of a column with generated numbers.
 const AUTO: &str = "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
-/// What columns that hold texts, and integers, may be declared as.
+/// The types of columns for texts and for integers.
 const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)"];
 const INTEGERS: &[&str] = &["SMALLINT", "INT", "BIGINT"];
-/// What a test quotes names with.
+/// The quote of names in the tests.
 const QUOTE: &str = "\"";
 
-/// Where tables are.
+/// The schema of the tables.
 async fn schema(_: &Fresh) -> String {
     "public".to_owned()
 }
 
-/// A statement with `?`, as this database has it.
+/// Converts a statement with `?` to the placeholders of this database.
 fn text(statement: &str) -> AssertSqlSafe<String> {
     let mut text = statement.to_owned();
     for number in 1.. {
@@ -49,7 +49,7 @@ fn text(statement: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(text)
 }
 
-/// Waits until so many statements wait for a lock.
+/// Waits until this many statements wait for a lock.
 async fn waiting(fresh: &Fresh, statements: i64) {
     let waiting = "SELECT count(*) FROM pg_stat_activity \
                    WHERE wait_event_type = 'Lock' AND datname = current_database()";
@@ -64,7 +64,7 @@ fn code(error: &Error) -> String {
     error.as_database_error().unwrap().code().unwrap().into()
 }
 
-/// PostgreSQL passes over a violation only where each index is checked at once, whichever is the key.
+/// PostgreSQL ignores a violation only if every unique index of the table is checked at once.
 #[tokio::test]
 async fn a_table_with_a_deferrable_index_is_refused_before_anything_is_inserted() {
     let fresh = Fresh::new().await;
@@ -77,9 +77,9 @@ async fn a_table_with_a_deferrable_index_is_refused_before_anything_is_inserted(
     assert!(!sql::is_retryable(&error));
 }
 
-/// Somebody moved the row after the snapshot: only a transaction that begins anew can tell.
+/// Another transaction moved the row after the snapshot, so the transaction must be retried.
 #[tokio::test]
-async fn what_a_snapshot_hides_is_an_error_that_says_try_again() {
+async fn a_change_after_the_snapshot_is_a_retryable_error() {
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {
         for (before, after) in [
             (Status::Paying, Status::Paid),
@@ -101,9 +101,9 @@ async fn what_a_snapshot_hides_is_an_error_that_says_try_again() {
     }
 }
 
-/// PostgreSQL passes over a row that does not fit, and so does not wait for whoever makes it fit.
+/// PostgreSQL skips a row that does not match, and does not wait for a transaction that changes it so that it matches.
 #[tokio::test]
-async fn a_row_that_comes_back_between_update_and_read_is_moved_after_all() {
+async fn a_row_that_matches_again_between_update_and_read_is_moved() {
     let fresh = orders([Status::Created]).await;
     let mut other = fresh.pool.begin().await.unwrap();
     put(&mut *other, Status::Paying).await;
@@ -121,9 +121,9 @@ async fn a_row_that_comes_back_between_update_and_read_is_moved_after_all() {
     assert_eq!(status(&fresh.pool).await, Status::Paid);
 }
 
-/// Whoever asks about an order must not keep others from adding to it.
+/// A read of an order must not block inserts of its items.
 #[tokio::test]
-async fn rows_that_point_to_the_row_can_still_be_inserted() {
+async fn rows_that_reference_the_row_can_still_be_inserted() {
     let fresh = orders([Status::Refunded]).await;
     let lines = "CREATE TABLE lines (order_id BIGINT REFERENCES orders)";
     run(&fresh.pool, lines).await;
@@ -137,9 +137,9 @@ async fn rows_that_point_to_the_row_can_still_be_inserted() {
     run(&mut *other, "INSERT INTO lines VALUES (1)").await;
 }
 
-/// No statement of it fails, so it does not matter whether sqlx knows of the transaction.
+/// No statement fails, so it does not matter whether sqlx knows about the transaction.
 #[tokio::test]
-async fn a_duplicate_leaves_a_transaction_usable_that_was_begun_by_hand() {
+async fn a_duplicate_leaves_a_hand_made_transaction_usable() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     run(&mut *connection, "BEGIN").await;
@@ -151,7 +151,7 @@ async fn a_duplicate_leaves_a_transaction_usable_that_was_begun_by_hand() {
 }
 
 #[tokio::test]
-async fn a_row_that_a_snapshot_hides_is_an_error_that_says_try_again() {
+async fn a_row_newer_than_the_snapshot_is_a_retryable_error() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
@@ -165,7 +165,7 @@ async fn a_row_that_a_snapshot_hides_is_an_error_that_says_try_again() {
 }
 
 #[tokio::test]
-async fn an_index_of_some_rows_is_unique_among_those() {
+async fn a_partial_index_is_unique_among_its_rows() {
     let fresh = coupons().await;
     run(&fresh.pool, "DROP INDEX uk_phone").await;
     let index = "CREATE UNIQUE INDEX uk_some ON user_coupon (phone) WHERE user_id < 5";
@@ -196,7 +196,7 @@ enum Varchar {
 }
 
 #[tokio::test]
-async fn a_type_that_create_type_made_and_a_domain_are_types_of_states() {
+async fn a_created_type_and_a_domain_can_hold_states() {
     let fresh = Fresh::new().await;
     let create = "CREATE TYPE order_status AS ENUM ('paying', 'paid', 'refunded')";
     run(&fresh.pool, create).await;

@@ -1,4 +1,4 @@
-//! On SQLite.
+//! The tests on SQLite.
 
 #[path = "inserts.rs"]
 mod inserts;
@@ -22,36 +22,36 @@ use crate::status::Status;
 type Db = sqlx::Sqlite;
 type Fresh = crate::fresh::Fresh<Db>;
 
-/// How the constraints of `user_coupon` are called.
+/// The names of the constraints of `user_coupon`.
 const PRIMARY: &str = "user_coupon.id";
 const UNIQUE: &str = "user_coupon.user_id, user_coupon.coupon_id";
 const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
-/// A number that the database makes.
+/// The type of a column with generated numbers.
 const AUTO: &str = "id INTEGER PRIMARY KEY";
-/// What columns that hold texts, and integers, may be declared as.
+/// The types of columns for texts and for integers.
 const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)", "\"order status\""];
 const INTEGERS: &[&str] = &["INTEGER", "INT", "BIGINT", "SMALLINT"];
-/// What a test quotes names with.
+/// The quote of names in the tests.
 const QUOTE: &str = "\"";
 
-/// Where tables are.
+/// The schema of the tables.
 async fn schema(_: &Fresh) -> String {
     "main".to_owned()
 }
 
-/// A statement with `?`, as this database has it.
+/// Converts a statement with `?` to the placeholders of this database.
 fn text(statement: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(statement.to_owned())
 }
 
-/// Nobody can tell who waits: whether they do makes no difference to what a test says here.
+/// SQLite does not show who waits. The tests hold whether or not a task waits.
 async fn waiting(_: &Fresh, _: i64) {
     tokio::task::yield_now().await;
 }
 
-/// A reader that would write after somebody else did has to begin anew.
+/// A reader that writes after another connection wrote must begin again.
 #[tokio::test]
-async fn what_a_snapshot_hides_is_an_error_that_says_try_again() {
+async fn a_change_after_the_snapshot_is_a_retryable_error() {
     let actual = Status::Refunded;
     for (before, after, expected) in [
         (Status::Paying, Status::Paid, Transition::AlreadyThere),
@@ -74,7 +74,7 @@ async fn what_a_snapshot_hides_is_an_error_that_says_try_again() {
 }
 
 #[tokio::test]
-async fn a_constraint_is_called_by_its_columns_and_one_of_expressions_by_its_index() {
+async fn a_constraint_is_named_by_its_columns_or_its_index_of_expressions() {
     let fresh = coupons().await;
     run(
         &fresh.pool,
@@ -100,7 +100,7 @@ async fn a_constraint_is_called_by_its_columns_and_one_of_expressions_by_its_ind
 }
 
 #[tokio::test]
-async fn an_insert_that_a_trigger_swallows_is_no_success() {
+async fn an_insert_that_a_trigger_ignores_is_an_error() {
     let fresh = coupons().await;
     let ignore =
         "CREATE TRIGGER ignore BEFORE INSERT ON user_coupon BEGIN SELECT RAISE(IGNORE); END";

@@ -1,4 +1,4 @@
-//! States of every type that a column of states has.
+//! States of every type, in columns of every type.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -51,7 +51,7 @@ impl<S> State for S where
 {
 }
 
-/// A table of parcels 1, 2… with these states in a column of this type. Each has a name of its own, because prepared
+/// Makes a table of parcels 1, 2… with these states in a column of this type. Each table has its own name, because prepared
 /// statements outlive a table.
 async fn parcels<S: State>(fresh: &Fresh, column: &str, states: &[S]) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -72,7 +72,7 @@ fn go<'a, S: State>(parcels: &'a str, id: i64, from: &S, to: &S) -> TransitionUp
     transition.from([from.clone()]).to(to.clone())
 }
 
-/// A parcel is moved from the first state to the second, found there, and found in the third.
+/// Moves one parcel from the first state to the second, finds another one there, and finds a third one in the third state.
 pub(super) async fn every_answer<S: State>(fresh: &Fresh, column: &str, states: [S; 3]) {
     let parcels = parcels(fresh, column, &states).await;
     let [from, to, actual] = states;
@@ -120,7 +120,7 @@ async fn derived_enums_and_numbers_are_states_in_every_integer_column() {
 }
 
 #[tokio::test]
-async fn a_row_without_a_state_may_get_one() {
+async fn a_row_without_a_state_can_get_one() {
     let fresh = Fresh::new().await;
     for column in TEXTS {
         every_answer(&fresh, column, [None, Some(Word::Paid), Some(Word::Paying)]).await;
@@ -138,17 +138,17 @@ async fn a_state_that_cannot_be_read_is_an_error_that_names_table_and_column() {
         let pay = go(&parcels, 1, &Word::Paying, &Word::Paid);
         let error = pay.run(&mut connection).await.unwrap_err();
         assert!(matches!(error, Error::ColumnDecode { .. }), "{error}");
-        let told = error.to_string();
+        let message = error.to_string();
         assert!(
-            told.contains(&format!("\"state\" of {parcels:?}")),
-            "{told}"
+            message.contains(&format!("\"state\" of {parcels:?}")),
+            "{message}"
         );
-        assert!(told.contains(why), "{told}");
+        assert!(message.contains(why), "{message}");
     }
 }
 
 #[tokio::test]
-async fn a_state_of_another_kind_than_the_column_is_never_made_up() {
+async fn a_state_of_another_kind_than_the_column_is_an_error() {
     let fresh = Fresh::new().await;
     let parcels = parcels(&fresh, "VARCHAR(20)", &["PAID".to_owned()]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
@@ -173,15 +173,15 @@ async fn a_version_is_read_from_every_integer_column() {
         let conflict = update(1).run(&mut connection).await.unwrap();
         assert_eq!(conflict, Versioned::Conflict { current: 120 }, "{column}");
         let error = update(2).run(&mut connection).await.unwrap_err();
-        let told = error.to_string();
+        let message = error.to_string();
         let named = format!("\"state\" of {parcels:?}: unexpected null");
-        assert!(told.contains(&named), "{told}");
+        assert!(message.contains(&named), "{message}");
     }
 }
 
-/// An empty text or a 0 would be a state that nobody put there.
+/// An empty text or a 0 would be a state that was never stored.
 #[tokio::test]
-async fn no_state_is_neither_an_empty_text_nor_zero() {
+async fn a_null_state_is_neither_an_empty_text_nor_zero() {
     let fresh = Fresh::new().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let texts = parcels(&fresh, TEXTS[0], &[None::<String>]).await;

@@ -1,4 +1,4 @@
-//! A user's enum of states, as `#[derive(sqlx::Type)]` makes it of one.
+//! A user's enum of states, with the code that `#[derive(sqlx::Type)]` generates.
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;

@@ -1,4 +1,4 @@
-//! The tables that tests work on, and what they say of them.
+//! The tables of the tests, and their statements.
 
 use idempotent_runtime::sql::{self, AsConnection, InsertOnce, TransitionUpdate};
 use sqlx::Executor;
@@ -10,7 +10,7 @@ pub(super) async fn run<'e>(on: impl Executor<'e, Database = Db>, statement: &st
     sqlx::query(text(statement)).execute(on).await.unwrap();
 }
 
-/// Orders 1, 2… in these states.
+/// Makes orders 1, 2… in these states.
 pub(super) async fn orders<const N: usize>(states: [Status; N]) -> Fresh {
     let fresh = Fresh::new().await;
     run(
@@ -26,7 +26,7 @@ pub(super) async fn orders<const N: usize>(states: [Status; N]) -> Fresh {
     fresh
 }
 
-/// Order 1, paid now.
+/// The transition that pays order 1.
 pub(super) fn pay() -> TransitionUpdate<'static, Db, Status> {
     sql::transition("orders")
         .id("order_id", 1_i64)
@@ -59,7 +59,7 @@ pub(super) async fn goods() -> Fresh {
     fresh
 }
 
-/// Count and version of good 2.
+/// The count and the version of good 2.
 pub(super) async fn stock(fresh: &Fresh) -> (i32, i32) {
     sqlx::query_as("SELECT count, version FROM goods WHERE good_id = 2")
         .fetch_one(&fresh.pool)
@@ -67,7 +67,7 @@ pub(super) async fn stock(fresh: &Fresh) -> (i32, i32) {
         .unwrap()
 }
 
-/// A user has a coupon once, and a telephone number is one user's.
+/// Makes a table in which a user has a coupon once, and a telephone number belongs to one user.
 pub(super) async fn coupons() -> Fresh {
     let fresh = Fresh::new().await;
     run(
@@ -87,7 +87,7 @@ pub(super) async fn coupons() -> Fresh {
     fresh
 }
 
-/// This user takes coupon 7.
+/// The insert with which this user takes coupon 7.
 pub(super) fn taking(id: i64, user: i64, phone: &str) -> InsertOnce<'_, Db> {
     sql::insert_once("user_coupon")
         .key("user_id", user)
@@ -96,7 +96,7 @@ pub(super) fn taking(id: i64, user: i64, phone: &str) -> InsertOnce<'_, Db> {
         .set("phone", phone)
 }
 
-/// The same; whether it was new.
+/// Runs that insert. Returns whether the row was new.
 pub(super) async fn take<C>(on: &mut C, id: i64, user: i64, phone: &str) -> sqlx::Result<bool>
 where
     C: AsConnection<Database = Db>,

@@ -1,4 +1,4 @@
-//! From one state to the next, once.
+//! Moving a row from one state to the next, once.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::status::Status;
 const RACERS: usize = 50;
 
 #[tokio::test]
-async fn a_row_goes_once_and_is_there_from_then_on() {
+async fn a_row_moves_once_and_is_already_there_afterwards() {
     let fresh = orders([Status::Paying, Status::Paying]).await;
     let mut tx = fresh.pool.begin().await.unwrap();
     let first = pay().set("pay_time", "noon").run(&mut tx).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_transition_is_rolled_back_with_its_transaction() {
 }
 
 #[tokio::test]
-async fn a_row_in_another_state_is_told_and_left_there() {
+async fn a_row_in_another_state_is_reported_and_not_moved() {
     for actual in [Status::Created, Status::Refunded] {
         let fresh = orders([actual]).await;
         let mut tx = fresh.pool.begin().await.unwrap();
@@ -54,7 +54,7 @@ async fn a_row_in_another_state_is_told_and_left_there() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_not_there_is_not_found() {
+async fn a_missing_row_is_not_found() {
     let fresh = orders([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let missing = sql::transition("orders")
@@ -66,7 +66,7 @@ async fn a_row_that_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn it_may_come_from_several_states() {
+async fn a_row_may_leave_several_states() {
     let from = [Status::Created, Status::Paying];
     for state in from {
         let fresh = orders([state]).await;
@@ -77,7 +77,7 @@ async fn it_may_come_from_several_states() {
     }
 }
 
-/// Any number of equal transitions would be applied.
+/// All of several equal transitions would be applied.
 #[tokio::test]
 async fn a_state_that_is_both_from_and_to_is_refused() {
     let fresh = orders([Status::Paid]).await;
@@ -89,7 +89,7 @@ async fn a_state_that_is_both_from_and_to_is_refused() {
 }
 
 #[tokio::test]
-async fn from_no_state_a_row_goes_nowhere() {
+async fn without_from_a_row_is_not_moved() {
     let fresh = orders([Status::Paying, Status::Paid]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let actual = Status::Paying;
@@ -108,7 +108,7 @@ async fn from_no_state_a_row_goes_nowhere() {
 }
 
 #[tokio::test]
-async fn an_id_may_be_of_several_columns_and_a_state_of_any_type() {
+async fn an_id_may_have_several_columns_and_a_state_any_type() {
     let fresh = Fresh::new().await;
     run(
         &fresh.pool,
@@ -145,7 +145,7 @@ async fn an_id_may_be_of_several_columns_and_a_state_of_any_type() {
 }
 
 #[tokio::test]
-async fn no_state_at_all_is_no_success() {
+async fn a_null_state_is_an_error() {
     let fresh = orders([Status::Paying]).await;
     run(&fresh.pool, "UPDATE orders SET status = NULL").await;
     let mut connection = fresh.pool.acquire().await.unwrap();
@@ -172,9 +172,9 @@ async fn an_id_of_several_rows_is_an_error() {
     assert_eq!(status(&fresh.pool).await, Status::Paying);
 }
 
-/// The last of two assignments would win, and the row be in a state that nobody was told of.
+/// The last of two assignments would win, and the answer would name the wrong state.
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_and_nothing_sent() {
+async fn an_invalid_transition_is_refused_before_anything_is_sent() {
     let fresh = orders([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let anywhere = || sql::transition("orders").from([Status::Paying]);
@@ -196,9 +196,9 @@ async fn what_makes_no_sense_is_refused_and_nothing_sent() {
     assert_eq!(status(&fresh.pool).await, Status::Paying);
 }
 
-/// SQLite would take some quoted names for strings, and compare those.
+/// SQLite would read some quoted names as strings, and compare the strings.
 #[tokio::test]
-async fn a_column_that_is_not_there_is_an_error() {
+async fn a_missing_column_is_an_error() {
     let fresh = orders([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let misspelt = sql::transition("orders")
@@ -211,9 +211,9 @@ async fn a_column_that_is_not_there_is_an_error() {
     assert!(matches!(misspelt, Err(Error::Database(_))), "{misspelt:?}");
 }
 
-/// A transaction or a connection, as it is or borrowed, also in a task.
+/// A transaction or a connection, owned or borrowed, also in a task.
 #[tokio::test]
-async fn it_runs_on_whatever_leads_to_the_database() {
+async fn it_runs_on_every_kind_of_connection() {
     let fresh = orders([Status::Paying]).await;
     let expected = Transition::AlreadyThere;
     let mut pooled = fresh.pool.acquire().await.unwrap();
@@ -246,7 +246,7 @@ async fn borrowed(tx: &mut sqlx::Transaction<'_, Db>) -> sqlx::Result<()> {
 }
 
 #[tokio::test]
-async fn of_many_at_once_one_moves_the_row() {
+async fn one_of_many_concurrent_transitions_moves_the_row() {
     let fresh = orders([Status::Paying]).await;
     let barrier = Arc::new(Barrier::new(RACERS));
     let race = (0..RACERS).map(|_| {
@@ -269,9 +269,9 @@ async fn of_many_at_once_one_moves_the_row() {
     assert_eq!(applied, 1);
 }
 
-/// The control: without the state in its condition, every update moves the row.
+/// The negative control: without the state in its condition every update moves the row.
 #[tokio::test]
-async fn of_many_at_once_all_move_a_row_whose_state_they_do_not_compare() {
+async fn without_a_compared_state_all_concurrent_updates_move_the_row() {
     let fresh = orders([Status::Paying]).await;
     let barrier = Arc::new(Barrier::new(RACERS));
     let race = (0..RACERS).map(|_| {
@@ -293,7 +293,7 @@ async fn of_many_at_once_all_move_a_row_whose_state_they_do_not_compare() {
 }
 
 #[tokio::test]
-async fn it_waits_for_a_transaction_that_has_the_row() {
+async fn it_waits_for_a_transaction_that_changed_the_row() {
     for (commit, expected) in [
         (true, Transition::AlreadyThere),
         (false, Transition::Applied),
@@ -318,9 +318,9 @@ async fn it_waits_for_a_transaction_that_has_the_row() {
     }
 }
 
-/// Somebody may write between the update and the read: then the answer is of the read.
+/// Another transaction may write between the update and the read. The answer is then from the read.
 #[tokio::test]
-async fn success_is_never_told_of_a_row_that_was_moved_on() {
+async fn a_row_that_moved_on_is_not_reported_as_a_success() {
     let fresh = orders([Status::Paid]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Updates of what was read, and of nothing newer.
+//! Updates that apply only to the version that was read.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::tables::{goods, stock};
 
 const RACERS: usize = 20;
 
-/// One of good 2 is sold by somebody who read this version.
+/// Sells one of good 2 for a caller who read this version.
 fn sell(version: i64) -> VersionedUpdate<'static, Db> {
     sql::versioned_update("goods")
         .id("good_id", 2)
@@ -31,7 +31,7 @@ async fn an_update_that_is_sent_again_is_applied_once() {
     assert_eq!(stock(&fresh).await, (9, 2));
 }
 
-/// The mistake that the documentation tells of.
+/// The mistake that the documentation describes.
 #[tokio::test]
 async fn an_update_that_is_sent_again_with_a_new_version_is_applied_twice() {
     let fresh = goods().await;
@@ -45,7 +45,7 @@ async fn an_update_that_is_sent_again_with_a_new_version_is_applied_twice() {
 }
 
 #[tokio::test]
-async fn a_column_may_be_set_and_a_row_be_missing() {
+async fn a_column_can_be_set_and_a_missing_row_is_not_found() {
     let fresh = goods().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let set = |good: i32| {
@@ -60,7 +60,7 @@ async fn a_column_may_be_set_and_a_row_be_missing() {
 }
 
 #[tokio::test]
-async fn what_the_table_forbids_stays_an_error_and_changes_nothing() {
+async fn a_violated_check_is_an_error_and_changes_nothing() {
     let fresh = goods().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let all = sql::versioned_update("goods").id("good_id", 2);
@@ -72,7 +72,7 @@ async fn what_the_table_forbids_stays_an_error_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn an_invalid_update_is_refused() {
     let fresh = goods().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for refused in [
@@ -93,7 +93,7 @@ async fn what_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn of_many_that_read_one_version_one_is_applied() {
+async fn one_of_many_updates_of_one_version_is_applied() {
     let fresh = goods().await;
     let barrier = Arc::new(Barrier::new(RACERS));
     let race = (0..RACERS).map(|_| {

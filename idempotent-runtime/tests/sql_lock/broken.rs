@@ -54,7 +54,7 @@ async fn a_lock_survives<DB: Subject, F: Future<Output = ()>>(
     pool: sqlx::Pool<DB>,
     close_all: impl Fn() -> F,
 ) {
-    // As many as there may be, and each of them closed.
+    // The pool has all its connections, and each of them is closed.
     let break_all = async || {
         let mut connections = Vec::new();
         for _ in 0..CONNECTIONS {

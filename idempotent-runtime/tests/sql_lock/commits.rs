@@ -1,4 +1,4 @@
-//! A lock is taken when the statement is committed, not when its row is there.
+//! A lock is taken when its statement is committed, not when the statement returns its row.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::databases::fresh;
 
 const LONG: Duration = Duration::from_mins(10);
 
-/// With a rollback journal, a reader keeps a writer from committing, after the row was returned.
+/// With a rollback journal, a reader blocks the commit of a writer after the row was returned.
 #[tokio::test]
 async fn a_lock_that_sqlite_cannot_commit_is_not_taken() {
     let fresh = fresh::<sqlx::Sqlite>().await;

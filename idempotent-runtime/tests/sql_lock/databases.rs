@@ -1,4 +1,4 @@
-//! A fresh database of each kind with the tables, and what the tests of locks say to it.
+//! A fresh database of each kind with the tables, and the statements of the tests of locks.
 
 use std::future::Future;
 
@@ -19,9 +19,9 @@ impl<DB: Subject> Fresh<DB> {
     }
 }
 
-/// What the tests need of a database beside the lock.
+/// What the tests need of a database in addition to the lock.
 pub(crate) trait Subject: Kind {
-    /// What makes a session a strange one.
+    /// Statements that give a session unusual settings.
     const STRANGE: &'static [&'static str];
 
     /// Runs a statement.
@@ -30,10 +30,10 @@ pub(crate) trait Subject: Kind {
         statement: &'static str,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// A transaction that keeps others from writing the row of the lock `trade:42`.
+    /// A transaction that blocks writes to the row of the lock `trade:42`.
     fn block(pool: &Pool<Self>) -> impl Future<Output = Transaction<'static, Self>> + Send;
 
-    /// What a holder of this fence writes to the trade 42; how many rows that is.
+    /// Writes to the trade 42 with a fence. Returns the number of changed rows.
     fn write_with_fence(pool: &Pool<Self>, fence: i64) -> impl Future<Output = u64> + Send;
 }
 

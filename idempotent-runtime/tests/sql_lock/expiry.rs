@@ -1,4 +1,4 @@
-//! A lease that ends, and one that is renewed.
+//! Leases that expire, and leases that are renewed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_mins(10);
 
 crate::on_all_databases!(
     a_held_lock_is_refused_until_it_is_released,
-    an_expired_lock_is_taken_over_and_its_old_holder_changes_nothing,
+    the_old_holder_of_an_expired_lock_changes_nothing,
     an_expired_lock_cannot_be_renewed,
     a_renewed_lock_outlives_its_first_lease,
     a_renewal_never_shortens_a_lease,
@@ -36,16 +36,14 @@ async fn a_held_lock_is_refused_until_it_is_released<DB: Subject>(fresh: Fresh<D
     );
 }
 
-async fn an_expired_lock_is_taken_over_and_its_old_holder_changes_nothing<DB: Subject>(
-    fresh: Fresh<DB>,
-) {
+async fn the_old_holder_of_an_expired_lock_changes_nothing<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     let mut old = lock.take("trade:42", SHORT).await.unwrap().unwrap();
     let deadline = old.deadline();
     let mut new = taken_over(&lock, "trade:42").await;
     assert!(
         Instant::now() >= deadline,
-        "it was taken over before the lease ended"
+        "the lock must not be taken before the lease expires"
     );
     assert_eq!(old.remaining(), Duration::ZERO);
     assert!(new.fence() > old.fence());
@@ -61,10 +59,13 @@ async fn an_expired_lock_is_taken_over_and_its_old_holder_changes_nothing<DB: Su
 async fn an_expired_lock_cannot_be_renewed<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     let mut held = lock.take("trade:42", SHORT).await.unwrap().unwrap();
-    // The statement that took it came later than the holder counts from.
+    // The database counts the lease from the arrival of the statement, so it may expire there a little later.
     sleep_until(Instant::now() + SHORT).await;
     assert!(!held.renew(LONG).await.unwrap());
-    assert!(held.release().await.unwrap(), "nobody else had it");
+    assert!(
+        held.release().await.unwrap(),
+        "no other holder had the lock"
+    );
 }
 
 async fn a_renewed_lock_outlives_its_first_lease<DB: Subject>(fresh: Fresh<DB>) {
@@ -108,9 +109,9 @@ async fn futures_of_locks_can_be_spawned<DB: Subject>(fresh: Fresh<DB>) {
     assert!(renewed.await.unwrap().unwrap());
 }
 
-/// A lock that was taken for a short time and renewed before that was over, and when it was taken.
+/// A lock that was taken for a short time and renewed before it expired, and when it was taken.
 async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (LockGuard<DB>, Instant) {
-    // On a machine that stood still for so long, the lease is over before it can be renewed.
+    // On a slow machine the lease may expire before it is renewed.
     for _ in 0..100 {
         if let Ok(Some(mut held)) = lock.take(name, SHORT).await
             && held.renew(LONG).await.unwrap()
@@ -121,7 +122,7 @@ async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (LockGuard<DB>
     panic!("the machine is too slow");
 }
 
-/// The lock, once its lease is over.
+/// Takes the lock as soon as its lease has expired.
 async fn taken_over<DB: Subject>(lock: &Lock<DB>, name: &str) -> LockGuard<DB> {
     let taking = async {
         loop {

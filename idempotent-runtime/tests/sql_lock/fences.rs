@@ -1,4 +1,4 @@
-//! The number of a holder is larger than that of all before it.
+//! The fence of a holder is larger than the fences of all earlier holders.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,12 +14,12 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 crate::on_all_databases!(
     the_fence_grows_over_a_thousand_holders,
-    the_fence_grows_when_leases_end,
+    the_fence_grows_when_leases_expire,
     a_late_holder_loses_by_its_fence,
-    each_name_has_fences_of_its_own,
+    each_name_has_its_own_fences,
 );
 
-/// Four take turns. Each notes its fence while it holds the lock, so they stand in the order of the holders.
+/// Four tasks take turns. Each records its fence while it holds the lock, so the fences are in the order of the holders.
 async fn the_fence_grows_over_a_thousand_holders<DB: Subject>(fresh: Fresh<DB>) {
     const HOLDERS: usize = 1000;
     let fences = Arc::new(Mutex::new(Vec::new()));
@@ -41,8 +41,8 @@ async fn the_fence_grows_over_a_thousand_holders<DB: Subject>(fresh: Fresh<DB>) 
     assert_eq!(*fences, expected);
 }
 
-/// Nobody releases: each holder's lease ends.
-async fn the_fence_grows_when_leases_end<DB: Subject>(fresh: Fresh<DB>) {
+/// No holder releases the lock: each lease expires.
+async fn the_fence_grows_when_leases_expire<DB: Subject>(fresh: Fresh<DB>) {
     let lease = Duration::from_millis(20);
     let enough = Instant::now() + Duration::from_secs(2);
     let mut takers = JoinSet::new();
@@ -69,13 +69,13 @@ async fn the_fence_grows_when_leases_end<DB: Subject>(fresh: Fresh<DB>) {
     let holders = fences.len();
     fences.sort_unstable();
     fences.dedup();
-    assert_eq!(fences.len(), holders, "two holders with one fence");
+    assert_eq!(fences.len(), holders, "each holder has its own fence");
     assert!(holders > 1);
 }
 
 async fn a_late_holder_loses_by_its_fence<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
-    // A lease that is over before its answer is none.
+    // A lease that expires before the answer is an error, so take the lock again.
     let taking = async |lease| loop {
         if let Ok(Some(held)) = lock.take("trade:42", lease).await {
             break held;
@@ -95,7 +95,7 @@ async fn a_late_holder_loses_by_its_fence<DB: Subject>(fresh: Fresh<DB>) {
     assert_eq!(written(late.fence()).await, 0);
 }
 
-async fn each_name_has_fences_of_its_own<DB: Subject>(fresh: Fresh<DB>) {
+async fn each_name_has_its_own_fences<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     for fence in 1..=3 {
         let held = lock.take("trade:42", LONG).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A holder that is killed.
+//! The process of a holder is killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -12,9 +12,11 @@ use crate::fresh::Fresh;
 
 const LEASE: Duration = Duration::from_secs(1);
 
-crate::on_all_databases!(a_killed_holder_keeps_others_away_until_its_lease_ends);
+crate::on_all_databases!(the_lock_of_a_killed_holder_is_taken_until_its_lease_expires);
 
-async fn a_killed_holder_keeps_others_away_until_its_lease_ends<DB: Subject>(fresh: Fresh<DB>) {
+async fn the_lock_of_a_killed_holder_is_taken_until_its_lease_expires<DB: Subject>(
+    fresh: Fresh<DB>,
+) {
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed::holds_until_it_is_killed", "--nocapture"])
         .env(URL, &fresh.url)
@@ -45,7 +47,7 @@ async fn a_killed_holder_keeps_others_away_until_its_lease_ends<DB: Subject>(fre
 
 const URL: &str = "IDEMPOTENCE_TEST_LOCK";
 
-/// The process that is killed; where nobody asks for it, it is over at once.
+/// The process that is killed. It does nothing unless the test above has started it.
 #[tokio::test]
 #[allow(clippy::print_stdout)]
 async fn holds_until_it_is_killed() {

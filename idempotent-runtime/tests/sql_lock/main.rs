@@ -16,7 +16,7 @@ mod races;
 mod sessions;
 mod waiting;
 
-/// A test on each database, on a fresh one.
+/// Makes a test on a fresh database of each kind.
 macro_rules! on_all_databases {
     ($($test:ident),+ $(,)?) => {
         crate::on_all_databases!(@ postgres, sqlx::Postgres, $($test),+);

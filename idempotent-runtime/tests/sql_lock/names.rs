@@ -1,4 +1,4 @@
-//! Which names there are, and which are the same.
+//! Which names and leases are allowed, and which names are equal.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ async fn names_are_compared_byte_by_byte<DB: Subject>(fresh: Fresh<DB>) {
     ];
     for name in names {
         let held = lock.take(name, LONG).await.unwrap().unwrap();
-        assert_eq!(held.fence(), 1, "{name:?} is another one's");
+        assert_eq!(held.fence(), 1, "{name:?} must be free");
     }
     for name in names {
         assert!(
             lock.take(name, LONG).await.unwrap().is_none(),
-            "{name:?} is free"
+            "{name:?} must be taken"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Many takers at once.
+//! Many concurrent takers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn one_of_fifty_takers_gets_a_free_lock<DB: Subject>(fresh: Fresh<DB>) {
     }
 }
 
-/// The control: a row for each holder and nothing that makes the names unique, as it is often copied.
+/// The negative control: a table without a unique index on the names, which is a common mistake.
 async fn a_lock_table_without_its_unique_key_admits_several<DB: Subject>(fresh: Fresh<DB>) {
     let table = "CREATE TABLE trade_lock (type int NOT NULL, lock_id int NOT NULL)";
     DB::run_raw(&fresh.pool, table).await.unwrap();
@@ -48,10 +48,13 @@ async fn a_lock_table_without_its_unique_key_admits_several<DB: Subject>(fresh: 
         DB::run_raw(&pool, insert).await.ok()
     })
     .await;
-    assert!(holders.len() > 1, "the broken lock was found to be none");
+    assert!(
+        holders.len() > 1,
+        "a lock without a unique index must have several holders"
+    );
 }
 
-/// Fifty that begin at once; what those have who got the lock.
+/// Starts fifty takers at once. Returns the locks that were taken.
 async fn at_once<T, F>(take: impl FnOnce() -> F + Clone + Send + 'static) -> Vec<T>
 where
     T: Send + 'static,

@@ -1,4 +1,4 @@
-//! What a session is set to does not matter.
+//! The settings of a session do not matter.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn the_time_zone_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB
         assert!(second.take("trade:42", LONG).await.unwrap().is_none());
         held.release().await.unwrap();
 
-        // On a slow machine its lease is over when the answer comes, which is an error.
+        // On a slow machine the lease expires before the answer, which is an error.
         let short = Duration::from_millis(50);
         let _short = first.take("trade:42", short).await.ok();
         let taking = async {
@@ -39,7 +39,7 @@ async fn the_time_zone_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB
     }
 }
 
-/// Where statements of several sessions cannot be put in an order, the database gives one of them up.
+/// If the statements of several sessions cannot be serialized, the database refuses one of them.
 async fn the_isolation_level_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB>) {
     let lock = Lock::new(DB::pool(&fresh.url, DB::STRANGE).await);
     let mut takers = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Locks that are waited for.
+//! Waiting for locks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,18 +14,18 @@ use crate::fresh::Fresh;
 
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_mins(10);
-/// For what is certain to come, on a slow machine, too.
+/// How long a test waits for a certain event, also on a slow machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 crate::on_all_databases!(
-    who_waits_gets_the_lock_when_it_is_released,
-    who_waits_gets_the_lock_when_its_lease_ends,
-    who_waits_in_vain_is_told_who_has_it,
-    all_who_wait_get_their_turn_and_one_at_a_time,
-    a_lease_that_ends_before_the_answer_is_an_error_that_says_so,
+    a_waiting_caller_gets_the_lock_after_its_release,
+    a_waiting_caller_gets_the_lock_after_its_lease,
+    a_wait_that_times_out_names_the_holder,
+    all_waiting_callers_get_the_lock_one_at_a_time,
+    a_lease_that_expires_before_the_answer_is_an_error,
 );
 
-async fn who_waits_gets_the_lock_when_it_is_released<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_waiting_caller_gets_the_lock_after_its_release<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     let mut waiting = tokio::spawn({
@@ -42,7 +42,7 @@ async fn who_waits_gets_the_lock_when_it_is_released<DB: Subject>(fresh: Fresh<D
     assert!(next.remaining() > LONG / 2);
 }
 
-async fn who_waits_gets_the_lock_when_its_lease_ends<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_waiting_caller_gets_the_lock_after_its_lease<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     let held = lock.take("trade:42", SHORT).await.unwrap().unwrap();
     let next = lock.take_within("trade:42", LONG, PATIENCE).await.unwrap();
@@ -50,7 +50,7 @@ async fn who_waits_gets_the_lock_when_its_lease_ends<DB: Subject>(fresh: Fresh<D
     assert_eq!(next.unwrap().fence(), 2);
 }
 
-async fn who_waits_in_vain_is_told_who_has_it<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_wait_that_times_out_names_the_holder<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     for wait in [Duration::ZERO, SHORT] {
@@ -60,10 +60,10 @@ async fn who_waits_in_vain_is_told_who_has_it<DB: Subject>(fresh: Fresh<DB>) {
         let holder = waited.unwrap_err();
         assert_eq!(holder.fence(), held.fence());
         assert!(holder.remaining() > LONG / 2 && holder.remaining() <= LONG + SHORT);
-        let told = holder.to_string();
+        let text = holder.to_string();
         assert!(
-            told.starts_with("the holder with fence 1 has the lock for another "),
-            "{told}"
+            text.starts_with("the holder with fence 1 has the lock for another "),
+            "{text}"
         );
     }
     let free = lock
@@ -73,7 +73,7 @@ async fn who_waits_in_vain_is_told_who_has_it<DB: Subject>(fresh: Fresh<DB>) {
     assert_eq!(free.unwrap().fence(), 1);
 }
 
-async fn all_who_wait_get_their_turn_and_one_at_a_time<DB: Subject>(fresh: Fresh<DB>) {
+async fn all_waiting_callers_get_the_lock_one_at_a_time<DB: Subject>(fresh: Fresh<DB>) {
     const WAITING: u32 = 8;
 
     let barrier = Arc::new(Barrier::new(WAITING as usize));
@@ -88,7 +88,11 @@ async fn all_who_wait_get_their_turn_and_one_at_a_time<DB: Subject>(fresh: Fresh
                 .await
                 .unwrap()
                 .unwrap();
-            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
+            assert_eq!(
+                inside.fetch_add(1, Ordering::SeqCst),
+                0,
+                "only one task may hold the lock"
+            );
             tokio::task::yield_now().await;
             inside.fetch_sub(1, Ordering::SeqCst);
             let fence = held.fence();
@@ -101,10 +105,8 @@ async fn all_who_wait_get_their_turn_and_one_at_a_time<DB: Subject>(fresh: Fresh
     assert_eq!(fences, (1..=i64::from(WAITING)).collect::<Vec<_>>());
 }
 
-/// The lock was free, and it is again: "somebody has it" would be wrong.
-async fn a_lease_that_ends_before_the_answer_is_an_error_that_says_so<DB: Subject>(
-    fresh: Fresh<DB>,
-) {
+/// The lock was free and is free again, so the answer must not be that another holder has it.
+async fn a_lease_that_expires_before_the_answer_is_an_error<DB: Subject>(fresh: Fresh<DB>) {
     const TOO_SHORT: Duration = Duration::from_millis(5);
 
     let lock = fresh.lock();
@@ -112,7 +114,7 @@ async fn a_lease_that_ends_before_the_answer_is_an_error_that_says_so<DB: Subjec
     assert!(held.release().await.unwrap());
     let deadline = Instant::now() + PATIENCE;
     let error = loop {
-        // A machine that is slow enough sends the statement only after the transaction that is to be in its way.
+        // On a slow machine the statement may be sent after the end of the transaction that should block it.
         assert!(Instant::now() < deadline);
         let tx = DB::block(&fresh.pool).await;
         let mut taking = tokio::spawn({
@@ -129,9 +131,9 @@ async fn a_lease_that_ends_before_the_answer_is_an_error_that_says_so<DB: Subjec
         }
     };
     assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
-    let told = error.to_string();
+    let text = error.to_string();
     assert!(
-        told.contains("its lease of 5ms was over when the database answered"),
-        "{told}"
+        text.contains("its lease of 5ms expired before the database answered"),
+        "{text}"
     );
 }

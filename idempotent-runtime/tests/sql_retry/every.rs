@@ -1,5 +1,5 @@
-//! What holds on every database. Each names its own `Db`, `Connection`, and `conflict`: an error after which it asks for
-//! the transaction to be run again.
+//! Tests for every database. Each database defines `Db`, `Connection`, and `conflict`: an error after which it asks for a
+//! retry of the transaction.
 
 macro_rules! every_database {
     () => {
@@ -18,7 +18,7 @@ macro_rules! every_database {
         async fn fresh() -> Fresh<Db> {
             let fresh = Fresh::<Db>::new().await;
             sql::migrate(&fresh.pool).await.unwrap();
-            // Nothing in the database minds a second payment.
+            // The table has no unique index, so it would accept a second payment.
             for statement in [
                 "CREATE TABLE payment (order_no BIGINT NOT NULL)",
                 "CREATE TABLE account (id INT PRIMARY KEY, cents INT NOT NULL)",
@@ -38,7 +38,7 @@ macro_rules! every_database {
         async fn pay(tx: &mut Tx<'_>, order: u32) -> Result<u32, Trouble> {
             paying(order)
                 .replay()
-                // A server may be slow to hear that a connection is cut.
+                // A server may notice a cut connection late.
                 .wait(PATIENCE)
                 .run_in(tx, async |tx: &mut Connection| {
                     insert(tx, order).await?;
@@ -59,7 +59,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn what_went_well_is_committed_and_not_run_again() {
+        async fn a_success_is_committed_and_not_retried() {
             let (fresh, runs) = (fresh().await, Arc::new(Runs::default()));
             for policy in [Retry::when_nothing_was_done(), Retry::with_row()] {
                 let (pool, runs) = (fresh.pool.clone(), Arc::clone(&runs));
@@ -78,7 +78,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn an_error_that_the_database_did_not_ask_for_is_rolled_back_and_not_run_again() {
+        async fn any_other_error_is_rolled_back_and_not_retried() {
             let (fresh, runs) = (fresh().await, Runs::default());
             for policy in [Retry::when_nothing_was_done(), Retry::with_row()] {
                 let declined = sql::retry(&fresh.pool, policy, |tx| {
@@ -103,7 +103,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn a_duplicate_is_not_run_again() {
+        async fn a_duplicate_is_not_retried() {
             let (fresh, runs) = (fresh().await, Runs::default());
             let pay_once = async || {
                 sql::retry(&fresh.pool, Retry::with_row(), |tx| {
@@ -128,7 +128,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn what_the_database_asks_for_is_run_again_with_nothing_left_of_the_earlier_tries() {
+        async fn a_retry_starts_without_the_work_of_earlier_attempts() {
             let (fresh, runs) = (fresh().await, Runs::default());
             let paid = sql::retry(&fresh.pool, quickly(), |tx| {
                 Box::pin(async {
@@ -144,7 +144,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn it_ends_after_so_many_tries_with_the_error_of_the_last() {
+        async fn it_ends_after_the_last_attempt_with_its_error() {
             let (fresh, runs) = (fresh().await, Runs::default());
             let refused = sql::retry(&fresh.pool, quickly().tries(4), |tx| {
                 Box::pin(async {
@@ -159,7 +159,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn it_ends_when_the_time_is_over() {
+        async fn it_ends_after_the_time() {
             let (fresh, runs) = (fresh().await, Runs::default());
             let within = |time| quickly().tries(u32::MAX).within(time);
             for (time, most) in [(Duration::ZERO, 1), (Duration::from_millis(500), u32::MAX)] {
@@ -176,7 +176,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn dropped_in_its_body_it_leaves_nothing() {
+        async fn a_future_dropped_in_its_body_leaves_nothing() {
             let (fresh, began) = (fresh().await, Arc::new(Notify::new()));
             let dropped = tokio::spawn({
                 let (pool, began) = (fresh.pool.clone(), Arc::clone(&began));
@@ -194,14 +194,14 @@ macro_rules! every_database {
             began.notified().await;
             dropped.abort();
             assert!(dropped.await.unwrap_err().is_cancelled());
-            // Neither the row nor a lock of it is left.
+            // Neither the row nor a lock on it remains.
             let paid = sql::retry(&fresh.pool, Retry::with_row(), |tx| Box::pin(pay(tx, 7)));
             assert_eq!(paid.await.unwrap(), 7);
             assert_eq!(payments(&fresh.pool, 7).await, 1);
         }
 
         #[tokio::test]
-        async fn between_two_tries_it_holds_nothing() {
+        async fn between_two_attempts_it_holds_nothing() {
             let (fresh, runs) = (fresh().await, Arc::new(Runs::default()));
             let pausing = Retry::when_nothing_was_done()
                 .pauses(HOUR, HOUR)

@@ -1,7 +1,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
-//! Transactions that are run again, on every database.
+//! Transactions that are retried, on every database.
 
 #[macro_use]
 mod every;
@@ -21,10 +21,10 @@ use std::time::Duration;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore};
 
 const HOUR: Duration = Duration::from_hours(1);
-/// For what is certain to come, on a slow machine, too.
+/// How long a test waits for a certain event, also on a slow machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What a transaction may end with; its error of sqlx passes for its own, as in many programs.
+/// The errors of a transaction. Errors of sqlx are transparent, as in many programs.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error(transparent)]
@@ -46,7 +46,7 @@ fn paying(order: u32) -> GuardedCall {
 struct Runs(AtomicU32);
 
 impl Runs {
-    /// Counts one more; which one it is.
+    /// Counts a run. Returns its number.
     fn one(&self) -> u32 {
         self.0.fetch_add(1, Ordering::SeqCst) + 1
     }

@@ -28,7 +28,7 @@ every_database!();
 every_server!();
 
 #[tokio::test]
-async fn a_body_that_goes_on_after_a_deadlock_is_told_what_became_of_its_work_and_not_run_again() {
+async fn a_body_that_continues_after_a_deadlock_gets_an_error_and_no_retry() {
     let (fresh, runs, barrier) = (fresh().await, Runs::default(), Barrier::new(2));
     let pay = async |order: u32, accounts| {
         sql::retry(&fresh.pool, Retry::with_row(), |tx| {
@@ -38,7 +38,7 @@ async fn a_body_that_goes_on_after_a_deadlock_is_told_what_became_of_its_work_an
                     .replay()
                     .run_in(tx, async |tx: &mut Connection| {
                         let moved = move_cents(tx, accounts, Some(&barrier)).await;
-                        // What no body should do.
+                        // The body ignores the error, which is a mistake.
                         drop(moved);
                         insert(tx, order).await?;
                         Ok::<_, Trouble>(order)
@@ -61,7 +61,7 @@ async fn a_body_that_goes_on_after_a_deadlock_is_told_what_became_of_its_work_an
     assert!(why.contains("after a deadlock"), "{why}");
     assert!(!sql::is_retryable(refused) && !sql::is_retryable_with_row(refused));
     assert_eq!(runs.count(), 2);
-    // The payment was committed without its row: to run it again would pay twice.
+    // The payment was committed without its row, so a retry would pay twice.
     for order in [7, 8] {
         assert_eq!(payments(&fresh.pool, order).await, 1);
     }

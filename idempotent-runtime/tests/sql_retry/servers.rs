@@ -1,4 +1,5 @@
-//! What only databases have that are reached by a wire. Each names its own `Options`, `port`, and `kill`, which ends the session of a connection.
+//! Tests for databases with a network connection. Each database defines `Options`, `port`, and `kill`, which ends the
+//! session of a connection.
 
 macro_rules! every_server {
     () => {
@@ -6,7 +7,7 @@ macro_rules! every_server {
 
         use crate::wire::{Point, Wire};
 
-        /// Takes from one account and gives to the other, each in turn of `accounts`.
+        /// Moves money from the first of `accounts` to the second.
         async fn move_cents(
             tx: &mut Connection,
             accounts: [u32; 2],
@@ -22,13 +23,13 @@ macro_rules! every_server {
             Ok(())
         }
 
-        /// Two transactions that take two rows crosswise: what came of both, and how often their bodies ran.
+        /// Runs two transactions that lock two rows in opposite order. Returns their results, and how often their bodies ran.
         async fn crosswise(pool: &Pool<Db>, policy: Retry) -> ([Result<u32, Trouble>; 2], u32) {
             let (runs, barrier) = (Runs::default(), Barrier::new(2));
             let pay = async |order: u32, accounts| {
                 sql::retry(pool, policy, |tx| {
                     Box::pin(async {
-                        // They meet in their first tries.
+                        // The deadlock is between their first attempts.
                         let barrier = (runs.one() <= 2).then_some(&barrier);
                         paying(order)
                             .replay()
@@ -47,7 +48,7 @@ macro_rules! every_server {
         }
 
         #[tokio::test]
-        async fn of_two_in_a_deadlock_both_are_done_once() {
+        async fn both_transactions_of_a_deadlock_are_done_once() {
             let fresh = fresh().await;
             let (paid, runs) = crosswise(&fresh.pool, Retry::when_nothing_was_done()).await;
             assert!(matches!(paid, [Ok(7), Ok(8)]), "{paid:?}");
@@ -60,7 +61,7 @@ macro_rules! every_server {
         }
 
         #[tokio::test]
-        async fn of_two_in_a_deadlock_one_is_lost_without_a_second_try() {
+        async fn without_a_retry_one_transaction_of_a_deadlock_fails() {
             let fresh = fresh().await;
             let once = Retry::when_nothing_was_done().tries(1);
             let (paid, runs) = crosswise(&fresh.pool, once).await;
@@ -72,7 +73,7 @@ macro_rules! every_server {
             assert_eq!(runs, 2);
         }
 
-        /// Has its connection killed in its first try, with the work done and not committed.
+        /// Kills the connection of the first attempt after the work and before the commit.
         async fn killed_before_the_commit(
             pool: &Pool<Db>,
             policy: Retry,
@@ -91,7 +92,7 @@ macro_rules! every_server {
         }
 
         #[tokio::test]
-        async fn a_connection_that_is_killed_before_the_commit_is_made_good_with_the_row() {
+        async fn with_the_row_a_connection_killed_before_the_commit_is_retried() {
             let fresh = fresh().await;
             let (paid, runs) = killed_before_the_commit(&fresh.pool, Retry::with_row()).await;
             assert_eq!((paid.unwrap(), runs), (7, 2));
@@ -99,7 +100,7 @@ macro_rules! every_server {
         }
 
         #[tokio::test]
-        async fn a_connection_that_is_killed_says_not_that_nothing_was_done() {
+        async fn a_killed_connection_does_not_prove_that_nothing_was_done() {
             let fresh = fresh().await;
             let policy = Retry::when_nothing_was_done();
             let (paid, runs) = killed_before_the_commit(&fresh.pool, policy).await;
@@ -119,8 +120,7 @@ macro_rules! every_server {
             payments: i64,
         }
 
-        /// Pays one order after the other through a wire that is cut, at every message in turn; with the dedup row or
-        /// without.
+        /// Pays orders over a connection that is cut, at another message for each order, with or without the dedup row.
         async fn cut_at_every_message(policy: Retry, with_row: bool) -> Vec<Cut> {
             let fresh = fresh().await;
             let mut cuts = Vec::new();
@@ -156,24 +156,24 @@ macro_rules! every_server {
         }
 
         #[tokio::test]
-        async fn a_connection_cut_at_any_message_is_made_good_with_the_row() {
+        async fn with_the_row_a_connection_cut_at_any_message_is_retried() {
             let cuts = cut_at_every_message(Retry::with_row(), true).await;
             for cut in &cuts {
                 assert!(cut.paid.is_ok() && cut.payments == 1, "{cut:#?}");
             }
-            // Before the transaction, in it, and after it.
+            // The cuts are before the transaction, in it, and after it.
             assert!(cuts.iter().any(|cut| cut.runs == 2), "{cuts:#?}");
         }
 
-        /// The negative control: nothing decides about the `COMMIT` whose reply was lost.
+        /// The negative control: nothing shows whether a `COMMIT` without a reply was applied.
         #[tokio::test]
-        async fn without_the_row_a_lost_commit_that_is_run_again_does_the_work_twice() {
+        async fn without_the_row_a_retry_after_a_lost_reply_does_the_work_twice() {
             let cuts = cut_at_every_message(Retry::with_row(), false).await;
             assert!(cuts.iter().any(|cut| cut.payments == 2), "{cuts:#?}");
         }
 
         #[tokio::test]
-        async fn without_the_row_a_lost_commit_is_told_and_not_run_again() {
+        async fn without_the_row_a_lost_reply_is_an_error_and_not_retried() {
             let cuts = cut_at_every_message(Retry::when_nothing_was_done(), false).await;
             for cut in &cuts {
                 assert!(cut.payments <= 1 && cut.runs <= 1, "{cut:#?}");

@@ -1,4 +1,4 @@
-//! SQLite, which has no wire and one writer at a time.
+//! SQLite, which has no network connection and one writer at a time.
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{ConnectOptions as _, SqlitePool};
@@ -21,7 +21,7 @@ fn impatient(pool: &SqlitePool) -> SqliteConnectOptions {
 every_database!();
 
 #[tokio::test]
-async fn a_file_that_is_busy_is_asked_again_until_its_writer_is_done() {
+async fn a_busy_file_is_retried_until_its_writer_has_ended() {
     let fresh = fresh().await;
     let asked = Arc::new(Runs::default());
     let count = Arc::clone(&asked);
@@ -56,7 +56,7 @@ async fn a_file_that_is_busy_is_asked_again_until_its_writer_is_done() {
 }
 
 #[tokio::test]
-async fn it_begins_as_a_writer_so_that_what_it_has_read_stays_true() {
+async fn it_begins_as_a_writer_so_that_its_reads_stay_valid() {
     let fresh = fresh().await;
     let other = impatient(&fresh.pool);
     let paid = sql::retry(&fresh.pool, Retry::when_nothing_was_done().tries(1), |tx| {

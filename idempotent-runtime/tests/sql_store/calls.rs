@@ -1,4 +1,4 @@
-//! Calls by a handle on each store.
+//! Calls through a handle on each store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use crate::fresh::Kind;
 on_every_database! {
     a_call_is_replayed_to_its_duplicates
     a_released_call_runs_again
-    a_url_makes_a_handle
+    a_handle_is_made_from_a_url
     the_doctor_finds_no_problem
 }
 
@@ -36,7 +36,7 @@ async fn a_call_is_replayed_to_its_duplicates<DB: Fresh>() {
     let runs = Arc::default();
     let mut calling = JoinSet::new();
     for _ in 0..20 {
-        // Handles of their own, so that they meet in the database.
+        // Each call has its own handle, so that the calls meet only in the database.
         let (idempotency, runs) = (Idempotency::new(store.clone()), Arc::clone(&runs));
         calling.spawn(async move { pay(&idempotency, &runs).await });
     }
@@ -56,7 +56,7 @@ async fn a_released_call_runs_again<DB: Fresh>() {
     }
 }
 
-async fn a_url_makes_a_handle<DB: Fresh>() {
+async fn a_handle_is_made_from_a_url<DB: Fresh>() {
     let url = DB::url();
     let runs = Arc::default();
     for _ in 0..2 {
@@ -86,7 +86,7 @@ async fn a_database_in_memory_is_enough_for_a_test() {
 }
 
 #[tokio::test]
-async fn the_word_mariadb_and_the_long_one_for_postgres_will_do() {
+async fn the_schemes_mariadb_and_postgresql_are_accepted() {
     use idempotent_runtime::sql::sqlx::{MySql, Postgres};
 
     for url in [

@@ -1,4 +1,4 @@
-//! Fresh databases, stores in them, and what the tests say to them.
+//! Fresh databases, stores in them, and the statements of the tests.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -18,27 +18,27 @@ pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const OTHER: Bytes = Bytes::from_static(b"other");
 pub(crate) const TTL: Duration = Duration::from_mins(1);
 pub(crate) const SHORT: Duration = Duration::from_millis(1);
-/// Far longer than anything takes.
+/// Far longer than any operation takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the tests say to a database.
+/// The statements of the tests, for one database.
 pub(crate) trait Fresh: Kind {
-    /// Puts a record whatever stands there.
+    /// Stores a record under `key`, whether or not one is there.
     const PUT: &'static str;
 
-    /// A time that is over, in the words of the database.
+    /// An expression for a time in the past.
     const PAST: &'static str;
 
     /// Runs statements without values.
     fn run(pool: &Pool<Self>, statements: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Makes the record of the key `locked` one that lives; it is locked until the transaction ends.
+    /// Makes the record of the key `locked` live, and locks it until the transaction ends.
     fn lock(transaction: &mut Transaction<'_, Self>) -> impl Future<Output = ()> + Send;
 
-    /// Reads records, as long as the transaction is open.
+    /// Reads records in an open transaction.
     fn look(transaction: &mut Transaction<'_, Self>) -> impl Future<Output = ()> + Send;
 
-    /// Runs a statement that answers with a number.
+    /// Runs a statement that returns a number.
     fn number(pool: &Pool<Self>, statement: &str) -> impl Future<Output = i64> + Send;
 }
 
@@ -102,7 +102,7 @@ fresh!(
     "key"
 );
 
-/// Makes a test of each case for each database: functions that are generic over a [`Fresh`] one.
+/// Makes a test of each case on each database. A case is a function that is generic over a [`Fresh`] database.
 macro_rules! on_every_database {
     ($($case:ident)*) => {
         on_every_database! { @each on_postgres Postgres [$($case)*] }
@@ -126,7 +126,7 @@ pub(crate) async fn store<DB: Fresh>() -> SqlStore<DB> {
     SqlStore::connect(&DB::url()).await.unwrap()
 }
 
-/// A store in a fresh database that has one connection, and the URL.
+/// A store with one connection to the database at `url`.
 pub(crate) async fn narrow<DB: Fresh>(url: &str) -> SqlStore<DB> {
     let store = SqlStore::<DB>::connect(url).await.unwrap();
     let options: <DB::Connection as Connection>::Options =
@@ -150,7 +150,7 @@ pub(crate) async fn sqlite() -> SqliteStore {
     store().await
 }
 
-/// Leaves a record under `key` that has expired.
+/// Stores a record under `key` that has expired.
 pub(crate) async fn leave_expired(store: &impl Store, key: &str) {
     store.claim(key, &VALUE, SHORT).await.unwrap();
     let deadline = Instant::now() + PATIENCE;
@@ -163,7 +163,7 @@ pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, StoreError>) -> StoreEr
     result.unwrap_err().kind()
 }
 
-/// What a person is shown.
+/// The text of an error and its sources.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

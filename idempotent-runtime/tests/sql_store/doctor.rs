@@ -1,4 +1,4 @@
-//! What the databases say of themselves.
+//! What the doctor finds in a database.
 
 use idempotent_runtime::Idempotency;
 use idempotent_runtime::sql::sqlx::sqlite::{
@@ -19,12 +19,12 @@ async fn findings(store: impl Store) -> String {
 
 fn assert_says(level: Level, what: &str, findings: &str) {
     let said = findings.lines().find(|line| line.contains(what));
-    let said = said.unwrap_or_else(|| panic!("nothing of {what} in\n{findings}"));
+    let said = said.unwrap_or_else(|| panic!("a finding must contain {what:?}:\n{findings}"));
     assert!(said.starts_with(&level.to_string()), "{said}");
 }
 
 #[tokio::test]
-async fn what_a_crash_of_postgres_may_forget_is_told() {
+async fn settings_with_which_postgres_may_lose_records_are_reported() {
     let url = Postgres::url();
     let options = "options[synchronous_commit]=off&options[default_transaction_read_only]=on";
     let store = PostgresStore::connect(&url).await.unwrap();
@@ -43,7 +43,7 @@ async fn what_a_crash_of_postgres_may_forget_is_told() {
 }
 
 #[tokio::test]
-async fn what_makes_mysql_forget_or_confuse_is_told() {
+async fn settings_with_which_mysql_loses_or_confuses_records_are_reported() {
     let store = mysql().await;
     leave_expired(&store, "expired").await;
     let said = findings(store.clone()).await;
@@ -56,7 +56,7 @@ async fn what_makes_mysql_forget_or_confuse_is_told() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_synced_is_told() {
+async fn a_file_that_may_lose_records_is_reported() {
     for (journal, synchronous, level, what) in [
         (
             SqliteJournalMode::Wal,
@@ -74,7 +74,7 @@ async fn a_file_that_is_not_synced_is_told() {
             SqliteJournalMode::Delete,
             SqliteSynchronous::Full,
             Level::Note,
-            "not written ahead",
+            "not a write-ahead log",
         ),
         (
             SqliteJournalMode::Wal,
@@ -95,7 +95,7 @@ async fn a_file_that_is_not_synced_is_told() {
 }
 
 #[tokio::test]
-async fn newer_and_missing_tables_are_told() {
+async fn newer_and_missing_tables_are_reported() {
     let newer = postgres().await;
     let version = "UPDATE idempotence_version SET version = 7";
     Postgres::run(newer.pool(), version).await.unwrap();
@@ -108,9 +108,9 @@ async fn newer_and_missing_tables_are_told() {
     assert_says(Level::Problem, "has no tables for idempotence", &said);
 }
 
-on_every_database! { where_tables_are_missing_that_is_all_that_is_told }
+on_every_database! { missing_tables_are_the_only_finding }
 
-async fn where_tables_are_missing_that_is_all_that_is_told<DB: Fresh>() {
+async fn missing_tables_are_the_only_finding<DB: Fresh>() {
     let store = store::<DB>().await;
     for table in ["idempotence", "idempotence_lock", "idempotence_version"] {
         let drop = format!("DROP TABLE IF EXISTS {table}");
@@ -143,7 +143,7 @@ async fn where_tables_are_missing_that_is_all_that_is_told<DB: Fresh>() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_is_told() {
+async fn an_unreachable_database_is_reported() {
     let store: MySqlStore = mysql().await;
     store.pool().close().await;
     let error = store.get("key").await.unwrap_err();

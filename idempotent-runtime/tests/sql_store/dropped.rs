@@ -1,4 +1,4 @@
-//! An operation whose caller has given up.
+//! Operations that their callers cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use crate::databases::{Fresh, TTL, VALUE, leave_expired, narrow};
 use crate::fresh::Kind;
 
-/// Another session holds the row of an expired record. The claim of it is given up, and the one connection of the pool
-/// is needed again.
-async fn a_claim_that_was_given_up_is_in_nobodys_way<DB: Fresh>() {
+/// Another session has locked the row of an expired record. The claim of this record is cancelled, and the next operation
+/// needs the only connection of the pool.
+async fn a_cancelled_claim_blocks_no_later_one<DB: Fresh>() {
     let url = DB::url();
     let store = narrow::<DB>(&url).await;
     leave_expired(&store, "locked").await;
@@ -31,24 +31,24 @@ async fn a_claim_that_was_given_up_is_in_nobodys_way<DB: Fresh>() {
         assert!(took < Duration::from_secs(5), "{took:?}");
     }
     locking.rollback().await.unwrap();
-    // The first claims may have been carried out by now, or not.
+    // The cancelled claims may have been applied by now.
     let claim = store.claim("locked", &VALUE, TTL).await.unwrap();
     assert_eq!(claim, Claim::Claimed);
 }
 
 #[tokio::test]
-async fn a_claim_that_was_given_up_is_in_nobodys_way_on_postgres() {
-    a_claim_that_was_given_up_is_in_nobodys_way::<Postgres>().await;
+async fn a_cancelled_claim_blocks_no_later_one_on_postgres() {
+    a_cancelled_claim_blocks_no_later_one::<Postgres>().await;
 }
 
 #[tokio::test]
-async fn a_claim_that_was_given_up_is_in_nobodys_way_on_mysql() {
-    a_claim_that_was_given_up_is_in_nobodys_way::<MySql>().await;
+async fn a_cancelled_claim_blocks_no_later_one_on_mysql() {
+    a_cancelled_claim_blocks_no_later_one::<MySql>().await;
 }
 
-/// It waits for the file, and not for longer than the file is waited for.
+/// The cancelled claim waits for the file, at most for the `busy_timeout`.
 #[tokio::test]
-async fn a_claim_that_was_given_up_is_not_long_in_the_way_of_those_who_read_a_file() {
+async fn a_cancelled_claim_does_not_delay_a_read_of_a_file_for_long() {
     let url = Sqlite::url();
     let store = SqliteStore::connect(&url).await.unwrap();
     store.claim("held", &VALUE, TTL).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_claim_that_was_given_up_is_not_long_in_the_way_of_those_who_read_a_fi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_in_memory_outlives_claims_that_were_given_up() {
+async fn a_database_in_memory_outlives_cancelled_claims() {
     let store = SqliteStore::connect("sqlite::memory:").await.unwrap();
     store.claim("held", &VALUE, TTL).await.unwrap();
     for looks in 0..50 {

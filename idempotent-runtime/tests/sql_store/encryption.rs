@@ -1,6 +1,6 @@
-//! A session that leaves this machine without TLS is told aloud, by `connect` and by the doctor.
+//! `connect` and the doctor report a session that leaves this machine without TLS.
 //!
-//! Another address of this machine stands for another machine: what is sent there does not leave this one.
+//! A non-loopback address of this machine plays the part of another machine.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -19,18 +19,18 @@ use crate::log_capture::LogCapture;
 
 const LEAVES: &str = "leaves this machine";
 
-/// An address of this machine that is not of the loopback interface.
+/// A non-loopback address of this machine.
 fn outer_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // This sends nothing: it looks up which address would be sent from.
+    // This sends nothing. It finds the address that would be the sender.
     socket.connect("203.0.113.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     let usable = !address.is_loopback() && TcpListener::bind((address, 0)).is_ok();
     usable.then_some(address)
 }
 
-/// What is told of an attempt to connect to where nobody listens.
-async fn told(url: &str) -> Vec<String> {
+/// The warnings of an attempt to connect to a closed port.
+async fn warnings(url: &str) -> Vec<String> {
     let log = LogCapture::start();
     let error = Idempotency::from_url(url).await.unwrap_err();
     assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
@@ -38,7 +38,7 @@ async fn told(url: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_url_that_leaves_the_machine_without_verified_tls_is_told_once_and_aloud() {
+async fn a_url_that_leaves_the_machine_without_verified_tls_is_warned_of_once() {
     let Some(address) = outer_address() else {
         return;
     };
@@ -54,25 +54,25 @@ async fn a_url_that_leaves_the_machine_without_verified_tls_is_told_once_and_alo
     ] {
         for query in ["", unverified] {
             let url = format!("{scheme}://user:s3cret@{address}:{port}/d?{query}");
-            let told = told(&url).await;
-            assert_eq!(told.len(), 1, "{url}: {told:?}");
+            let warnings = warnings(&url).await;
+            assert_eq!(warnings.len(), 1, "{url}: {warnings:?}");
             assert!(
-                told[0].starts_with("WARN ") && told[0].contains(LEAVES),
-                "{told:?}"
+                warnings[0].starts_with("WARN ") && warnings[0].contains(LEAVES),
+                "{warnings:?}"
             );
-            assert!(told[0].contains(advice), "{told:?}");
-            assert!(!told[0].contains("s3cret"), "{told:?}");
+            assert!(warnings[0].contains(advice), "{warnings:?}");
+            assert!(!warnings[0].contains("s3cret"), "{warnings:?}");
         }
     }
-    // The last one counts.
+    // The last parameter wins.
     let turned = format!("postgres://u@{address}:{port}/d?sslmode=verify-full&sslmode=prefer");
-    assert_eq!(told(&turned).await.len(), 1);
+    assert_eq!(warnings(&turned).await.len(), 1);
     let moved = format!("postgres://u@localhost:{port}/d?host={address}");
-    assert_eq!(told(&moved).await.len(), 1);
+    assert_eq!(warnings(&moved).await.len(), 1);
 }
 
 #[tokio::test]
-async fn a_url_that_has_the_server_verified_or_stays_here_is_not_told() {
+async fn a_url_with_a_verified_server_or_a_local_one_has_no_warning() {
     let port = TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .unwrap()
@@ -100,23 +100,23 @@ async fn a_url_that_has_the_server_verified_or_stays_here_is_not_told() {
         }
     }
     for url in urls {
-        assert_eq!(told(&url).await, [""; 0], "{url}");
+        assert_eq!(warnings(&url).await, [""; 0], "{url}");
     }
 }
 
-/// The one line of the doctor about the session, with its level.
+/// The doctor's line about the session, with its level.
 async fn session(store: impl Store) -> String {
     let diagnosis = Idempotency::new(store).doctor().await.to_string();
     let mut lines = diagnosis.lines().filter(|line| line.contains("encrypted"));
     let line = lines
         .next()
-        .unwrap_or_else(|| panic!("nothing in\n{diagnosis}"));
+        .unwrap_or_else(|| panic!("the doctor must report the session:\n{diagnosis}"));
     assert_eq!(lines.next(), None, "{diagnosis}");
     line.to_owned()
 }
 
 #[tokio::test]
-async fn the_doctor_of_postgres_tells_of_a_session_that_others_can_read() {
+async fn the_doctor_reports_a_readable_session_with_postgres() {
     let here = PostgresStore::connect(&Postgres::url()).await.unwrap();
     let said = session(here).await;
     assert!(said.starts_with(&Level::Fine.to_string()), "{said}");
@@ -134,7 +134,7 @@ async fn the_doctor_of_postgres_tells_of_a_session_that_others_can_read() {
         .await
         .unwrap();
     let outer = url.replace("127.0.0.1", &address.to_string());
-    // The server reads its rules when it gets to it.
+    // The server rereads its rules some time later.
     let deadline = std::time::Instant::now() + crate::databases::PATIENCE;
     let store = loop {
         match PostgresStore::connect(&outer).await {
@@ -152,7 +152,7 @@ async fn the_doctor_of_postgres_tells_of_a_session_that_others_can_read() {
 }
 
 #[tokio::test]
-async fn the_doctor_of_mysql_tells_of_a_session_that_others_can_read() {
+async fn the_doctor_reports_a_readable_session_with_mysql() {
     let here = MySqlStore::connect(&MySql::url()).await.unwrap();
     let said = session(here).await;
     assert!(said.starts_with(&Level::Fine.to_string()), "{said}");

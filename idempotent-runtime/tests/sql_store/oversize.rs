@@ -1,4 +1,4 @@
-//! Records that are longer than any that the library writes.
+//! Records that are longer than every record of the library.
 
 use bytes::Bytes;
 use idempotent_runtime::fingerprint::Fingerprint;
@@ -8,21 +8,21 @@ use idempotent_runtime::{Error, Idempotency, Store, StoreErrorKind};
 use crate::databases::{Fresh, OTHER, TTL, VALUE, on_every_database, store};
 
 on_every_database! {
-    no_more_is_read_of_a_record_than_it_takes_to_refuse_it
+    a_record_is_read_only_as_far_as_needed_to_refuse_it
     a_call_that_finds_a_huge_record_is_refused
 }
 
-/// About as large as MariaDB takes in one statement, twice, by default.
+/// About the largest value that fits twice into one statement of MariaDB by default.
 const HUGE: usize = 7 * 1024 * 1024;
 const LONGEST: usize = 1000;
 
-/// What is read of a record that is longer: one byte more than the longest has.
-fn is_cut(standing: &Bytes) {
-    assert_eq!(standing.len(), LONGEST + 1);
-    assert!(standing.iter().all(|byte| *byte == b'x'));
+/// A longer record is read up to one byte more than the longest allowed record.
+fn is_cut(record: &Bytes) {
+    assert_eq!(record.len(), LONGEST + 1);
+    assert!(record.iter().all(|byte| *byte == b'x'));
 }
 
-async fn no_more_is_read_of_a_record_than_it_takes_to_refuse_it<DB: Fresh>() {
+async fn a_record_is_read_only_as_far_as_needed_to_refuse_it<DB: Fresh>() {
     let store = store::<DB>().await;
     let huge = Bytes::from(vec![b'x'; HUGE]);
     assert_eq!(
@@ -35,22 +35,22 @@ async fn no_more_is_read_of_a_record_than_it_takes_to_refuse_it<DB: Fresh>() {
         "no handle has said how long a record may be"
     );
 
-    // Of the handles of a store, and of its clones, the largest counts.
+    // The largest limit of all handles of a store and its clones counts.
     store.longest_record(LONGEST / 2);
     store.clone().longest_record(LONGEST);
     store.longest_record(LONGEST / 2);
-    let Claim::Taken(standing) = store.claim("key", &VALUE, TTL).await.unwrap() else {
-        panic!("it stands there");
+    let Claim::Taken(record) = store.claim("key", &VALUE, TTL).await.unwrap() else {
+        panic!("the record must be found");
     };
-    is_cut(&standing);
+    is_cut(&record);
     let replaced = store.replace("key", &VALUE, &OTHER, TTL).await.unwrap();
     let exchanged = store.exchange("key", &VALUE, &OTHER).await.unwrap();
     let removed = store.remove("key", &VALUE).await.unwrap();
     for swap in [replaced, exchanged, removed] {
-        let Swap::Other(standing) = swap else {
-            panic!("it stands there: {swap:?}");
+        let Swap::Other(record) = swap else {
+            panic!("the record must be found: {swap:?}");
         };
-        is_cut(&standing);
+        is_cut(&record);
     }
     is_cut(&store.get("key").await.unwrap().unwrap().value);
     let counted = store.count("key", 1, TTL).await.unwrap_err();
@@ -75,8 +75,8 @@ async fn a_call_that_finds_a_huge_record_is_refused<DB: Fresh>() {
     run().await.unwrap();
     let huge = vec![b'x'; HUGE];
     let key = format!("idem:test:{}", Fingerprint::of(&(1,)).unwrap());
-    let standing = store.get(&key).await.unwrap().unwrap().value;
-    let put = store.replace(&key, &standing, &huge.into(), TTL).await;
+    let record = store.get(&key).await.unwrap().unwrap().value;
+    let put = store.replace(&key, &record, &huge.into(), TTL).await;
     assert_eq!(put.unwrap(), Swap::Done);
     let refused = run().await.unwrap_err();
     assert!(matches!(refused, Error::ForeignRecord(_)), "{refused}");

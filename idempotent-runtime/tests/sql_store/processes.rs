@@ -14,7 +14,7 @@ use crate::fresh::Kind;
 use crate::races::claimed;
 
 const KEYS: usize = 100;
-/// Where the file of the processes that a test starts is.
+/// The environment variable with the path of the shared file.
 const URL: &str = "SQL_STORE_URL";
 
 #[tokio::test]
@@ -38,8 +38,11 @@ async fn processes_that_share_a_file_share_its_records() {
         let output = process.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{said}");
-        let told = said.lines().find_map(|line| line.strip_prefix("won "));
-        won += told.expect("how many it won").parse::<usize>().unwrap();
+        let won_claims = said.lines().find_map(|line| line.strip_prefix("won "));
+        won += won_claims
+            .expect("the number of won claims")
+            .parse::<usize>()
+            .unwrap();
     }
     assert_eq!(won, KEYS);
     let store = SqliteStore::connect(&url).await.unwrap();
@@ -49,7 +52,7 @@ async fn processes_that_share_a_file_share_its_records() {
     }
 }
 
-/// Does nothing, unless the test above has started the process for it.
+/// Does nothing unless the test above has started the process.
 #[tokio::test]
 async fn one_of_several_processes() {
     let Ok(url) = env::var(URL) else {

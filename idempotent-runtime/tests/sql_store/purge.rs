@@ -1,4 +1,4 @@
-//! What has expired goes, and nothing else.
+//! A purge removes expired records and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,15 +16,15 @@ use crate::databases::{
 use crate::races::claimed;
 
 on_every_database! {
-    what_has_expired_is_purged_in_batches
-    a_record_that_is_claimed_anew_is_not_purged
-    a_record_that_is_being_claimed_anew_is_not_purged
-    a_purge_goes_on_until_it_is_dropped
+    expired_records_are_purged_in_batches
+    a_record_that_is_claimed_again_is_not_purged
+    a_record_with_an_open_claim_is_not_purged
+    a_purge_task_runs_until_it_is_dropped
 }
 
 const RECORDS: &str = "SELECT count(*) FROM idempotence";
 
-async fn what_has_expired_is_purged_in_batches<DB: Fresh>() {
+async fn expired_records_are_purged_in_batches<DB: Fresh>() {
     let store = store::<DB>().await;
     assert_eq!(store.purge_expired().await.unwrap(), 0);
     let filled = (0..2500).map(|key| format!("('{key}', 'value', {PAST})"));
@@ -44,14 +44,14 @@ async fn what_has_expired_is_purged_in_batches<DB: Fresh>() {
 
 const PAST: &str = "<past>";
 
-async fn a_record_that_is_claimed_anew_is_not_purged<DB: Fresh>() {
+async fn a_record_that_is_claimed_again_is_not_purged<DB: Fresh>() {
     let store = store::<DB>().await;
-    let over = Arc::new(AtomicBool::new(false));
+    let ended = Arc::new(AtomicBool::new(false));
     let purging = {
-        let (store, over) = (store.clone(), Arc::clone(&over));
+        let (store, ended) = (store.clone(), Arc::clone(&ended));
         tokio::spawn(async move {
             let mut removed = 0;
-            while !over.load(Ordering::SeqCst) {
+            while !ended.load(Ordering::SeqCst) {
                 removed += store.purge_expired().await.unwrap();
             }
             removed
@@ -63,12 +63,12 @@ async fn a_record_that_is_claimed_anew_is_not_purged<DB: Fresh>() {
         claiming.spawn(async move { claim_anew(&store, &format!("key {task}")).await });
     }
     claiming.join_all().await;
-    over.store(true, Ordering::SeqCst);
-    assert!(purging.await.unwrap() > 0, "nothing was there to purge");
+    ended.store(true, Ordering::SeqCst);
+    assert!(purging.await.unwrap() > 0, "the purge must remove a record");
 }
 
-/// The claim is not committed when the purge comes to the record.
-async fn a_record_that_is_being_claimed_anew_is_not_purged<DB: Fresh>() {
+/// The purge finds the record while the claim is not committed.
+async fn a_record_with_an_open_claim_is_not_purged<DB: Fresh>() {
     let url = DB::url();
     let store = SqlStore::<DB>::connect(&url).await.unwrap();
     leave_expired(&store, "locked").await;
@@ -79,7 +79,7 @@ async fn a_record_that_is_being_claimed_anew_is_not_purged<DB: Fresh>() {
         let store = store.clone();
         tokio::spawn(async move { store.purge_expired().await })
     };
-    // It passes over the record, or waits for it.
+    // The purge skips the record, or waits for it.
     sleep(Duration::from_millis(100)).await;
     claiming.commit().await.unwrap();
     assert_eq!(purging.await.unwrap().unwrap(), 0);
@@ -87,14 +87,14 @@ async fn a_record_that_is_being_claimed_anew_is_not_purged<DB: Fresh>() {
     assert_eq!(entry.expect("it lives").value, "held");
 }
 
-/// Again and again has a record expire, claims it, and finds it there.
+/// Lets a record expire, claims it and reads it, several times.
 async fn claim_anew<DB: Fresh>(store: &SqlStore<DB>, key: &str) {
     for round in 0..30 {
         leave_expired(store, key).await;
         let value = Bytes::from(format!("claim {round}"));
         assert!(claimed(store, key, &value, TTL).await);
         let entry = store.get(key).await.unwrap();
-        assert_eq!(entry.expect("it was claimed").value, value);
+        assert_eq!(entry.expect("the claimed record is stored").value, value);
         let done = store.replace(key, &value, &VALUE, SHORT).await.unwrap();
         assert_eq!(done, Swap::Done);
         let deadline = Instant::now() + PATIENCE;
@@ -104,12 +104,12 @@ async fn claim_anew<DB: Fresh>(store: &SqlStore<DB>, key: &str) {
     }
 }
 
-async fn a_purge_goes_on_until_it_is_dropped<DB: Fresh>() {
+async fn a_purge_task_runs_until_it_is_dropped<DB: Fresh>() {
     let store = store::<DB>().await;
     let purge = store.purge_every(Duration::from_millis(10));
     leave_expired(&store, "first").await;
     is_purged(&store).await;
-    // A failure is no end.
+    // The task continues after a failure.
     let away = "ALTER TABLE idempotence RENAME TO away";
     let back = "ALTER TABLE away RENAME TO idempotence";
     DB::run(store.pool(), away).await.unwrap();

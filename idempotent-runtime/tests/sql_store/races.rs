@@ -1,4 +1,4 @@
-//! Many at once, from several pools.
+//! Many concurrent calls from several pools.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::databases::{Fresh, PATIENCE, TTL, VALUE, leave_expired, on_every_data
 
 on_every_database! {
     one_of_200_claims_wins
-    a_store_that_looks_and_then_puts_lets_several_win
+    a_store_that_reads_before_it_writes_lets_several_win
     one_of_50_takes_over_what_has_expired
 }
 
@@ -23,7 +23,7 @@ async fn one_of_200_claims_wins<DB: Fresh>() {
     assert_eq!(winners(&stores, 200).await, 1);
 }
 
-async fn a_store_that_looks_and_then_puts_lets_several_win<DB: Fresh>() {
+async fn a_store_that_reads_before_it_writes_lets_several_win<DB: Fresh>() {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let stores = stores::<DB>().await;
@@ -31,7 +31,10 @@ async fn a_store_that_looks_and_then_puts_lets_several_win<DB: Fresh>() {
         if winners(&naive, 200).await > 1 {
             return;
         }
-        assert!(Instant::now() < deadline, "the race would find nothing");
+        assert!(
+            Instant::now() < deadline,
+            "a race must have several winners"
+        );
     }
 }
 
@@ -41,14 +44,14 @@ async fn one_of_50_takes_over_what_has_expired<DB: Fresh>() {
     assert_eq!(winners(&stores, 50).await, 1);
 }
 
-/// Four on the same database, as if they were in four processes.
+/// Four stores on the same database, like in four processes.
 async fn stores<DB: Fresh>() -> [Arc<SqlStore<DB>>; 4] {
     let url = DB::url();
     let store = async || Arc::new(SqlStore::connect(&url).await.unwrap());
     [store().await, store().await, store().await, store().await]
 }
 
-/// How many of the racers are told that the key is theirs.
+/// The number of racers that get the key.
 async fn winners<S: Store>(stores: &[Arc<S>], racers: usize) -> usize {
     let start = Arc::new(Barrier::new(racers));
     let mut racing = JoinSet::new();
@@ -65,7 +68,7 @@ async fn winners<S: Store>(stores: &[Arc<S>], racers: usize) -> usize {
     claimed.into_iter().filter(|claimed| *claimed).count()
 }
 
-/// Claims as a call does, which goes on while the answer is not conclusive.
+/// Claims like a call: it retries while the answer is not conclusive.
 pub(crate) async fn claimed(store: &impl Store, key: &str, value: &Bytes, ttl: Duration) -> bool {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -79,7 +82,7 @@ pub(crate) async fn claimed(store: &impl Store, key: &str, value: &Bytes, ttl: D
     }
 }
 
-/// What is usually written, and is wrong.
+/// The usual wrong implementation: it reads before it writes.
 #[derive(Debug)]
 struct LooksThenPuts<DB: Fresh>(Arc<SqlStore<DB>>);
 

@@ -1,4 +1,4 @@
-//! What a database refuses, and what the store makes of it.
+//! The errors of databases, and the kinds of error that the store returns for them.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ async fn a_standby_or_a_read_only_session_applies_nothing() {
 }
 
 #[tokio::test]
-async fn a_mysql_server_that_is_only_to_be_read_applies_nothing() {
+async fn a_read_only_mysql_server_applies_nothing() {
     let server = MariaDbServer::start().unwrap();
     let url = server.database().unwrap();
     let admin = MySqlStore::connect(&url).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_mysql_server_that_is_only_to_be_read_applies_nothing() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_only_to_be_read_is_a_misconfiguration() {
+async fn a_read_only_file_is_a_misconfiguration() {
     let url = Sqlite::url();
     let store = SqliteStore::connect(&url).await.unwrap();
     store.claim("held", &VALUE, TTL).await.unwrap();
@@ -86,21 +86,21 @@ async fn a_full_file_refuses_data_but_renews_and_releases() {
 }
 
 #[tokio::test]
-async fn a_packet_that_is_too_large_is_as_if_there_were_no_room() {
+async fn a_packet_that_is_too_large_counts_as_a_full_store() {
     let server = MariaDbServer::start_with(["--max-allowed-packet=1M"]).unwrap();
     let store = MySqlStore::connect(&server.database().unwrap())
         .await
         .unwrap();
     let large = vec![1; 2 << 20].into();
     let claim = store.claim("key", &large, TTL).await.unwrap_err();
-    // The server hangs up in the middle, and may be heard to say why, or not.
+    // The server closes the connection early. The client may or may not read its error before that.
     let kinds = [StoreErrorKind::Full, StoreErrorKind::Unknown];
     assert!(kinds.contains(&claim.kind()), "{}", chain(&claim));
     let claim = store.claim("key", &VALUE, TTL).await;
     assert_eq!(claim.unwrap(), Claim::Claimed);
 }
 
-/// A file that another process writes to for long.
+/// Another connection keeps the file locked.
 #[tokio::test]
 async fn a_busy_file_applies_nothing() {
     let url = Sqlite::url();
@@ -118,9 +118,9 @@ async fn a_busy_file_applies_nothing() {
     assert_eq!(claim.unwrap(), Claim::Claimed);
 }
 
-/// Where no log is written ahead, a commit waits for those who read, and may fail after a row was changed.
+/// Without a write-ahead log a commit waits for readers, and may fail after the row was changed.
 #[tokio::test]
-async fn a_commit_that_fails_is_not_taken_for_one() {
+async fn a_failed_commit_is_not_taken_for_success() {
     let path = file();
     let options = SqliteConnectOptions::new()
         .filename(&path)
@@ -150,7 +150,7 @@ async fn a_commit_that_fails_is_not_taken_for_one() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_at_once_and_without_the_password() {
+async fn a_closed_port_is_reported_at_once_and_without_the_password() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -176,7 +176,7 @@ async fn nobody_there_is_told_at_once_and_without_the_password() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_is_misconfigured() {
+async fn a_refused_login_is_a_misconfiguration() {
     let postgres = Postgres::url();
     let (address, _) = postgres.rsplit_once('/').unwrap();
     let error = PostgresStore::connect(&format!("{address}/nowhere")).await;
@@ -198,7 +198,7 @@ async fn who_is_not_let_in_is_misconfigured() {
 }
 
 #[tokio::test]
-async fn a_url_that_makes_no_sense_is_misconfigured() {
+async fn an_invalid_url_is_a_misconfiguration() {
     for url in [
         "",
         "nonsense",
@@ -234,7 +234,7 @@ async fn a_url_that_makes_no_sense_is_misconfigured() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_a_misconfiguration() {
+async fn a_file_of_another_format_is_a_misconfiguration() {
     let path = file();
     fs::write(
         &path,

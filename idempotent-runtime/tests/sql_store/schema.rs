@@ -1,4 +1,4 @@
-//! How the tables come to be.
+//! How the tables are made.
 
 use idempotent_runtime::sql::{self, sqlx};
 use idempotent_runtime::store::Claim;
@@ -12,10 +12,10 @@ on_every_database! {
     ten_processes_migrate_at_once
     ten_processes_connect_at_once
     migrating_again_changes_nothing
-    a_missing_table_is_told_with_what_to_do
-    newer_tables_are_left_as_they_are
+    a_missing_table_names_what_to_do
+    newer_tables_stay_as_they_are
     the_statements_can_be_applied_by_hand
-    keys_that_a_collation_would_confuse_are_three
+    keys_that_are_equal_in_a_collation_are_different
 }
 
 const VERSIONS: &str = "SELECT count(*) FROM idempotence_version";
@@ -64,7 +64,7 @@ async fn migrating_again_changes_nothing<DB: Fresh>() {
     assert_eq!(DB::number(store.pool(), VERSIONS).await, 1);
 }
 
-async fn a_missing_table_is_told_with_what_to_do<DB: Fresh>() {
+async fn a_missing_table_names_what_to_do<DB: Fresh>() {
     let store = store::<DB>().await;
     DB::run(store.pool(), FORGET).await.unwrap();
     let error = store.claim("key", &VALUE, TTL).await.unwrap_err();
@@ -86,7 +86,7 @@ async fn a_missing_table_is_told_with_what_to_do<DB: Fresh>() {
     assert_eq!(claim.unwrap(), Claim::Claimed);
 }
 
-async fn newer_tables_are_left_as_they_are<DB: Fresh>() {
+async fn newer_tables_stay_as_they_are<DB: Fresh>() {
     let url = DB::url();
     let store = SqlStore::<DB>::connect(&url).await.unwrap();
     let newer = "UPDATE idempotence_version SET version = 2; DROP TABLE idempotence_lock";
@@ -109,7 +109,7 @@ async fn the_statements_can_be_applied_by_hand<DB: Fresh>() {
     assert_eq!(claim.unwrap(), Claim::Claimed);
 }
 
-async fn keys_that_a_collation_would_confuse_are_three<DB: Fresh>() {
+async fn keys_that_are_equal_in_a_collation_are_different<DB: Fresh>() {
     let store = store::<DB>().await;
     for key in ["A", "a", "a ", "ä", "Ä", "a\u{308}"] {
         let claim = store.claim(key, &VALUE, TTL).await;
@@ -122,7 +122,7 @@ async fn keys_that_a_collation_would_confuse_are_three<DB: Fresh>() {
 }
 
 #[tokio::test]
-async fn who_may_not_make_tables_is_given_the_statements() {
+async fn a_user_who_may_not_make_tables_gets_the_statements() {
     let url = sqlx::Postgres::url();
     let admin = PostgresStore::connect(&url).await.unwrap();
     sqlx::Postgres::run(admin.pool(), FORGET).await.unwrap();
@@ -135,7 +135,7 @@ async fn who_may_not_make_tables_is_given_the_statements() {
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     let text = chain(&error);
     assert!(text.contains(sql::schema::<sqlx::Postgres>()), "{text}");
-    // Once somebody has, reading the version is all it takes.
+    // With tables, the user needs only to read the version.
     admin.migrate().await.unwrap();
     let grant = format!(
         "GRANT SELECT, INSERT, UPDATE, DELETE ON idempotence TO {role}; \
@@ -148,7 +148,7 @@ async fn who_may_not_make_tables_is_given_the_statements() {
 }
 
 #[tokio::test]
-async fn who_may_not_make_tables_in_mysql_is_given_them_too() {
+async fn a_mysql_user_who_may_not_make_tables_gets_the_statements() {
     let url = sqlx::MySql::url();
     let admin = MySqlStore::connect(&url).await.unwrap();
     sqlx::MySql::run(admin.pool(), FORGET).await.unwrap();

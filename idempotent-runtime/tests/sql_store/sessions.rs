@@ -1,4 +1,4 @@
-//! How sessions are set up does not matter.
+//! The store works with any settings of the sessions.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::fresh::Kind;
 use crate::races::claimed;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_isolation_and_time_zone_will_do_on_postgres() {
+async fn any_isolation_and_time_zone_works_on_postgres() {
     for (isolation, zone) in [
         ("read committed", "Asia/Kathmandu"),
         ("repeatable read", "America/St_Johns"),
@@ -40,7 +40,7 @@ async fn any_isolation_and_time_zone_will_do_on_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_isolation_time_zone_and_mode_will_do_on_mysql() {
+async fn any_isolation_time_zone_and_mode_works_on_mysql() {
     for (isolation, zone, mode) in [
         ("READ-UNCOMMITTED", "+05:45", "''"),
         ("READ-COMMITTED", "-03:30", "'ANSI,NO_BACKSLASH_ESCAPES'"),
@@ -70,17 +70,17 @@ async fn any_isolation_time_zone_and_mode_will_do_on_mysql() {
     }
 }
 
-/// Every answer is right, also to a store of plain sessions on the same tables, and of many one wins.
+/// Every answer is right, also for a store with default sessions on the same tables, and one of many racers wins.
 async fn works_among<DB: Fresh>(store: &SqlStore<DB>, admin: &SqlStore<DB>) {
     for (one, other) in [(store, admin), (admin, store)] {
         assert!(claimed(one, "key", &VALUE, TTL).await);
         assert!(!claimed(other, "key", &OTHER, TTL).await);
-        let left = other.get("key").await.unwrap().unwrap().ttl.unwrap();
-        assert!(TTL / 2 < left && left <= TTL, "{left:?}");
+        let remaining = other.get("key").await.unwrap().unwrap().ttl.unwrap();
+        assert!(TTL / 2 < remaining && remaining <= TTL, "{remaining:?}");
         let renewal = other.replace("key", &VALUE, &VALUE, TTL * 2).await;
         assert_eq!(renewal.unwrap(), Swap::Done);
-        let left = one.get("key").await.unwrap().unwrap().ttl.unwrap();
-        assert!(TTL < left && left <= TTL * 2, "{left:?}");
+        let remaining = one.get("key").await.unwrap().unwrap().ttl.unwrap();
+        assert!(TTL < remaining && remaining <= TTL * 2, "{remaining:?}");
         let swap = one.replace("key", &VALUE, &OTHER, TTL).await;
         assert_eq!(swap.unwrap(), Swap::Done);
         let swap = other.remove("key", &VALUE).await;
@@ -112,8 +112,8 @@ async fn works_among<DB: Fresh>(store: &SqlStore<DB>, admin: &SqlStore<DB>) {
 }
 
 async fn forget<DB: Fresh>(store: &SqlStore<DB>, key: &str) {
-    let standing = store.get(key).await.unwrap().unwrap();
-    let removed = store.remove(key, &standing.value).await;
+    let stored = store.get(key).await.unwrap().unwrap();
+    let removed = store.remove(key, &stored.value).await;
     assert_eq!(removed.unwrap(), Swap::Done);
 }
 
@@ -132,9 +132,9 @@ async fn winners<DB: Fresh>(store: &SqlStore<DB>, key: &str) -> usize {
     claimed.into_iter().filter(|claimed| *claimed).count()
 }
 
-/// What the store makes of a count of rows depends on it.
+/// The store depends on this to interpret the number of rows.
 #[tokio::test]
-async fn the_client_counts_the_rows_that_are_found() {
+async fn the_client_counts_the_found_rows() {
     let store = mysql().await;
     store.claim("key", &VALUE, TTL).await.unwrap();
     let same = "UPDATE idempotence SET value = value";

@@ -1,4 +1,4 @@
-//! What the statements cost.
+//! How many statements an operation sends.
 
 use idempotent_runtime::sql::sqlx::{Executor, MySql, Postgres};
 use idempotent_runtime::store::{Claim, Swap};
@@ -7,7 +7,7 @@ use idempotent_runtime::{MySqlStore, Store};
 use crate::databases::{Fresh, OTHER, TTL, VALUE, narrow, postgres};
 use crate::fresh::Kind;
 
-/// Who has locked or changed a row stands in its `xmax`.
+/// The `xmax` of a row is the transaction that has locked or changed it.
 #[tokio::test]
 async fn a_duplicate_leaves_no_trace_on_postgres() {
     const LOCKED: &str = "SELECT count(*) FROM idempotence WHERE xmax <> '0'::xid";
@@ -26,7 +26,7 @@ async fn a_duplicate_leaves_no_trace_on_postgres() {
         assert_eq!(swap.unwrap(), Swap::Other(VALUE));
         assert_eq!(Postgres::number(pool, LOCKED).await, 0);
     }
-    // As the usual statement does.
+    // The usual statement for an upsert does leave a trace.
     let usual = "INSERT INTO idempotence SELECT * FROM idempotence \
                  ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value WHERE false";
     pool.execute(usual).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_duplicate_leaves_no_trace_on_postgres() {
 }
 
 #[tokio::test]
-async fn what_wins_is_one_statement_on_mysql_and_what_loses_two() {
+async fn a_claim_is_one_statement_on_mysql_and_a_duplicate_two() {
     let store = narrow::<MySql>(&MySql::url()).await;
     let before = statements(&store).await;
     store.claim("key", &VALUE, TTL).await.unwrap();
@@ -44,7 +44,7 @@ async fn what_wins_is_one_statement_on_mysql_and_what_loses_two() {
     store.get("key").await.unwrap();
     store.remove("key", &VALUE).await.unwrap();
     let won = statements(&store).await;
-    // The question is one, too.
+    // The query for the number of statements is a statement, too.
     assert_eq!(won - before, 6 + 1);
     store.claim("key", &VALUE, TTL).await.unwrap();
     let claim = store.claim("key", &OTHER, TTL).await;

@@ -42,7 +42,7 @@ fn place(url: &str) -> String {
     let (scheme, rest) = url.split_once(':').unwrap();
     let path = rest.rsplit('@').next().unwrap();
     match scheme {
-        "sqlite" => format!("sqlite {path}"),
+        "sqlite" => format!("sqlite …/{}", path.rsplit('/').next().unwrap()),
         _ => format!("{scheme} {}", path.split('/').next().unwrap()),
     }
 }
@@ -66,15 +66,15 @@ async fn a_refused_connection_names_host_and_port() {
         format!("mysql 127.0.0.1:{port} {REFUSED}")
     );
     let error = Idempotency::from_url(&postgres).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("cannot use the PostgreSQL of this URL: postgres 127.0.0.1:{port} {REFUSED}")
-    );
+    let said = format!("{error:?}");
+    let expected =
+        format!("cannot use the PostgreSQL of this URL: postgres 127.0.0.1:{port} {REFUSED}");
+    assert!(said.starts_with(&expected), "{said}");
     let error = Idempotency::from_url("postgres://u:s3cret@h/d?sslmod=require").await;
-    assert_eq!(
-        error.unwrap_err().to_string(),
-        "cannot use the PostgreSQL of this URL: the URL has an unknown parameter `sslmod`: did you mean `sslmode`?"
-    );
+    let said = format!("{:?}", error.unwrap_err());
+    let expected = "cannot use the PostgreSQL of this URL: the URL has an unknown parameter `sslmod`: did you mean \
+                    `sslmode`?";
+    assert!(said.starts_with(expected), "{said}");
 }
 
 #[tokio::test]
@@ -226,11 +226,6 @@ async fn a_missing_table_of_a_dedup_row_names_what_makes_it() {
         .run_in(&mut tx, async |_| Ok::<_, Error>(()))
         .await
         .unwrap_err();
-    let said = error.to_string();
-    assert!(
-        said.contains(&format!("the store {NO_TABLES}, so")),
-        "{said}"
-    );
     let source = error.source().unwrap().to_string();
     assert_eq!(source, format!("PostgreSQL {NO_TABLES}"));
 }
@@ -256,12 +251,12 @@ async fn a_session_that_is_killed_in_a_statement_says_so() {
             server.kill().unwrap();
         }
     );
-    let said = outcome.unwrap_err().to_string();
+    let said = outcome.unwrap_err().source().unwrap().to_string();
     let ended = [
-        "the store closed the connection before it answered (did the server stop or restart?), so",
-        "the store ended the session before it answered (did the server stop or restart, or was the session killed?), so",
+        "PostgreSQL closed the connection before it answered (did the server stop or restart?)",
+        "PostgreSQL ended the session before it answered (did the server stop or restart, or was the session killed?)",
     ];
-    assert!(ended.iter().any(|text| said.contains(text)), "{said}");
+    assert!(ended.contains(&&*said), "{said}");
     let pool = PgPoolOptions::new()
         .acquire_timeout(Duration::from_millis(150))
         .connect_lazy_with((*store.pool().connect_options()).clone());
@@ -343,7 +338,7 @@ async fn a_file_that_cannot_be_used_says_why() {
     ] {
         assert_eq!(
             text(SqliteStore::connect(&format!("sqlite:{file}{mode}")).await),
-            format!("sqlite {file} {why}")
+            format!("{} {why}", place(&format!("sqlite:{file}")))
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What holds on every database. Each names its own `Db`, `Connection`, `somebody_waits` and `STILL_OPEN`.
+//! Tests for every database. Each database defines `Db`, `Connection`, `wait_for_a_waiter` and `STILL_OPEN`.
 
 macro_rules! every_database {
     () => {
@@ -24,7 +24,7 @@ macro_rules! every_database {
             pool_at(&Db::url()).await
         }
 
-        /// Connections to a new database at `url`, which gets its tables.
+        /// Connections to the new database at `url`, in which this makes the tables.
         async fn pool_at(url: &str) -> Pool<Db> {
             let pool = Db::pool(url, &[]).await;
             sql::migrate(&pool).await.unwrap();
@@ -34,7 +34,7 @@ macro_rules! every_database {
             pool
         }
 
-        /// The work: a row for each payment, and nothing in the database minds a second one.
+        /// The work: inserts a row for a payment. The table would accept a second one.
         async fn insert(tx: &mut Connection, order: u32) -> sqlx::Result<()> {
             let insert = format!("INSERT INTO payment (order_no) VALUES ({order})");
             tx.execute(AssertSqlSafe(insert)).await.map(drop)
@@ -50,7 +50,7 @@ macro_rules! every_database {
             count.fetch_one(pool).await.unwrap()
         }
 
-        /// Pays order 7, and gives this receipt.
+        /// Pays order 7 and returns this receipt.
         async fn pay(handle: &Idempotency, tx: &mut Tx, receipt: u32) -> Result<u32, Trouble> {
             paying(handle, 7)
                 .replay()
@@ -61,7 +61,7 @@ macro_rules! every_database {
                 .await
         }
 
-        /// The same in a transaction of its own, which commits what went well.
+        /// The same in its own transaction, which commits a success.
         async fn pay_and_commit(
             handle: &Idempotency,
             pool: &Pool<Db>,
@@ -75,14 +75,14 @@ macro_rules! every_database {
 
         #[tokio::test]
         async fn a_committed_call_gives_its_result_to_duplicates() {
-            let (pool, (handle, told)) = (pool().await, handle());
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             assert_eq!(pay_and_commit(&handle, &pool, 1).await.unwrap(), 1);
             assert_eq!(pay_and_commit(&handle, &pool, 2).await.unwrap(), 1);
             assert_eq!(payments(&pool).await, 1);
-            assert_eq!(taken(&told), "executed replayed");
+            assert_eq!(take_outcomes(&outcomes), "executed replayed");
         }
 
-        /// One that keeps its records in the table of the rows.
+        /// A handle whose store uses the table of the dedup rows.
         fn handle_on(pool: &Pool<Db>) -> Idempotency {
             Idempotency::new(SqlStore::new(pool.clone()))
         }
@@ -98,7 +98,7 @@ macro_rules! every_database {
             assert_eq!(pay_guarded(1).await, 1);
             assert_eq!(pay_guarded(2).await, 1);
             assert_eq!((payments(&pool).await, rows(&pool).await), (1, 2));
-            // Without the record of the call, the row of the transaction answers.
+            // The record of the call is removed, so the row of the transaction answers.
             let call = handle.peek("orders.pay", &(7,)).await.unwrap().unwrap();
             assert!(handle.forget(&call).await.unwrap());
             assert_eq!(pay_guarded(3).await, 1);
@@ -106,7 +106,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn the_row_of_a_transaction_is_looked_at_and_forgotten_by_its_own_name() {
+        async fn a_dedup_row_has_its_own_peek_and_forget() {
             let pool = pool().await;
             let handle = handle_on(&pool);
             let peek = async || handle.peek_tx("orders.pay", &(7,)).await.unwrap();
@@ -123,8 +123,8 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn without_replay_a_duplicate_is_told_that_it_is_done() {
-            let (pool, (handle, told)) = (pool().await, handle());
+        async fn without_replay_a_duplicate_gets_already_done() {
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             for round in 0..2 {
                 let mut tx = begin(&pool).await.unwrap();
                 let paid = paying(&handle, 7)
@@ -144,7 +144,7 @@ macro_rules! every_database {
                 }
             }
             assert_eq!(payments(&pool).await, 1);
-            assert_eq!(taken(&told), "executed done");
+            assert_eq!(take_outcomes(&outcomes), "executed done");
         }
 
         #[tokio::test]
@@ -167,7 +167,7 @@ macro_rules! every_database {
                 let (handle, pool) = (handle.clone(), pool.clone());
                 async move { pay_and_commit(&handle, &pool, 2).await }
             });
-            somebody_waits(&pool).await;
+            wait_for_a_waiter(&pool).await;
             assert!(!duplicate.is_finished());
             tx.commit().await.unwrap();
             assert_eq!(duplicate.await.unwrap().unwrap(), 1);
@@ -176,23 +176,23 @@ macro_rules! every_database {
 
         #[tokio::test]
         async fn a_rolled_back_first_call_lets_its_duplicate_run() {
-            let (pool, (handle, told)) = (pool().await, handle());
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             let mut tx = begin(&pool).await.unwrap();
             assert_eq!(pay(&handle, &mut tx, 1).await.unwrap(), 1);
             let duplicate = tokio::spawn({
                 let (handle, pool) = (handle.clone(), pool.clone());
                 async move { pay_and_commit(&handle, &pool, 2).await }
             });
-            somebody_waits(&pool).await;
+            wait_for_a_waiter(&pool).await;
             tx.rollback().await.unwrap();
             assert_eq!(duplicate.await.unwrap().unwrap(), 2);
             assert_eq!(payments(&pool).await, 1);
-            assert_eq!(taken(&told), "executed executed");
+            assert_eq!(take_outcomes(&outcomes), "executed executed");
         }
 
         #[tokio::test]
-        async fn a_duplicate_waits_no_longer_than_it_may_and_its_transaction_goes_on() {
-            let (pool, (handle, told)) = (pool().await, handle());
+        async fn a_duplicate_stops_waiting_in_time_and_its_transaction_stays_usable() {
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             let mut first = begin(&pool).await.unwrap();
             pay(&handle, &mut first, 1).await.unwrap();
             let mut second = begin(&pool).await.unwrap();
@@ -200,7 +200,9 @@ macro_rules! every_database {
             let wait = Duration::from_millis(300);
             let duplicate = paying(&handle, 7).wait(wait).run_in(
                 &mut second,
-                async |_: &mut Connection| -> Result<(), Trouble> { panic!("two at once") },
+                async |_: &mut Connection| -> Result<(), Trouble> {
+                    panic!("two equal calls run at the same time")
+                },
             );
             let refused = timeout(PATIENCE, duplicate)
                 .await
@@ -231,12 +233,12 @@ macro_rules! every_database {
             } else {
                 "store_error"
             };
-            assert_eq!(taken(&told), format!("executed {ended}"));
+            assert_eq!(take_outcomes(&outcomes), format!("executed {ended}"));
         }
 
         #[tokio::test]
-        async fn a_failed_call_frees_its_key_if_it_is_committed_all_the_same() {
-            let (pool, (handle, told)) = (pool().await, handle());
+        async fn a_failed_call_that_is_committed_frees_its_key() {
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             for replay in [false, true] {
                 let mut tx = begin(&pool).await.unwrap();
                 let call = paying(&handle, 7);
@@ -250,12 +252,12 @@ macro_rules! every_database {
                 tx.commit().await.unwrap();
                 assert_eq!(rows(&pool).await, 0);
             }
-            assert_eq!(taken(&told), "failed failed");
+            assert_eq!(take_outcomes(&outcomes), "failed failed");
         }
 
         #[tokio::test]
-        async fn a_call_that_is_not_to_be_released_keeps_its_key_when_it_fails() {
-            let (pool, (handle, told)) = (pool().await, handle());
+        async fn without_release_a_failed_call_keeps_its_key() {
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             for round in 0..2 {
                 let mut tx = begin(&pool).await.unwrap();
                 let failed = paying(&handle, 7)
@@ -271,11 +273,11 @@ macro_rules! every_database {
                     other => panic!("{other:?}"),
                 }
             }
-            assert_eq!(taken(&told), "failed taken");
+            assert_eq!(take_outcomes(&outcomes), "failed taken");
         }
 
         #[tokio::test]
-        async fn an_error_that_is_chosen_is_kept_like_a_result() {
+        async fn an_error_chosen_for_replay_is_stored_like_a_result() {
             let (pool, (handle, _)) = (pool().await, handle());
             for answer in ["declined", "again"] {
                 let mut tx = begin(&pool).await.unwrap();
@@ -294,7 +296,7 @@ macro_rules! every_database {
 
         #[tokio::test]
         async fn a_panic_and_a_dropped_call_are_rolled_back_with_the_transaction() {
-            let (pool, (handle, told)) = (pool().await, handle());
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             let panicked = tokio::spawn({
                 let (handle, pool) = (handle.clone(), pool.clone());
                 async move {
@@ -331,12 +333,12 @@ macro_rules! every_database {
 
             assert_eq!(pay_and_commit(&handle, &pool, 3).await.unwrap(), 3);
             assert_eq!(payments(&pool).await, 1);
-            assert_eq!(taken(&told), "panicked cancelled executed");
+            assert_eq!(take_outcomes(&outcomes), "panicked cancelled executed");
         }
 
         #[tokio::test]
-        async fn another_payload_is_told_apart() {
-            let (pool, (handle, told)) = (pool().await, handle());
+        async fn another_payload_is_a_mismatch() {
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             for (amount, code) in [(5, "ok"), (6, "payload_mismatch"), (5, "already_done")] {
                 let mut tx = begin(&pool).await.unwrap();
                 let paid = paying(&handle, 7)
@@ -349,11 +351,11 @@ macro_rules! every_database {
                 let paid = paid.map_err(Trouble::refusal);
                 assert_eq!(paid.map_or_else(|error| error.code(), |()| "ok"), code);
             }
-            assert_eq!(taken(&told), "executed mismatch done");
+            assert_eq!(take_outcomes(&outcomes), "executed mismatch done");
         }
 
         #[tokio::test]
-        async fn a_row_that_has_expired_is_taken_over() {
+        async fn an_expired_row_is_replaced() {
             let (pool, (handle, _)) = (pool().await, handle());
             let pay_again = async || {
                 let mut tx = begin(&pool).await.unwrap();
@@ -373,7 +375,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn twice_in_one_transaction_runs_once() {
+        async fn two_calls_in_one_transaction_run_once() {
             let (pool, (handle, _)) = (pool().await, handle());
             let mut tx = begin(&pool).await.unwrap();
             assert_eq!(pay(&handle, &mut tx, 1).await.unwrap(), 1);
@@ -383,8 +385,8 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn a_result_that_is_too_large_is_not_kept_and_the_call_not_run_again() {
-            let (pool, (handle, told)) = (pool().await, handle());
+        async fn a_result_that_is_too_large_is_not_stored_and_the_call_does_not_run_again() {
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             let pay = async || {
                 let mut tx = begin(&pool).await.unwrap();
                 let paid = paying(&handle, 7)
@@ -399,17 +401,22 @@ macro_rules! every_database {
             assert_eq!(pay().await.unwrap().len(), 2000);
             let refused = pay().await.unwrap_err().refusal();
             assert!(matches!(refused, Error::ResultUnavailable(_)), "{refused}");
-            assert_eq!(taken(&told), "not_kept executed result_unavailable");
+            assert_eq!(
+                take_outcomes(&outcomes),
+                "not_kept executed result_unavailable"
+            );
         }
 
         #[tokio::test]
         async fn a_connection_in_no_transaction_is_refused() {
-            let (pool, (handle, told)) = (pool().await, handle());
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             let mut connection = pool.acquire().await.unwrap();
             let refused = paying(&handle, 7)
                 .run_in(
                     &mut connection,
-                    async |_: &mut Connection| -> Result<(), Trouble> { panic!("it ran") },
+                    async |_: &mut Connection| -> Result<(), Trouble> {
+                        panic!("the body must not run")
+                    },
                 )
                 .await
                 .unwrap_err()
@@ -420,28 +427,28 @@ macro_rules! every_database {
                 "{refused}"
             );
             assert_eq!(rows(&pool).await, 0);
-            assert_eq!(taken(&told), "store_error");
+            assert_eq!(take_outcomes(&outcomes), "store_error");
         }
 
         #[tokio::test]
-        async fn what_is_set_of_a_lease_is_refused() {
-            let (pool, (handle, told)) = (pool().await, handle());
+        async fn settings_of_a_lease_are_refused() {
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             let mut tx = begin(&pool).await.unwrap();
             let refused = paying(&handle, 7)
                 .lease(HOUR)
                 .run_in(&mut tx, async |_: &mut Connection| -> Result<(), Trouble> {
-                    panic!("it ran")
+                    panic!("the body must not run")
                 })
                 .await
                 .unwrap_err()
                 .refusal();
             assert!(matches!(refused, Error::InvalidPolicy(_)), "{refused}");
-            assert_eq!(taken(&told), "invalid");
+            assert_eq!(take_outcomes(&outcomes), "invalid");
         }
 
         #[tokio::test]
-        async fn a_result_whose_row_is_gone_is_an_error_and_not_to_be_run_again_unseen() {
-            let (pool, (handle, told)) = (pool().await, handle());
+        async fn a_result_whose_row_was_removed_is_an_error_that_is_not_retried() {
+            let (pool, (handle, outcomes)) = (pool().await, handle());
             let mut tx = begin(&pool).await.unwrap();
             let refused = paying(&handle, 7)
                 .replay()
@@ -461,7 +468,7 @@ macro_rules! every_database {
             );
             assert!(!is_retryable(&refused), "{text}");
             assert!(!sql::is_retryable_with_row(&refused), "{text}");
-            assert_eq!(taken(&told), "lease_lost");
+            assert_eq!(take_outcomes(&outcomes), "lease_lost");
         }
 
         #[tokio::test]
@@ -478,13 +485,13 @@ macro_rules! every_database {
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-        async fn of_fifty_at_once_one_pays() {
+        async fn one_of_fifty_concurrent_calls_pays() {
             let (pool, (handle, _)) = (pool().await, handle());
             let barrier = Arc::new(Barrier::new(50));
             let calls = (0..50).map(|receipt| {
                 let (handle, pool, barrier) = (handle.clone(), pool.clone(), barrier.clone());
                 tokio::spawn(async move {
-                    // So that none has to connect first.
+                    // Each task has a connection of the pool before the race begins.
                     drop(pool.acquire().await);
                     barrier.wait().await;
                     pay_and_commit(&handle, &pool, receipt).await
@@ -503,7 +510,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-        async fn of_twenty_that_find_an_expired_row_one_pays_again() {
+        async fn one_of_twenty_calls_that_find_an_expired_row_pays_again() {
             let (pool, (handle, _)) = (pool().await, handle());
             let mut tx = begin(&pool).await.unwrap();
             paying(&handle, 7)
@@ -548,9 +555,9 @@ macro_rules! every_database {
             assert_eq!((payments(&pool).await, rows(&pool).await), (2, 1));
         }
 
-        /// The negative control of the race: what looks before it writes pays more than once, sooner or later.
+        /// The negative control of the race: calls that read before they write sooner or later pay more than once.
         #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-        async fn of_fifty_that_look_first_more_than_one_pays() {
+        async fn several_of_fifty_calls_that_read_first_pay() {
             let pool = pool().await;
             let rounds = async {
                 while payments(&pool).await < 2 {
@@ -574,7 +581,7 @@ macro_rules! every_database {
             timeout(PATIENCE, rounds).await.unwrap();
         }
 
-        /// Holds one key and asks for another; a transaction that the database wants to be run again is rolled back.
+        /// Claims two keys in this order. If the database asks for a retry, the transaction is rolled back.
         #[allow(dead_code, reason = "SQLite has one writer at a time")]
         async fn pays_both(
             handle: &Idempotency,

@@ -1,7 +1,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
-//! Calls that their caller's transaction holds, on every database.
+//! Calls in the caller's transaction, on every database.
 
 #[macro_use]
 mod every;
@@ -20,10 +20,10 @@ use idempotent_runtime::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{Error, Event, GuardedCall, Idempotency, MemoryStore, sql};
 
 const HOUR: Duration = Duration::from_hours(1);
-/// For what is certain to come, on a slow machine, too.
+/// How long a test waits for a certain event, also on a slow machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What a body may end with.
+/// The errors of a body.
 #[derive(Debug)]
 enum Trouble {
     Guard(Error),
@@ -45,32 +45,32 @@ impl From<sqlx::Error> for Trouble {
 }
 
 impl Trouble {
-    /// The refusal that it is to be.
+    /// The error of the guarded call. Panics on any other error.
     fn refusal(self) -> Error {
         match self {
             Self::Guard(error) => error,
-            other => panic!("not refused: {other:?}"),
+            other => panic!("expected an error of the guarded call, got {other:?}"),
         }
     }
 }
 
-/// A handle whose store must not be used, and what its observer is told.
+/// A handle whose store must not be used, and the outcomes that its observer gets.
 fn handle() -> (Idempotency, Arc<Mutex<Vec<String>>>) {
     let store = FaultyStore::new(MemoryStore::new());
     store.always_all(Fault::Hang);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&told);
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&outcomes);
     let handle = Idempotency::builder(store)
         .largest_result(1000)
         .observer(move |event: &Event<'_>| noted.lock().unwrap().push(event.kind().to_string()))
         .build()
         .unwrap();
-    (handle, told)
+    (handle, outcomes)
 }
 
-fn taken(told: &Mutex<Vec<String>>) -> String {
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    told.join(" ")
+fn take_outcomes(outcomes: &Mutex<Vec<String>>) -> String {
+    let outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
+    outcomes.join(" ")
 }
 
 /// A call that pays an order.
@@ -78,7 +78,7 @@ fn paying(handle: &Idempotency, order: u32) -> GuardedCall {
     handle.call("orders.pay").key(&order).ttl(HOUR)
 }
 
-/// Whether the database says that the transaction may be run again.
+/// Whether the database allows a retry of the transaction.
 fn is_retryable(error: &Error) -> bool {
     sql::is_retryable(error)
 }

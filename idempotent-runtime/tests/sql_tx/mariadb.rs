@@ -1,4 +1,4 @@
-//! What only MariaDB does.
+//! The behaviour of MariaDB alone.
 
 use idempotence_test_servers::MariaDbServer;
 use sqlx::Connection as _;
@@ -8,10 +8,10 @@ use crate::turns::Turns;
 type Db = sqlx::MySql;
 type Connection = sqlx::MySqlConnection;
 
-/// What a duplicate of a call is told whose transaction is open for too long.
+/// The code of a duplicate of a call whose transaction stays open for too long.
 const STILL_OPEN: &str = "in_progress";
 
-/// Returns once so many statements in the database wait for a lock.
+/// Returns once this many statements of the database wait for a lock.
 async fn wait_for(pool: &sqlx::MySqlPool, most: i64) {
     let waiting = "SELECT count(*) FROM information_schema.innodb_trx JOIN information_schema.processlist \
          ON id = trx_mysql_thread_id WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()";
@@ -22,31 +22,34 @@ async fn wait_for(pool: &sqlx::MySqlPool, most: i64) {
             .unwrap()
             < most
         {
-            // Who asks sooner is told the same.
+            // The server caches its answer for 100 ms.
             tokio::time::sleep(Duration::from_millis(150)).await;
         }
     };
     timeout(PATIENCE, waiting).await.unwrap();
 }
 
-async fn somebody_waits(pool: &sqlx::MySqlPool) {
+async fn wait_for_a_waiter(pool: &sqlx::MySqlPool) {
     wait_for(pool, 1).await;
 }
 
 every_database!();
 
 #[tokio::test]
-async fn of_two_that_take_two_keys_crosswise_one_is_to_run_again() {
+async fn one_of_two_calls_in_a_deadlock_is_retryable() {
     let (pool, (handle, _), barrier) = (pool().await, handle(), Barrier::new(2));
     let (one, other) = (begin(&pool).await.unwrap(), begin(&pool).await.unwrap());
-    let told: [_; 2] = tokio::join!(
+    let outcomes: [_; 2] = tokio::join!(
         pays_both(&handle, one, [1, 2], &barrier),
         pays_both(&handle, other, [2, 1], &barrier),
     )
     .into();
-    let refused: Vec<_> = told.iter().filter_map(|told| told.as_ref().err()).collect();
+    let refused: Vec<_> = outcomes
+        .iter()
+        .filter_map(|outcomes| outcomes.as_ref().err())
+        .collect();
     let [refused] = refused[..] else {
-        panic!("{told:?}");
+        panic!("{outcomes:?}");
     };
     assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
     assert!(is_retryable(refused), "{}", causes(refused));
@@ -54,7 +57,7 @@ async fn of_two_that_take_two_keys_crosswise_one_is_to_run_again() {
 }
 
 #[tokio::test]
-async fn of_those_that_wait_for_a_call_that_is_rolled_back_none_takes_a_deadlock_for_a_duplicate() {
+async fn a_deadlock_after_a_rollback_is_not_taken_for_a_duplicate() {
     let (pool, (handle, _)) = (pool().await, handle());
     for _ in 0..20 {
         pool.execute("DELETE FROM idempotence").await.unwrap();
@@ -83,7 +86,7 @@ async fn of_those_that_wait_for_a_call_that_is_rolled_back_none_takes_a_deadlock
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_older_than_the_winner_is_told_of_it() {
+async fn a_duplicate_with_an_older_snapshot_sees_the_winner() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut older = begin(&pool).await.unwrap();
     older
@@ -97,7 +100,7 @@ async fn a_snapshot_that_is_older_than_the_winner_is_told_of_it() {
         .fetch_one(&mut *older)
         .await
         .unwrap();
-    assert_eq!(seen, 0, "the snapshot is not an old one");
+    assert_eq!(seen, 0, "the snapshot must be older than the winner");
 }
 
 #[tokio::test]
@@ -119,7 +122,7 @@ async fn a_lock_around_the_row_is_no_duplicate() {
 }
 
 #[tokio::test]
-async fn where_waiting_in_vain_ends_the_transaction_it_is_to_be_run_again() {
+async fn a_lock_timeout_that_ends_the_transaction_is_retryable() {
     let server = MariaDbServer::start_with(["--innodb-rollback-on-timeout=ON"]).unwrap();
     let (pool, (handle, _)) = (pool_at(&server.database().unwrap()).await, handle());
     let mut first = begin(&pool).await.unwrap();
@@ -137,7 +140,7 @@ async fn where_waiting_in_vain_ends_the_transaction_it_is_to_be_run_again() {
 }
 
 #[tokio::test]
-async fn the_callers_own_lock_wait_timeout_stays() {
+async fn the_lock_wait_timeout_of_the_caller_stays() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut tx = begin(&pool).await.unwrap();
     tx.execute("SET SESSION innodb_lock_wait_timeout = 77")
@@ -160,7 +163,7 @@ async fn a_call_takes_one_round_trip_and_two_with_replay() {
     let mut connection = Connection::connect_with(&options).await.unwrap();
     let body = async |_: &mut Connection| Ok::<_, Trouble>(1);
     let mut counted = Vec::new();
-    // What is prepared first is not counted.
+    // The first execution of a statement also prepares it, so it is not counted.
     for order in [0, 0, 1, 1] {
         let mut tx = connection.begin().await.unwrap();
         let before = turns.count();
@@ -175,7 +178,7 @@ async fn a_call_takes_one_round_trip_and_two_with_replay() {
         counted.push(turns.count() - before);
         tx.commit().await.unwrap();
     }
-    // With replay, without; duplicates of both.
+    // The order: with replay, without replay, and duplicates of both.
     assert_eq!(counted[4..], [2, 1, 2, 2]);
 }
 
@@ -183,7 +186,7 @@ async fn a_call_takes_one_round_trip_and_two_with_replay() {
 async fn a_transaction_that_the_server_has_ended_is_refused() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut tx = begin(&pool).await.unwrap();
-    // Commits what was before it, and begins nothing: as a deadlock ends a transaction, unseen by the client.
+    // This statement commits the transaction and begins none. The client does not notice, as after a deadlock.
     tx.execute("CREATE TABLE other (id INT)").await.unwrap();
     let error = pay(&handle, &mut tx, 1).await.unwrap_err();
     let error = Trouble::refusal(error);
@@ -194,19 +197,19 @@ async fn a_transaction_that_the_server_has_ended_is_refused() {
 }
 
 #[tokio::test]
-async fn a_duplicate_behind_one_that_was_answered_is_answered_too() {
+async fn a_duplicate_after_an_answered_duplicate_is_answered_too() {
     let (pool, (handle, _)) = (pool().await, handle());
     pay_and_commit(&handle, &pool, 1).await.unwrap();
-    // It has the row locked until it ends.
+    // The first duplicate locks the row until its transaction ends.
     let mut first = begin(&pool).await.unwrap();
     assert_eq!(pay(&handle, &mut first, 2).await.unwrap(), 1);
     let mut second = begin(&pool).await.unwrap();
-    let told: Result<u32, Trouble> = paying(&handle, 7)
+    let outcomes: Result<u32, Trouble> = paying(&handle, 7)
         .replay()
         .wait(Duration::from_secs(1))
         .run_in(&mut second, async |_: &mut Connection| Ok(3))
         .await;
-    assert_eq!(told.unwrap(), 1);
+    assert_eq!(outcomes.unwrap(), 1);
 }
 
 const ISOLATIONS: [&str; 4] = [
@@ -216,7 +219,7 @@ const ISOLATIONS: [&str; 4] = [
     "SERIALIZABLE",
 ];
 
-/// A transaction whose level its session does not show: it is set for the next one only.
+/// Begins a transaction with an isolation level that is set for this transaction only, so its session does not show it.
 async fn begin_isolated(pool: &sqlx::MySqlPool, isolation: &str) -> Tx {
     let mut connection = pool.acquire().await.unwrap();
     let set = format!("SET TRANSACTION ISOLATION LEVEL {isolation}");
@@ -225,16 +228,16 @@ async fn begin_isolated(pool: &sqlx::MySqlPool, isolation: &str) -> Tx {
 }
 
 #[tokio::test]
-async fn at_every_isolation_an_answer_comes_from_what_is_committed() {
+async fn at_every_isolation_an_answer_comes_from_a_committed_row() {
     let pool = pool().await;
     let wait = Duration::from_secs(1);
     for isolation in ISOLATIONS {
-        let (handle, told) = handle();
+        let (handle, outcomes) = handle();
         pool.execute("DELETE FROM idempotence").await.unwrap();
         let mut first = begin(&pool).await.unwrap();
         pay(&handle, &mut first, 1).await.unwrap();
         let mut second = begin_isolated(&pool, isolation).await;
-        // A plain read sees at READ UNCOMMITTED what it ought not to, or this proves nothing.
+        // The control: at READ UNCOMMITTED a plain read sees the uncommitted row.
         if isolation != "SERIALIZABLE" {
             let seen = sqlx::query("SELECT value FROM idempotence");
             let seen = seen.fetch_all(&mut *second).await.unwrap();
@@ -243,7 +246,9 @@ async fn at_every_isolation_an_answer_comes_from_what_is_committed() {
         let began = Instant::now();
         let duplicate = paying(&handle, 7).replay().wait(wait).run_in(
             &mut second,
-            async |_: &mut Connection| -> Result<u32, Trouble> { panic!("two at once") },
+            async |_: &mut Connection| -> Result<u32, Trouble> {
+                panic!("two equal calls run at the same time")
+            },
         );
         let refused = timeout(PATIENCE, duplicate).await.unwrap();
         let refused = refused.unwrap_err().refusal();
@@ -257,14 +262,14 @@ async fn at_every_isolation_an_answer_comes_from_what_is_committed() {
             "{isolation}: {waited:?}"
         );
         first.rollback().await.unwrap();
-        // It was not committed, so it is as if it had never been made.
+        // The first call was rolled back, so the call runs again.
         assert_eq!(
             pay(&handle, &mut second, 2).await.unwrap(),
             2,
             "{isolation}"
         );
         second.commit().await.unwrap();
-        assert_eq!(taken(&told), "executed in_progress executed");
+        assert_eq!(take_outcomes(&outcomes), "executed in_progress executed");
     }
 }
 
@@ -282,7 +287,7 @@ async fn at_every_isolation_duplicates_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn those_that_wait_for_an_open_call_are_answered_all_at_once() {
+async fn all_duplicates_of_an_open_call_are_answered_together() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut first = begin(&pool).await.unwrap();
     pay(&handle, &mut first, 1).await.unwrap();
@@ -297,16 +302,16 @@ async fn those_that_wait_for_an_open_call_are_answered_all_at_once() {
     }
     wait_for(&pool, 3).await;
     first.commit().await.unwrap();
-    // None of their transactions has ended.
+    // None of the duplicates' transactions has ended yet.
     let waited = timeout(PATIENCE, join_all(waiting)).await.unwrap();
     assert!(waited.iter().all(|waited| waited.as_ref().unwrap().1 == 1));
 }
 
 #[tokio::test]
-async fn an_expired_row_is_not_waited_for_longer_than_a_call_may() {
+async fn a_call_waits_for_an_expired_row_no_longer_than_it_may() {
     let (pool, (handle, _)) = (pool().await, handle());
     pay_and_commit(&handle, &pool, 1).await.unwrap();
-    // It reads the row as long as it lives, and has it locked after that.
+    // Another transaction reads the live row and keeps it locked after its expiry.
     let mut answered = begin(&pool).await.unwrap();
     assert_eq!(pay(&handle, &mut answered, 2).await.unwrap(), 1);
     let mut late = begin(&pool).await.unwrap();
@@ -325,7 +330,7 @@ async fn an_expired_row_is_not_waited_for_longer_than_a_call_may() {
 }
 
 #[tokio::test]
-async fn a_claim_leaves_the_last_insert_id_as_it_is() {
+async fn a_claim_does_not_change_the_last_insert_id() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut tx = begin(&pool).await.unwrap();
     tx.execute("SELECT LAST_INSERT_ID(42)").await.unwrap();
@@ -338,7 +343,7 @@ async fn a_claim_leaves_the_last_insert_id_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_wait_may_be_as_long_as_a_duration_can_be() {
+async fn a_wait_may_be_the_longest_duration() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut tx = begin(&pool).await.unwrap();
     let paid: Result<u32, Trouble> = paying(&handle, 7)

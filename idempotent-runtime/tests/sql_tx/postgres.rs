@@ -1,4 +1,4 @@
-//! What only PostgreSQL does.
+//! The behaviour of PostgreSQL alone.
 
 use sqlx::Connection as _;
 
@@ -7,11 +7,11 @@ use crate::turns::Turns;
 type Db = sqlx::Postgres;
 type Connection = sqlx::PgConnection;
 
-/// What a duplicate of a call is told whose transaction is open for too long.
+/// The code of a duplicate of a call whose transaction stays open for too long.
 const STILL_OPEN: &str = "in_progress";
 
 /// Returns once a statement in the database waits for a lock.
-async fn somebody_waits(pool: &sqlx::PgPool) {
+async fn wait_for_a_waiter(pool: &sqlx::PgPool) {
     let waits = "SELECT count(*) FROM pg_stat_activity \
          WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let waits = async {
@@ -28,17 +28,20 @@ async fn somebody_waits(pool: &sqlx::PgPool) {
 every_database!();
 
 #[tokio::test]
-async fn of_two_that_take_two_keys_crosswise_one_is_to_run_again() {
+async fn one_of_two_calls_in_a_deadlock_is_retryable() {
     let (pool, (handle, _), barrier) = (pool().await, handle(), Barrier::new(2));
     let (one, other) = (begin(&pool).await.unwrap(), begin(&pool).await.unwrap());
-    let told: [_; 2] = tokio::join!(
+    let outcomes: [_; 2] = tokio::join!(
         pays_both(&handle, one, [1, 2], &barrier),
         pays_both(&handle, other, [2, 1], &barrier),
     )
     .into();
-    let refused: Vec<_> = told.iter().filter_map(|told| told.as_ref().err()).collect();
+    let refused: Vec<_> = outcomes
+        .iter()
+        .filter_map(|outcomes| outcomes.as_ref().err())
+        .collect();
     let [refused] = refused[..] else {
-        panic!("{told:?}");
+        panic!("{outcomes:?}");
     };
     assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
     assert!(is_retryable(refused), "{}", causes(refused));
@@ -51,7 +54,7 @@ async fn lock_timeout(tx: &mut Connection) -> String {
 }
 
 #[tokio::test]
-async fn the_callers_own_lock_timeout_comes_back() {
+async fn the_lock_timeout_of_the_caller_is_restored() {
     let (pool, (handle, _)) = (pool().await, handle());
     for (ends, receipt) in [("COMMIT", 1), ("ROLLBACK", 2), ("", 0)] {
         pool.execute("DELETE FROM idempotence").await.unwrap();
@@ -78,7 +81,7 @@ async fn the_callers_own_lock_timeout_comes_back() {
             (second, paid)
         };
         let end = async {
-            somebody_waits(&pool).await;
+            wait_for_a_waiter(&pool).await;
             first.execute(ends).await.unwrap();
         };
         let ((mut second, paid), ()) = tokio::join!(duplicate, end);
@@ -104,9 +107,9 @@ async fn duplicates_of_a_done_call_do_not_wait_for_each_other() {
             (tx, paid)
         }));
     }
-    somebody_waits(&pool).await;
+    wait_for_a_waiter(&pool).await;
     first.commit().await.unwrap();
-    // All are answered, while none of their transactions has ended.
+    // All duplicates are answered before any of their transactions has ended.
     let waited = timeout(PATIENCE, join_all(waiting)).await.unwrap();
     assert!(waited.iter().all(|waited| waited.as_ref().unwrap().1 == 1));
 
@@ -121,7 +124,7 @@ async fn duplicates_of_a_done_call_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_too_old_to_see_the_winner_is_to_be_run_again() {
+async fn a_snapshot_older_than_the_winner_is_retryable() {
     let (pool, (handle, _)) = (pool().await, handle());
     for isolation in ["REPEATABLE READ", "SERIALIZABLE"] {
         pool.execute("DELETE FROM idempotence").await.unwrap();
@@ -149,7 +152,7 @@ async fn a_snapshot_that_is_too_old_to_see_the_winner_is_to_be_run_again() {
 }
 
 #[tokio::test]
-async fn at_every_isolation_a_duplicate_waits_no_longer_than_it_may() {
+async fn at_every_isolation_a_duplicate_stops_waiting_in_time() {
     let (pool, (handle, _)) = (pool().await, handle());
     let wait = Duration::from_millis(300);
     for isolation in [
@@ -167,7 +170,9 @@ async fn at_every_isolation_a_duplicate_waits_no_longer_than_it_may() {
         let began = Instant::now();
         let duplicate = paying(&handle, 7).replay().wait(wait).run_in(
             &mut second,
-            async |_: &mut Connection| -> Result<u32, Trouble> { panic!("two at once") },
+            async |_: &mut Connection| -> Result<u32, Trouble> {
+                panic!("two equal calls run at the same time")
+            },
         );
         let refused = timeout(PATIENCE, duplicate).await.unwrap();
         let refused = refused.unwrap_err().refusal();
@@ -198,7 +203,7 @@ async fn a_call_takes_one_round_trip_and_two_with_replay() {
     let mut connection = Connection::connect_with(&options).await.unwrap();
     let body = async |_: &mut Connection| Ok::<_, Trouble>(1);
     let mut counted = Vec::new();
-    // What is prepared first is not counted.
+    // The first execution of a statement also prepares it, so it is not counted.
     for order in [0, 0, 1, 1] {
         let mut tx = connection.begin().await.unwrap();
         let before = turns.count();
@@ -213,6 +218,6 @@ async fn a_call_takes_one_round_trip_and_two_with_replay() {
         counted.push(turns.count() - before);
         tx.commit().await.unwrap();
     }
-    // With replay, without; duplicates of both.
+    // The order: with replay, without replay, and duplicates of both.
     assert_eq!(counted[4..], [2, 1, 2, 2]);
 }

@@ -1,21 +1,20 @@
-//! What only SQLite does.
+//! The behaviour of SQLite alone.
 
 type Db = sqlx::Sqlite;
 type Connection = sqlx::SqliteConnection;
 
-/// What a duplicate of a call is told whose transaction is open for too long: who has the file open for writing is not
-/// to be seen.
+/// The code of a duplicate of a call whose transaction stays open for too long: SQLite does not show who has locked the file.
 const STILL_OPEN: &str = "store_unavailable";
 
-/// Nobody can see who waits for the file.
-async fn somebody_waits(_: &sqlx::SqlitePool) {
+/// SQLite does not show who waits for the file.
+async fn wait_for_a_waiter(_: &sqlx::SqlitePool) {
     tokio::task::yield_now().await;
 }
 
 every_database!();
 
 #[tokio::test]
-async fn a_snapshot_that_is_too_old_to_see_the_winner_is_to_be_run_again() {
+async fn a_snapshot_older_than_the_winner_is_retryable() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut older = begin(&pool).await.unwrap();
     older
@@ -32,7 +31,7 @@ async fn a_snapshot_that_is_too_old_to_see_the_winner_is_to_be_run_again() {
 }
 
 #[tokio::test]
-async fn the_callers_own_busy_timeout_comes_back() {
+async fn the_busy_timeout_of_the_caller_is_restored() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut first = begin(&pool).await.unwrap();
     pay(&handle, &mut first, 1).await.unwrap();

@@ -1,4 +1,4 @@
-//! Counts the round trips of connections: how often a client speaks again after the server has.
+//! Counts the round trips of connections: how often a client sends after the server has sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A door before a server that counts what goes through it.
+/// A proxy before a server that counts the round trips.
 pub(crate) struct Turns {
     port: u16,
     counter: Arc<Counter>,
@@ -16,7 +16,7 @@ pub(crate) struct Turns {
 #[derive(Default)]
 struct Counter {
     count: AtomicUsize,
-    /// The last that was said came from the client.
+    /// Whether the last bytes came from the client.
     asked: AtomicBool,
 }
 

@@ -22,7 +22,7 @@ pub trait Connect: Database {
         url: &str,
     ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
 
-    /// Where the options lead, for operators: the kind of database, and its host and port or its file.
+    /// Where the options lead, for operators: the kind of database, and its host and port or the name of its file.
     fn place(options: &<Self::Connection as Connection>::Options) -> String;
 
     /// Why the file of the options cannot be opened.

@@ -77,7 +77,7 @@ impl Counting for MySql {
         count.execute(&mut *connection).await?;
         let line = sqlx::query_as(LINE).bind(key.as_bytes());
         let line: Option<(Vec<u8>, i64)> = line.fetch_optional(connection).await?;
-        Ok(line.map(|(line, left)| (line.into(), left)))
+        Ok(line.map(|(line, remaining)| (line.into(), remaining)))
     }
 }
 

@@ -8,10 +8,10 @@ use crate::sql::database::counting::Counting;
 /// The newline is written as `chr(10)`, because settings decide what a backslash means in a string. A line is shorter than
 /// 1024 bytes, so no more is read of a foreign value.
 const COUNT: &str = "
-INSERT INTO idempotence AS standing (key, value, expires_at)
+INSERT INTO idempotence AS old (key, value, expires_at)
 VALUES ($1, $2, statement_timestamp() + $3 * interval '1 microsecond')
 ON CONFLICT (key) DO UPDATE SET
-    value = CASE WHEN standing.expires_at <= statement_timestamp() THEN EXCLUDED.value ELSE coalesce((
+    value = CASE WHEN old.expires_at <= statement_timestamp() THEN EXCLUDED.value ELSE coalesce((
         SELECT decode(
             'idem1 C count=' || least(count + 1, 999999999999999) || ' last='
                 || CASE kept WHEN 32 THEN substr(last, 18) ELSE last END || ',' || $4 || chr(10),
@@ -25,16 +25,16 @@ ON CONFLICT (key) DO UPDATE SET
                 FROM (
                     SELECT line, split_part(split_part(line, '=', 2), ' ', 1) AS digits,
                         split_part(split_part(line, '=', 3), chr(10), 1) AS last
-                    FROM (SELECT encode(standing.value, 'escape') COLLATE \"C\" AS line) AS text
+                    FROM (SELECT encode(old.value, 'escape') COLLATE \"C\" AS line) AS text
                 ) AS parts
             ) AS counted
         ) AS checked
         WHERE line = 'idem1 C count=' || count || ' last=' || last || chr(10)
             AND translate(last, '123456789abcdef', '000000000000000') || ',' = repeat('0000000000000000,', kept)
             AND count > 0 AND strpos(last, $4) = 0
-    ), standing.value) END,
-    expires_at = CASE WHEN standing.expires_at <= statement_timestamp() THEN EXCLUDED.expires_at
-        ELSE standing.expires_at END
+    ), old.value) END,
+    expires_at = CASE WHEN old.expires_at <= statement_timestamp() THEN EXCLUDED.expires_at
+        ELSE old.expires_at END
 RETURNING substring(value FROM 1 FOR 1024), (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint";
 
 impl Counting for Postgres {
@@ -51,7 +51,7 @@ impl Counting for Postgres {
             .bind(micros)
             .bind(id);
         let line: Option<(Vec<u8>, i64)> = count.fetch_optional(connection).await?;
-        Ok(line.map(|(line, left)| (line.into(), left)))
+        Ok(line.map(|(line, remaining)| (line.into(), remaining)))
     }
 }
 

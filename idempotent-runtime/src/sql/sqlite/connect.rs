@@ -45,9 +45,14 @@ impl Connect for Sqlite {
     fn place(options: &SqliteConnectOptions) -> String {
         let file = options.get_filename();
         if is_in_memory(file) {
-            "sqlite in memory".to_owned()
+            return "sqlite in memory".to_owned();
+        }
+        // The URL of another database, with a password, may have been given for a path. So the folders are not shown.
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if name.contains('@') {
+            "sqlite …".to_owned()
         } else {
-            format!("sqlite {}", file.display())
+            format!("sqlite …/{name}")
         }
     }
 
