@@ -23,11 +23,11 @@ type Ended = (EventKind, Option<Duration>);
 
 impl Observed {
     fn handle(&self, store: FaultyStore<MemoryStore>) -> Idempotency {
-        let observed = self.clone();
+        let sink = self.clone();
         let observer = move |event: &Event<'_>| {
             assert_eq!(event.endpoint(), NAME);
             let event = (event.kind(), event.took());
-            observed.0.lock().unwrap().push(event);
+            sink.0.lock().unwrap().push(event);
         };
         Idempotency::builder(store)
             .observer(observer)

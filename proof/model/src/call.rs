@@ -7,6 +7,7 @@ use crate::store::{Answer, Command, FOR_EVER, Operation, Record};
 use crate::wait::LastSeen;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub(crate) struct Call {
     pub(crate) caller: u8,
     pub(crate) process: u8,

@@ -124,7 +124,7 @@ impl State {
                 }
             },
             Phase::LeaderLeft { last_seen, moves } => {
-                self.leader_left(config, id, last_seen, moves)
+                self.leader_left(config, id, last_seen, moves);
             }
             _ => return false,
         }

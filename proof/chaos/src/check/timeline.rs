@@ -66,7 +66,7 @@ impl Timeline {
                     timeline.process(call.process);
                 }
                 HistoryEvent::Started(call, key) => {
-                    trace(&mut traces, call, key, at).started = Some(at)
+                    trace(&mut traces, call, key, at).started = Some(at);
                 }
                 HistoryEvent::Effect(call, key) => {
                     let trace = trace(&mut traces, call, key, at);
@@ -74,7 +74,7 @@ impl Timeline {
                     trace.ended = Some(at);
                 }
                 HistoryEvent::Ended(call, key) => {
-                    trace(&mut traces, call, key, at).ended = Some(at)
+                    trace(&mut traces, call, key, at).ended = Some(at);
                 }
                 HistoryEvent::Answered(call, key, answer) => {
                     trace(&mut traces, call, key, at).answer = Some((at, answer));
