@@ -10,6 +10,7 @@ mod metrics;
 mod observer;
 mod operation;
 mod panics;
+mod throttle;
 
 pub use self::event::Event;
 pub use self::kind::EventKind;

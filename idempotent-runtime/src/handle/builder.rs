@@ -132,7 +132,7 @@ impl Builder {
             retry_hint: Duration::from_secs(1)..=Duration::from_secs(10),
             cleanup_limit: 10_000,
             result_options: ResultOptions::default(),
-            observers: Observers::default(),
+            observers: Observers::new(),
             settings: None,
         }
     }

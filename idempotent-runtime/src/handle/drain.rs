@@ -48,6 +48,7 @@ impl Idempotency {
     pub async fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
         let tracker = self.shared().tracker();
         let drained = tokio::time::timeout(timeout, tracker.wait_until_idle()).await;
+        self.shared().observers().flush_log();
         drained.map_err(|_| DrainError {
             remaining: tracker.count(),
             timeout,

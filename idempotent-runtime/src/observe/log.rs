@@ -22,7 +22,17 @@ pub(super) fn is_enabled() -> bool {
     tracing::enabled!(target: "idempotence", Level::DEBUG)
 }
 
+/// Writes the line of an event.
 pub(super) fn write(event: &Event<'_>) {
+    write_line(event, None);
+}
+
+/// Writes a line that stands for this many events.
+pub(super) fn write_repeated(event: &Event<'_>, count: u64) {
+    write_line(event, Some(count));
+}
+
+fn write_line(event: &Event<'_>, repeated: Option<u64>) {
     // Each level needs its own call site of tracing.
     macro_rules! write_at {
         ($level:ident) => {
@@ -34,6 +44,7 @@ pub(super) fn write(event: &Event<'_>) {
                 outcome = event.kind().as_str(),
                 took_ms = event.took().map(|took| (took.as_secs_f64() * 1e6).round() / 1e3),
                 error = event.error(),
+                repeated,
                 "{}",
                 event.sentence()
             )

@@ -1,4 +1,4 @@
-//! What the recorder of the `metrics` facade is told.
+//! Events as metrics of the `metrics` facade.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -37,6 +37,20 @@ pub(super) const NAMES: [&str; 6] = [
 #[cfg(test)]
 pub(super) const LABELS: [&str; 2] = [ENDPOINT, OUTCOME];
 
+/// Whether a recorder is installed, for the process or for this thread.
+///
+/// The facade has no such question. In place of a missing recorder it has a static without a size. A recorder without a
+/// size that is installed for the process is a leaked box, so its address is its alignment. A recorder without a size
+/// that is installed for one thread only is taken for a missing one.
+#[inline]
+pub(super) fn is_recording() -> bool {
+    with_recorder(|recorder| {
+        let address = ptr::from_ref::<dyn Recorder>(recorder).addr();
+        size_of_val(recorder) != 0 || address == align_of_val(recorder)
+    })
+}
+
+/// Counts an event, and records how long it took.
 pub(super) fn record(event: &Event<'_>) {
     static PANICKED: AtomicBool = AtomicBool::new(false);
 
@@ -60,12 +74,12 @@ pub(super) fn record(event: &Event<'_>) {
     });
 }
 
-/// How many names that are data are labels: a recorder keeps each for good.
+/// How many names that are data become labels. A recorder never removes a label.
 const MOST_NAMES: usize = 1000;
-/// The label of the others.
+/// The label of all other names.
 const OTHER: &str = "other";
 
-/// The label of an endpoint. A name of the program is one; of those that are data, those that come first.
+/// The label of an endpoint: its name if that is a constant of the program, or among the first names that are data.
 fn label(endpoint: &Endpoint) -> Cow<'static, str> {
     static NAMES: LazyLock<RwLock<HashSet<Box<str>>>> = LazyLock::new(RwLock::default);
 
@@ -124,9 +138,9 @@ mod tests {
     use crate::error::Site;
     use crate::observe::kind::EventKind;
 
-    /// What the recorder is told of events, as `name{label=value,…} unit value`, sorted.
+    /// What the recorder gets from events, as `name{label=value,…} unit value`, sorted.
     fn recorded(events: &[Event<'_>]) -> Vec<String> {
-        // Leaked, so that none stands where an earlier one was described to.
+        // Leaked, so that no two recorders have the same address.
         let recorder = Box::leak(Box::new(DebuggingRecorder::new()));
         with_local_recorder(recorder, || events.iter().for_each(record));
         let mut metrics: Vec<_> = recorder
@@ -169,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_no_call_is_counted_apart() {
+    fn events_that_end_no_call_are_counted_apart() {
         let site = Site::example();
         let waited = Event::new(&site, EventKind::Waited).lasted(Some(Duration::from_secs(2)));
         assert_eq!(
@@ -236,6 +250,17 @@ mod tests {
                 "{expected}"
             );
         }
+    }
+
+    #[test]
+    fn a_recorder_is_seen_if_and_only_if_it_is_installed() {
+        let recorder = DebuggingRecorder::new();
+        assert!(!is_recording(), "no recorder is installed");
+        with_local_recorder(&recorder, || assert!(is_recording()));
+        assert!(!is_recording(), "the recorder was removed");
+        // A recorder without fields, as installing it for the process leaks it.
+        let leaked: &dyn Recorder = Box::leak(Box::new(metrics::NoopRecorder));
+        with_local_recorder(leaked, || assert!(is_recording()));
     }
 
     #[test]

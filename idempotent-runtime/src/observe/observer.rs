@@ -1,7 +1,6 @@
 //! The observers of a handle, and the emission of events to the log, the metrics and the observers.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tokio::time::Instant;
@@ -11,6 +10,7 @@ use super::log;
 #[cfg(feature = "metrics")]
 use super::metrics;
 use super::panics::catch_panics;
+use super::throttle::ThrottledLog;
 
 /// Gets the events of the calls and operations of a handle: [`Builder::observer`](crate::Builder::observer).
 ///
@@ -36,12 +36,21 @@ use super::panics::catch_panics;
 ///
 /// Every [`Event`] is also one of tracing, with the target `idempotence`, the level that [`EventKind`](crate::EventKind)
 /// names, and the fields `endpoint`, `key` (8 hexadecimal digits), `outcome`, `took_ms` and `error`.
+///
+/// Repeated lines of the levels WARN and ERROR are summed up, so that an outage does not write a line for each call: the
+/// first line of an endpoint and a kind is written at once, and for 5 seconds further ones are only counted. The count is
+/// the field `repeated` of one line without `key` and `error`. The handle writes that line with its next event after the 5
+/// seconds, of any kind and level; with [`Idempotency::drain`](crate::Idempotency::drain); and when the handle is dropped. A
+/// process that ends without any of these loses the last count. Each handle counts for itself, for at most 256 pairs of
+/// endpoint and kind at once; lines of further pairs are all written. Observers and metrics get every event.
+///
 /// Each call is a span `idempotent` of the level DEBUG, with `endpoint`, `key` and, once it is
 /// known, `outcome`.
 ///
 /// # Metrics
 ///
-/// With the feature `metrics`, the recorder of the crate `metrics` gets:
+/// With the feature `metrics`, the recorder of the crate `metrics` gets the following. While no recorder is installed, the
+/// feature costs nothing: no clock is read and no label is made.
 ///
 /// | name | type, unit | labels | meaning |
 /// | --- | --- | --- | --- |
@@ -76,11 +85,15 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
 }
 
 /// The observers of a handle, in the order in which they run.
-#[derive(Clone, Default)]
-pub(crate) struct Observers(Vec<Arc<Listener<dyn Observer>>>);
+pub(crate) struct Observers {
+    list: Vec<Listening>,
+    log: ThrottledLog,
+}
+
+type Listening = Box<Listener<dyn Observer>>;
 
 /// The observers of a call without a handle.
-pub(crate) static NO_OBSERVERS: Observers = Observers(Vec::new());
+pub(crate) static NO_OBSERVERS: Observers = Observers::new();
 
 struct Listener<O: ?Sized> {
     panicked: AtomicBool,
@@ -88,8 +101,15 @@ struct Listener<O: ?Sized> {
 }
 
 impl Observers {
+    pub(crate) const fn new() -> Self {
+        Self {
+            list: Vec::new(),
+            log: ThrottledLog::new(),
+        }
+    }
+
     pub(crate) fn add(&mut self, observer: impl Observer) {
-        self.0.push(Arc::new(Listener {
+        self.list.push(Box::new(Listener {
             panicked: AtomicBool::new(false),
             observer,
         }));
@@ -99,10 +119,12 @@ impl Observers {
     /// may call us.
     #[inline]
     pub(crate) fn emit(&self, event: &Event<'_>) {
-        log::write(event);
+        self.log.write(event);
         #[cfg(feature = "metrics")]
-        metrics::record(event);
-        if !self.0.is_empty() {
+        if metrics::is_recording() {
+            metrics::record(event);
+        }
+        if !self.list.is_empty() {
             self.notify_observers(event);
         }
     }
@@ -110,7 +132,16 @@ impl Observers {
     /// Whether a duration would reach the log, the metrics or an observer.
     #[inline]
     pub(crate) fn wants_durations(&self) -> bool {
-        cfg!(feature = "metrics") || !self.0.is_empty() || log::is_enabled()
+        #[cfg(feature = "metrics")]
+        if metrics::is_recording() {
+            return true;
+        }
+        !self.list.is_empty() || log::is_enabled()
+    }
+
+    /// Writes the counts of repeated lines that are not written yet.
+    pub(crate) fn flush_log(&self) {
+        self.log.flush();
     }
 
     /// The start of something whose event has a duration; `None` if no one wants durations.
@@ -125,7 +156,7 @@ impl Observers {
     }
 
     fn notify_observers(&self, event: &Event<'_>) {
-        for Listener { panicked, observer } in self.0.iter().map(|listener| &**listener) {
+        for Listener { panicked, observer } in self.list.iter().map(|listener| &**listener) {
             catch_panics("an observer", panicked, || observer.observe(event));
         }
     }
@@ -133,14 +164,14 @@ impl Observers {
 
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} observers", self.0.len())
+        write!(f, "{} observers", self.list.len())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::error::Site;
@@ -163,7 +194,7 @@ mod tests {
     #[test]
     fn observers_run_in_order() {
         let notes = Arc::default();
-        let mut observers = Observers::default();
+        let mut observers = Observers::new();
         observers.add(noting("first", &notes));
         observers.add(noting("second", &notes));
         emit_one(&observers);
@@ -177,7 +208,7 @@ mod tests {
     #[test]
     fn an_observer_that_panics_gets_later_events_and_stops_no_other() {
         let notes = Arc::default();
-        let mut observers = Observers::default();
+        let mut observers = Observers::new();
         let before = noting("before", &notes);
         observers.add(move |event: &Event<'_>| {
             before.observe(event);
@@ -208,7 +239,7 @@ mod tests {
             }
         }
 
-        let mut observers = Observers::default();
+        let mut observers = Observers::new();
         observers.add(|_: &Event<'_>| panic!("of the observer"));
         let body = AssertUnwindSafe(|| {
             let _call = Call(observers);
@@ -221,9 +252,10 @@ mod tests {
     #[test]
     fn an_observer_may_emit_events_to_other_observers() {
         let notes = Arc::default();
-        let mut others = Observers::default();
+        let mut others = Observers::new();
         others.add(noting("other", &notes));
-        let mut observers = others.clone();
+        let mut observers = Observers::new();
+        observers.add(noting("first", &notes));
         observers.add(move |_: &Event<'_>| emit_one(&others));
         emit_one(&observers);
         assert_eq!(notes.lock().unwrap().len(), 2);
@@ -231,8 +263,8 @@ mod tests {
 
     #[test]
     fn the_clock_is_read_only_if_durations_are_wanted() {
-        assert_eq!(NO_OBSERVERS.wants_durations(), cfg!(feature = "metrics"));
-        let mut observers = Observers::default();
+        assert!(!NO_OBSERVERS.wants_durations());
+        let mut observers = Observers::new();
         observers.add(|_: &Event<'_>| ());
         assert!(observers.wants_durations());
         let _log = LogCapture::start();
@@ -252,5 +284,23 @@ mod tests {
             assert!(docs.contains(&name), "{name} in the docs");
             assert!(page.contains(&name), "{name} in docs/observability.md");
         }
+    }
+
+    #[test]
+    #[cfg(feature = "metrics")]
+    fn events_reach_a_recorder_and_without_one_no_clock_is_read() {
+        use ::metrics::with_local_recorder;
+        use metrics_util::debugging::DebuggingRecorder;
+
+        let (observers, site) = (Observers::new(), Site::example());
+        assert!(observers.start_time().is_none());
+        let recorder = DebuggingRecorder::new();
+        with_local_recorder(&recorder, || {
+            let began = observers.start_time();
+            assert!(began.is_some());
+            observers.emit_since(began, Event::new(&site, EventKind::Executed));
+        });
+        observers.emit(&Event::new(&site, EventKind::Executed));
+        assert_eq!(recorder.snapshotter().snapshot().into_vec().len(), 2);
     }
 }

@@ -124,11 +124,12 @@ const SQL: [&str; 37] = [
 ];
 
 /// The files of the observers from the bottom up: each uses only files before it.
-const OBSERVERS: [&str; 8] = [
+const OBSERVERS: [&str; 9] = [
     "observe/kind",
     "observe/event",
     "observe/panics",
     "observe/log",
+    "observe/throttle",
     "observe/metrics",
     "observe/observer",
     "observe/operation",
