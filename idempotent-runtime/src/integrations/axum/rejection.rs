@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_on_responses_names_every_rejection() {
+    fn the_page_of_errors_names_every_rejection() {
         let page = include_str!("../../../../docs/errors.md");
         let (_, said) = page.split_once("The extractors of axum refuse").unwrap();
         let (said, _) = said.split_once("\n\n").unwrap();
