@@ -207,7 +207,9 @@ impl Call {
                 };
                 match (guard, answer) {
                     (Some(guard), _) => guard,
-                    (None, Ok(Claim::Taken(record))) if lease.call.policy.patience().is_none() => {
+                    (None, Ok(Claim::Taken(record)))
+                        if lease.call.policy.longest_wait().is_none() =>
+                    {
                         claim.defuse();
                         return Err(wait::refuse(&lease, record));
                     }

@@ -1,4 +1,4 @@
-//! What runs under the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
+//! The runtime of the crate [`idempotence`](https://docs.rs/idempotence). Depend on that crate instead.
 
 pub mod integrations;
 #[cfg(feature = "redis")]

@@ -1,4 +1,4 @@
-//! What generated code calls, and nothing else. Not part of the public promise: it changes without notice.
+//! The names that generated code uses, and no others. They are not part of the public API, and change without notice.
 
 use std::any;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ pub use crate::result::replay_mode::ReplayMode;
 pub use crate::settings::registered::Registered;
 pub use crate::store::rows::{Row, RowClaim, Rows};
 
-/// What the option `using` takes: an [`Idempotency`], or a pointer to one.
+/// The types that the option `using` accepts: an [`Idempotency`], or a pointer to it.
 #[diagnostic::on_unimplemented(
     message = "`using` needs an `Idempotency`, not `{Self}`",
     label = "not an `Idempotency`",
     note = "write an expression of type `Idempotency`, as in `using = self.idempotency`, or leave `using` out to use the installed handle"
 )]
 pub trait Using {
-    /// The handle itself.
+    /// The handle.
     fn idempotency(&self) -> &Idempotency;
 }
 
@@ -65,18 +65,18 @@ impl<T: Using + ?Sized> Using for Box<T> {
     }
 }
 
-/// How rows are written through a `T`: the one place that asks for [`Rows`], so that rustc complains once.
+/// Borrows a `T` as [`Rows`]: the one place of an expansion that requires it, so that rustc reports its absence once.
 pub fn rows<T: Rows>(_here: &mut T) -> fn(&mut T) -> &mut dyn Rows {
     |tx| tx
 }
 
-/// The type name of the closure that the expansion nests in the body.
+/// The type name of the closure that the expansion puts into the body.
 pub fn path_of<F>(_here: F) -> &'static str {
     any::type_name::<F>()
 }
 
-/// Makes an endpoint known to [`endpoints`](crate::endpoints()) before its first call: its name, its policy if no
-/// part of it is an expression, and whether it has the option `tx`.
+/// Registers an endpoint for [`endpoints`](crate::endpoints()) before its first call: its name, its policy if no part of the policy is
+/// an expression, and whether it has the option `tx`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __idempotence_register {

@@ -1,5 +1,4 @@
-//! The locks and counters of what threads share. Under `--cfg shuttle` they are those of a scheduler
-//! that tries out schedules: see `tests/schedules.rs`.
+//! Locks and counters that threads share. Under `--cfg shuttle` they are shuttle's, which explores schedules: see `tests/schedules.rs`.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{

@@ -60,7 +60,7 @@ pub fn returns<R: Outcome>() -> Returns<R, Error> {
 
 /// As [`returns`], for the option `error`.
 pub fn returns_with<R: Fallible<E>, E>(error: fn(Error) -> E) -> Returns<R, E> {
-    Answers::new().error(Conversion::of(error))
+    Answers::new().error(Conversion::new(error))
 }
 
 /// Stores results for duplicates, for the option `replay`: the one place of an expansion that requires [`Replay`].
@@ -306,7 +306,7 @@ impl<R, F: FnOnce(Duplicate) -> R> AnswerDuplicate<R> for F {
 }
 
 impl<R, E> Conversion<R, E> {
-    pub(crate) fn of(convert: fn(Error) -> E) -> Self
+    pub(crate) fn new(convert: fn(Error) -> E) -> Self
     where
         R: Fallible<E>,
     {

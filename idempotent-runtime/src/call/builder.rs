@@ -19,6 +19,9 @@ use crate::result::replay_mode::{ReplayOk, ReplayOkAndErr};
 
 /// Builds a call without the attribute. Its methods are the attribute's options.
 ///
+/// The last two type parameters record whether the call has a key and a `ttl`. By default it has both, so a function that prepares calls
+/// returns a `GuardedCall`.
+///
 /// ```
 /// # use idempotent_runtime as idempotence;
 /// # #[tokio::main(flavor = "current_thread")]
@@ -248,7 +251,7 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
     where
         R: Fallible<X>,
     {
-        self.answering(|answers| answers.error(Conversion::of(error)))
+        self.answering(|answers| answers.error(Conversion::new(error)))
     }
 
     /// Sets what counts as a success. Default: `Ok`.

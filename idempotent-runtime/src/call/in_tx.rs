@@ -203,7 +203,7 @@ impl fmt::Debug for InTx {
 /// so this is no error after which a transaction may be run again.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the database ended this transaction (MySQL and MariaDB do so after a deadlock), so later statements ran outside it, or \
+    "the database ended the transaction (MySQL and MariaDB do so after a deadlock), so later statements ran outside it, or \
      another statement deleted the row; a body must return the error of every statement, and must not send `ROLLBACK`"
 )]
 struct RowGone;

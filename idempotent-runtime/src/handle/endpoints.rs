@@ -62,7 +62,7 @@ impl Idempotency {
             })
     }
 
-    /// The [`Settings`](crate::Settings) that have no effect, a line each: those of endpoints that are not known yet, and values that do
+    /// The [`Settings`](crate::Settings) that have no effect, a line each: settings of endpoints that are not known yet, and values that do
     /// not fit an endpoint. The log has them too.
     pub fn settings_problems(&self) -> Vec<String> {
         self.shared().known_endpoints().problems()

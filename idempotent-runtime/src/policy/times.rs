@@ -54,7 +54,7 @@ impl Policy {
     }
 
     /// How long a duplicate waits for the end of a running call.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub(crate) fn longest_wait(&self) -> Option<Duration> {
         self.wait
             .filter(|wait| !wait.is_zero())
             .map(|wait| wait.min(LONGEST))

@@ -20,7 +20,7 @@ pub(crate) trait Job: Send + 'static {
     fn run(&mut self) -> impl Future<Output = Result<(), &'static str>> + Send;
 
     /// Is called once, after [`run`](Self::run) or instead of it. `undone` says why the job stays undone, if so.
-    fn end(&mut self, undone: Option<&'static str>);
+    fn on_end(&mut self, undone: Option<&'static str>);
 }
 
 /// Why a job stays undone if its store gave no answer.
@@ -43,7 +43,7 @@ pub(crate) fn start(job: impl Job, scheduler: Option<Arc<Scheduler>>) {
 /// As [`start`], for a job that takes something back. Above the `cleanup_limit` of the handle it is not started.
 pub(crate) fn start_cleanup(mut job: impl Job, scheduler: Option<Arc<Scheduler>>) {
     if job.shared().has_too_many_cleanups() {
-        job.end(Some(
+        job.on_end(Some(
             "as many clean-ups as `cleanup_limit` allows wait for the store already",
         ));
     } else {
@@ -81,6 +81,6 @@ impl<J: Job> Started<J> {
 
 impl<J: Job> Drop for Started<J> {
     fn drop(&mut self) {
-        self.job.end(self.undone);
+        self.job.on_end(self.undone);
     }
 }

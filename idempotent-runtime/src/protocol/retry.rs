@@ -191,3 +191,34 @@ impl Backoff {
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONG_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_error_of_a_silent_store_names_the_deadline() {
+        let send = || -> StoreFuture<'_, ()> { Box::pin(pending()) };
+        let error = retry(Duration::from_millis(1500), send).await;
+        let text = error.expect_err("the store is silent").to_string();
+        assert_eq!(text, "the store gave no answer within 1.5s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_earlier_cause_is_preferred_to_a_timeout() {
+        let mut sent = 0;
+        let send = || -> StoreFuture<'_, ()> {
+            sent += 1;
+            if sent > 1 {
+                return Box::pin(pending());
+            }
+            let reset = StoreError::new(StoreErrorKind::Unknown, "a test");
+            Box::pin(async { Err(reset.reason("closed the connection")) })
+        };
+        let error = retry(Duration::from_secs(1), send).await;
+        let text = error.expect_err("the store does not answer").to_string();
+        assert_eq!(text, "the store closed the connection");
+    }
+}

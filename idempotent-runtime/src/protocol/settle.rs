@@ -146,7 +146,7 @@ impl Job for SettleJob {
         }
     }
 
-    fn end(&mut self, undone: Option<&'static str>) {
+    fn on_end(&mut self, undone: Option<&'static str>) {
         self.lease.finish(None);
         if let Some(why) = undone {
             report_unsettled(&self.lease, &self.ending, why);
@@ -182,7 +182,7 @@ impl Ending {
         let store = lease.call.shared.store();
         let (key, claim) = (lease.key(), &lease.record);
         // Only calls with `wait` listen for changes.
-        let notifies = lease.call.policy.patience().is_some();
+        let notifies = lease.call.policy.longest_wait().is_some();
         match self {
             Self::Remove | Self::Withdraw if notifies => store.remove_and_notify(key, claim),
             Self::Remove | Self::Withdraw => store.remove(key, claim),

@@ -34,7 +34,7 @@ impl Waiter {
         let call = &lease.call;
         Self {
             deadline: began + call.shared.deadline(),
-            wait_until: call.policy.patience().map(|wait| began + wait),
+            wait_until: call.policy.longest_wait().map(|wait| began + wait),
             poll_limiter: PollLimiter::new(),
             waiting_since: None,
             has_ended: false,

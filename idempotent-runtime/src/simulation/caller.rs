@@ -106,7 +106,7 @@ impl Caller {
             Err(error) => return returns.refused(error),
         };
         let finishes = self.plan.finishes;
-        let body = Body::of(self);
+        let body = Body::new(self);
         if finishes {
             return match returns.finish(held, Box::pin(body)).await {
                 Ok(outcome) => outcome,
@@ -148,10 +148,10 @@ impl Caller {
             call = call.wait(wait);
         }
         match (self.key.replay, self.plan.finishes) {
-            (true, true) => call.replay().run_to_end(Body::of(self)).await,
-            (true, false) => call.replay().run(Body::of(self)).await,
-            (false, true) => call.run_to_end(Body::of(self)).await,
-            (false, false) => call.run(Body::of(self)).await,
+            (true, true) => call.replay().run_to_end(Body::new(self)).await,
+            (true, false) => call.replay().run(Body::new(self)).await,
+            (false, true) => call.run_to_end(Body::new(self)).await,
+            (false, false) => call.run(Body::new(self)).await,
         }
     }
 
@@ -218,7 +218,7 @@ struct Polling<'a> {
 }
 
 impl Polling<'_> {
-    fn end(&mut self, ended: Ended) -> Poll<Ended> {
+    fn finish(&mut self, ended: Ended) -> Poll<Ended> {
         let Caller { process, call, .. } = *self.caller;
         let made = self.made.take();
         as_polled(Some(Polled { process, call }), || drop(made));
@@ -241,7 +241,7 @@ impl Future for Polling<'_> {
         match net.gate(process, (call, false), context.waker()) {
             Gate::Open => {}
             Gate::Paused => return Poll::Pending,
-            Gate::Crashed => return self.end(Ended::Died),
+            Gate::Crashed => return self.finish(Ended::Died),
         }
         let now = net.now();
         if self.frozen_until.is_some_and(|until| now < until) {
@@ -254,7 +254,7 @@ impl Future for Polling<'_> {
         self.polls += 1;
         let late = |after| now >= self.began + after;
         if plan.dropped_at_poll == Some(self.polls) || plan.dropped_after.is_some_and(late) {
-            return self.end(Ended::Dropped);
+            return self.finish(Ended::Dropped);
         }
         let made = self
             .made
@@ -264,7 +264,7 @@ impl Future for Polling<'_> {
             catch_unwind(AssertUnwindSafe(|| made.as_mut().poll(context)))
         });
         match polled {
-            Ok(Poll::Ready(outcome)) => self.end(Ended::With(outcome)),
+            Ok(Poll::Ready(outcome)) => self.finish(Ended::With(outcome)),
             Ok(Poll::Pending) => {
                 if let Some((at, lasts)) = plan.frozen
                     && at == self.polls
@@ -276,7 +276,7 @@ impl Future for Polling<'_> {
                 }
                 Poll::Pending
             }
-            Err(panic) if panic.is::<Planned>() => self.end(Ended::Panicked),
+            Err(panic) if panic.is::<Planned>() => self.finish(Ended::Panicked),
             Err(panic) => resume_unwind(panic),
         }
     }
@@ -291,7 +291,7 @@ struct Body {
 }
 
 impl Body {
-    fn of(caller: Caller) -> Self {
+    fn new(caller: Caller) -> Self {
         let work = Box::pin(caller.clone().body());
         Self {
             caller,
@@ -301,7 +301,7 @@ impl Body {
         }
     }
 
-    fn end(&mut self, end: BodyEnd) {
+    fn record_end(&mut self, end: BodyEnd) {
         self.has_ended = true;
         let call = self.caller.call;
         self.caller.note(What::BodyEnded { call, end });
@@ -326,7 +326,7 @@ impl Future for Body {
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(outcome)) => {
-                self.end(if outcome.is_ok() {
+                self.record_end(if outcome.is_ok() {
                     BodyEnd::Success
                 } else {
                     BodyEnd::Failure
@@ -334,7 +334,7 @@ impl Future for Body {
                 Poll::Ready(outcome)
             }
             Err(panic) => {
-                self.end(BodyEnd::Panic);
+                self.record_end(BodyEnd::Panic);
                 resume_unwind(panic)
             }
         }
@@ -344,7 +344,7 @@ impl Future for Body {
 impl Drop for Body {
     fn drop(&mut self) {
         if self.has_begun && !self.has_ended {
-            self.end(BodyEnd::Stopped);
+            self.record_end(BodyEnd::Stopped);
         }
     }
 }

@@ -112,11 +112,11 @@ impl<'a> Checks<'a> {
         &self.plan.calls[call.0]
     }
 
-    pub(super) fn seen(&mut self, call: CallId) -> &mut Seen {
+    pub(super) fn call_mut(&mut self, call: CallId) -> &mut Seen {
         &mut self.calls[call.0]
     }
 
-    pub(super) fn of(&self, call: CallId) -> &Seen {
+    pub(super) fn call(&self, call: CallId) -> &Seen {
         &self.calls[call.0]
     }
 
@@ -134,21 +134,21 @@ impl<'a> Checks<'a> {
         }
         match what {
             What::Made { call, process } => {
-                let seen = self.seen(call);
+                let seen = self.call_mut(call);
                 (seen.made, seen.process) = (Some(at), process);
                 self.counts.add("calls made");
             }
             What::NoProcess { .. } => self.counts.add("calls without a process"),
             What::Frozen { call, until } => {
-                self.seen(call).frozen_for += until - at;
+                self.call_mut(call).frozen_for += until - at;
                 self.counts.add("callers frozen");
             }
             What::Dropped { call } => {
-                self.seen(call).ended_at = Some(at);
+                self.call_mut(call).ended_at = Some(at);
                 self.counts.add("calls dropped");
             }
             What::Died { call } => {
-                let seen = self.seen(call);
+                let seen = self.call_mut(call);
                 (seen.ended_at, seen.died) = (Some(at), true);
                 self.counts.add("calls died");
             }
@@ -157,7 +157,7 @@ impl<'a> Checks<'a> {
             What::BodyPolled { call, first: false } => self.polled(at, call)?,
             What::Effect { .. } => self.counts.add("effects"),
             What::BodyEnded { call, end } => {
-                self.seen(call).ended = Some((at, end));
+                self.call_mut(call).ended = Some((at, end));
                 self.counts.add(match end {
                     BodyEnd::Success => "successes",
                     BodyEnd::Failure => "failures",
@@ -167,7 +167,7 @@ impl<'a> Checks<'a> {
             }
             What::Unguarded { call } => {
                 // Only if the policy allows it.
-                self.seen(call).unguarded =
+                self.call_mut(call).unguarded =
                     self.call_plan(call).on_store_error == OnStoreError::Run;
                 self.counts.add("unguarded");
             }
@@ -180,10 +180,10 @@ impl<'a> Checks<'a> {
                 self.messages.insert(message, (call, op, at));
                 match op {
                     _ if call == OPERATOR => {}
-                    Sends::Renewal => self.seen(call).tries += 1,
+                    Sends::Renewal => self.call_mut(call).tries += 1,
                     Sends::Claim => {
                         self.open_claims.push((message, call, at));
-                        self.seen(call).claim_sent.get_or_insert(at);
+                        self.call_mut(call).claim_sent.get_or_insert(at);
                     }
                     _ => {}
                 }
@@ -194,17 +194,17 @@ impl<'a> Checks<'a> {
                     self.open_claims.retain(|open| open.0 != message);
                     if let Some((call, Sends::Claim, _)) = self.messages.get(&message).copied()
                         && call != OPERATOR
-                        && self.of(call).put_sent.is_none()
+                        && self.call(call).put_sent.is_none()
                     {
                         // Another call has the key, so the next claim has a new owner.
-                        self.seen(call).claim_sent = None;
+                        self.call_mut(call).claim_sent = None;
                     }
                 }
                 if let Some((call, Sends::Renewal, sent)) = self.messages.get(&message).copied()
                     && fine
                     && call != OPERATOR
                 {
-                    let seen = self.seen(call);
+                    let seen = self.call_mut(call);
                     seen.renewal_confirmed = seen.renewal_confirmed.max(sent);
                     seen.tries = 0;
                     self.counts.add("renewals");
@@ -225,7 +225,7 @@ impl<'a> Checks<'a> {
                     && full
                     && call != OPERATOR
                 {
-                    self.seen(call).full = true;
+                    self.call_mut(call).full = true;
                 }
                 self.counts.add("refusals");
             }
@@ -237,7 +237,7 @@ impl<'a> Checks<'a> {
             } => self.put(event, call, done, sent, until),
             What::Touched { call, sent, until } => {
                 let lease = self.key_plan(call).lease;
-                let seen = self.seen(call);
+                let seen = self.call_mut(call);
                 seen.holds_until = seen.holds_until.max(sent + lease);
                 self.set_span_end(key, call, Some(until));
             }
@@ -289,7 +289,7 @@ impl<'a> Checks<'a> {
     fn others(&self, call: CallId) -> impl Iterator<Item = CallId> + use<> {
         let key = self.call_plan(call).key;
         let bodies = |id: &CallId| {
-            *id != call && self.call_plan(*id).key == key && self.of(*id).body.is_some()
+            *id != call && self.call_plan(*id).key == key && self.call(*id).body.is_some()
         };
         let others: Vec<_> = (0..self.calls.len()).map(CallId).filter(bodies).collect();
         others.into_iter()
@@ -298,16 +298,16 @@ impl<'a> Checks<'a> {
     fn begins(&mut self, at: u64, call: CallId) -> Result<(), Broken> {
         self.counts.add("bodies");
         let key = self.call_plan(call).key;
-        if self.of(call).unguarded {
-            self.seen(call).body = Some(at);
+        if self.call(call).unguarded {
+            self.call_mut(call).body = Some(at);
             return Ok(());
         }
-        if at >= self.of(call).holds_until {
+        if at >= self.call(call).holds_until {
             return self.broken(OWN_CLAIM, at, [call]);
         }
         let mut takes_over = false;
         for other in self.others(call) {
-            let seen = self.of(other);
+            let seen = self.call(other);
             if seen.unguarded || self.excused(key) {
                 continue;
             }
@@ -333,13 +333,13 @@ impl<'a> Checks<'a> {
         if takes_over {
             self.counts.add("takeovers");
         }
-        self.seen(call).body = Some(at);
+        self.call_mut(call).body = Some(at);
         Ok(())
     }
 
     fn polled(&mut self, at: u64, call: CallId) -> Result<(), Broken> {
         let (key, plan) = (self.call_plan(call).key, self.key_plan(call));
-        let seen = self.of(call);
+        let seen = self.call(call);
         if seen.unguarded || plan.on_lease_lost == OnLeaseLost::Continue {
             return Ok(());
         }
@@ -348,8 +348,8 @@ impl<'a> Checks<'a> {
         }
         let began = seen.body.unwrap_or_default();
         for other in self.others(call) {
-            let other_began = self.of(other).body.unwrap_or_default();
-            if other_began > began && !self.of(other).unguarded && !self.excused(key) {
+            let other_began = self.call(other).body.unwrap_or_default();
+            if other_began > began && !self.call(other).unguarded && !self.excused(key) {
                 return self.broken(OVERTAKEN, at, [call, other]);
             }
         }
@@ -359,7 +359,7 @@ impl<'a> Checks<'a> {
     fn put(&mut self, event: &Event, call: CallId, done: bool, sent: u64, until: Option<u64>) {
         let Some(key) = event.key else { return };
         let lease = self.key_plan(call).lease;
-        let seen = self.seen(call);
+        let seen = self.call_mut(call);
         seen.recorded |= done;
         // A claim that arrives after the end of its call is a stray: no body runs under it.
         seen.is_stray = !done && (seen.ended.is_some() || seen.ended_at.is_some());
@@ -410,9 +410,9 @@ impl<'a> Checks<'a> {
                 }
             }
             Why::Changed(_) => {}
-            Why::Expired if done || self.of(call).is_stray => {}
+            Why::Expired if done || self.call(call).is_stray => {}
             Why::Expired => {
-                self.seen(call).expired = true;
+                self.call_mut(call).expired = true;
                 self.counts.add("claims expired");
                 if !self.excused(key) {
                     return self.unrenewed(at, call);
@@ -430,7 +430,7 @@ impl<'a> Checks<'a> {
 
     /// Checks that an expired claim was renewed for as long as its call needed it.
     fn unrenewed(&self, at: u64, call: CallId) -> Result<(), Broken> {
-        let (seen, plan) = (self.of(call), self.key_plan(call));
+        let (seen, plan) = (self.call(call), self.key_plan(call));
         let needed = match (seen.body, seen.ended) {
             (Some(_), None) => true,
             (Some(_), Some((ended, _))) if ended > at => true,
@@ -468,7 +468,7 @@ impl<'a> Checks<'a> {
 
     fn at_the_end(&mut self) -> Result<(), Broken> {
         for call in (0..self.calls.len()).map(CallId) {
-            let (seen, plan) = (self.of(call), self.key_plan(call));
+            let (seen, plan) = (self.call(call), self.key_plan(call));
             if seen.made.is_some() && seen.ended_at.is_none() {
                 return self.broken(ENDS, 0, [call]);
             }

@@ -17,7 +17,7 @@ impl Counts {
         }
     }
 
-    pub(super) fn of(&self, what: &str) -> u64 {
+    pub(super) fn get(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or_default()
     }
 }

@@ -126,7 +126,7 @@ pub(super) enum Outage {
 }
 
 impl Plan {
-    pub(super) fn of(seed: u64) -> Self {
+    pub(super) fn from_seed(seed: u64) -> Self {
         let dice = &mut Dice::new(seed, 1);
         let deadline = dice.pick(&[100, 250, 500, 1000]);
         let slots = dice.pick(&[1, 2, 2, 3]);

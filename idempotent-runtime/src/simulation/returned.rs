@@ -13,7 +13,7 @@ impl Checks<'_> {
         call: CallId,
         returned: Returned,
     ) -> Result<(), Broken> {
-        let seen = self.seen(call);
+        let seen = self.call_mut(call);
         (seen.ended_at, seen.returned) = (Some(at), Some(returned));
         let (process, made) = (seen.process, seen.made.unwrap_or_default());
         let own_body = seen.ended.map(|ended| ended.1);
@@ -39,15 +39,15 @@ impl Checks<'_> {
         // process found last, which may be older than the call.
         let in_trouble = self.open_claims.iter().any(|(_, other, sent)| {
             *other != call
-                && self.of(*other).process == process
+                && self.call(*other).process == process
                 && self.call_plan(*other).key == key
                 && *sent >= made
         });
         let was_stored = |done: Option<bool>, which: &dyn Fn(CallId) -> bool| {
             self.spans.iter().any(|span| {
                 // Until a call has ended, its process may answer duplicates with it, because its outcome is not known there yet.
-                let is_here = self.of(span.call).process == process;
-                let seen = self.of(span.call);
+                let is_here = self.call(span.call).process == process;
+                let seen = self.call(span.call);
                 // Its caller may have dropped it while its body runs to its end.
                 let finishes = self.call_plan(span.call).finishes && seen.body.is_some();
                 let known_until = match (seen.ended_at, seen.ended) {
@@ -70,7 +70,7 @@ impl Checks<'_> {
         // A body without a claim still is the only body of its key in its process.
         let unguarded = |which: &dyn Fn(CallId) -> bool| {
             (0..self.calls.len()).map(CallId).any(|other| {
-                let seen = self.of(other);
+                let seen = self.call(other);
                 seen.unguarded
                     && seen.process == process
                     && self.call_plan(other).key == key
@@ -113,7 +113,7 @@ impl Checks<'_> {
             }
             Returned::LeaseLost => {
                 let renews = self.key_plan(call).renew == Renew::Yes;
-                !(fair && renews) || self.excused(key) || self.of(call).frozen_for > 0
+                !(fair && renews) || self.excused(key) || self.call(call).frozen_for > 0
             }
             Returned::Unavailable => !fair || frozen,
             Returned::Otherwise(_) => false,
@@ -133,7 +133,7 @@ impl Checks<'_> {
 
     /// Checks that a call ended within its time.
     fn in_time(&self, at: u64, call: CallId) -> Result<(), Broken> {
-        let (seen, plan) = (self.of(call), self.call_plan(call));
+        let (seen, plan) = (self.call(call), self.call_plan(call));
         let made = seen.made.unwrap_or_default();
         let stopped: u64 = self
             .stops

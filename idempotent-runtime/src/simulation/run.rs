@@ -35,7 +35,7 @@ pub(super) struct Run {
 
 /// Runs a seed. Only the seed decides what happens.
 pub(super) fn run(seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run {
-    let plan = Plan::of(seed);
+    let plan = Plan::from_seed(seed);
     PANICKED.set(false);
     static HOOK: Once = Once::new();
     HOOK.call_once(note_panics);
@@ -109,7 +109,7 @@ impl Slots {
             Some((process, idempotency));
     }
 
-    fn of(&self, slot: usize) -> Option<(usize, Idempotency)> {
+    fn latest(&self, slot: usize) -> Option<(usize, Idempotency)> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)[slot].clone()
     }
 
@@ -235,7 +235,7 @@ async fn call_of(slots: Arc<Slots>, call: CallId) {
     let net = &slots.net;
     let plan = net.plan.calls[call.0].clone();
     sleep_until(net.at(plan.starts)).await;
-    let Some((process, idempotency)) = slots.of(plan.slot) else {
+    let Some((process, idempotency)) = slots.latest(plan.slot) else {
         return net.record(Some(plan.key), What::NoProcess { call });
     };
     let key = net.plan.keys[plan.key];
@@ -266,13 +266,13 @@ async fn befalls(slots: Arc<Slots>, at: u64, mishap: Mishap) {
         }
         Mishap::Pause { slot, lasts } => {
             sleep_until(net.at(at)).await;
-            if let Some((process, _)) = slots.of(slot) {
+            if let Some((process, _)) = slots.latest(slot) {
                 net.pause(process, lasts);
             }
         }
         Mishap::Free { key, slot } => {
             sleep_until(net.at(at)).await;
-            let Some((process, idempotency)) = slots.of(slot) else {
+            let Some((process, idempotency)) = slots.latest(slot) else {
                 return;
             };
             let mut frees = Box::pin(async move {
@@ -297,7 +297,7 @@ async fn befalls(slots: Arc<Slots>, at: u64, mishap: Mishap) {
 async fn probe(slots: &Slots) -> Result<(), &'static str> {
     let policy = Policy::new(Duration::from_secs(1)).release(Release::Always);
     for slot in 0..slots.net.plan.ahead.len() {
-        let Some((_, idempotency)) = slots.of(slot) else {
+        let Some((_, idempotency)) = slots.latest(slot) else {
             continue;
         };
         for key in 0..slots.net.plan.keys.len() {

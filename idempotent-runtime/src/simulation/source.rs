@@ -87,7 +87,7 @@ pub(super) fn made_by(owner: u128) -> Option<CallId> {
     })
 }
 
-pub(crate) fn is(mutant: Mutant) -> bool {
+pub(crate) fn runs_mutant(mutant: Mutant) -> bool {
     MUTANT.get() == Some(mutant)
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn random_bits() -> Option<u128> {
     SOURCE.with_borrow_mut(|source| {
         let source = source.as_mut()?;
         let bits = match polled() {
-            Some(polled) if is(Mutant::OwnerOfProcess) => polled.process as u128,
+            Some(polled) if runs_mutant(Mutant::OwnerOfProcess) => polled.process as u128,
             _ => u128::from(source.dice.bits()) << 64 | u128::from(source.dice.bits()),
         };
         if let Some(polled) = polled() {
@@ -117,7 +117,7 @@ pub(crate) fn time_of_day() -> Option<SystemTime> {
         let source = source.as_ref()?;
         let process = polled().map_or(0, |polled| polled.process);
         let ahead = source.ahead.get(process).copied().unwrap_or_default();
-        let since = if is(Mutant::OwnerOfProcess) {
+        let since = if runs_mutant(Mutant::OwnerOfProcess) {
             Duration::ZERO
         } else {
             source.began.elapsed()

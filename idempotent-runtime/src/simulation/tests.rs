@@ -24,15 +24,16 @@ fn the_engine_holds() {
     eprintln!("{seeds} seeds:\n{counts}");
     for (what, in_a_thousand) in FLOORS {
         let least = seeds * in_a_thousand / 1000;
-        let count = counts.of(what);
+        let count = counts.get(what);
         assert!(count >= least, "only {count} of {least} {what}:\n{counts}");
     }
-    let ended = counts.of("calls returned") + counts.of("calls dropped") + counts.of("calls died");
-    assert_eq!(ended, counts.of("calls made"), "calls vanished:\n{counts}");
-    let made = counts.of("calls made") + counts.of("calls without a process");
+    let ended =
+        counts.get("calls returned") + counts.get("calls dropped") + counts.get("calls died");
+    assert_eq!(ended, counts.get("calls made"), "calls vanished:\n{counts}");
+    let made = counts.get("calls made") + counts.get("calls without a process");
     assert_eq!(
         made,
-        counts.of("calls planned"),
+        counts.get("calls planned"),
         "calls were not made:\n{counts}"
     );
 }

@@ -30,7 +30,7 @@ async fn the_error_says_that_the_record_was_removed() {
     };
     let refused = guarded.run(1, body).await.unwrap_err().refusal();
     assert_eq!(refused.code(), "lease_lost");
-    assert!(refused.to_string().contains("gone"), "{refused}");
+    assert!(refused.to_string().contains("was removed"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -73,7 +73,7 @@ impl Job for Member {
         Ok(())
     }
 
-    fn end(&mut self, undone: Option<&'static str>) {
+    fn on_end(&mut self, undone: Option<&'static str>) {
         if let Some(why) = undone {
             let site = self.site();
             let event = Event::new(&site, EventKind::NotWithdrawn).because(why);

@@ -132,7 +132,7 @@ impl Job for GiveBackJob {
         Ok(())
     }
 
-    fn end(&mut self, undone: Option<&'static str>) {
+    fn on_end(&mut self, undone: Option<&'static str>) {
         if let Some(why) = undone {
             let event = Event::new(&self.owned.site, EventKind::NotWithdrawn);
             self.owned.shared.observers().emit(&event.because(why));

@@ -41,12 +41,12 @@ impl Owned {
     pub(super) async fn take_back(&self, expected: &Bytes) -> Result<Swap, StoreError> {
         loop {
             let swap = self.exchange(&self.used, &self.returned).await?;
-            if !matches!(&swap, Swap::Other(standing) if standing == expected) {
+            if !matches!(&swap, Swap::Other(current) if current == expected) {
                 return Ok(swap);
             }
             // The redemption was not applied. If it is still on its way, it fails after this, because it expects another record.
             let swap = self.exchange(expected, &self.returned).await?;
-            if !matches!(&swap, Swap::Other(standing) if *standing == self.used) {
+            if !matches!(&swap, Swap::Other(current) if *current == self.used) {
                 return Ok(swap);
             }
         }
