@@ -26,23 +26,26 @@ async fn found_by_an_attempt(found: Bytes) {
     store
         .claim("key", &found, window)
         .await
-        .expect("it is empty");
+        .expect("the store is empty");
     let count = store.count("key", 7, window * 2).await;
-    let stands = store
+    let stored = store
         .get("key")
         .await
         .expect("a map answers")
-        .expect("it stands");
-    assert_eq!(stands.ttl, Some(window));
+        .expect("the record is stored");
+    assert_eq!(stored.ttl, Some(window));
     match count {
         Ok(count) => {
             assert!(count.attempt > 0);
-            let again = store.count("key", 7, window).await.expect("it was counted");
+            let again = store
+                .count("key", 7, window)
+                .await
+                .expect("the attempt was counted");
             assert_eq!(again, count);
         }
         Err(error) => {
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-            assert_eq!(stands.value, found, "it was overwritten");
+            assert_eq!(stored.value, found, "the record must not change");
         }
     }
 }

@@ -25,7 +25,10 @@ async fn found_by_a_call(found: Bytes) {
     let store = MemoryStore::new();
     let key = format!("idem:fuzz:{}", Fingerprint::of(&(1,)).expect("an integer"));
     let year = Duration::from_secs(365 * 24 * 60 * 60);
-    store.claim(&key, &found, year).await.expect("it is empty");
+    store
+        .claim(&key, &found, year)
+        .await
+        .expect("the store is empty");
     let idempotency = Idempotency::new(store.clone());
 
     let peeked = idempotency.peek("fuzz", &(1,)).await;
@@ -38,7 +41,7 @@ async fn found_by_a_call(found: Bytes) {
             .wait(wait)
             .replay()
             .run(async {
-                panic!("it ran beside what stands there") as Result<Option<String>, Error>
+                panic!("the body ran although a record is stored") as Result<Option<String>, Error>
             })
             .await;
         let foreign = matches!(answer, Err(Error::ForeignRecord(_)));
@@ -49,10 +52,10 @@ async fn found_by_a_call(found: Bytes) {
         }
     }
     let _ = format!("{peeked:?}");
-    let stands = store.get(&key).await.expect("a map answers");
+    let stored = store.get(&key).await.expect("a map answers");
     assert_eq!(
-        stands.expect("it stands").value,
+        stored.expect("the record is stored").value,
         found,
-        "it was overwritten"
+        "the record must not change"
     );
 }

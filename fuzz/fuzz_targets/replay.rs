@@ -93,9 +93,9 @@ fn again<T>() -> T {
 async fn changed(store: &MemoryStore, form: &str, somes: u32, result: &[u8]) -> MemoryStore {
     let key = format!("idem:fuzz:{}", Fingerprint::of(&(1,)).expect("an integer"));
     let entry = store.get(&key).await.expect("a map answers");
-    let record = entry.expect("it stands").value;
+    let record = entry.expect("the record is stored").value;
     let line = record.split(|byte| *byte == b'\n').next().expect("a line");
-    let line = std::str::from_utf8(line).expect("it can be read");
+    let line = std::str::from_utf8(line).expect("the line is UTF-8");
     let (head, codec) = line.rsplit_once(" codec=").expect("a codec");
     let (_, schema) = codec.rsplit_once(':').expect("a schema");
     let mut record = format!("{head} codec={form}:ok:{somes}:{schema}\n").into_bytes();
@@ -103,7 +103,7 @@ async fn changed(store: &MemoryStore, form: &str, somes: u32, result: &[u8]) -> 
     let changed = MemoryStore::new();
     let record = Bytes::from(record);
     let put = changed.claim(&key, &record, Duration::from_secs(30)).await;
-    put.expect("it is empty");
+    put.expect("the store is empty");
     changed
 }
 

@@ -60,7 +60,7 @@ pub(crate) enum Phase {
     Claiming,
     /// It waits for the call with this record (`wait`).
     Waiting(Record),
-    /// It removes an earlier claim of its own, which arrived late (`wait`).
+    /// It removes an earlier stray claim, which arrived late (`wait`).
     RemovingStray,
     /// Its body runs (`held`).
     Held,

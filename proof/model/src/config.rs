@@ -103,7 +103,7 @@ pub enum Variant {
 
 /// One space of states.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub struct Config {
     /// The name in reports.
     pub name: &'static str,
