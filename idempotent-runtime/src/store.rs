@@ -1,12 +1,12 @@
-//! The contract between the protocol and whatever keeps the records.
+//! The contract between the protocol and the storage of records.
 //!
-//! A store offers four operations, each on one key, each atomic. There is no unconditional write and
-//! no look-then-put, so a race cannot be written with it. Values are opaque bytes; the store's own
-//! clock decides what has expired. It may give hints of changes besides, which make waiting quicker.
+//! A store has four operations. Each is atomic and on one key. There is no unconditional write and no read-then-write, so
+//! callers cannot write a race. Values are opaque bytes. The store's own clock decides what has expired. A store may also
+//! notify waiters of changes, which makes waiting quicker.
 
-/// What the trait is written with: name it through here, and the versions agree.
+/// The macro that the trait uses, in the version that fits.
 pub use async_trait::async_trait;
-/// What a record is: name it through here, and the versions agree.
+/// The type of a record, in the version that fits.
 pub use bytes::Bytes;
 
 mod answer;

@@ -283,7 +283,7 @@ impl<DB: Database> Store for SqlStore<DB> {
 
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
         let (first, id) = (count::first(attempt), count::id(attempt));
-        let mut turn = self.counting.turn(key.to_owned()).await;
+        let mut turn = self.counting.wait_turn(key.to_owned()).await;
         let mut attempts = Attempts::with_connection(&self.pool, turn.take());
         loop {
             let mut connection = attempts.acquire().await?;
@@ -293,7 +293,7 @@ impl<DB: Database> Store for SqlStore<DB> {
                 Some((count::number(&stored, attempt).transpose()?, remaining))
             });
             if let Some((number, remaining)) = attempts.resolve(connection, counted)? {
-                turn.leave(attempts.into_connection());
+                turn.hand_on(attempts.into_connection());
                 return Ok(Count {
                     attempt: number?,
                     remaining: Duration::from_micros(remaining.unsigned_abs()),

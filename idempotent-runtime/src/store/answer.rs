@@ -1,4 +1,4 @@
-//! What a store answers.
+//! The answers of a store.
 
 use std::time::Duration;
 
@@ -7,47 +7,47 @@ use bytes::Bytes;
 /// The answer to [`Store::claim`](super::Store::claim).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// The value now stands there (or stood there already, put by this very call).
+    /// The value is stored now, or this call stored it before.
     Claimed,
-    /// Another value stands there.
+    /// Another value is stored under the key.
     Taken(Bytes),
 }
 
 /// The answer to [`Store::replace`](super::Store::replace) and [`Store::remove`](super::Store::remove).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swap {
-    /// The change is made.
+    /// The change is done.
     Done,
-    /// Nothing stands there; nothing was changed.
+    /// Nothing is stored under the key; nothing was changed.
     Absent,
-    /// Another value stands there; nothing was changed.
+    /// Another value is stored under the key; nothing was changed.
     Other(Bytes),
 }
 
-/// What stands under a key.
+/// The record under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The stored bytes.
     pub value: Bytes,
-    /// How long it will stand from now on; `None` if it never expires (it is not ours, then).
+    /// The remaining time to live; `None` if the record never expires, so that another program wrote it.
     pub ttl: Option<Duration>,
 }
 
 /// The answer to [`Store::count`](super::Store::count).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// Which attempt of the window this is, counted from 1.
+    /// The number of the attempt in the window, from 1.
     pub attempt: u64,
-    /// How long the window lasts from now on.
+    /// The remaining time of the window.
     pub remaining: Duration,
 }
 
-/// The answer to [`Store::bloom_insert`](super::Store::bloom_insert). There is no third one: a filter never knows that it has seen something.
-#[must_use = "it decides nothing: what was perhaps seen is for a store that knows"]
+/// The answer to [`Store::bloom_insert`](super::Store::bloom_insert). There is no third answer: a filter is never certain that it has seen a member.
+#[must_use = "a hint decides nothing: confirm `PerhapsSeen` with a store that is certain"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hint {
-    /// The filter has not seen it, or has lost what it knew.
+    /// The filter has not seen the member, or has lost its data.
     Unseen,
-    /// The filter may have seen it: only a store that knows can say.
+    /// The filter may have seen the member.
     PerhapsSeen,
 }

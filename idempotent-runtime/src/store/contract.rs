@@ -1,4 +1,4 @@
-//! What every store answers, and what stores answer by default.
+//! The operations of a store, and their defaults.
 
 use std::fmt;
 use std::ptr;
@@ -20,61 +20,58 @@ use crate::error::store::StoreError;
 use crate::record::count::{self, Next};
 use crate::world;
 
-/// Keeps records under keys, changing them by compare-and-set only. The page of [`store`](crate::store) has a whole one.
+/// Stores records under keys and changes them by compare-and-set only. The page of [`store`](crate::store) has a complete store.
 ///
-/// Every operation may be sent twice, because a reply may be lost: the second send changes nothing
-/// that the first one did not, and never tells the caller that its own record is another's. (A
-/// second [`remove`](Self::remove) answers [`Swap::Absent`].)
+/// Every operation may be sent twice, because a reply may be lost. The second send changes nothing more, and its answer
+/// never takes the caller's own record for another caller's. (A second [`remove`](Self::remove) answers [`Swap::Absent`].)
 ///
-/// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond; a store that counts in coarser units rounds up.
-/// Whatever is not known to live is absent: an expired record is never returned or compared with.
+/// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond; a store with coarser units rounds up.
+/// An expired record is absent: the store never returns it and never compares with it.
 ///
 /// # Hints
 ///
-/// A call that waits for a key asks for it again and again. A store that can tell it of a change
-/// implements [`replace_and_notify`](Self::replace_and_notify), [`remove_and_notify`](Self::remove_and_notify)
-/// and [`subscribe`](Self::subscribe); the others leave them out.
+/// A call that waits for a key polls the store. A store that can notify waiters implements
+/// [`replace_and_notify`](Self::replace_and_notify), [`remove_and_notify`](Self::remove_and_notify)
+/// and [`subscribe`](Self::subscribe); other stores omit them.
 ///
-/// # Beyond the four
+/// # More operations
 ///
-/// Tokens, counters, seen-sets and Bloom filters ask for more: [`exchange`](Self::exchange), [`count`](Self::count),
-/// [`set_insert`](Self::set_insert), [`set_remove`](Self::set_remove), [`bloom_insert`](Self::bloom_insert) and [`bloom_stats`](Self::bloom_stats). Each has a default that is made
-/// of the four; a store that can do better implements it.
+/// Tokens, counters, seen-sets and Bloom filters also use [`exchange`](Self::exchange), [`count`](Self::count),
+/// [`set_insert`](Self::set_insert), [`set_remove`](Self::set_remove), [`bloom_insert`](Self::bloom_insert) and [`bloom_stats`](Self::bloom_stats). Each has a default; a store with a better way overrides it.
 ///
-/// # A store around a store
+/// # Wrap a store
 ///
-/// What is made of the four takes more steps than what the store inside does in one. So a store around another one implements
-/// [`Wrap`](super::Wrap): that forwards every operation, and a `Wrap` is a `Store`.
+/// A store around another store implements [`Wrap`](super::Wrap), which forwards every operation. The defaults of this trait would
+/// take several steps where the inner store takes one.
 ///
 /// # Cancellation
 ///
-/// A dropped future leaves the operation either applied or not, never half.
+/// After a dropped future the operation is either applied or not, never half.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a store",
     label = "not a store",
-    note = "implement `Store` for a store of its own, or `Wrap` for a store around another one"
+    note = "implement `Store` for a new store, or `Wrap` for a store around another store"
 )]
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Puts `value` under `key` for `ttl` if nothing lives there.
+    /// Stores `value` under `key` for `ttl` if nothing is stored there.
     ///
-    /// A stored value equal to `value` is the caller's own, from a try whose reply was lost: that is
-    /// [`Claim::Claimed`] too, and its time to live is left as it is.
+    /// If the stored value equals `value`, it is the caller's own: the reply to an earlier attempt was lost. The answer is
+    /// [`Claim::Claimed`], and the time to live does not change.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] whose kind says whether the value may have been put.
+    /// A [`StoreError`] whose kind says whether the value may have been stored.
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError>;
 
-    /// Puts `value` under `key` for `ttl` if `expected` stands there, byte for byte.
+    /// Stores `value` under `key` for `ttl` if `expected` is stored there, byte for byte.
     ///
-    /// When both are equal, only the time to live is set (a store without room for data accepts
-    /// that). When `value` already stands there, nothing is changed and the answer is
-    /// [`Swap::Done`].
+    /// If both are equal, this sets only the time to live, and a full store must accept it. If `value` is stored already,
+    /// nothing changes and the answer is [`Swap::Done`].
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] whose kind says whether the value may have been put.
+    /// A [`StoreError`] whose kind says whether the value may have been stored.
     async fn replace(
         &self,
         key: &str,
@@ -83,25 +80,25 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         ttl: Duration,
     ) -> Result<Swap, StoreError>;
 
-    /// Removes what stands under `key` if that is `expected`, byte for byte.
+    /// Removes the value under `key` if it is `expected`, byte for byte.
     ///
     /// # Errors
     ///
     /// A [`StoreError`] whose kind says whether the value may have been removed.
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError>;
 
-    /// Reads what stands under `key` and how long it will.
+    /// Reads the value under `key` and its remaining time to live.
     ///
     /// # Errors
     ///
     /// A [`StoreError`] if there is no answer.
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError>;
 
-    /// Does what [`replace`](Self::replace) does, and tells those who listen by
-    /// [`subscribe`](Self::subscribe), in the same round trip.
+    /// Does what [`replace`](Self::replace) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same
+    /// round trip.
     ///
-    /// The telling is a hint: it may fail unnoticed, and never changes the answer. By default this
-    /// is [`replace`](Self::replace), and nobody is told.
+    /// A notification is a hint: it may be lost, and never changes the answer. By default this is
+    /// [`replace`](Self::replace), without a notification.
     ///
     /// # Errors
     ///
@@ -116,11 +113,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.replace(key, expected, value, ttl).await
     }
 
-    /// Does what [`remove`](Self::remove) does, and tells those who listen by
-    /// [`subscribe`](Self::subscribe), in the same round trip.
+    /// Does what [`remove`](Self::remove) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same
+    /// round trip.
     ///
-    /// The telling is a hint: it may fail unnoticed, and never changes the answer. By default this
-    /// is [`remove`](Self::remove), and nobody is told.
+    /// A notification is a hint: it may be lost, and never changes the answer. By default this is
+    /// [`remove`](Self::remove), without a notification.
     ///
     /// # Errors
     ///
@@ -129,46 +126,45 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.remove(key, expected).await
     }
 
-    /// Begins to listen for changes of what stands under `key`.
+    /// Subscribes to changes of the record under `key`.
     ///
-    /// When this returns, listening has begun: a change told after that is heard. `None`, which is
-    /// the default, says that the store gives no hints, or cannot now.
+    /// When this returns, the subscription is active: the receiver gets every later notification. `None`, the default, means
+    /// that the store has no notifications, or has none now.
     ///
-    /// [`changed`](watch::Receiver::changed) of the receiver ends with each hint, and with an error
-    /// when no more hints will come (a connection broke): then the caller has to ask by itself. No
-    /// rule depends on a hint: it may be lost, late, or about nothing, and a record that expires
-    /// gives none. Dropping the receiver ends the listening.
+    /// [`changed`](watch::Receiver::changed) of the receiver returns with each notification. It returns an error when no more
+    /// will come, for example after a lost connection; then the caller must poll. No rule depends on a notification: it may be
+    /// lost, late or spurious, and an expired record sends none. Dropping the receiver ends the subscription.
     async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         let _ = key;
         None
     }
 
-    /// Puts `value` in the place of `expected`, byte for byte, for as long as that would have stood.
+    /// Replaces `expected` by `value`, byte for byte, and keeps the instant at which the record expires.
     ///
-    /// The answers are those of [`replace`](Self::replace); what never expires is not ours, and not replaced. By default this is
-    /// [`get`](Self::get) and then [`replace`](Self::replace) with what is left by then, so that the end may move by as much
-    /// as one of the two is quicker than the other.
+    /// It answers as [`replace`](Self::replace) does. It does not replace a record that never expires, because another program
+    /// wrote it. By default this is [`get`](Self::get) and then [`replace`](Self::replace) with the remaining time, so the
+    /// expiry may move by the difference between the two round trips.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] whose kind says whether the value may have been put.
+    /// A [`StoreError`] whose kind says whether the value may have been stored.
     async fn exchange(
         &self,
         key: &str,
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let asked = Instant::now();
+        let sent = Instant::now();
         match self.get(key).await? {
             None => Ok(Swap::Absent),
             Some(Entry {
-                value: standing,
+                value: stored,
                 ttl: Some(ttl),
-            }) if standing == expected => {
-                // Without this each of many exchanges would add the time that it takes.
-                let remaining = ttl.saturating_sub(asked.elapsed());
+            }) if stored == expected => {
+                // Without the subtraction each exchange would prolong the record by the time of its round trip.
+                let remaining = ttl.saturating_sub(sent.elapsed());
                 if remaining < SHORTEST_TTL {
-                    // To put it for the shortest time there is, again and again, would keep it for ever.
+                    // Repeated exchanges with the shortest time to live would keep the record for ever.
                     return Ok(Swap::Absent);
                 }
                 self.replace(key, expected, value, remaining).await
@@ -178,32 +174,30 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Counts one more attempt under `key`. The first one begins a window of this length, and no other changes its end.
+    /// Counts an attempt under `key`. The first attempt begins a window of this length; later attempts do not change its end.
     ///
-    /// `attempt` is the attempt's own, made anew for each: sent twice, it is counted once, and answered with the number that
-    /// it has. That holds as long as fewer than 32 others were counted in between; after that it is counted once more.
-    /// Increment and expiry are one atomic step, so nothing can stand there for ever.
+    /// `attempt` identifies the attempt. An attempt that is sent twice is counted once and answered with its first number, unless
+    /// 32 other attempts were counted in between. Increment and expiry are one atomic step, so no count lives for ever.
     ///
-    /// By default this is [`get`](Self::get), and then [`claim`](Self::claim) or [`exchange`](Self::exchange), until one of
-    /// these succeeds: two round trips, and more while other processes count under the same key. Those of one process take turns.
+    /// By default this is [`get`](Self::get), then [`claim`](Self::claim) or [`exchange`](Self::exchange), until one of
+    /// these succeeds: two round trips, and more while other processes count under the same key. Attempts of one process take turns.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] whose kind says whether the attempt may have been counted; [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if
-    /// something else than a count stands there, which is left alone.
+    /// A [`StoreError`] whose kind says whether the attempt may have been counted. [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if
+    /// the record is not a count; the record does not change.
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
         count_by_comparing(self, key, attempt, window).await
     }
 
-    /// Adds `member`, of at most 64 bytes, to a set if it is not there, for `retention` at least; it is then `owner`'s.
+    /// Inserts `member`, of at most 64 bytes, into a set for `owner` and for at least `retention`, unless it is a member.
     ///
-    /// [`Claim::Claimed`] is also said of what is there and `owner`'s: it was added by a try whose reply was lost.
-    /// [`Claim::Taken`] names the owner of the member that is there. By default each member is a record of its own, under a key
-    /// that begins with `set`.
+    /// If `owner` already has the member, the answer is [`Claim::Claimed`]: the reply to an earlier attempt was lost.
+    /// [`Claim::Taken`] has the owner of the member. By default each member is a separate record, under a key that begins with `set`.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] whose kind says whether the member may have been added.
+    /// A [`StoreError`] whose kind says whether the member may have been inserted.
     async fn set_insert(
         &self,
         set: &str,
@@ -214,11 +208,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.claim(&member_key(set, member), owner, retention).await
     }
 
-    /// Takes `member` out of a set if it is `owner`'s. `retention` is that of [`set_insert`](Self::set_insert).
+    /// Removes `member` from a set if it belongs to `owner`. `retention` must be the same as in [`set_insert`](Self::set_insert).
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] whose kind says whether the member may have been taken out.
+    /// A [`StoreError`] whose kind says whether the member may have been removed.
     async fn set_remove(
         &self,
         set: &str,
@@ -230,19 +224,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.remove(&member_key(set, member), owner).await
     }
 
-    /// Marks `member` in a Bloom filter, and says whether it may have been marked before.
+    /// Inserts `member` into a Bloom filter, and answers whether it may have been inserted before.
     ///
-    /// By default nothing is marked, and everything was perhaps seen.
+    /// By default this inserts nothing and answers [`Hint::PerhapsSeen`].
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] if there is no answer; the member may be marked.
+    /// A [`StoreError`] if there is no answer; the member may be inserted.
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
         let _ = (filter, member);
         Ok(Hint::PerhapsSeen)
     }
 
-    /// Says how full a Bloom filter is; `None`, which is the default, if the store has none.
+    /// Returns how full a Bloom filter is; `None`, the default, if the store has no Bloom filters.
     ///
     /// # Errors
     ///
@@ -252,29 +246,27 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// What has to fail until an acknowledged record is forgotten.
+    /// What must fail before an acknowledged record is lost.
     ///
-    /// By default the least there is: [`Durability::Process`].
+    /// By default the weakest: [`Durability::Process`].
     fn durability(&self) -> Durability {
         Durability::Process
     }
 
-    /// Says what only the store knows of how it is set up, for
-    /// [`Idempotency::doctor`](crate::Idempotency::doctor): what is fine, and what is not. By default
-    /// nothing.
+    /// Examines the setup of the store for [`Idempotency::doctor`](crate::Idempotency::doctor). By default there are no findings.
     ///
-    /// Under `key` nothing stands, and the store may put there what it tries out; it is the doctor
-    /// who has tried the operations of this trait, each within `deadline`. The answer holds no secrets: it is printed.
+    /// Nothing is stored under `key`, and the store may use that key for tests. The doctor tests the operations of this trait
+    /// itself. Each question to a server should take at most `deadline`. Findings are printed, so they must not contain secrets.
     async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
         let _ = (key, deadline);
         Vec::new()
     }
 
-    /// Tells the store how long a record may be for a handle that reads it.
+    /// Sets the length of the longest record that a handle reads.
     ///
-    /// A longer one is of no use to that handle, whatever is in it. So the store may cut a longer record off after `bytes` and
-    /// one more, rather than hold, and send, all of what somebody else put under the key. A store that
-    /// several handles have goes by the largest number that it was told, and by none before the first. By default it does not listen.
+    /// The handle cannot use a longer record. So the store may cut a longer record after `bytes + 1` bytes instead of
+    /// transferring whatever another program stored under the key. A store of several handles uses the largest number, and no
+    /// limit before the first call. By default this does nothing.
     fn longest_record(&self, bytes: usize) {
         let _ = bytes;
     }
@@ -289,16 +281,16 @@ fn member_key(set: &str, member: &[u8]) -> String {
     key.push_str(set);
     key.push(':');
     for byte in member {
-        // Writing to a string does not fail.
+        // Writing to a string never fails.
         let _ = write!(key, "{byte:02x}");
     }
     key
 }
 
-/// [`Store::count`] for a store that has no better way: looks, and changes what it saw if that still stands.
+/// The default of [`Store::count`]: reads the count and replaces it if it has not changed.
 ///
-/// Those of this process take turns, so it is other processes that they may race. One of those who race always succeeds; the others
-/// pause, longer each time, or all of them would ask the store in step.
+/// Attempts of this process take turns, so only other processes can race. One racer always succeeds. The others wait with
+/// growing, random pauses, so that they do not collide again.
 async fn count_by_comparing<S: Store + ?Sized>(
     store: &S,
     key: &str,
@@ -307,9 +299,9 @@ async fn count_by_comparing<S: Store + ?Sized>(
 ) -> Result<Count, StoreError> {
     static QUEUES: LazyLock<Queues<()>> = LazyLock::new(Queues::default);
 
-    // Not those of another store, which may be broken.
-    let of_store = ptr::from_ref(store).cast::<()>().addr();
-    let _turn = QUEUES.turn(format!("{of_store:x} {key}")).await;
+    // A queue per store: a store that hangs must not block another one.
+    let store_id = ptr::from_ref(store).cast::<()>().addr();
+    let _turn = QUEUES.wait_turn(format!("{store_id:x} {key}")).await;
     let mut pause = FIRST_PAUSE;
     loop {
         let Some(entry) = store.get(key).await? else {
@@ -320,7 +312,7 @@ async fn count_by_comparing<S: Store + ?Sized>(
                     remaining: window,
                 });
             }
-            again(&mut pause).await;
+            sleep_longer(&mut pause).await;
             continue;
         };
         let Next { attempt, record } = count::next(&entry.value, attempt)?;
@@ -333,17 +325,17 @@ async fn count_by_comparing<S: Store + ?Sized>(
         };
         let swap = match entry.ttl {
             Some(_) => store.exchange(key, &entry.value, &record).await?,
-            // Somebody took its expiry away. It is not to stand for ever.
+            // Another program removed the expiry. The count must not live for ever.
             None => store.replace(key, &entry.value, &record, window).await?,
         };
         if swap == Swap::Done {
             return Ok(count);
         }
-        again(&mut pause).await;
+        sleep_longer(&mut pause).await;
     }
 }
 
-async fn again(pause: &mut Duration) {
+async fn sleep_longer(pause: &mut Duration) {
     if Handle::try_current().is_ok() {
         sleep(pause.mul_f64(world::jitter() - 1.0)).await;
         *pause = LONGEST_PAUSE.min(*pause * 2);

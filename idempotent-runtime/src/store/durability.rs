@@ -1,28 +1,27 @@
-//! What a store's acknowledgement is worth.
+//! The durability of acknowledged records.
 
 use std::fmt;
 
-/// What has to fail until a store forgets a record that it has acknowledged.
+/// What must fail before a store loses a record that it acknowledged.
 ///
-/// What no class promises: that the record of a call is written together with what the call does. Only
-/// a row in the transaction of the work itself is.
+/// No class promises that the record of a call is written together with the effects of the call. Only a row in the same
+/// transaction as the effects promises that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Durability {
-    /// The process: records are in its memory.
+    /// The process: it has the records in its memory.
     Process,
-    /// The server: records are in its memory, and reach a disk or a replica a little later. Its
-    /// restart or a fail-over may forget the latest ones, or all.
+    /// The server: it has the records in its memory and writes them to a disk or a replica a little later. A restart or a
+    /// fail-over may lose the latest records, or all.
     Server,
-    /// The disk: a record is synced to it before it is acknowledged.
+    /// The disk: the server syncs a record to it before the acknowledgement.
     Fsync,
-    /// This many replicas, and the primary: a record is in the memory of all of them before it is
-    /// acknowledged.
+    /// The primary and this many replicas: all of them have a record in memory before the acknowledgement.
     Replicated {
-        /// How many servers beside the primary have it.
+        /// The number of servers in addition to the primary.
         replicas: u32,
     },
-    /// The database: a record is committed before it is acknowledged.
+    /// The database: it commits a record before the acknowledgement.
     Sql,
 }
 

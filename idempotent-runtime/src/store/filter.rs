@@ -11,30 +11,30 @@ pub(crate) use self::shape::{ERROR_RATES, MOST_BITS, Shape};
 
 /// How full a Bloom filter is.
 ///
-/// As text it is a sentence, such as `10213 of 20000 members, and 0.02 % of the unseen are taken for seen`.
+/// [`Display`](fmt::Display) is, for example, `10213 of 20000 members, with 0.02 % false positives`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct BloomStats {
-    /// How many members were marked within the last retention, estimated.
+    /// The estimated number of members within the last retention.
     pub members: u64,
-    /// How many it is made for.
+    /// The number of members that the filter is made for.
     pub capacity: u64,
-    /// How often it now says of something unseen that it was perhaps seen, estimated.
+    /// The estimated share of unseen members for which the filter now answers `PerhapsSeen`.
     pub error_rate: f64,
 }
 
 impl BloomStats {
-    /// Whether it holds as many members as it is made for: it takes more of the unseen for seen than it was set to, and
+    /// Whether the filter has as many members as it is made for. A full filter has more false positives than its setting, and
     /// saves fewer look-ups.
     pub fn is_full(&self) -> bool {
         self.members >= self.capacity
     }
 
-    /// Makes one of the buckets that are there.
+    /// The statistics of a filter with these buckets.
     pub(crate) fn of(filter: &BloomFilter, buckets: impl IntoIterator<Item = Bucket>) -> Self {
         let (mut members, mut unseen) = (0.0, 1.0);
         for bucket in buckets {
-            // As much of the bucket as lies within the last retention, which is two buckets wide.
+            // The part of the bucket within the last retention, which is two buckets wide.
             members += bucket.members * (3.0 - bucket.age).clamp(0.0, 1.0);
             unseen *= 1.0 - bucket.error_rate;
         }
@@ -55,7 +55,7 @@ impl fmt::Display for BloomStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} of {} members, and {:.2} % of the unseen are taken for seen",
+            "{} of {} members, with {:.2} % false positives",
             self.members,
             self.capacity,
             self.error_rate * 100.0
@@ -66,11 +66,11 @@ impl fmt::Display for BloomStats {
 /// One bucket of a filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bucket {
-    /// How long ago it began, in widths of a bucket.
+    /// The time since its beginning, in widths of a bucket.
     pub(crate) age: f64,
-    /// How many members it holds, estimated.
+    /// The estimated number of its members.
     pub(crate) members: f64,
-    /// How often it takes something unseen for seen.
+    /// The share of unseen members that it takes for seen.
     pub(crate) error_rate: f64,
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fill_counts_what_lies_within_the_retention() {
+    fn stats_count_the_members_within_the_retention() {
         let filter = BloomFilter {
             key: "filter".to_owned(),
             capacity: 1000,
@@ -93,17 +93,17 @@ mod tests {
             members: 400.0,
             error_rate: 0.1,
         };
-        let fill = BloomStats::of(&filter, [0.25, 1.25, 2.25].map(bucket));
-        assert_eq!((fill.members, fill.capacity), (1100, 1000));
-        assert!(fill.is_full());
-        assert!((fill.error_rate - 0.271).abs() < 1e-9, "{fill:?}");
+        let stats = BloomStats::of(&filter, [0.25, 1.25, 2.25].map(bucket));
+        assert_eq!((stats.members, stats.capacity), (1100, 1000));
+        assert!(stats.is_full());
+        assert!((stats.error_rate - 0.271).abs() < 1e-9, "{stats:?}");
         assert_eq!(
-            fill.to_string(),
-            "1100 of 1000 members, and 27.10 % of the unseen are taken for seen"
+            stats.to_string(),
+            "1100 of 1000 members, with 27.10 % false positives"
         );
-        let fill = BloomStats::of(&filter, [1.5, 3.5].map(bucket));
-        assert_eq!(fill.members, 400);
-        assert!(!fill.is_full());
+        let stats = BloomStats::of(&filter, [1.5, 3.5].map(bucket));
+        assert_eq!(stats.members, 400);
+        assert!(!stats.is_full());
         assert_eq!(BloomStats::of(&filter, []).members, 0);
     }
 }

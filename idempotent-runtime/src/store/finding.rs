@@ -1,10 +1,10 @@
-//! What an examination of a store finds.
+//! The findings of an examination of a store.
 
 use std::fmt;
 
-/// One thing that was found, and what to do about it.
+/// One finding, and what to do about it.
 ///
-/// [`Display`](fmt::Display) is `found`, and after a colon what to do.
+/// [`Display`](fmt::Display) is the finding, and after a colon what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     level: Level,
@@ -13,23 +13,23 @@ pub struct Finding {
     needed_by: Vec<Mechanism>,
 }
 
-/// How bad a [`Finding`] is. The worse one is the greater.
+/// The severity of a [`Finding`]; worse is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// As it should be.
+    /// Correct.
     Fine,
     /// Good to know.
     Note,
-    /// Calls work, and records may be lost, or calls refused, when something else goes wrong.
+    /// Calls work, but a further failure may lose records or refuse calls.
     Warning,
-    /// Calls are refused, or two bodies of one key may run.
+    /// Calls are refused, or two bodies may run for one key.
     Problem,
 }
 
-/// What needs more of a store than guarded calls do.
+/// A mechanism that needs more of a store than guarded calls.
 ///
-/// Tokens, counters and order numbers are not here: they need what calls need. (Order numbers ask a seen-set for a
-/// hint, and do without.)
+/// Tokens, counters and order numbers need what calls need, so they are not listed. (Order numbers use a seen-set for a hint
+/// only.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mechanism {
@@ -40,7 +40,7 @@ pub enum Mechanism {
 }
 
 impl Finding {
-    /// Something that was found. The text holds no secret: it is printed.
+    /// Makes a finding. The text is printed, so it must not contain a secret.
     pub fn new(level: Level, found: impl Into<String>) -> Self {
         Self {
             level,
@@ -50,22 +50,22 @@ impl Finding {
         }
     }
 
-    /// Says what to do about it.
+    /// Adds what to do about it.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
-    /// Says that only these do not work because of it.
+    /// Limits the finding to these mechanisms: only they do not work because of it.
     #[must_use]
     pub fn needed_by(mut self, mechanisms: impl IntoIterator<Item = Mechanism>) -> Self {
         self.needed_by.extend(mechanisms);
         self
     }
 
-    /// The finding for one who uses these: a problem if one of them does not work because of it, and nothing if it concerns
-    /// others only.
+    /// The finding for users of these mechanisms: a problem if it concerns one of them, and nothing if it concerns only
+    /// other mechanisms.
     pub(crate) fn for_users_of(mut self, used: &[Mechanism]) -> Option<Self> {
         if self.needed_by.is_empty() {
             return Some(self);
@@ -75,12 +75,12 @@ impl Finding {
         concerns.then_some(self)
     }
 
-    /// How bad it is.
+    /// Its severity.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// What was found.
+    /// The text of the finding.
     pub fn found(&self) -> &str {
         &self.found
     }

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Longest(Arc<AtomicUsize>);
 
 impl Longest {
-    /// Allows records of so many bytes, and whatever was allowed before.
+    /// Allows records of `bytes` bytes; never lowers an earlier limit.
     pub(crate) fn allow(&self, bytes: usize) {
         self.0.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// How many bytes of a record to read: one more than the longest has, so that a longer one is known for that. `None`: all.
+    /// How many bytes of a record to read: one more than allowed, so that the handle recognises a longer record. `None`: all.
     pub(crate) fn to_read(&self) -> Option<usize> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,

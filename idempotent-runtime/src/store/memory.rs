@@ -1,4 +1,4 @@
-//! Records in the memory of this process: for tests, for one machine, and as the model of a store.
+//! Records in the memory of this process: for tests, for one process, and as the model of a store.
 
 mod counting;
 mod filters;
@@ -24,11 +24,10 @@ use super::finding::{Finding, Level};
 use crate::error::store::{StoreError, StoreErrorKind};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
-/// Keeps records in the memory of this process; they end with it.
+/// Stores records in the memory of this process. They are lost when the process ends.
 ///
-/// A clone shares the records. Time is [`tokio::time`], so a paused clock expires records exactly
-/// when it is advanced. Expired records are swept a few at a time by the operations that follow, so
-/// no single call pays for many.
+/// A clone shares the records. The clock is [`tokio::time`], so with a paused clock records expire exactly when a test
+/// advances it. Each later operation removes a few expired records, so no call pays for many.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -53,15 +52,15 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Makes an empty store that takes as many records as there is memory for.
+    /// Makes an empty store without a limit on the number of records.
     pub fn new() -> Self {
         Self::with_capacity(usize::MAX)
     }
 
-    /// Makes an empty store that holds at most `capacity` live records.
+    /// Makes an empty store for at most `capacity` live records.
     ///
-    /// When that many live, a claim of a new key is refused with [`StoreErrorKind::Full`]; a live
-    /// record is never dropped to make room. Bloom filters do not count: each has the memory that its settings ask for.
+    /// A full store refuses a claim of a new key with [`StoreErrorKind::Full`]. It never drops a live record to make room. Bloom
+    /// filters do not count: each has the memory that its settings need.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             shards: Arc::new(Shards::new(capacity)),
@@ -69,14 +68,14 @@ impl MemoryStore {
         }
     }
 
-    /// How many records live.
+    /// The number of live records.
     pub fn len(&self) -> usize {
         let now = Instant::now();
         let live = |shard: &Padded| lock(shard).live(now);
         self.shards.all.iter().map(live).sum()
     }
 
-    /// Whether no record lives.
+    /// Whether there is no live record.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -90,7 +89,7 @@ impl Default for MemoryStore {
 
 #[expect(
     clippy::missing_fields_in_debug,
-    reason = "it is records that it tells of"
+    reason = "the text is about records only"
 )]
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,7 +135,7 @@ impl Store for MemoryStore {
         let now = Instant::now();
         let mut shard = self.shards.of(key);
         let (swap, removed) = shard.remove(key, expected, now);
-        self.shards.give_back(removed);
+        self.shards.release(removed);
         self.shards.sweep(&mut shard, now, SWEPT_PER_OPERATION);
         Ok(swap)
     }
@@ -180,34 +179,32 @@ impl Store for MemoryStore {
     }
 
     async fn examine(&self, _: &str, _: Duration) -> Vec<Finding> {
-        let dies = Finding::new(
+        let volatile = Finding::new(
             Level::Note,
-            "records are in memory, and die with the process",
+            "records are in memory, and are lost when the process ends",
         );
-        vec![
-            dies.advise(
-                "use a store that processes share, unless one that is restarted may forget",
-            ),
-        ]
+        vec![volatile.advise(
+            "use a store that processes share, unless a restarted process may forget its calls",
+        )]
     }
 }
 
-/// More than the one record that an operation can add, so that the expired ones cannot pile up.
+/// More than the one record that an operation can add, so that expired records cannot accumulate.
 const SWEPT_PER_OPERATION: usize = 2;
-/// How many records are reclaimed in one shard before its lock is let go.
+/// The most records that are removed from one shard under one lock.
 const SWEPT_FOR_ROOM: usize = 64;
 const SHARDS: usize = 32;
 
 struct Shards {
     seed: RandomState,
     capacity: usize,
-    /// Records in all shards, the expired ones that were not swept included. Not kept when there is
-    /// no limit: one counter that every thread writes costs more than the shards save.
-    held: AtomicUsize,
+    /// The number of records in all shards, including expired records that are not swept yet. Not counted without a limit: one
+    /// counter that every thread writes would cost more than the shards save.
+    stored: AtomicUsize,
     all: [Padded; SHARDS],
 }
 
-/// Has a cache line of its own, so that threads in different shards do not slow each other.
+/// A shard in its own cache line, so that threads in different shards do not slow each other.
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
@@ -216,7 +213,7 @@ impl Shards {
         let seed = RandomState::default();
         Self {
             capacity,
-            held: AtomicUsize::new(0),
+            stored: AtomicUsize::new(0),
             all: std::array::from_fn(|_| Padded(Mutex::new(Shard::new(seed.clone())))),
             seed,
         }
@@ -229,41 +226,41 @@ impl Shards {
         lock(&self.all[usize::from(middle) % SHARDS])
     }
 
-    /// Takes the place of one more record, if there is one.
+    /// Reserves room for one record; `false` if the store is full.
     fn reserve(&self) -> bool {
-        let one_more = |held| (held < self.capacity).then_some(held + 1);
+        let one_more = |stored| (stored < self.capacity).then_some(stored + 1);
         self.capacity == usize::MAX
             || self
-                .held
+                .stored
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
                 .is_ok()
     }
 
-    fn give_back(&self, removed: usize) {
+    fn release(&self, removed: usize) {
         if removed > 0 && self.capacity != usize::MAX {
-            self.held.fetch_sub(removed, Ordering::Relaxed);
+            self.stored.fetch_sub(removed, Ordering::Relaxed);
         }
     }
 
     fn sweep(&self, shard: &mut Shard, now: Instant, at_most: usize) -> usize {
         let swept = shard.sweep(now, at_most);
-        self.give_back(swept);
+        self.release(swept);
         swept
     }
 
-    /// Reclaims expired records, one shard at a time; an error if there are none.
+    /// Removes expired records, one shard at a time; an error if there are none.
     fn make_room(&self, now: Instant) -> Result<(), StoreError> {
         let sweep = |shard: &Padded| self.sweep(&mut lock(shard), now, SWEPT_FOR_ROOM);
         if self.all.iter().map(sweep).sum::<usize>() > 0 {
             return Ok(());
         }
-        let full = format!("all {} records live", self.capacity);
-        Err(StoreError::new(StoreErrorKind::Full, full))
+        let reason = format!("is full: {} records are live", self.capacity);
+        let error = StoreError::new(StoreErrorKind::Full, "no record has expired");
+        Err(error.reason(reason).place("the memory store"))
     }
 }
 
-/// A panic in an operation cannot leave a shard half changed in a way that matters: at worst a
-/// record is not in the order of expiry, and then it is only not swept.
+/// Locks a shard, also after a panic: at worst a record is missing from the order of expiry, so it is not swept.
 fn lock(shard: &Padded) -> MutexGuard<'_, Shard> {
     shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }

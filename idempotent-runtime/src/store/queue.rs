@@ -1,7 +1,7 @@
-//! A queue for each key: in this process, those who count under one key come to the store one after the other.
+//! A queue for each key: attempts of this process under one key go to the store one after the other.
 //!
-//! A store that decides by comparing, or by the lock of a row, serves one of them at a time, whatever is sent to it. In a queue they come
-//! in their order, none is refused because of the others, and what the first one needed, such as a connection, serves them all.
+//! A store that compares, or locks a row, serves one attempt at a time anyway. The queue keeps their order, and no attempt is
+//! refused because of the others. One attempt can hand its resources, such as a connection, to the next.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -13,62 +13,62 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex as First, OwnedMutexGuard};
 use tokio::time::timeout;
 
-/// The queues of a store, in which each leaves a `T` to the next one, or nothing.
+/// The queues of a store. Each turn can hand a `T` on to the next turn.
 #[derive(Debug)]
 pub(crate) struct Queues<T>(Mutex<HashMap<String, Arc<Queue<T>>>>);
 
 #[derive(Debug)]
 struct Queue<T> {
     first: Arc<First<Option<T>>>,
-    /// How many there are in the queue, the first one included. Changed under the lock of all queues.
+    /// The number of turns in the queue, including the first. Changed under the lock of all queues.
     length: AtomicUsize,
-    /// How many had their turn, and have left. Those who pass over the first one, or give up, do not move the queue.
-    gone: AtomicUsize,
+    /// The number of turns that ended. Turns that overtook a stuck turn, or gave up, do not count.
+    finished: AtomicUsize,
 }
 
-/// A place in a queue, and the turn once it has come. Dropped, the next one has it.
+/// A place in a queue, and later the turn. Dropping it lets the next turn begin.
 #[derive(Debug)]
 pub(crate) struct Turn<'a, T> {
     queues: &'a Queues<T>,
     queue: Arc<Queue<T>>,
     key: String,
-    left: Option<OwnedMutexGuard<Option<T>>>,
+    inherited: Option<OwnedMutexGuard<Option<T>>>,
 }
 
-/// If nobody ends a turn for so long, the first one has no answer, or is a future that is not polled. It is not waited for: nothing
-/// depends on the order, and the store is right without it.
+/// If no turn ends for this long, the first one has no answer, or its future is not polled. Then the others overtake it: the
+/// order is an optimisation, and the store is correct without it.
 const STUCK: Duration = Duration::from_millis(100);
 
 impl<T> Queues<T> {
-    /// Waits until nobody who came before wants the same key, or the queue does not move.
-    pub(crate) async fn turn(&self, key: String) -> Turn<'_, T> {
-        let mut turn = self.place(key);
-        let mut gone = turn.queue.gone.load(Ordering::Relaxed);
+    /// Waits until all earlier turns of the key have ended, or the queue is stuck.
+    pub(crate) async fn wait_turn(&self, key: String) -> Turn<'_, T> {
+        let mut turn = self.join(key);
+        let mut finished = turn.queue.finished.load(Ordering::Relaxed);
         let mut first = pin!(Arc::clone(&turn.queue.first).lock_owned());
         if Handle::try_current().is_err() {
-            turn.left = Some(first.await);
+            turn.inherited = Some(first.await);
             return turn;
         }
         loop {
-            if let Ok(left) = timeout(STUCK, &mut first).await {
-                turn.left = Some(left);
+            if let Ok(inherited) = timeout(STUCK, &mut first).await {
+                turn.inherited = Some(inherited);
                 return turn;
             }
-            let before = gone;
-            gone = turn.queue.gone.load(Ordering::Relaxed);
-            if gone == before {
+            let before = finished;
+            finished = turn.queue.finished.load(Ordering::Relaxed);
+            if finished == before {
                 return turn;
             }
         }
     }
 
-    fn place(&self, key: String) -> Turn<'_, T> {
+    fn join(&self, key: String) -> Turn<'_, T> {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_insert_with(|| {
             Arc::new(Queue {
                 first: Arc::new(First::new(None)),
                 length: AtomicUsize::new(0),
-                gone: AtomicUsize::new(0),
+                finished: AtomicUsize::new(0),
             })
         });
         queue.length.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl<T> Queues<T> {
             queues: self,
             queue: Arc::clone(queue),
             key,
-            left: None,
+            inherited: None,
         }
     }
 
@@ -96,15 +96,15 @@ impl<T> Default for Queues<T> {
     expect(dead_code, reason = "for the connections of databases")
 )]
 impl<T> Turn<'_, T> {
-    /// What the one before has left.
+    /// Takes what the previous turn handed on.
     pub(crate) fn take(&mut self) -> Option<T> {
-        self.left.as_mut()?.take()
+        self.inherited.as_mut()?.take()
     }
 
-    /// Leaves something to the next one. It is dropped if there is none.
-    pub(crate) fn leave(&mut self, what: Option<T>) {
-        if let Some(left) = &mut self.left {
-            **left = what;
+    /// Hands something on to the next turn. It is dropped if there is no next turn.
+    pub(crate) fn hand_on(&mut self, what: Option<T>) {
+        if let Some(inherited) = &mut self.inherited {
+            **inherited = what;
         }
     }
 }
@@ -112,8 +112,8 @@ impl<T> Turn<'_, T> {
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
-        if self.left.is_some() {
-            self.queue.gone.fetch_add(1, Ordering::Relaxed);
+        if self.inherited.is_some() {
+            self.queue.finished.fetch_add(1, Ordering::Relaxed);
         }
         if self.queue.length.fetch_sub(1, Ordering::Relaxed) == 1 {
             queues.remove(&self.key);
@@ -129,33 +129,33 @@ mod tests {
 
     use super::*;
 
-    fn at_once<'a, T>(queues: &'a Queues<T>, key: &str) -> Option<Turn<'a, T>> {
-        queues.turn(key.to_owned()).now_or_never()
+    fn try_turn<'a, T>(queues: &'a Queues<T>, key: &str) -> Option<Turn<'a, T>> {
+        queues.wait_turn(key.to_owned()).now_or_never()
     }
 
     #[test]
-    fn one_has_the_turn_and_those_of_other_keys_do_not_wait_for_it() {
+    fn turns_of_one_key_exclude_each_other_and_not_other_keys() {
         let queues = Queues::<()>::default();
-        let first = at_once(&queues, "key");
+        let first = try_turn(&queues, "key");
         assert!(first.is_some());
-        assert!(at_once(&queues, "key").is_none());
-        assert!(at_once(&queues, "another").is_some());
+        assert!(try_turn(&queues, "key").is_none());
+        assert!(try_turn(&queues, "another").is_some());
         drop(first);
-        assert!(at_once(&queues, "key").is_some());
+        assert!(try_turn(&queues, "key").is_some());
     }
 
     #[test]
-    fn turns_come_in_the_order_of_asking_and_pass_over_who_has_gone() {
+    fn turns_come_in_the_order_of_waiting_and_skip_a_dropped_waiter() {
         let queues = Queues::<()>::default();
-        let first = at_once(&queues, "key");
+        let first = try_turn(&queues, "key");
         let mut waiting: Vec<_> = (0..3)
-            .map(|_| Box::pin(queues.turn("key".to_owned())))
+            .map(|_| Box::pin(queues.wait_turn("key".to_owned())))
             .collect();
         for turn in &mut waiting {
             assert!(turn.as_mut().now_or_never().is_none());
         }
         let [second, third, fourth] = &mut waiting[..] else {
-            panic!("three wait");
+            panic!("three turns wait");
         };
         drop(first);
         assert!(fourth.as_mut().now_or_never().is_none());
@@ -168,39 +168,39 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_people_takes_no_room() {
+    fn an_empty_queue_is_removed() {
         let queues = Queues::<()>::default();
-        let first = at_once(&queues, "key");
-        assert!(at_once(&queues, "key").is_none());
+        let first = try_turn(&queues, "key");
+        assert!(try_turn(&queues, "key").is_none());
         assert_eq!(queues.lock().len(), 1);
         drop(first);
         assert_eq!(queues.lock().len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_go_on_holds_up_the_others_for_a_moment_only() {
+    async fn a_stuck_turn_delays_the_others_for_a_moment_only() {
         let queues = Queues::<Arc<()>>::default();
-        let mut stuck = at_once(&queues, "key").expect("nobody is there");
+        let mut stuck = try_turn(&queues, "key").expect("the queue is empty");
         let began = Instant::now();
         let mut others = Vec::new();
         for _ in 0..3 {
-            others.push(queues.turn("key".to_owned()).await);
+            others.push(queues.wait_turn("key".to_owned()).await);
         }
         assert_eq!(began.elapsed(), STUCK * 3);
-        // What it leaves is not theirs.
-        stuck.leave(Some(Arc::default()));
+        // The others do not get what the stuck turn hands on.
+        stuck.hand_on(Some(Arc::default()));
         assert!(others.iter_mut().all(|turn| turn.take().is_none()));
         drop((others, stuck));
         assert_eq!(queues.lock().len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_passes_over_the_first_one_or_gives_up_does_not_hold_up_the_others() {
+    async fn a_turn_that_overtakes_or_gives_up_does_not_delay_the_others() {
         let queues = Queues::<()>::default();
-        let stuck = at_once(&queues, "key");
+        let stuck = try_turn(&queues, "key");
         let others = (0..50).map(async |number| {
             sleep(STUCK / 10 * number).await;
-            let turn = queues.turn("key".to_owned());
+            let turn = queues.wait_turn("key".to_owned());
             if number % 3 == 0 {
                 assert!(timeout(STUCK / 2, turn).await.is_err());
                 return;
@@ -214,31 +214,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_that_moves_is_waited_for_however_long_it_is() {
+    async fn a_moving_queue_is_not_overtaken_however_long_it_is() {
         let queues = Queues::<()>::default();
         let began = Instant::now();
         let turns = (0..50).map(async |_| {
-            let turn = queues.turn("key".to_owned()).await;
+            let turn = queues.wait_turn("key".to_owned()).await;
             sleep(STUCK / 2).await;
-            assert!(turn.left.is_some());
+            assert!(turn.inherited.is_some());
         });
         join_all(turns).await;
         assert_eq!(began.elapsed(), STUCK / 2 * 50);
     }
 
     #[test]
-    fn what_is_left_is_for_the_next_one_or_nobody() {
+    fn only_the_next_turn_gets_what_is_handed_on() {
         let queues = Queues::<Arc<()>>::default();
         let left = Arc::new(());
-        let mut first = at_once(&queues, "key").expect("nobody is there");
+        let mut first = try_turn(&queues, "key").expect("the queue is empty");
         assert!(first.take().is_none());
-        let mut second = Box::pin(queues.turn("key".to_owned()));
+        let mut second = Box::pin(queues.wait_turn("key".to_owned()));
         assert!(second.as_mut().now_or_never().is_none());
-        first.leave(Some(Arc::clone(&left)));
+        first.hand_on(Some(Arc::clone(&left)));
         drop(first);
-        let mut second = second.now_or_never().expect("its turn has come");
+        let mut second = second.now_or_never().expect("the first turn has ended");
         assert!(second.take().is_some());
-        second.leave(Some(Arc::clone(&left)));
+        second.hand_on(Some(Arc::clone(&left)));
         drop(second);
         assert_eq!(Arc::strong_count(&left), 1);
     }

@@ -1,4 +1,4 @@
-//! The contract of a row that makes a call unique, and is committed with the work of the caller's transaction.
+//! The contract of a row that makes a call unique and is committed with the caller's transaction.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use crate::error::store::StoreError;
 
-/// What rows are written through, and committed by the caller: a transaction, or a connection that is in one.
+/// A transaction, or a connection in a transaction, that writes rows. The caller commits it.
 #[diagnostic::on_unimplemented(
     message = "`tx` must be a transaction of sqlx or a connection that is in one, not `{Self}`",
     label = "this is neither a transaction nor a connection",
@@ -16,36 +16,36 @@ use crate::error::store::StoreError;
     note = "each database needs its feature of the crate `idempotence`, and sqlx 0.9: `postgres`, `mysql` or `sqlite`"
 )]
 pub trait Rows: Send {
-    /// Puts `row` unless one that has not expired stands under its key. If that one is of a transaction that is still
-    /// open, waits for its end, at most for `patience`, or for 5 s.
+    /// Inserts `row` unless a row that has not expired is stored under its key. If an open transaction holds that row, waits for
+    /// its end, at most for `patience`, by default 5 s.
     fn claim<'a>(
         &'a mut self,
         row: Row<'a>,
         patience: Option<Duration>,
     ) -> BoxFuture<'a, Result<RowClaim, StoreError>>;
 
-    /// Puts `value` in the place of the row's, and has it stand for the row's `ttl` from now on. Whether the row was there.
+    /// Replaces the row's value by `value`, with the row's `ttl` from now on. Returns whether the row existed.
     fn replace<'a>(
         &'a mut self,
         row: Row<'a>,
         value: &'a Bytes,
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Takes the row away.
+    /// Removes the row.
     fn remove<'a>(&'a mut self, row: Row<'a>) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
-/// How long a duplicate waits for a transaction that has its key open, unless `wait` says another time.
+/// How long a duplicate waits for an open transaction that holds its key, unless `wait` sets another time.
 pub(crate) const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The row of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
-    /// Its key, as a store would have it.
+    /// The key, in the form of a store's key.
     pub key: &'a str,
-    /// Its record.
+    /// The record.
     pub value: &'a Bytes,
-    /// For how long it stands.
+    /// The time to live.
     pub ttl: Duration,
 }
 
@@ -54,10 +54,10 @@ pub struct Row<'a> {
 pub enum RowClaim {
     /// The row is in the transaction.
     Claimed,
-    /// Another stands there.
+    /// Another row is stored under the key.
     Taken(Bytes),
-    /// Another is in a transaction that is still open.
+    /// An open transaction holds another row.
     StillOpen,
-    /// The connection is in no transaction; nothing was written.
+    /// The connection is not in a transaction; nothing was written.
     NoTransaction,
 }

@@ -1,72 +1,72 @@
-//! A filter, how large a bucket of it is, and which of the bits are a member's.
+//! A Bloom filter, the size of its buckets, and the bits of a member.
 
 use std::time::Duration;
 
 use md5::{Digest as _, Md5};
 
-/// A Bloom filter of a store: where it stands, and how large it is.
+/// A Bloom filter of a store: its key and its size.
 ///
-/// It is kept in buckets of time, each half a retention wide: the one that is being filled, and the two before it.
+/// It consists of time buckets, each half a retention wide: the current bucket and the two before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BloomFilter {
-    /// What its keys begin with. The part in braces keeps them on one node of a cluster.
+    /// The prefix of its keys. The part in braces keeps them on one node of a cluster.
     pub key: String,
-    /// How many members it is made for, within the retention.
+    /// The number of members within a retention that the filter is made for.
     pub capacity: u64,
-    /// How often it may say of something unseen that it was perhaps seen, between 0 and 1.
+    /// The accepted share of false positives, between 0 and 1.
     pub error_rate: f64,
-    /// How long a member is remembered at least.
+    /// The shortest time for which a member is remembered.
     pub retention: Duration,
 }
 
 /// The size of one bucket of a filter.
 ///
-/// Each bucket is made for as many members as the whole filter, with half of its error rate. So the filter keeps its
-/// setting however the members arrive: three buckets in a row hold the members of two retentions at most, and at worst
-/// the first and the last of them hold all.
+/// Each bucket is made for as many members as the whole filter, with half of its error rate. So the filter has its error rate
+/// however the members arrive: three consecutive buckets have the members of at most two retentions, and at worst the first
+/// and the last have all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
-    /// How many bits a bucket has.
+    /// The number of bits in a bucket.
     pub(crate) bits: u64,
-    /// How many of them a member has.
+    /// The number of bits of a member.
     pub(crate) hashes: u32,
 }
 
-/// As many as a string of Redis has: 512 MB.
+/// The size of the longest string in Redis: 512 MB.
 pub(crate) const MOST_BITS: f64 = 4_294_967_296.0;
 
-/// What an error rate may be, so that a member has 2 to 31 bits.
+/// The allowed error rates, with which a member has 2 to 31 bits.
 pub(crate) const ERROR_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
 
 impl Shape {
-    /// The shape of a filter; one that could not be made is as near to its setting as it may be.
+    /// The shape of a filter. Impossible settings are clamped to the nearest possible ones.
     pub(crate) fn of(filter: &BloomFilter) -> Self {
-        // `max` first: of NaN and a number it is the number.
+        // `max` comes first: it turns NaN into a number.
         let error_rate = filter.error_rate.max(*ERROR_RATES.start());
         let error_rate = error_rate.min(*ERROR_RATES.end());
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "both are positive, rounded, and too much is cut off"
+            reason = "both are positive and rounded, and the first is clamped"
         )]
         let (bits, hashes) = (
             Self::bits(filter.capacity, error_rate).clamp(1.0, MOST_BITS) as u64,
             (-(error_rate / 2.0).log2()).round() as u32,
         );
-        // In whole words: not all machines agree on the last digit of a logarithm.
+        // Rounded to whole words, because machines differ in the last digit of a logarithm.
         let bits = bits.next_multiple_of(64);
         Self { bits, hashes }
     }
 
-    /// How many bits a bucket of a filter with these settings needs, which may be more than it can have.
+    /// The number of bits that a bucket with these settings needs; it may exceed [`MOST_BITS`].
     pub(crate) fn bits(capacity: u64, error_rate: f64) -> f64 {
         let ln_2 = std::f64::consts::LN_2;
         (float(capacity) * -(error_rate / 2.0).ln() / (ln_2 * ln_2)).ceil()
     }
 
-    /// Which bits are the member's. Frozen: old and new processes share filters during a deploy.
+    /// The bits of a member. Frozen: old and new processes share filters during a deploy.
     ///
-    /// By enhanced double hashing: two hashes do for any number of bits.
+    /// Enhanced double hashing: two hashes are enough for any number of bits.
     pub(crate) fn positions(self, member: &[u8]) -> impl Iterator<Item = u64> + Clone {
         let digest = u128::from_le_bytes(Md5::digest(member).into());
         #[expect(clippy::cast_possible_truncation, reason = "the halves of a digest")]
@@ -79,14 +79,14 @@ impl Shape {
         })
     }
 
-    /// How many members have set that many bits of a bucket, estimated.
+    /// The estimated number of members in a bucket with this many set bits.
     pub(crate) fn members(self, set: u64) -> f64 {
-        // When all are set there may be any number of members: one bit less is the most that can be told.
+        // If all bits are set, any number of members is possible: the estimate for one bit less is the largest.
         let set = float(set.min(self.bits - 1)) / float(self.bits);
         -(float(self.bits) / f64::from(self.hashes)) * (-set).ln_1p()
     }
 
-    /// How many bits of a bucket so many members set, estimated.
+    /// The estimated number of bits that this many members set in a bucket.
     #[cfg(feature = "redis")]
     pub(crate) fn set(self, members: u64) -> u64 {
         let hashes = f64::from(self.hashes) * float(members);
@@ -99,7 +99,7 @@ impl Shape {
         set
     }
 
-    /// How often a bucket with that many set bits takes something unseen for seen.
+    /// The share of false positives of a bucket with this many set bits.
     pub(crate) fn error_rate(self, set: u64) -> f64 {
         (float(set) / float(self.bits)).powf(f64::from(self.hashes))
     }
@@ -133,7 +133,7 @@ mod tests {
             (1_000_000, 0.001, 15_820_288, 11),
             (1_000_000, 0.5, 2_885_440, 2),
             (1, 1e-9, 64, 31),
-            // What cannot be is cut off.
+            // Impossible settings are clamped.
             (u64::MAX, 0.01, 1 << 32, 8),
             (0, 0.01, 64, 8),
             (1, f64::NAN, 64, 31),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_with_all_bits_set_has_an_end_to_its_members() {
+    fn a_bucket_with_all_bits_set_has_a_finite_estimate() {
         let shape = shape(1000, 0.01);
         assert!(shape.members(shape.bits).is_finite());
         assert!(shape.members(shape.bits) > 5000.0);
