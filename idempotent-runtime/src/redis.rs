@@ -31,7 +31,7 @@ mod tls;
 mod topology;
 mod url;
 
-/// The client that the store is made for: name its types through this, and their versions agree.
+/// The client library of the store, in the version that fits.
 pub use ::redis;
 
 pub use self::connection::RedisConnection;

@@ -14,7 +14,7 @@ use super::replicas::Replicas;
 use super::tls::{self, Certificates};
 use crate::store::StoreError;
 
-/// A cluster, known by some of its nodes.
+/// A cluster and its configured nodes.
 pub(super) struct Cluster {
     client: ClusterClient,
     nodes: Vec<Client>,
@@ -34,12 +34,11 @@ impl Cluster {
         let builder = ClusterClientBuilder::new(nodes.clone())
             .tcp_settings(tcp_settings())
             .connection_timeout(CONNECT_TIMEOUT)
-            // The client stands still while it learns the slots from a node that hangs. A caller's
-            // command that is not answered by then is sent again.
+            // The client blocks while it reads the slots from a node that hangs. After this time it repeats a command.
             .response_timeout(NODE_TIMEOUT.saturating_add(waited_for))
-            // How long a call may take in all is its caller's to say.
+            // The caller sets the deadline of a call.
             .overall_response_timeout(None)
-            // A quarter of a second at most: then the caller is told why, and decides.
+            // At most a quarter of a second in all; then the caller gets the error and decides.
             .retries(6)
             .min_retry_wait(5)
             .max_retry_wait(60)
@@ -53,9 +52,9 @@ impl Cluster {
     }
 
     pub(super) async fn connect(&self) -> RedisResult<ClusterConnection> {
-        // The client logs what a node answers, and one that does not know `HELLO` repeats it, with the password. What else a
-        // node refuses is no reason to leave the others.
-        if self.says_hello()
+        // The client logs the answers of nodes, and a node that does not know `HELLO` repeats it with the password. Other
+        // refusals of one node do not matter: other nodes may accept.
+        if self.uses_hello()
             && let Some(error) = self.refusal(repeats_command).await
         {
             return Err(error);
@@ -63,7 +62,7 @@ impl Cluster {
         let connecting = timeout(3 * CONNECT_TIMEOUT, self.client.get_async_connection());
         match connecting.await {
             Ok(Ok(connection)) => Ok(connection),
-            // The client does not say what the nodes refused.
+            // The client does not report the refusals of nodes.
             Ok(Err(error)) if error.is_io_error() => {
                 let refusal = self.refusal(|refusal| !refusal.is_io_error()).await;
                 Err(refusal.unwrap_or(error))
@@ -75,7 +74,7 @@ impl Cluster {
         }
     }
 
-    fn says_hello(&self) -> bool {
+    fn uses_hello(&self) -> bool {
         let mut logins = self
             .nodes
             .iter()
@@ -83,20 +82,20 @@ impl Cluster {
         logins.any(|login| login.protocol() == ProtocolVersion::RESP3)
     }
 
-    /// What a node said that was reached, if it is such a refusal.
-    async fn refusal(&self, is_such: impl Fn(&RedisError) -> bool) -> Option<RedisError> {
+    /// The first error of a node for which `matches` is true.
+    async fn refusal(&self, matches: impl Fn(&RedisError) -> bool) -> Option<RedisError> {
         let mut nodes: FuturesUnordered<_> = self.nodes.iter().map(connect).collect();
         while let Some(connected) = nodes.next().await {
             match connected {
-                Err(error) if is_such(&error) => return Some(error),
+                Err(error) if matches(&error) => return Some(error),
                 _ => {}
             }
         }
         None
     }
 
-    /// A connection to any node: what is published on one is heard on all.
-    pub(super) async fn listen(&self) -> RedisResult<PubSub> {
+    /// Makes a connection to any node: every node forwards all publications.
+    pub(super) async fn connect_pubsub(&self) -> RedisResult<PubSub> {
         let mut failure = unavailable("has no known node");
         let first = rand::random_range(0..self.nodes.len().max(1));
         let (before, after) = self.nodes.split_at(first.min(self.nodes.len()));
@@ -119,6 +118,7 @@ impl Cluster {
     }
 }
 
+/// The longest time for one answer of a node.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[cfg(feature = "redis-rustls")]
@@ -130,11 +130,11 @@ fn with_certificates(
     builder: ClusterClientBuilder,
     certificates: &Certificates,
 ) -> Result<ClusterClientBuilder, StoreError> {
-    tls::provide();
+    tls::install_crypto();
     if certificates.is_empty() {
         return Ok(builder);
     }
-    Ok(builder.certs(certificates.of_client()))
+    Ok(builder.certs(certificates.client_config()))
 }
 
 #[cfg(not(feature = "redis-rustls"))]

@@ -1,4 +1,4 @@
-//! A connection that is made anew when it broke.
+//! A connection that reconnects.
 
 use std::any::Any;
 use std::fmt;
@@ -18,17 +18,16 @@ use tokio::task::JoinHandle;
 use super::link::{Link, in_time};
 use super::topology::Topology;
 
-/// A connection to one server, to the master that sentinels watch over, or to a cluster. It is shared
-/// by all clones, and made anew by the next command after it broke.
+/// A connection to one server, to the master behind sentinels, or to a cluster. All clones share it. After it broke, the next
+/// command reconnects.
 ///
-/// A command waits for its reply as long as its caller does, and is never sent twice, but to a
-/// cluster, whose client follows redirections and repeats what was lost. In three things this
-/// differs from the client's own [`ConnectionManager`](::redis::aio::ConnectionManager): a
-/// reconnection that was refused, by a password that was wrong for a moment or by too many clients,
-/// is tried again, ten times a second at most; a server that became a replica is left, so that an
-/// address that moved to the new primary is followed; and where a caller gave up waiting for a reply,
-/// a question of our own follows, and a connection on which that is not answered within a second is
-/// given up.
+/// A command waits for its reply as long as its caller does, and is sent once. Only the client of a cluster follows redirections
+/// and repeats lost commands. There are three differences from the client's
+/// [`ConnectionManager`](::redis::aio::ConnectionManager):
+///
+/// * it retries a refused reconnection, at most ten times a second, because a wrong password or too many clients may be temporary;
+/// * it drops the connection to a server that became a replica, so that it follows an address to the new primary;
+/// * when a caller stops waiting for a reply, it sends a probe, and drops the connection if the probe has no reply within a second.
 #[derive(Clone)]
 pub struct RedisConnection {
     shared: Arc<Inner>,
@@ -41,22 +40,22 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Nobody is left to whom it matters, and it would keep the connection open meanwhile.
+        // The probe would keep the connection open, which no clone uses any more.
         let current = self.current.get_mut();
         let current = current.unwrap_or_else(PoisonError::into_inner);
-        if let Some(doubts) = current.doubts.take() {
-            doubts.abort();
+        if let Some(probe) = current.probe.take() {
+            probe.abort();
         }
     }
 }
 
-/// The connection in use, or on its way, with its number.
+/// The connection in use, or the running attempt to connect, with its number.
 struct Current {
     number: u64,
     connection: Option<Connecting>,
-    /// Until then, a connection that failed is not tried again.
-    again: Option<Instant>,
-    doubts: Option<JoinHandle<()>>,
+    /// When a failed connection may be tried again.
+    retry_at: Option<Instant>,
+    probe: Option<JoinHandle<()>>,
 }
 
 type Connecting = Shared<BoxFuture<'static, RedisResult<Link>>>;
@@ -71,28 +70,27 @@ impl RedisConnection {
         let current = Mutex::new(Current {
             number: 0,
             connection: None,
-            again: None,
-            doubts: None,
+            retry_at: None,
+            probe: None,
         });
         Self {
             shared: Arc::new(Inner { topology, current }),
         }
     }
 
-    /// A connection of its own to the same servers.
-    pub(super) fn another(&self) -> Self {
+    /// Makes another connection to the same servers.
+    pub(super) fn duplicate(&self) -> Self {
         Self::to(Arc::clone(&self.shared.topology))
     }
 
-    /// Connects, unless it is connected: what is wrong with the connection is not to be taken for the
-    /// answer to a command.
+    /// Connects unless it is connected. So an error of connecting cannot be taken for the answer to a command.
     pub(super) async fn connect(&self) -> RedisResult<()> {
         let (number, connection) = self.acquire();
-        let connected = connection.await.inspect_err(|_| self.rest(number));
+        let connected = connection.await.inspect_err(|_| self.delay_retry(number));
         connected.map(drop)
     }
 
-    /// Whether its client mends what broke by itself, and may send a command twice for that.
+    /// Whether it leads to a cluster, whose client reconnects by itself and may send a command twice.
     pub(super) fn is_cluster(&self) -> bool {
         matches!(*self.shared.topology, Topology::Cluster(_))
     }
@@ -104,26 +102,25 @@ impl RedisConnection {
 
     fn acquire(&self) -> (u64, Connecting) {
         let mut current = self.current();
-        let tired = current.again.is_some_and(|again| again <= Instant::now());
-        if let (Some(connection), false) = (&current.connection, tired) {
+        let may_retry = current.retry_at.is_some_and(|at| at <= Instant::now());
+        if let (Some(connection), false) = (&current.connection, may_retry) {
             return (current.number, connection.clone());
         }
         let topology = Arc::clone(&self.shared.topology);
-        // Shared, so that the callers who wait for it fail together instead of one after another.
+        // Shared, so that all waiting callers fail together instead of one after another.
         let connection = async move { topology.connect().await }.boxed().shared();
         current.set(Some(connection.clone()));
         let (number, shared) = (current.number, Arc::downgrade(&self.shared));
-        // In a task, so that it goes on when the caller who began it is dropped, and a failure that
-        // nobody waited for does not hold longer than any other.
+        // A task, so that connecting continues if its caller is dropped, and its failure expires like any other.
         tokio::spawn(connection.clone().map(move |made| {
             if let (Err(_), Some(shared)) = (made, shared.upgrade()) {
-                Self { shared }.rest(number);
+                Self { shared }.delay_retry(number);
             }
         }));
         (number, connection)
     }
 
-    /// Lets the next command connect anew, unless that was seen to already.
+    /// Makes the next command reconnect, unless the connection was replaced already.
     fn forget(&self, number: u64) {
         let mut current = self.current();
         if current.number == number {
@@ -131,12 +128,11 @@ impl RedisConnection {
         }
     }
 
-    /// Has the failure of a connection hold for a moment: whoever is refused is not to knock with
-    /// every command.
-    fn rest(&self, number: u64) {
+    /// Delays the next attempt to connect, so that a refused client does not reconnect with every command.
+    fn delay_retry(&self, number: u64) {
         let mut current = self.current();
-        if current.number == number && current.again.is_none() {
-            current.again = Some(Instant::now() + REST);
+        if current.number == number && current.retry_at.is_none() {
+            current.retry_at = Some(Instant::now() + RETRY_DELAY);
         }
     }
 
@@ -147,41 +143,41 @@ impl RedisConnection {
         is_refused: impl FnOnce(&T) -> bool,
     ) -> RedisResult<T> {
         let (number, connection) = self.acquire();
-        let mut link = connection.await.inspect_err(|_| self.rest(number))?;
-        let mut call = Call {
+        let mut link = connection.await.inspect_err(|_| self.delay_retry(number))?;
+        let mut pending = PendingCommand {
             connection: self,
             number,
             cmd,
             answered: false,
         };
         let reply = send(&mut link).await;
-        call.answered = match (&link, &reply) {
+        pending.answered = match (&link, &reply) {
             (Link::Server(_), _) | (_, Ok(_)) => true,
-            // The client may have lost the node, the whole cluster, or the runtime that it ran on.
+            // The client may have lost the node, the whole cluster, or its runtime.
             (Link::Cluster(_), Err(error)) => is_answer(error),
         };
         if let Link::Server(_) = link
-            && reply.as_ref().map_or_else(is_over, is_refused)
+            && reply.as_ref().map_or_else(is_unusable, is_refused)
         {
             self.forget(number);
         }
         reply
     }
 
-    /// Sees to it that a connection is left that does not answer any more.
-    fn doubt(&self, number: u64, question: Cmd) {
+    /// Starts a probe, which drops the connection if it does not answer.
+    fn start_probe(&self, number: u64, question: Cmd) {
         let mut current = self.current();
-        let doubted = current
-            .doubts
+        let is_probed = current
+            .probe
             .as_ref()
             .is_some_and(|task| !task.is_finished());
-        if current.number != number || doubted {
+        if current.number != number || is_probed {
             return;
         }
         let link = current.connection.clone().and_then(FutureExt::now_or_never);
         if let (Ok(runtime), Some(Ok(link))) = (Handle::try_current(), link) {
-            let doubting = examine(Arc::downgrade(&self.shared), number, link, question);
-            current.doubts = Some(runtime.spawn(doubting));
+            let probe = probe(Arc::downgrade(&self.shared), number, link, question);
+            current.probe = Some(runtime.spawn(probe));
         }
     }
 
@@ -198,34 +194,33 @@ impl Current {
     fn set(&mut self, connection: Option<Connecting>) {
         self.number += 1;
         self.connection = connection;
-        self.again = None;
+        self.retry_at = None;
     }
 }
 
-/// How long a connection that failed is not tried again.
-const REST: Duration = Duration::from_millis(100);
+/// The pause after a failed connection.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// After this long without any reply a server is taken for gone.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// A connection without a reply for this long is dropped.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A command on its way. If it is dropped without an answer, the connection is in doubt.
-struct Call<'a> {
+/// A command without an answer yet. Dropping it without an answer starts a probe of the connection.
+struct PendingCommand<'a> {
     connection: &'a RedisConnection,
     number: u64,
     cmd: Option<&'a Cmd>,
     answered: bool,
 }
 
-impl Drop for Call<'_> {
+impl Drop for PendingCommand<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            self.connection.doubt(self.number, question(self.cmd));
+            self.connection.start_probe(self.number, question(self.cmd));
         }
     }
 }
 
-/// What is asked of those who owe the answer to `command`: of its key, so that in a cluster the same
-/// node is asked.
+/// The probe for a missing answer to `command`. It has the same key, so that in a cluster it goes to the same node.
 fn question(command: Option<&Cmd>) -> Cmd {
     let mut args = command.into_iter().flat_map(Cmd::args_iter);
     let key = match args.next() {
@@ -238,31 +233,32 @@ fn question(command: Option<&Cmd>) -> Cmd {
     }
 }
 
-async fn examine(doubted: Weak<Inner>, number: u64, mut link: Link, question: Cmd) {
-    if answers(&mut link, &question).await {
+/// Sends `question`, and drops or replaces the connection if there is no answer.
+async fn probe(connection: Weak<Inner>, number: u64, mut link: Link, question: Cmd) {
+    if has_answer(&mut link, &question).await {
         return;
     }
-    // Nobody uses it any more.
-    let Some(shared) = doubted.upgrade() else {
+    // No clone uses the connection any more.
+    let Some(shared) = connection.upgrade() else {
         return;
     };
     let connection = RedisConnection { shared };
     if let Link::Server(_) = link {
         return connection.forget(number);
     }
-    // Other nodes may be well: they are left only for a connection that can do more, or when there is
-    // nobody at all.
+    // Other nodes may answer. So the connection is replaced only by one on which this node answers, and dropped only if no
+    // node can be reached.
     let Ok(mut link) = connection.shared.topology.connect().await else {
         return connection.forget(number);
     };
-    if answers(&mut link, &question).await {
+    if has_answer(&mut link, &question).await {
         connection.replace(number, link);
     }
 }
 
-/// Whether there is a reply in time, of whatever kind.
-async fn answers(link: &mut Link, question: &Cmd) -> bool {
-    match in_time(PATIENCE, link.command(question)).await {
+/// Whether any reply comes in time.
+async fn has_answer(link: &mut Link, question: &Cmd) -> bool {
+    match in_time(PROBE_TIMEOUT, link.command(question)).await {
         Ok(_) => true,
         Err(error) => is_answer(&error) && !error.is_cluster_error(),
     }
@@ -272,8 +268,8 @@ fn is_answer(error: &RedisError) -> bool {
     error.clone().into_server_errors().is_some()
 }
 
-/// Whether nothing good can come from this connection any more.
-pub(super) fn is_over(error: &RedisError) -> bool {
+/// Whether the connection cannot be used any more: it is broken, or its server is a replica, or the login was lost.
+pub(super) fn is_unusable(error: &RedisError) -> bool {
     let replica = matches!(
         error.kind(),
         ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
@@ -282,7 +278,7 @@ pub(super) fn is_over(error: &RedisError) -> bool {
     broken || replica || error.code() == Some("NOAUTH")
 }
 
-/// Whether this client sends a command once. One that is not known may send it again by itself.
+/// Whether this client sends a command once. A client that this crate does not know may repeat it.
 pub(super) fn sends_once<C: ConnectionLike + 'static>(client: &C) -> bool {
     let client: &dyn Any = client;
     match client.downcast_ref::<RedisConnection>() {
@@ -305,13 +301,13 @@ fn is_refusal(reply: &Value) -> bool {
         && reply
             .clone()
             .extract_error()
-            .is_err_and(|error| is_over(&error))
+            .is_err_and(|error| is_unusable(&error))
 }
 
 impl ConnectionLike for RedisConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         let reply = async move |link: &mut Link| link.command(cmd).await;
-        // The client of one server hands on what was refused as a reply, too.
+        // The client of one server also returns refusals as replies.
         self.send(Some(cmd), reply, is_refusal).boxed()
     }
 
@@ -343,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_about_the_key_of_the_command() {
+    fn the_probe_has_the_key_of_the_command() {
         let asked = |command: &Cmd| question(Some(command)).get_packed_command();
         let expected = cmd("PTTL").arg("key").get_packed_command();
         for command in [

@@ -10,15 +10,15 @@ use super::script::{Script, hash, millis};
 use crate::record::count;
 use crate::store::{Count, StoreError};
 
-/// The number of the attempt, and for how many milliseconds the window lasts. Nil: what stands there is foreign.
+/// Returns the number of the attempt and the remaining milliseconds of the window; nil if the record is not a count.
 ///
-/// The record is that of [`record::count`](crate::record::count), read as strictly. The first one is put together with its expiry. Later ones keep it,
-/// by the word of the server itself: to ask how long the record lives and then to set so much would move the end, because
-/// the clock of most servers goes on in a script. Servers before Redis 6 do not know the word (a mistake of syntax,
-/// which has changed nothing) and are told the time that was asked. A record that lives for less than a millisecond is as
-/// good as gone, and one without an expiry, which only an operator can have made, is given one.
+/// The record has the form of [`record::count`](crate::record::count) and is parsed as strictly. The first attempt sets its
+/// expiry. Later attempts keep it with `KEEPTTL`: reading the remaining time and setting it again would move the expiry,
+/// because in most servers the clock advances during a script. Servers before Redis 6 do not know `KEEPTTL` (a syntax error,
+/// which changes nothing); there the script sets the remaining time. A record with less than a millisecond counts as expired.
+/// A record without an expiry, which only an operator can make, gets one.
 ///
-/// An attempt that was counted before is written once more as it stands, for a `WAIT` to wait for.
+/// An attempt that was counted before is written again unchanged, so that a following `WAIT` has a write to wait for.
 static COUNT: Script = Script::new(
     "local id, window = ARGV[1], tonumber(ARGV[2])
 local count, last, number, left = 1, id, 1, window
@@ -84,13 +84,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_that_cannot_keep_an_expiry_is_told_it() {
+    async fn without_keepttl_the_script_sets_the_remaining_time() {
         let eval = COUNT.by_source(&[], &[]);
         let Some(Arg::Simple(source)) = eval.args_iter().nth(1) else {
             panic!("a script has a source");
         };
         let source = str::from_utf8(source).unwrap();
-        // No server knows this word, as those before Redis 6 do not know the other.
+        // No server knows this word, as servers before Redis 6 do not know `KEEPTTL`.
         let old = source.replace("KEEPTTL", "KEEPIT");
         assert_ne!(old, source);
         let server = RedisServer::shared().unwrap();

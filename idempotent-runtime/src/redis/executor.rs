@@ -1,4 +1,4 @@
-//! Runs scripts, each on the connection that it is meant for.
+//! Runs scripts, each on the right connection.
 
 use std::sync::Arc;
 
@@ -13,27 +13,26 @@ use super::replicas::Replicas;
 use super::script::Script;
 use crate::store::{Claim, StoreError, Swap};
 
-/// The connections of a store, and what an error on them means. A clone shares them.
+/// The connections of a store. A clone shares them.
 #[derive(Clone)]
 pub(super) struct Executor<C> {
     connection: C,
     failures: Failures,
-    /// None where the server's own word is enough.
+    /// `None` if writes do not wait for replicas.
     replicas: Option<Replicas>,
-    /// None on a connection of the caller's own, which waits for the replicas itself.
+    /// `None` on the caller's own connection, where `WAIT` runs on that connection.
     lanes: Option<Arc<Lanes>>,
-    /// None on a connection of the caller's own, of which no other can be made.
+    /// `None` on the caller's own connection, from which the store cannot make another.
     large: Option<Arc<Large<C>>>,
 }
 
 impl Executor<RedisConnection> {
-    /// Makes more connections to the same servers when they are needed: for large records, and for writes that wait for
-    /// replicas.
-    pub(super) fn with_connections_beside(self) -> Self {
+    /// Allows more connections to the same servers: for large records, and for writes that wait for replicas.
+    pub(super) fn with_more_connections(self) -> Self {
         let lanes = self
             .replicas
-            .map(|_| Arc::new(Lanes::beside(self.connection.clone())));
-        let large = Some(Arc::new(Large::on(self.connection.another())));
+            .map(|_| Arc::new(Lanes::to(self.connection.clone())));
+        let large = Some(Arc::new(Large::on(self.connection.duplicate())));
         Self {
             lanes,
             large,
@@ -59,23 +58,23 @@ where
         }
     }
 
-    /// The connection for what is small, and waits for nobody.
+    /// The connection for small records and for commands that do not wait.
     pub(super) fn connection(&self) -> C {
         self.connection.clone()
     }
 
-    /// The connection for what is asked about this key, and the turn on it, if it has to be waited for.
+    /// The connection for this key, after waiting for a turn if its record was large.
     pub(super) async fn connection_for(&self, key: &str) -> (C, Option<Turn<'_>>) {
-        match self.large.as_ref().filter(|large| large.knows(key)) {
+        match self.large.as_ref().filter(|large| large.was_large(key)) {
             Some(large) => {
-                let (connection, turn) = large.turn().await;
+                let (connection, turn) = large.wait_turn().await;
                 (connection, Some(turn))
             }
             None => (self.connection.clone(), None),
         }
     }
 
-    /// Keeps in mind how large the record of this key is.
+    /// Remembers whether the record of this key is large.
     pub(super) fn note_size(&self, key: &str, bytes: usize) {
         if let Some(large) = &self.large {
             large.note(key, bytes);
@@ -87,7 +86,7 @@ where
         self.replicas
     }
 
-    /// Whether the client sends a command once, and so to one server.
+    /// Whether the client sends a command once, to one server.
     pub(super) fn sends_once(&self) -> bool {
         self.failures.sends_once
     }
@@ -113,9 +112,9 @@ where
         reply.map_err(|error| self.error(error))
     }
 
-    /// Runs a script that writes; where replicas must have what it wrote, the form of it for that.
+    /// Runs a script that writes; if writes wait for replicas, its `replicated` form with a `WAIT`.
     ///
-    /// Its reply is a number, or begins with one, if the write, or one that it found done already, is to count.
+    /// Its reply must be a number, or begin with one, if the write is done or was done before.
     pub(super) async fn write(
         &self,
         script: &Script,
@@ -139,12 +138,12 @@ where
         }
     }
 
-    /// Reads a reply of a kind that this store's commands give.
+    /// Converts a reply.
     pub(super) fn read<T: FromRedisValue>(&self, reply: Value) -> Result<T, StoreError> {
         T::from_redis_value(reply).map_err(|error| self.error(RedisError::from(error)))
     }
 
-    /// Reads a reply that is a number if it is claimed, or what stands there.
+    /// Converts a reply: a number if the key is claimed, else the stored value.
     pub(super) fn read_claim(&self, reply: Value) -> Result<Claim, StoreError> {
         match reply {
             Value::Int(_) => Ok(Claim::Claimed),
@@ -152,7 +151,7 @@ where
         }
     }
 
-    /// Reads a reply that is a number if it is done, nil if nothing was there, or what stands there.
+    /// Converts a reply: a number if the change is done, nil if nothing was stored, else the stored value.
     pub(super) fn read_swap(&self, reply: Value) -> Result<Swap, StoreError> {
         Ok(match reply {
             Value::Nil => Swap::Absent,

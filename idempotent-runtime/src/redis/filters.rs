@@ -1,7 +1,7 @@
-//! Bloom filters: in bitmaps, or by the server's module if it has one.
+//! Bloom filters: in bitmaps, or with the server's module if it has one.
 //!
-//! Both are kept in a [`Ring`](super::ring::Ring) of two buckets to a retention. The module's filters stand under keys of
-//! their own, so that a server which gains or loses the module never finds a value of the wrong type.
+//! Both use a [`Ring`](super::ring::Ring) with two buckets per retention. The module's filters have separate keys, so a
+//! server that gains or loses the module never finds a value of the wrong type.
 
 mod bitmaps;
 mod buckets;
@@ -17,17 +17,17 @@ use ::redis::aio::ConnectionLike;
 use super::failure::is_forbidden;
 use crate::store::{BloomFilter, BloomStats, Hint};
 
-/// How this server keeps filters. A clone shares what was learnt.
+/// Whether the servers use the module. A clone shares what is found out.
 #[derive(Clone, Default)]
 pub(super) struct Filters {
-    /// All of the servers say that they have the module.
+    /// All servers report the module.
     module: bool,
-    /// A server has lost it, as by a fail-over to one without, or keeps it from this user.
+    /// A server has lost the module, for example by a fail-over, or does not let this user use it.
     refused: Arc<AtomicBool>,
 }
 
 impl Filters {
-    /// By the module that all of these servers have, going by what they say of themselves.
+    /// Uses the module if every one of these servers reports it.
     pub(super) fn of_servers(info: &[String]) -> Self {
         // RedisBloom, the filters of Redis 8 and those of Valkey go by one name.
         let has_module =
@@ -38,14 +38,14 @@ impl Filters {
         }
     }
 
-    /// One round trip; two when the module is found to be gone.
+    /// Takes one round trip, and two if the module turns out to be missing.
     pub(super) async fn insert<C: ConnectionLike>(
         &self,
         connection: &mut C,
         filter: &BloomFilter,
         member: &[u8],
     ) -> RedisResult<Hint> {
-        if self.by_module() {
+        if self.uses_module() {
             let hint = module::insert(connection, filter, member).await;
             if let Some(hint) = self.learn_from(hint) {
                 return hint;
@@ -54,32 +54,32 @@ impl Filters {
         bitmaps::insert(connection, filter, member).await
     }
 
-    /// One round trip; two when the module is found to be gone.
+    /// Takes one round trip, and two if the module turns out to be missing.
     pub(super) async fn stats<C: ConnectionLike>(
         &self,
         connection: &mut C,
         filter: &BloomFilter,
     ) -> RedisResult<BloomStats> {
-        if self.by_module() {
-            let fill = module::stats(connection, filter).await;
-            if let Some(fill) = self.learn_from(fill) {
-                return fill;
+        if self.uses_module() {
+            let stats = module::stats(connection, filter).await;
+            if let Some(stats) = self.learn_from(stats) {
+                return stats;
             }
         }
         bitmaps::stats(connection, filter).await
     }
 
-    /// Whether filters are the module's.
-    pub(super) fn by_module(&self) -> bool {
+    /// Whether the module has the filters.
+    pub(super) fn uses_module(&self) -> bool {
         self.module && !self.refused.load(Ordering::Relaxed)
     }
 
-    /// Learns whether the module is to be had: if not, there is no answer of it.
+    /// Returns the module's answer; `None` if the module cannot be used, which is remembered.
     fn learn_from<T>(&self, reply: RedisResult<T>) -> Option<RedisResult<T>> {
         match reply {
             Err(error) if is_forbidden(&error) => {
                 self.refused.store(true, Ordering::Relaxed);
-                tracing::debug!(%error, "the module is not to be had: Bloom filters are bitmaps");
+                tracing::debug!(%error, "the module cannot be used: Bloom filters use bitmaps");
                 None
             }
             reply => Some(reply),
@@ -89,7 +89,7 @@ impl Filters {
 
 impl fmt::Debug for Filters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.by_module() {
+        f.write_str(if self.uses_module() {
             "module"
         } else {
             "bitmaps"
@@ -152,7 +152,11 @@ mod tests {
             (vec![WITH_IT, WITHOUT], false),
         ] {
             let info: Vec<_> = info.into_iter().map(str::to_owned).collect();
-            assert_eq!(Filters::of_servers(&info).by_module(), expected, "{info:?}");
+            assert_eq!(
+                Filters::of_servers(&info).uses_module(),
+                expected,
+                "{info:?}"
+            );
         }
     }
 
@@ -190,7 +194,7 @@ mod tests {
             let filters = with_module();
             let server = Scripted::default().answers(&BY_MODULE, &[refusal]);
             insert(&filters, server).await.expect_err("refused");
-            assert!(filters.by_module());
+            assert!(filters.uses_module());
         }
     }
 
@@ -198,9 +202,9 @@ mod tests {
     async fn a_full_bucket_of_the_module_takes_everything_for_seen() {
         let counts = "*2\r\n$4\r\n0.25\r\n*4\r\n:10\r\n:1000\r\n:0\r\n:0\r\n";
         let mut server = Scripted::default().answers(&["bf:1000:0.01:3"], &[counts]);
-        let fill = with_module().stats(&mut server, &filter()).await;
-        let fill = fill.expect("a fill");
-        assert_eq!((fill.members, fill.capacity), (1010, 1000));
-        assert!(fill.is_full() && fill.error_rate > 0.99, "{fill}");
+        let stats = with_module().stats(&mut server, &filter()).await;
+        let stats = stats.expect("statistics");
+        assert_eq!((stats.members, stats.capacity), (1010, 1000));
+        assert!(stats.is_full() && stats.error_rate > 0.99, "{stats}");
     }
 }

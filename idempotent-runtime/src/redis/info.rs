@@ -1,9 +1,9 @@
-//! What a server says of itself: the answers to `INFO` and `CONFIG GET`.
+//! The answers of a server to `INFO` and `CONFIG GET`.
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{RedisResult, Value, cmd};
 
-/// The answers to `INFO`: one of a server, one per node of a cluster.
+/// The texts of an answer to `INFO`: one from a server, one per node of a cluster.
 pub(super) fn texts(reply: Value) -> Vec<String> {
     match reply {
         Value::BulkString(bytes) => vec![String::from_utf8_lossy(&bytes).into_owned()],
@@ -16,19 +16,19 @@ pub(super) fn texts(reply: Value) -> Vec<String> {
     }
 }
 
-/// What the line of this name says.
+/// The value of the line with this name.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .map(str::trim)
 }
 
-/// `standalone`, `cluster` or `sentinel`. Valkey has a name of its own for it.
+/// `standalone`, `cluster` or `sentinel`. Valkey uses another name for the field.
 pub(super) fn mode(info: &str) -> Option<&str> {
     field(info, "redis_mode").or_else(|| field(info, "server_mode"))
 }
 
-/// Whether the server knows `SET … NX GET`. Valkey says 7.2.4 here, whatever its own version is.
+/// Whether the server knows `SET … NX GET`. Valkey always reports 7.2.4 here.
 pub(super) fn is_version_7(info: &str) -> bool {
     field(info, "redis_version")
         .and_then(|version| version.split('.').next()?.parse::<u32>().ok())
@@ -41,7 +41,7 @@ pub(super) fn version(info: &str, name: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// How the server is set up. Of a cluster's client it is not known which server answers.
+/// A setting of the server. With the client of a cluster any server may answer.
 pub(super) async fn config<C: ConnectionLike>(
     connection: &mut C,
     name: &str,

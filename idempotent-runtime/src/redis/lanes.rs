@@ -6,30 +6,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ::redis::{RedisResult, Value};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::connection::{RedisConnection, is_over};
+use super::connection::{RedisConnection, is_unusable};
 use super::replicas::{Replicas, Short};
 use super::script::Script;
 
-/// A few connections, made when they are needed, with one write at a time on each.
+/// A few connections, made on demand, with one write at a time on each.
 ///
-/// `WAIT` holds up whatever else was sent on its connection: so these are for nothing else, and are
-/// taken in turns.
+/// `WAIT` blocks every other command on its connection, so these connections are for such writes only.
 pub(super) struct Lanes {
     model: RedisConnection,
     idle: Mutex<VecDeque<RedisConnection>>,
     free: Semaphore,
 }
 
-/// How many writes of a store wait for replicas at once. Each takes about two round trips.
-const MOST: usize = 16;
+/// The most writes of a store that wait for replicas at once. Each takes about two round trips.
+const MAX_LANES: usize = 16;
 
 impl Lanes {
-    /// Lanes to where `model` leads, which is not used itself.
-    pub(super) fn beside(model: RedisConnection) -> Self {
+    /// Lanes to the servers of `model`, which is not used itself.
+    pub(super) fn to(model: RedisConnection) -> Self {
         Self {
             model,
             idle: Mutex::default(),
-            free: Semaphore::new(MOST),
+            free: Semaphore::new(MAX_LANES),
         }
     }
 
@@ -40,31 +39,30 @@ impl Lanes {
         keys: &[&str],
         args: &[&[u8]],
     ) -> RedisResult<(Value, Result<(), Short>)> {
-        let mut lane = self.take().await;
+        let mut lane = self.acquire().await;
         lane.connection.connect().await?;
-        // A cluster's client does, and its connections to the other nodes are well: to make them anew
-        // takes longest just when a node hangs.
-        let mends_itself = lane.connection.is_cluster();
-        lane.fit = mends_itself;
+        // The client of a cluster reconnects by itself, and its connections to other nodes are usable. Making new ones takes
+        // longest when a node hangs.
+        let reconnects_itself = lane.connection.is_cluster();
+        lane.is_reusable = reconnects_itself;
         let connection = &mut lane.connection;
         let reply = replicas.run(connection, script, keys, args).await;
         match &reply {
-            // What broke this connection has most likely broken all: the next write is not to find
-            // that out again.
-            Err(error) if is_over(error) && !mends_itself => self.idle().clear(),
-            _ => lane.fit = true,
+            // The same failure has most likely broken all connections, so the next write should not use one of them.
+            Err(error) if is_unusable(error) && !reconnects_itself => self.idle().clear(),
+            _ => lane.is_reusable = true,
         }
         reply
     }
 
-    async fn take(&self) -> Lane<'_> {
+    async fn acquire(&self) -> Lane<'_> {
         let permit = self.free.acquire().await;
         let connection = self.idle().pop_front();
         Lane {
             lanes: self,
-            connection: connection.unwrap_or_else(|| self.model.another()),
-            fit: true,
-            _permit: permit.expect("nobody closes it"),
+            connection: connection.unwrap_or_else(|| self.model.duplicate()),
+            is_reusable: true,
+            _permit: permit.expect("the semaphore is never closed"),
         }
     }
 
@@ -76,15 +74,15 @@ impl Lanes {
 struct Lane<'a> {
     lanes: &'a Lanes,
     connection: RedisConnection,
-    /// Nothing is under way on it. A write that was dropped may hold the connection up until its
-    /// `WAIT` ends: the next one would be late, and might arrive when it is given up already.
-    fit: bool,
+    /// Nothing is in flight on it. A dropped write may block the connection until its `WAIT` ends, so the next write would be
+    /// late, perhaps after its caller has given up.
+    is_reusable: bool,
     _permit: SemaphorePermit<'a>,
 }
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
-        if self.fit {
+        if self.is_reusable {
             self.lanes.idle().push_back(self.connection.clone());
         }
     }

@@ -1,8 +1,8 @@
-//! Large records, and the connection on which they are read.
+//! The connection for large records.
 //!
-//! Replies come one after the other on a connection, and a megabyte takes milliseconds: who asks for many large results at once would
-//! hold up all other calls of the handle, until they are refused. So a key whose record was large is asked for on another
-//! connection, and only a few at a time: what was asked for is sent whole, also to those who gave up waiting for it.
+//! The replies on a connection are sequential, and a megabyte takes milliseconds. So many large results at once would delay
+//! all other calls of the handle until they fail. Therefore a key whose record was large is read on another connection, and only
+//! a few at a time: the server sends a whole reply even if its caller has given up.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,26 +10,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use foldhash::fast::RandomState;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// What a connection carries beside small records without being noticed.
+/// The size from which a record is large, in bytes. Smaller records do not delay others noticeably.
 const LARGE: usize = 16 * 1024;
-/// Room for so many keys; more of them than that push each other out, and are found to be large once more.
+/// The number of keys that are remembered. More keys replace each other and are found to be large again.
 const KEYS: usize = 1024;
-/// So many large replies are under way at a time.
+/// The most large replies in flight.
 const AT_A_TIME: usize = 4;
 
 pub(super) struct Large<C> {
     connection: C,
     turns: Semaphore,
-    /// Digests of keys, each where its last digits say. They differ from process to process, so nobody can aim at a place.
+    /// Digests of keys, each at the index of its last digits. The seed is random, so a client cannot choose the index.
     keys: Box<[AtomicU64]>,
     digest: RandomState,
 }
 
-/// Lets the next one ask when it is dropped.
+/// A turn on the connection. Dropping it starts the next turn.
 pub(super) type Turn<'a> = SemaphorePermit<'a>;
 
 impl<C: Clone> Large<C> {
-    /// The connection may be one that connects when it is first used.
+    /// `connection` may connect when it is first used.
     pub(super) fn on(connection: C) -> Self {
         Self {
             connection,
@@ -40,19 +40,19 @@ impl<C: Clone> Large<C> {
     }
 
     /// Whether the record of this key was large.
-    pub(super) fn knows(&self, key: &str) -> bool {
+    pub(super) fn was_large(&self, key: &str) -> bool {
         let (place, digest) = self.place(key);
         place.load(Ordering::Relaxed) == digest
     }
 
-    /// The connection for such keys, when it is this one's turn. They come in the order in which they asked.
-    pub(super) async fn turn(&self) -> (C, Turn<'_>) {
+    /// Waits for a turn on the connection. Turns come in the order of the calls.
+    pub(super) async fn wait_turn(&self) -> (C, Turn<'_>) {
         let turn = self.turns.acquire().await;
         let turn = turn.expect("the turns are never closed");
         (self.connection.clone(), turn)
     }
 
-    /// Keeps in mind how large the record of this key is.
+    /// Remembers whether the record of this key is large.
     pub(super) fn note(&self, key: &str, bytes: usize) {
         let (place, digest) = self.place(key);
         if bytes >= LARGE {
@@ -63,7 +63,7 @@ impl<C: Clone> Large<C> {
     }
 
     fn place(&self, key: &str) -> (&AtomicU64, u64) {
-        // Zero is nobody's.
+        // Zero is an empty place.
         let digest = self.digest.hash_one(key) | 1 << 63;
         let places = self.keys.len() as u64;
         let place = usize::try_from(digest % places).unwrap_or_default();
@@ -80,37 +80,37 @@ mod tests {
     #[test]
     fn a_key_is_large_until_its_record_is_small() {
         let large = Large::on(());
-        assert!(!large.knows("key"));
+        assert!(!large.was_large("key"));
         large.note("key", LARGE - 1);
-        assert!(!large.knows("key"));
+        assert!(!large.was_large("key"));
         large.note("key", LARGE);
-        assert!(large.knows("key") && !large.knows("other"));
+        assert!(large.was_large("key") && !large.was_large("other"));
         large.note("other", 0);
-        assert!(large.knows("key"));
+        assert!(large.was_large("key"));
         large.note("key", 0);
-        assert!(!large.knows("key"));
+        assert!(!large.was_large("key"));
     }
 
     #[test]
-    fn many_keys_take_the_room_of_few() {
+    fn many_keys_replace_each_other() {
         let large = Large::on(());
         let keys: Vec<_> = (0..100_000).map(|key| key.to_string()).collect();
         for key in &keys {
             large.note(key, LARGE);
         }
-        let known = keys.iter().filter(|key| large.knows(key)).count();
+        let known = keys.iter().filter(|key| large.was_large(key)).count();
         assert!(known > KEYS / 2 && known <= KEYS, "{known}");
     }
 
     #[tokio::test]
-    async fn a_few_at_a_time_have_their_turn() {
+    async fn only_a_few_turns_run_at_once() {
         let large = Large::on(());
         let mut turns = Vec::new();
         for _ in 0..AT_A_TIME {
-            turns.push(large.turn().await);
+            turns.push(large.wait_turn().await);
         }
-        assert!(large.turn().now_or_never().is_none());
+        assert!(large.wait_turn().now_or_never().is_none());
         turns.pop();
-        assert!(large.turn().now_or_never().is_some());
+        assert!(large.wait_turn().now_or_never().is_some());
     }
 }

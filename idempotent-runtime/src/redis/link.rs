@@ -1,4 +1,4 @@
-//! A connection to one server, or to a cluster, and how it is made.
+//! Making a connection to one server or to a cluster.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::reason::{Unavailable, io_error};
 use super::url::Host;
 
-/// A connection to those who keep the records.
+/// A connection to the servers of the records.
 #[derive(Clone)]
 pub(super) enum Link {
     Server(MultiplexedConnection),
@@ -49,15 +49,13 @@ impl Link {
     }
 }
 
-/// A call that meets an outage is to fail within its own deadline, which is a second unless told
-/// otherwise.
+/// The longest time to connect: in an outage a call should fail within its deadline, by default 1 s.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
-        // The deadline of a command is its caller's: a second timer for each would be a twentieth of
-        // what it costs.
+        // The caller sets the deadline of a command. A second timer would be a twentieth of the cost of a command.
         .set_response_timeout(None)
         .set_pipeline_buffer_size(1024);
     client
@@ -80,8 +78,8 @@ pub(super) async fn in_time<T>(
 }
 
 pub(super) fn tcp_settings() -> TcpSettings {
-    // A peer that vanished without a word (a fail-over behind one address, a dropped NAT entry)
-    // would otherwise hold the connection for the quarter of an hour that TCP retransmits.
+    // Without these a peer that vanished (a fail-over behind one address, a dropped NAT entry) would block the connection for
+    // the quarter of an hour in which TCP retransmits.
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(10))
         .with_interval(Duration::from_secs(3));
@@ -93,7 +91,7 @@ pub(super) fn tcp_settings() -> TcpSettings {
     settings
 }
 
-/// Where a server is.
+/// The address of a server.
 pub(super) fn address((host, port): Host, tls: bool) -> ConnectionAddr {
     if tls {
         ConnectionAddr::TcpTls {
@@ -107,7 +105,7 @@ pub(super) fn address((host, port): Host, tls: bool) -> ConnectionAddr {
     }
 }
 
-/// How to reach a server, and to log in there.
+/// The address and the login of a server.
 pub(super) fn connection_info(
     address: ConnectionAddr,
     login: RedisConnectionInfo,
@@ -118,7 +116,7 @@ pub(super) fn connection_info(
         .set_tcp_settings(tcp_settings()))
 }
 
-/// A server repeats the words of a command that it does not know. The first ones on a connection have the password among them.
+/// Whether the error repeats a command that the server does not know. The first commands of a connection contain the password.
 pub(super) fn repeats_command(error: &RedisError) -> bool {
     let repeats = |detail: &str| detail.contains("with args beginning with");
     error.detail().is_some_and(repeats)

@@ -1,4 +1,4 @@
-//! Listening to what the settling scripts publish: a hint for those who wait, and never more.
+//! Subscriptions to notifications of settled keys. A notification is only a hint to poll.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -20,63 +20,62 @@ use tokio::time::timeout;
 use super::link::in_time;
 use super::topology::Topology;
 
-/// Hears what is published under keys, for all clones of a store, on one connection of its own.
+/// The subscriptions of all clones of a store, on one separate connection.
 ///
-/// The connection belongs to a task, which the first listener starts on its runtime. The task ends
-/// when the store is dropped, when the connection breaks, and with its runtime; the next listener
-/// starts another one.
+/// A task owns the connection. The first subscriber starts it on its runtime. The task ends when the store is dropped, when the
+/// connection breaks, and with its runtime; the next subscriber starts a new one.
 pub(super) struct Listener {
     topology: Arc<Topology>,
     task: Mutex<Option<Requests>>,
-    complained: AtomicBool,
+    has_warned: AtomicBool,
 }
 
 type Requests = UnboundedSender<Request>;
 
-/// Somebody wants to listen.
+/// A request to subscribe.
 struct Request {
     key: Arc<str>,
     answer: oneshot::Sender<RedisResult<watch::Receiver<()>>>,
 }
 
-/// After this long a call is better off without a hint.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// After this time a call polls without a subscription.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Listener {
     pub(super) fn new(topology: Arc<Topology>) -> Self {
         Self {
             topology,
             task: Mutex::default(),
-            complained: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
         }
     }
 
-    /// Listens to the channel `key`: when this returns, the server has confirmed it.
-    pub(super) async fn listen(&self, key: &str) -> Option<watch::Receiver<()>> {
+    /// Subscribes to the channel `key`. When this returns, the server has confirmed the subscription.
+    pub(super) async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         let key = Arc::from(key);
         let (answer, answered) = oneshot::channel();
-        let task = self.ask(Request { key, answer });
-        let listening = if let Ok(answer) = timeout(PATIENCE, answered).await {
-            answer.unwrap_or_else(|_| Err(failed(io::ErrorKind::BrokenPipe)))
+        let task = self.send(Request { key, answer });
+        let listening = if let Ok(answer) = timeout(TIMEOUT, answered).await {
+            answer.unwrap_or_else(|_| Err(io_failure(io::ErrorKind::BrokenPipe)))
         } else {
-            // It may live on a runtime that stands still: the next listener is not to wait for it.
+            // The task may be on a runtime that does not run. The next subscriber must not wait for it.
             self.forget(&task);
-            Err(failed(io::ErrorKind::TimedOut))
+            Err(io_failure(io::ErrorKind::TimedOut))
         };
-        listening.inspect_err(|error| self.complain(error)).ok()
+        listening.inspect_err(|error| self.report(error)).ok()
     }
 
-    fn ask(&self, request: Request) -> Requests {
+    fn send(&self, request: Request) -> Requests {
         let mut task = self.task();
         let requests = match &*task {
             Some(requests) if !requests.is_closed() => requests.clone(),
             _ => {
-                let (requests, asked) = unbounded_channel();
-                tokio::spawn(serve(Arc::clone(&self.topology), asked));
+                let (requests, inbox) = unbounded_channel();
+                tokio::spawn(serve(Arc::clone(&self.topology), inbox));
                 task.insert(requests).clone()
             }
         };
-        // A task that ended just now drops the request, which is an answer, too.
+        // A task that has just ended drops the request, and the subscriber gets that as an answer.
         let _ = requests.send(request);
         requests
     }
@@ -89,24 +88,25 @@ impl Listener {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the first failure aloud: a missing permission would be told with every call.
-    fn complain(&self, error: &RedisError) {
-        if self.complained.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%error, "cannot listen for changes of a key");
+    /// Warns of the first failure only, because a missing permission fails with every call.
+    fn report(&self, error: &RedisError) {
+        if self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%error, "cannot subscribe to changes of a key");
         } else {
             tracing::warn!(
                 %error,
-                "cannot listen for changes of a key: calls that wait ask for it again and again"
+                "cannot subscribe to changes of a key, so waiting calls poll: allow `+subscribe \
+                 +unsubscribe` and the channels of the prefix"
             );
         }
     }
 }
 
 async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Request>) {
-    match in_time(PATIENCE, topology.listen()).await {
+    match in_time(TIMEOUT, topology.connect_pubsub()).await {
         Ok(connection) => {
-            if let Err(error) = Listening::new(connection, requests).serve().await {
-                tracing::debug!(%error, "no more changes are heard on this connection");
+            if let Err(error) = Subscriptions::new(connection, requests).serve().await {
+                tracing::debug!(%error, "the connection for subscriptions is closed");
             }
         }
         Err(error) => {
@@ -118,27 +118,27 @@ async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Request>
     }
 }
 
-/// A connection that listens. When it is dropped, all receivers end.
-struct Listening {
-    /// Dropped before the senders: whoever sees the end of a receiver finds the task gone, too.
+/// A connection with subscriptions. Dropping it ends all receivers.
+struct Subscriptions {
+    /// Dropped before the senders, so that after the end of a receiver the next request starts a new task.
     requests: UnboundedReceiver<Request>,
     sink: PubSubSink,
     messages: PubSubStream,
-    /// The channels that are subscribed to.
+    /// The subscribed channels.
     senders: HashMap<Arc<str>, Arc<watch::Sender<()>>>,
-    /// For each channel, the departure of its last listener.
-    departures: FuturesUnordered<BoxFuture<'static, Arc<str>>>,
+    /// For each channel a future that ends when its last receiver is dropped.
+    closed: FuturesUnordered<BoxFuture<'static, Arc<str>>>,
 }
 
 enum Event {
-    Asked(Vec<Request>),
-    Left(Vec<Arc<str>>),
-    Told(Msg),
+    Requested(Vec<Request>),
+    Closed(Vec<Arc<str>>),
+    Published(Msg),
     StoreDropped,
     Broken,
 }
 
-impl Listening {
+impl Subscriptions {
     fn new(connection: PubSub, requests: UnboundedReceiver<Request>) -> Self {
         let (sink, messages) = connection.split();
         Self {
@@ -146,42 +146,42 @@ impl Listening {
             sink,
             messages,
             senders: HashMap::new(),
-            departures: FuturesUnordered::new(),
+            closed: FuturesUnordered::new(),
         }
     }
 
     async fn serve(mut self) -> RedisResult<()> {
         loop {
             match poll_fn(|cx| self.poll_event(cx)).await {
-                Event::Asked(requests) => self.admit(requests).await?,
-                Event::Left(keys) => self.unsubscribe(keys).await?,
-                Event::Told(message) => self.tell(&message),
+                Event::Requested(requests) => self.add(requests).await?,
+                Event::Closed(keys) => self.unsubscribe(keys).await?,
+                Event::Published(message) => self.notify(&message),
                 Event::StoreDropped => return Ok(()),
-                Event::Broken => return Err(failed(io::ErrorKind::BrokenPipe)),
+                Event::Broken => return Err(io_failure(io::ErrorKind::BrokenPipe)),
             }
         }
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        let mut asked = Vec::new();
-        match self.requests.poll_recv_many(cx, &mut asked, AT_ONCE) {
+        let mut requests = Vec::new();
+        match self.requests.poll_recv_many(cx, &mut requests, BATCH) {
             Poll::Ready(0) => return Poll::Ready(Event::StoreDropped),
-            Poll::Ready(_) => return Poll::Ready(Event::Asked(asked)),
+            Poll::Ready(_) => return Poll::Ready(Event::Requested(requests)),
             Poll::Pending => {}
         }
-        let mut left = Vec::new();
-        while let Poll::Ready(Some(key)) = self.departures.poll_next_unpin(cx) {
-            left.push(key);
+        let mut keys = Vec::new();
+        while let Poll::Ready(Some(key)) = self.closed.poll_next_unpin(cx) {
+            keys.push(key);
         }
-        if !left.is_empty() {
-            return Poll::Ready(Event::Left(left));
+        if !keys.is_empty() {
+            return Poll::Ready(Event::Closed(keys));
         }
         let message = self.messages.poll_next_unpin(cx);
-        message.map(|message| message.map_or(Event::Broken, Event::Told))
+        message.map(|message| message.map_or(Event::Broken, Event::Published))
     }
 
-    /// Subscribes to what is not subscribed to yet, and answers. Messages wait meanwhile.
-    async fn admit(&mut self, requests: Vec<Request>) -> RedisResult<()> {
+    /// Subscribes to new channels and answers. Messages wait meanwhile.
+    async fn add(&mut self, requests: Vec<Request>) -> RedisResult<()> {
         let mut new: HashMap<_, Vec<_>> = HashMap::new();
         for Request { key, answer } in requests {
             if let Some(sender) = self.senders.get(&key) {
@@ -190,7 +190,7 @@ impl Listening {
                 new.entry(key).or_default().push(answer);
             }
         }
-        // A command each, all in one round trip: one channel that is forbidden refuses no other.
+        // One command per channel, all in one round trip: a forbidden channel must not refuse the others.
         let subscriptions = new.into_iter().map(|(key, answers)| {
             let mut sink = self.sink.clone();
             async move {
@@ -198,12 +198,12 @@ impl Listening {
                 (key, answers, confirmed)
             }
         });
-        let confirmations = in_time(PATIENCE, join_all(subscriptions).map(Ok)).await?;
+        let confirmations = in_time(TIMEOUT, join_all(subscriptions).map(Ok)).await?;
         for (key, answers, confirmed) in confirmations {
             let sender = confirmed.map(|()| self.insert(key));
             for answer in answers {
                 let listening = sender.as_ref().map(|sender| sender.subscribe());
-                // Who has given up meanwhile drops the receiver, and so leaves.
+                // A subscriber that gave up meanwhile drops the receiver, which ends its subscription.
                 let _ = answer.send(listening.map_err(RedisError::clone));
             }
         }
@@ -213,35 +213,34 @@ impl Listening {
     fn insert(&mut self, key: Arc<str>) -> Arc<watch::Sender<()>> {
         let sender = Arc::new(watch::Sender::new(()));
         self.senders.insert(Arc::clone(&key), Arc::clone(&sender));
-        let listened_to = Arc::clone(&sender);
-        let departure = async move {
-            listened_to.closed().await;
+        let receivers = Arc::clone(&sender);
+        let closed = async move {
+            receivers.closed().await;
             key
         };
-        self.departures.push(departure.boxed());
+        self.closed.push(closed.boxed());
         sender
     }
 
-    /// Unsubscribes from what nobody listens to. Nobody can have come back: that takes a request,
-    /// and those wait meanwhile.
+    /// Unsubscribes from channels without receivers. No new receiver can exist: it needs a request, and requests wait meanwhile.
     async fn unsubscribe(&mut self, keys: Vec<Arc<str>>) -> RedisResult<()> {
         for key in &keys {
             self.senders.remove(key);
         }
         let channels: Vec<&str> = keys.iter().map(|key| &**key).collect();
-        in_time(PATIENCE, self.sink.unsubscribe(channels)).await
+        in_time(TIMEOUT, self.sink.unsubscribe(channels)).await
     }
 
-    fn tell(&self, message: &Msg) {
+    fn notify(&self, message: &Msg) {
         if let Some(sender) = self.senders.get(message.get_channel_name()) {
             sender.send_replace(());
         }
     }
 }
 
-/// How many requests are answered in one round trip.
-const AT_ONCE: usize = 1024;
+/// The most requests in one round trip.
+const BATCH: usize = 1024;
 
-fn failed(kind: io::ErrorKind) -> RedisError {
+fn io_failure(kind: io::ErrorKind) -> RedisError {
     RedisError::from(io::Error::from(kind))
 }

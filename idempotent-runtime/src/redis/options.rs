@@ -1,4 +1,4 @@
-//! Making the connection of a store, and the store on it.
+//! The options of a Redis store, and connecting it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::topology::Topology;
 use super::url::Address;
 use crate::store::{Durability, StoreError, StoreErrorKind};
 
-/// Settings of a [`RedisStore`] that is to be connected.
+/// Settings for connecting a [`RedisStore`].
 ///
 /// ```no_run
 /// # use idempotent_runtime as idempotence;
@@ -40,34 +40,31 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
-    /// Accepts a server that may drop a live record when its memory is full.
+    /// Accepts a server that may evict live records when its memory is full.
     ///
-    /// A dropped record lets a second call run: only for servers where that does no harm.
+    /// An evicted record lets a second call run. Use this only where that does no harm.
     pub fn allow_eviction(mut self, allow: bool) -> Self {
         self.allow_eviction = allow;
         self
     }
 
-    /// Counts a write only when this many replicas have it, so that a fail-over to one of them
-    /// forgets no claim and no result. Default: 0, the server's own word is enough.
+    /// Sets how many replicas must acknowledge a write, so that a fail-over to one of them loses no claim and no result.
+    /// Default: 0; the primary's acknowledgement is enough.
     ///
-    /// Claims, renewals and completions wait for the replicas, by `WAIT` in the same round trip. With
-    /// fewer than wanted the claim is taken back and the body does not run; a claim that cannot be
-    /// renewed is lost when its lease ends, and a result that cannot be recorded is sent again until
-    /// then. A release does not wait: if it is lost, the key is taken until the lease ends, and no
-    /// more. So it may be with a claim of a call that is dropped while it waits: put on another
-    /// connection than its withdrawal, it may come after that, and then stands until its lease ends.
+    /// Claims, renewals and completions wait for the replicas, with `WAIT` in the same round trip. If too few replicas
+    /// acknowledge a claim, the store takes it back and the body does not run. A claim that cannot be renewed is lost when its
+    /// lease ends. A result that cannot be recorded is sent again until then. A release does not wait: if a fail-over loses it,
+    /// the key stays taken until the lease ends. The same is possible for a claim of a call that is dropped while it waits,
+    /// because the withdrawal uses another connection and may arrive first.
     ///
-    /// `WAIT` holds up its connection, so [`connect`](Self::connect) makes some more when they are
-    /// needed, up to 16, for these writes alone; in a cluster up to 16 to each primary, and 16 writes to
-    /// one that hangs hold up those to the others. A connection of the caller's own is held up itself:
-    /// then all other calls of the store wait behind each write, and a response timeout of its client
-    /// that is shorter than the [`replica_timeout`](Self::replica_timeout) cuts `WAIT` off.
+    /// `WAIT` blocks its connection. So the store makes more connections for these writes when it needs them, up to 16; in a
+    /// cluster up to 16 to each primary, and 16 writes to a primary that hangs block writes to the others. On the caller's own
+    /// connection each write blocks all other calls of the store, and a response timeout of the client that is shorter than
+    /// [`replica_timeout`](Self::replica_timeout) interrupts `WAIT`.
     ///
-    /// What this cannot promise: `WAIT` does not say *which* replicas have a write. A fail-over that
-    /// promotes another one forgets it: want all of them, or have the fail-over take the one that is
-    /// furthest, as Sentinel and Cluster try to. In a cluster they are the replicas of the key's own
-    /// primary.
+    /// `WAIT` does not say *which* replicas have a write, and a fail-over to another replica loses it. So wait for all
+    /// replicas, or make sure that the fail-over promotes the most advanced replica, as Sentinel and Cluster try to. In a
+    /// cluster the replicas of the key's primary count.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas.wanted = replicas;
         self
@@ -75,26 +72,25 @@ impl RedisOptions {
 
     /// Sets how long one write waits for the [`replicas`](Self::replicas). Default: 200 ms.
     ///
-    /// The first try of a call has a quarter of the
-    /// [deadline](crate::Builder::deadline) of the handle: 250 ms unless told otherwise. A longer wait is
-    /// cut off there, so that the call knows less about what went wrong.
+    /// Keep it below the time of a call's first attempt, which is a quarter of the handle's
+    /// [deadline](crate::Builder::deadline), by default 250 ms. A longer wait is interrupted, and then the call cannot say what
+    /// went wrong.
     pub fn replica_timeout(mut self, timeout: Duration) -> Self {
         self.replicas.timeout = timeout;
         self
     }
 
-    /// Trusts the servers, and sentinels, whose certificates these ones have signed: PEM, one or many.
+    /// Trusts servers and sentinels with a certificate of these authorities, in PEM, instead of the system's authorities.
     ///
-    /// They take the place of those that the system trusts. Needs a URL of TLS, such as `rediss://`, and
-    /// for a cluster the feature `redis-rustls`.
+    /// Needs a URL with TLS, such as `rediss://`, and for a cluster the feature `redis-rustls`.
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.roots = Some(pem.into());
         self
     }
 
-    /// Shows this certificate to servers that ask for one: PEM, with the chain if there is one, and its
-    /// private key, in PEM of PKCS #8. Needs a URL of TLS, such as `rediss://`, and for a cluster the
-    /// feature `redis-rustls`.
+    /// Sets the certificate of this client, for servers that require one: the chain in PEM, and the private key in PEM of PKCS #8.
+    ///
+    /// Needs a URL with TLS, such as `rediss://`, and for a cluster the feature `redis-rustls`.
     pub fn client_certificate(
         mut self,
         certificate_pem: impl Into<Vec<u8>>,
@@ -109,11 +105,11 @@ impl RedisOptions {
 
     /// Connects to the server at `url`: see [`RedisStore::connect`].
     ///
-    /// `?allow_eviction=…`, `?replicas=…` and `?replica_timeout=…` in the URL have the last word.
+    /// `?allow_eviction=…`, `?replicas=…` and `?replica_timeout=…` in the URL override the options.
     ///
     /// # Errors
     ///
-    /// Those of [`RedisStore::connect`].
+    /// As [`RedisStore::connect`].
     pub async fn connect(mut self, url: &str) -> Result<RedisStore, StoreError> {
         let address = Address::parse(url)?;
         self.allow_eviction = address.allow_eviction.unwrap_or(self.allow_eviction);
@@ -131,16 +127,16 @@ impl RedisOptions {
             self.check(connection, &place).await
         };
         let store = in_time(checked, &place).await?;
-        Ok(store.listening_to(topology))
+        Ok(store.with_listener(topology))
     }
 
-    /// Makes a store on a connection of the caller's own: see [`RedisStore::from_connection`].
+    /// Makes a store on the caller's own connection: see [`RedisStore::from_connection`].
     ///
-    /// Certificates are that connection's own: those given here are ignored.
+    /// The certificates of these options are not used.
     ///
     /// # Errors
     ///
-    /// Those of [`RedisStore::from_connection`].
+    /// As [`RedisStore::from_connection`].
     pub async fn from_connection<C>(self, connection: C) -> Result<RedisStore<C>, StoreError>
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
@@ -161,8 +157,8 @@ impl RedisOptions {
             Err(error) if is_forbidden(&error) => {
                 tracing::warn!(
                     %error,
-                    "INFO is not allowed: it is not known whether the server evicts keys, \
-                     and claims are made by a script"
+                    "INFO is not allowed (allow `+info`): the server may evict keys unnoticed, and claims \
+                     need a script"
                 );
                 Vec::new()
             }
@@ -187,8 +183,8 @@ impl RedisOptions {
         let executor = Executor::new(connection, self.replicas);
         if executor.sends_once() && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(
-                "this server is one node of a cluster, and refuses the keys of the others: \
-                 write `redis-cluster://`"
+                "this server is one node of a cluster and refuses keys of other nodes: write \
+                 `redis-cluster://`"
             );
         }
         Ok(RedisStore::new(executor, &info, durability))
@@ -198,42 +194,41 @@ impl RedisOptions {
 impl RedisStore {
     /// Connects to the Redis at `url`:
     ///
-    /// * `redis://user:password@host:6379/0`, one server, and `redis+unix:///path?user=…&pass=…&db=0`;
-    /// * `redis-cluster://user:password@host,host:6379`, a cluster, found by any of these nodes;
-    /// * `redis-sentinel://user:password@host,host:26379/master/0`, the server that sentinels call
-    ///   `master`; they have credentials of their own, `?sentinel_user=…&sentinel_pass=…`, or none;
-    /// * `rediss://`, `rediss-cluster://` and `rediss-sentinel://`, the same by TLS, with the feature
-    ///   `redis-rustls` or `redis-native-tls`; with both it is rustls. The names that a cluster or
-    ///   sentinels announce must be those of the certificates.
+    /// * `redis://user:password@host:6379/0`: one server;
+    /// * `redis+unix:///path?user=…&pass=…&db=0`: one server at a socket;
+    /// * `redis-cluster://user:password@host,host:6379`: a cluster, found through any of these nodes;
+    /// * `redis-sentinel://user:password@host,host:26379/master/0`: the server that sentinels call `master`. The sentinels have
+    ///   separate credentials, `?sentinel_user=…&sentinel_pass=…`, or none;
+    /// * `rediss://`, `rediss-cluster://` and `rediss-sentinel://`: the same with TLS. They need the feature `redis-rustls` or
+    ///   `redis-native-tls`; with both, rustls is used. The certificates must be for the names that a cluster or sentinels announce.
     ///
-    /// Ports may be left out, IPv6 addresses are in brackets, and `@ : / ? # %` in names and passwords
-    /// are percent-encoded. The option `?protocol=3` speaks RESP3.
+    /// Ports are optional, IPv6 addresses are in brackets, and `@ : / ? # %` in names and passwords are percent-encoded. The
+    /// option `?protocol=3` uses RESP3.
     ///
-    /// The connection is shared by all calls, and made anew when it breaks, when its server became a
-    /// replica, and when a reply that a caller gave up waiting for is overdue for another second. A
-    /// server that may evict keys is refused, because an evicted claim lets a second call run; a cache
-    /// server can be used all the same with `?allow_eviction=true`. Costs the connection's handshake
-    /// and one round trip; a second one where there is an append-only file (`CONFIG GET`), or where
-    /// replicas are waited for (`WAIT`); behind sentinels also a connection to one of them and two round
-    /// trips.
+    /// All calls share one connection. The store replaces it when it breaks, when its server became a replica, and when a reply
+    /// is overdue: the caller gave up, and a second later there still was no reply. A server that may evict keys is
+    /// refused, because an evicted claim lets a second call run; `?allow_eviction=true` accepts it.
     ///
-    /// The first replay of a result that was found to be large (16 KiB) opens another connection, for all such replays: so they
-    /// hold up each other, and no other call; four are under way at a time. (Redis 7 and newer.)
+    /// Connecting costs the handshake and one round trip. It needs a second round trip if there is an append-only file
+    /// (`CONFIG GET`) or if writes wait for replicas (`WAIT`). Behind sentinels it also needs a connection to a sentinel and two
+    /// round trips.
     ///
-    /// The first call that waits for a key opens a second connection, to listen; it is shared, too,
-    /// and ends with the last clone of the store. To listen costs one round trip on it, and none for
-    /// a key that others listen to already.
+    /// The first replay of a result of 16 KiB or more opens a second connection for all large replays, so that they do not delay
+    /// other calls; at most four are in flight. (Redis 7 and newer.)
+    ///
+    /// The first call that waits for a key opens a third connection, for subscriptions. All waiting calls share it, and it is
+    /// closed with the last clone of the store. A subscription costs one round trip, and none if the key has one already.
     ///
     /// # Errors
     ///
-    /// Within five seconds, if the URL makes no sense or needs a feature that this build has not, the
-    /// server is not reached, refuses the credentials, or may evict keys. The text never contains the
-    /// password.
+    /// Within five seconds, if the URL is invalid or needs a feature that this build lacks, if the server cannot be reached,
+    /// refuses the credentials, does not let this user run scripts, or may evict keys. The text says where, why, and what to do.
+    /// It never has the password.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         RedisOptions::default().connect(url).await
     }
 
-    /// Settings for a store that is to be connected.
+    /// Returns the default options.
     pub fn options() -> RedisOptions {
         RedisOptions::default()
     }
@@ -243,16 +238,14 @@ impl<C> RedisStore<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    /// Makes a store on a connection of the caller's own.
+    /// Makes a store on the caller's own connection.
     ///
-    /// Give it one that heals itself, such as a [`RedisConnection`] on a client of your own: a plain
-    /// [`MultiplexedConnection`](::redis::aio::MultiplexedConnection) fails for ever once it broke. Performs the checks of
-    /// [`connect`](RedisStore::connect), on every node of a cluster. Costs one round trip, or two as
-    /// there.
+    /// Use a connection that reconnects, such as a [`RedisConnection`] on your client: a plain
+    /// [`MultiplexedConnection`](::redis::aio::MultiplexedConnection) fails for ever after it broke. This does the checks of
+    /// [`connect`](RedisStore::connect), on every node of a cluster, in one or two round trips.
     ///
-    /// A cluster's client, and any that this crate does not know, may send a command twice by
-    /// itself, so its refusals are passed on as [`StoreErrorKind::Unknown`].
-    /// A store made by this gives no hints: calls that wait for a key find out by asking again.
+    /// The client of a cluster, and every client that this crate does not know, may repeat a command. So its refusals are
+    /// [`StoreErrorKind::Unknown`]. The store has no notifications: calls that wait for a key poll.
     ///
     /// # Errors
     ///
@@ -262,7 +255,7 @@ where
     }
 }
 
-/// How long it takes at most until [`RedisStore::connect`] gives up.
+/// The longest time that [`RedisStore::connect`] takes.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 async fn in_time<T>(

@@ -1,8 +1,7 @@
 //! Records that are longer than any handle reads.
 //!
-//! A script cuts what it gives. `SET … GET`, by which a key is claimed at the least cost to the server, gives all of what
-//! stands there. So once a claim has met such a record, or was given up after a while without an answer, which may have been a
-//! gigabyte, keys are claimed by the script.
+//! A script cuts a long record. `SET … GET`, the cheapest claim for the server, returns the whole record. So after a claim that
+//! returned a long record, or was given up after a while and may have met a gigabyte, keys are claimed by the script.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::store::longest::Longest;
 
-/// What a store knows of such records. A clone shares it.
+/// Whether a store has met such records. A clone shares it.
 #[derive(Clone, Default)]
 pub(super) struct Oversize {
     longest: Longest,
@@ -25,30 +24,30 @@ impl Oversize {
         self.longest.allow(bytes);
     }
 
-    /// Whether there are any, or may be.
+    /// Whether there is one, or may be.
     pub(super) fn is_met(&self) -> bool {
         self.met.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of a record are read, as the scripts have it.
+    /// How many bytes of a record are read, as an argument of the scripts.
     pub(super) fn most(&self) -> String {
         let most = self.longest.to_read();
         most.map_or_else(|| "-1".to_owned(), |most| most.to_string())
     }
 
-    /// As many of all the bytes that `SET … GET` gave.
-    pub(super) fn cut(&self, standing: Vec<u8>) -> Bytes {
+    /// Cuts a record from `SET … GET` to the same number of bytes.
+    pub(super) fn cut(&self, stored: Vec<u8>) -> Bytes {
         match self.longest.to_read() {
-            Some(most) if standing.len() >= most => {
+            Some(most) if stored.len() >= most => {
                 self.met.store(true, Ordering::Relaxed);
-                Bytes::copy_from_slice(&standing[..most])
+                Bytes::copy_from_slice(&stored[..most])
             }
-            _ => standing.into(),
+            _ => stored.into(),
         }
     }
 
-    /// Begins to wait for the answer to `SET … GET`.
-    pub(super) fn wait(&self) -> Waiting<'_> {
+    /// Measures how long the answer to `SET … GET` takes.
+    pub(super) fn start_wait(&self) -> Waiting<'_> {
         let since = Some(Instant::now());
         Waiting {
             met: &self.met,
@@ -57,7 +56,7 @@ impl Oversize {
     }
 }
 
-/// A claim that waits for its answer, or was given up.
+/// A claim without an answer yet. Dropping it after a while counts as a long record.
 pub(super) struct Waiting<'a> {
     met: &'a AtomicBool,
     since: Option<Instant>,
@@ -77,7 +76,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Far longer than a small record takes, and shorter than the first try of a call.
+/// Far longer than a small record takes, and shorter than the first attempt of a call.
 const LONG: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -85,21 +84,21 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_claim_that_was_given_up_after_a_while_may_have_met_one() {
+    async fn a_claim_that_was_given_up_after_a_while_counts_as_oversize() {
         let oversize = Oversize::default();
-        drop(oversize.wait());
-        let answered = oversize.wait();
+        drop(oversize.start_wait());
+        let answered = oversize.start_wait();
         tokio::time::advance(LONG).await;
         answered.answered();
         assert!(!oversize.is_met());
-        let given_up = oversize.wait();
+        let given_up = oversize.start_wait();
         tokio::time::advance(LONG).await;
         drop(given_up);
         assert!(oversize.is_met());
     }
 
     #[test]
-    fn what_is_no_longer_than_it_may_be_is_given_whole() {
+    fn only_records_longer_than_allowed_are_cut() {
         let oversize = Oversize::default();
         assert_eq!(oversize.most(), "-1");
         assert_eq!(oversize.cut(vec![7; 9]).len(), 9);

@@ -1,8 +1,8 @@
-//! The scripts of records. Each touches one key, and its last argument says how many bytes it gives of what it finds.
+//! The scripts of records. Each uses one key. The last argument is the most bytes of a value that it returns.
 
 use super::script::{Script, hash};
 
-/// `1`: claimed. Bytes: what stands there.
+/// Returns `1` if it claimed the key, else the stored value.
 pub(super) static CLAIM: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then
@@ -14,9 +14,9 @@ return string.sub(current, 1, ARGV[3])",
     || hash(&CLAIM),
 );
 
-/// What stands there, if anything, and how long it will.
+/// Returns the stored value, if any, and its time to live.
 ///
-/// Not two commands at once: where a slot is on its way to another node, only the first is let in.
+/// A pipeline of two commands would not do: while a slot moves to another node, only the first would be accepted.
 pub(super) static READ: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if current then current = string.sub(current, 1, ARGV[1]) end
@@ -24,10 +24,10 @@ return {current, redis.call('PTTL', KEYS[1])}",
     || hash(&READ),
 );
 
-/// `1`: done. Nil: absent. Bytes: what stands there.
+/// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value.
 ///
-/// Renewing is a `PEXPIRE`, because a server that is out of memory refuses every `SET`. The last
-/// argument is the channel for the hint; empty for none.
+/// A renewal is a `PEXPIRE`, because a server without memory refuses every `SET`. `ARGV[4]` is the channel for the
+/// notification; empty for none.
 pub(super) static REPLACE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -45,11 +45,10 @@ return string.sub(current, 1, ARGV[5])",
     || hash(&REPLACE),
 );
 
-/// [`CLAIM`] before a `WAIT`, which waits for what its connection has written: an own record that is
-/// found is written again, or the `WAIT` would have nothing to wait for and end at once.
+/// [`CLAIM`] before a `WAIT`. `WAIT` waits for the writes of its connection, so the script writes the own record again if it
+/// finds it. Otherwise `WAIT` would return at once.
 ///
-/// To write it is to set the time to live that it has; a record without any, or with less than a
-/// millisecond left, is given its own.
+/// The write sets the remaining time to live again; if that is less than a millisecond, or missing, the time to live of the claim.
 pub(super) static CLAIM_REPLICATED: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then
@@ -65,7 +64,7 @@ return string.sub(current, 1, ARGV[3])",
     || hash(&CLAIM_REPLICATED),
 );
 
-/// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], what stands there already is written again.
+/// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], a value that is stored already is written again.
 pub(super) static REPLACE_REPLICATED: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -87,9 +86,9 @@ return string.sub(current, 1, ARGV[5])",
     || hash(&REPLACE_REPLICATED),
 );
 
-/// `1`: done. Nil: absent. Bytes: what stands there.
+/// Returns `1` if the value is removed, nil if nothing is stored, else the stored value.
 ///
-/// The last argument is the channel for the hint; empty for none.
+/// `ARGV[2]` is the channel for the notification; empty for none.
 pub(super) static REMOVE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -102,13 +101,13 @@ return string.sub(current, 1, ARGV[3])",
     || hash(&REMOVE),
 );
 
-/// Puts one value in the place of another, for as long as that one would have lived.
+/// Replaces a value and keeps its time to live.
 ///
-/// `1`: done. Nil: absent. Bytes: what stands there, or what was expected if it never expires, for then it is not ours.
+/// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value. It does not replace a value that never
+/// expires, because another program wrote it, and returns that value.
 ///
-/// `KEEPTTL` is known from Redis 6.0 on only. A record with less than a millisecond left is given one. The value that is
-/// found there already is written again, for a `WAIT` that follows: by its time to live, which a server that is out of
-/// memory accepts.
+/// `KEEPTTL` needs Redis 6.0, so the script sets the remaining time, at least one millisecond. A new value that is stored
+/// already is written again for a following `WAIT`, by its time to live, which a server without memory accepts.
 pub(super) static EXCHANGE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end

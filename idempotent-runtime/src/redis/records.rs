@@ -13,7 +13,7 @@ use super::removal::Removal;
 use super::script::millis;
 use crate::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
-/// By which commands these servers keep records. A clone shares what was learnt.
+/// The commands for records on these servers. A clone shares what is found out.
 #[derive(Clone)]
 pub(super) struct Records {
     native_claim: bool,
@@ -22,7 +22,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// By the commands that all of these servers have, going by what they say of themselves.
+    /// Uses the commands that all of these servers have according to `INFO`.
     pub(super) fn of_servers(info: &[String]) -> Self {
         Self {
             native_claim: !info.is_empty() && info.iter().all(|info| is_version_7(info)),
@@ -40,7 +40,7 @@ impl Records {
         &self.removal
     }
 
-    /// Reads records of so many bytes, and whatever was read before.
+    /// Allows records of `bytes` bytes; never lowers an earlier limit.
     pub(super) fn allow(&self, bytes: usize) {
         self.oversize.allow(bytes);
     }
@@ -60,15 +60,15 @@ impl Records {
             return self.claim_by_script(executor, key, value, ttl).await;
         }
         let (mut connection, _turn) = executor.connection_for(key).await;
-        let standing = if self.oversize.is_met() {
-            self.claim_cutting(&mut connection, key, value, ttl).await
+        let stored = if self.oversize.is_met() {
+            self.claim_and_cut(&mut connection, key, value, ttl).await
         } else {
             self.claim_natively(&mut connection, key, value, ttl).await
         };
-        let standing = standing.map_err(|error| executor.error(error))?;
-        executor.note_size(key, standing.as_ref().map_or(0, Vec::len));
-        Ok(match standing {
-            Some(standing) if standing != value => Claim::Taken(self.oversize.cut(standing)),
+        let stored = stored.map_err(|error| executor.error(error))?;
+        executor.note_size(key, stored.as_ref().map_or(0, Vec::len));
+        Ok(match stored {
+            Some(stored) if stored != value => Claim::Taken(self.oversize.cut(stored)),
             _ => Claim::Claimed,
         })
     }
@@ -97,8 +97,8 @@ impl Records {
         executor.read_claim(reply)
     }
 
-    /// What stands there, as much of it as is read; nothing if it is claimed.
-    async fn claim_cutting<C: ConnectionLike>(
+    /// Claims by a script. Returns the stored value, cut to the longest record; nothing if the key is claimed.
+    async fn claim_and_cut<C: ConnectionLike>(
         &self,
         connection: &mut C,
         key: &str,
@@ -115,7 +115,7 @@ impl Records {
         }
     }
 
-    /// What stands there; nothing if nothing did.
+    /// Claims by `SET … NX GET`. Returns the stored value; nothing if the key was free.
     async fn claim_natively<C: ConnectionLike>(
         &self,
         connection: &mut C,
@@ -126,13 +126,13 @@ impl Records {
         let mut set = cmd("SET");
         set.arg(key).arg(value);
         set.arg("NX").arg("GET").arg("PX").arg(ttl);
-        let waiting = self.oversize.wait();
-        let standing = set.query_async(connection).await;
+        let waiting = self.oversize.start_wait();
+        let stored = set.query_async(connection).await;
         waiting.answered();
-        standing
+        stored
     }
 
-    /// Tells of it on `channel`.
+    /// Publishes a notification on `channel`.
     pub(super) async fn replace<C>(
         &self,
         executor: &Executor<C>,
@@ -158,7 +158,7 @@ impl Records {
         executor.read_swap(replace.await?)
     }
 
-    /// Tells of it on `channel`.
+    /// Publishes a notification on `channel`.
     pub(super) async fn remove<C>(
         &self,
         executor: &Executor<C>,
@@ -210,10 +210,11 @@ impl Records {
     }
 }
 
-/// A caller who is told that the server is full looks what stands under the key, and counts an own
-/// record as claimed: by a reply that no replica was waited for. So the caller claims again: a
-/// full server refuses to put a record, but the script finds an own one and waits for its
-/// replicas. (`SET NX GET` would be refused for an own record, too.)
+/// Makes the caller of a full server claim again.
+///
+/// After `Full` a caller reads the key and takes its own record as claimed, without waiting for replicas. After
+/// `NotApplied` it claims again: then the script finds the own record and waits for its replicas. (A full server refuses
+/// `SET NX GET` even for an own record.)
 fn claim_again_if_full(error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Full => {

@@ -1,5 +1,4 @@
-//! Removing what stands under a key if it is what was expected: by the server's own command where it
-//! has one, else by a script.
+//! Removing a record if it has the expected value: with the server's own command if it has one, else with a script.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,11 +12,11 @@ use super::info::version;
 use super::record_scripts::{READ, REMOVE};
 use super::script::SILENT;
 
-/// How this server removes. A clone shares what was learnt.
+/// The command for removals. A clone shares what is found out.
 #[derive(Clone, Default)]
 pub(super) struct Removal {
     native: Option<Native>,
-    /// The server has lost the command, as by a fail-over to an older one, or keeps it from this user.
+    /// The server lost the command, for example by a fail-over to an older one, or does not let this user run it.
     refused: Arc<AtomicBool>,
 }
 
@@ -31,7 +30,7 @@ enum Native {
 }
 
 impl Removal {
-    /// By the command that all of these servers have, going by what they say of themselves.
+    /// Uses the command that all of these servers have according to `INFO`.
     pub(super) fn of_servers(info: &[String]) -> Self {
         let mut natives = info.iter().map(|info| Native::of(info));
         let first = natives.next().flatten();
@@ -41,9 +40,9 @@ impl Removal {
         }
     }
 
-    /// Answers as [`REMOVE`]: a number if it is done, nil, or what stands there.
+    /// Removes the value and answers as [`REMOVE`].
     ///
-    /// One round trip if it is done, two if not and the command is the server's own.
+    /// Takes one round trip, and two if the server's own command removes nothing.
     pub(super) async fn run<C: ConnectionLike>(
         &self,
         connection: &mut C,
@@ -60,17 +59,17 @@ impl Removal {
                 let reply = READ.run(connection, &[key], &[most.as_bytes()]).await?;
                 let (standing, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
                 Ok(match standing {
-                    // Put just now, by a claim that was late: what this was to remove was not there.
+                    // A late claim stored it just now. When the command ran, nothing was stored.
                     Value::BulkString(standing) if standing == expected => Value::Nil,
                     standing => standing,
                 })
             }
             Ok(removed) => Ok(removed),
-            // It has changed nothing, and the script's refusals are well known.
+            // The command has changed nothing, and the kinds of the script's errors are known.
             Err(error) if is_refusal(&error) => {
                 if is_forbidden(&error) {
                     self.refused.store(true, Ordering::Relaxed);
-                    tracing::debug!(%error, "{native:?} is not to be had: keys are removed by a script");
+                    tracing::debug!(%error, "{native:?} cannot be used: keys are removed by a script");
                 }
                 by_script(connection, key, expected, channel, most).await
             }
@@ -83,7 +82,7 @@ impl Removal {
         self.native.map(Native::name)
     }
 
-    /// Whether the server has the command, and it is not to be had.
+    /// Whether the server has the command but refused it.
     pub(super) fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
@@ -104,15 +103,14 @@ impl Native {
         if let Some(valkey) = version(info, "valkey_version") {
             return (valkey >= (9, 0)).then_some(Self::DelIfEq);
         }
-        // Others speak the protocol and tell a version for its sake: what they lack is found out.
+        // Other servers report a Redis version for compatibility. If they lack the command, the first removal finds out.
         let redis = version(info, "redis_version")?;
         (redis >= (8, 4)).then_some(Self::DelEx)
     }
 
-    /// `1`: removed. `0`: not.
+    /// Returns `1` if it removed the value, else `0`.
     ///
-    /// The hint goes beside the command. If nothing was removed it is about nothing, which harms
-    /// nobody.
+    /// The notification goes in the same pipeline. If nothing was removed, it is spurious and harmless.
     async fn run<C: ConnectionLike>(
         self,
         connection: &mut C,
@@ -127,7 +125,7 @@ impl Native {
         let mut together = pipe();
         together.add_command(command);
         together.cmd("PUBLISH").arg(channel).arg("");
-        // Not by `query_async`: a hint that is refused would refuse the removal.
+        // `query_async` would fail the removal if the notification is refused.
         let replies = connection.req_packed_commands(&together, 0, 2).await?;
         let Some(reply) = replies.into_iter().next() else {
             let message = "two commands have no reply";
@@ -165,7 +163,7 @@ async fn by_script<C: ConnectionLike>(
     REMOVE.run(connection, &[key], &args).await
 }
 
-/// Whether the server has understood that it is not to do this, for a reason of the command's own.
+/// Whether the server refused the command itself.
 fn is_refusal(error: &RedisError) -> bool {
     matches!(error.code(), Some("ERR" | "NOPERM"))
 }
@@ -176,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_that_all_servers_have_is_used() {
+    fn the_command_of_all_servers_is_used() {
         let valkey_8 = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n";
         let valkey_9 = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.0.0\r\n";
         let redis = |version| format!("# Server\r\nredis_version:{version}\r\n");
@@ -219,7 +217,7 @@ mod tests {
             (None, Value::Int(1)),
             (Some("*2\r\n$-1\r\n:-2\r\n"), Value::Nil),
             (Some("*2\r\n$5\r\nother\r\n:9\r\n"), other),
-            // A straggling claim put it after the command had looked.
+            // A late claim stored it after the command ran.
             (Some("*2\r\n$3\r\nown\r\n:9\r\n"), Value::Nil),
         ] {
             let mut server = Scripted::default();
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_hint_goes_in_the_same_round_trip_and_may_be_refused() {
+    async fn the_notification_goes_in_the_same_round_trip_and_may_be_refused() {
         for hint in [":0\r\n", "-NOPERM no such channel for you\r\n"] {
             let sent = ["DELEX", "key", "IFEQ", "own", "PUBLISH", "channel"];
             let server = Scripted::default().answers(&sent, &[":1\r\n", hint]);
@@ -263,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_command_refuses_is_told_in_the_words_of_the_script() {
+    async fn a_refusal_of_the_command_is_repeated_by_the_script() {
         let removal = redis_8_4();
         let server = Scripted::default()
             .answers(&DELEX, &["-ERR Key should be of string type\r\n"])

@@ -1,4 +1,4 @@
-//! Writes that count only when replicas have them.
+//! Writes that wait for replicas.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::info::field;
 use super::script::Script;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// How many replicas must have a write, and how long they are waited for.
+/// The number of replicas that must acknowledge a write, and the longest wait for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Replicas {
     pub(super) wanted: u32,
@@ -21,8 +21,8 @@ impl Default for Replicas {
     fn default() -> Self {
         Self {
             wanted: 0,
-            // Shorter than the first try on a handle that sets no deadline: so the answer of `WAIT` comes before the try is
-            // given up.
+            // Shorter than the first attempt under the default deadline, so that the answer of `WAIT` comes before the attempt
+            // ends.
             timeout: Duration::from_millis(200),
         }
     }
@@ -31,8 +31,7 @@ impl Default for Replicas {
 impl Replicas {
     /// Runs a script that writes, and waits for the replicas.
     ///
-    /// An error is about the script alone. That the replicas did not answer is told beside its
-    /// reply: what the script refused needs no replica.
+    /// An error comes from the script. The second part of the reply says whether enough replicas answered.
     pub(super) async fn run<C: ConnectionLike>(
         self,
         connection: &mut C,
@@ -49,8 +48,8 @@ impl Replicas {
         }
     }
 
-    /// Both in one pipeline, because `WAIT` waits for the writes of its own connection: sent later,
-    /// and on a connection made anew, it would acknowledge at once what no replica has.
+    /// Sends the script and `WAIT` in one pipeline. `WAIT` waits for the writes of its connection, so on a new connection it would
+    /// return at once, although no replica has the write.
     async fn send<C: ConnectionLike>(
         self,
         connection: &mut C,
@@ -58,24 +57,24 @@ impl Replicas {
     ) -> RedisResult<(Value, Result<(), Short>)> {
         let mut together = pipe();
         together.add_command(call).add_command(self.wait());
-        // Not by `query_async`: that makes one error of both replies.
+        // `query_async` would merge both replies into one error.
         let replies = connection.req_packed_commands(&together, 0, 2).await?;
         let Ok([reply, have]) = <[Value; 2]>::try_from(replies) else {
             let message = "two commands have not two replies";
             return Err(RedisError::from((ErrorKind::UnexpectedReturnType, message)));
         };
-        Ok((reply.extract_error()?, self.enough(have)))
+        Ok((reply.extract_error()?, self.check_count(have)))
     }
 
     fn wait(self) -> Cmd {
         let mut wait = cmd("WAIT");
-        // To wait for zero milliseconds is to wait for ever.
+        // Zero milliseconds would mean no limit.
         let millis = self.timeout.as_millis().clamp(1, u128::from(u32::MAX));
         wait.arg(self.wanted).arg(millis.to_string());
         wait
     }
 
-    fn enough(self, have: Value) -> Result<(), Short> {
+    fn check_count(self, have: Value) -> Result<(), Short> {
         let have = have
             .extract_error()
             .and_then(|have| Ok(u32::from_redis_value(have)?));
@@ -89,7 +88,7 @@ impl Replicas {
         }
     }
 
-    /// Whether this user may wait for replicas, and whether there are enough of them now.
+    /// Checks that this user may run `WAIT`, and warns if there are too few replicas now.
     pub(super) async fn check<C: ConnectionLike>(
         self,
         connection: &mut C,
@@ -104,8 +103,8 @@ impl Replicas {
                 tracing::warn!(
                     connected,
                     wanted = self.wanted,
-                    "the server has fewer replicas than must have every claim: until more are \
-                     connected, no call runs"
+                    "the server has fewer replicas than each write waits for: no call runs until more \
+                     are connected"
                 );
             }
         }
@@ -113,7 +112,7 @@ impl Replicas {
     }
 }
 
-/// Too few replicas are known to have a write. The primary has it.
+/// Too few replicas acknowledged a write. The primary has it.
 #[derive(Debug)]
 pub(super) enum Short {
     Few { have: u32, replicas: Replicas },
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_wait_ends_before_the_first_try_is_given_up() {
+    fn the_default_wait_is_shorter_than_the_first_attempt() {
         let wait = Replicas::default().timeout;
         assert!(wait < deadline::first_try(deadline::DEFAULT), "{wait:?}");
     }
@@ -206,18 +205,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_script_that_is_not_known_is_sent_with_a_wait_of_its_own() {
+    async fn a_script_that_is_sent_again_has_its_own_wait() {
         let no_script = "-NOSCRIPT No matching script.\r\n";
         let server = Scripted::default()
             .answers(&BY_HASH, &[no_script, ":2\r\n"])
             .answers(&BY_SOURCE, &[":1\r\n", ":0\r\n"]);
         let (reply, enough) = run(server).await.expect("a reply");
         assert_eq!(reply, Value::Int(1));
-        assert!(enough.is_err(), "the first wait was for nothing");
+        assert!(enough.is_err(), "the first wait does not count");
     }
 
     #[tokio::test]
-    async fn what_the_script_refuses_is_its_error() {
+    async fn a_refusal_of_the_script_is_the_error() {
         let server = Scripted::default().answers(&BY_HASH, &["-READONLY a replica\r\n", ":0\r\n"]);
         let error = run(server).await.expect_err("refused");
         assert_eq!(error.code(), Some("READONLY"));

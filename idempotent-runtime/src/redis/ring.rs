@@ -1,19 +1,17 @@
-//! A ring of time buckets: what is put into the current bucket is remembered at least for a retention, and goes with the
-//! whole bucket.
+//! A ring of time buckets. A member of the current bucket is remembered for at least a retention and expires with its bucket.
 //!
-//! Redis (before 7.4) expires keys, not what is in them. So the retention is cut into buckets, each a key that expires as a
-//! whole once its last member may be forgotten: a member is remembered at least for the retention, and at most for one
-//! bucket's width longer.
+//! Redis before 7.4 expires keys, not members. So a retention is divided into buckets. Each is one key, which expires when its
+//! last member may be forgotten. A member is remembered for at least the retention, and for at most one width of a bucket longer.
 //!
-//! The keys are slots that the buckets take in turn: `set:0`, `set:1`, … The server's clock says whose turn it is. There are
-//! two more slots than buckets in a retention: one for the bucket that is being filled, and one that is empty, so that a
-//! bucket is gone for the time of one width before its slot is used again.
+//! The keys are slots that the buckets use in turn: `set:0`, `set:1`, … The server's clock selects the slot. There are two more
+//! slots than buckets per retention: one for the current bucket, and one that is empty, so that a bucket expires one width before
+//! its slot is used again.
 //!
-//! **A bucket that is there counts**, in whatever slot it is: its expiry alone decides how long. So a member is never
-//! forgotten early, and one of an earlier turn is never found late, also when the clock is stepped back, or a replica whose
-//! clock is behind takes over: then some buckets seem to come from the future, and they are read like the others. The
-//! first write into one gives it the expiry that it ought to have by the new time; without that, it would be written to,
-//! and would not go, for as long as the clock was stepped back. What a clock loses that is stepped forward is lost.
+//! **Every existing bucket counts**, in any slot: only its expiry decides how long. So a member is never forgotten early and
+//! never found late, even if the clock is set back, or a replica with a slower clock takes over. Then some buckets seem to be from
+//! the future, and they are read like the others. The first write into such a bucket sets the expiry for the new time. Without
+//! that the bucket would be written and would not expire until the clock catches up. If the clock is set forward, buckets
+//! expire early.
 
 use std::time::Duration;
 
@@ -23,14 +21,14 @@ use super::script::millis;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ring {
     slots: u64,
-    /// Of one bucket, in milliseconds.
+    /// The width of one bucket, in milliseconds.
     width: u64,
 }
 
 impl Ring {
-    /// Cuts `retention` into so many `buckets`, each at least a millisecond wide.
+    /// Divides `retention` into `buckets`, each at least a millisecond wide.
     ///
-    /// More buckets forget sooner what may be forgotten, and cost a look-up each.
+    /// With more buckets members are forgotten sooner after the retention, and each bucket costs a look-up.
     pub(super) fn new(buckets: u64, retention: Duration) -> Self {
         Self {
             slots: buckets + 2,
@@ -38,7 +36,7 @@ impl Ring {
         }
     }
 
-    /// The keys of all slots, to be all the keys of a script. The part of `name` in braces keeps them on one node of a cluster.
+    /// The keys of all slots, which must be all keys of a script. The part of `name` in braces keeps them on one node of a cluster.
     pub(super) fn keys(self, name: &str) -> Vec<String> {
         (0..self.slots).map(|at| format!("{name}:{at}")).collect()
     }
@@ -49,18 +47,18 @@ impl Ring {
     }
 }
 
-/// The beginning of a script whose keys are those of a [`Ring`], and whose first argument is its width.
+/// The beginning of a script whose keys are the slots of a [`Ring`] and whose first argument is its width.
 ///
-/// What follows may read all `KEYS`: each is a bucket whose members count, or is absent. It writes into the current one by
-/// `put(write)`, where `write(bucket)` puts something under that key; `put` sees to the expiry. It must have read the
-/// current bucket before, so that a key of another program's type is refused while nothing is changed.
+/// The rest of the script may read all `KEYS`: each is a bucket or is absent. It writes into the current bucket with
+/// `put(write)`, where `write(bucket)` writes to that key and `put` sets the expiry. It must read the current bucket first, so
+/// that a key of another type is refused before anything changes.
 ///
-/// A bucket without an expiry cannot stay: if the first write is refused, there is no bucket; after it only a user who may not
-/// `PEXPIREAT` is refused, and then the bucket goes, and the second try says so in the server's words. It is not tried before
-/// the write, because a script that was let write once is not asked any more whether there is room. All that a script writes
-/// goes to the append-only file and to the replicas as one transaction, so that a server which is killed has both or neither.
+/// A bucket without an expiry cannot remain. If the first write is refused, there is no bucket. If `PEXPIREAT` is then
+/// refused, which only a missing permission can cause, the script deletes the bucket and repeats `PEXPIREAT` for its error. It
+/// does not try `PEXPIREAT` before the write, because the server checks for free memory only at a script's first write. All
+/// writes of a script go to the append-only file and to the replicas as one transaction, so a killed server has all or none.
 ///
-/// `TIME` before a write needs `redis.replicate_commands`, which is there from Redis 3.2 on; from 5.0 on it changes nothing.
+/// `TIME` before a write needs `redis.replicate_commands` (Redis 3.2); from 5.0 on the call has no effect.
 macro_rules! turn {
     () => {
         "if redis.replicate_commands then redis.replicate_commands() end

@@ -1,14 +1,13 @@
-//! A script, by which a server does several things in one step.
+//! A script: several commands as one atomic step of the server.
 //!
-//! Each writes at most once, as the last act that may fail, so that a script that failed has changed nothing; those that
-//! write more say themselves how they keep to that. The keys of each share a slot.
+//! A script writes at most once, as the last command that can fail, so a failed script has changed nothing. Scripts that write
+//! more explain how they ensure this. All keys of a script share a slot.
 //!
-//! Of what stands under a key each gives as many bytes as an argument says, `-1` for all: who put it there may have
-//! put a gigabyte.
+//! A script returns at most as many bytes of a value as an argument says, `-1` for all: another program may have stored a
+//! gigabyte under the key.
 //!
-//! The hint that follows the write cannot fail a script: `pcall` makes a value of every error, of a
-//! publish that is not allowed or not known, too, and the script does not look at it. Before the
-//! write it would tell of changes that the server then refused.
+//! The notification after the write cannot fail a script: `pcall` turns every error into a value, for example a missing permission,
+//! and the script ignores it. Before the write it would announce changes that the server may then refuse.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use std::time::Duration;
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value, cmd};
 
-/// A script, and the hash by which a server knows it.
+/// A script and its hash.
 pub(super) struct Script {
     source: &'static str,
     hash: LazyLock<String>,
@@ -30,9 +29,9 @@ impl Script {
         }
     }
 
-    /// Runs it by its hash, or by its source if the server does not know it (yet, or any more).
+    /// Runs the script by its hash, and by its source if the server does not have it.
     ///
-    /// Not by `SCRIPT LOAD`: in a cluster that goes to all nodes and fails if one of them is away.
+    /// `SCRIPT LOAD` would go to all nodes of a cluster and fail if one is down.
     pub(super) async fn run<C: ConnectionLike>(
         &self,
         connection: &mut C,
@@ -56,7 +55,7 @@ impl Script {
         call("EVAL", self.source, keys, args)
     }
 
-    /// Whether the server does not know the script by its hash.
+    /// Whether the error says that the server does not have the script.
     pub(super) fn is_unknown(error: &RedisError) -> bool {
         error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
     }
@@ -75,13 +74,13 @@ pub(super) fn hash(script: &Script) -> String {
     ::redis::Script::new(script.source).get_hash().to_owned()
 }
 
-/// The channel on which nothing is told.
+/// The channel for no notification.
 pub(super) const SILENT: &str = "";
 
-/// The longest time to live that is asked for; a server refuses one that overflows its clock.
+/// The longest time to live that is sent. A server refuses a time that overflows its clock.
 const THOUSAND_YEARS: u64 = 1000 * 365 * 24 * 60 * 60 * 1000;
 
-/// `ttl` in whole milliseconds, rounded up: a record may live too long, never too short.
+/// `ttl` in whole milliseconds, rounded up: a record may live too long, but never too short.
 pub(super) fn millis(ttl: Duration) -> u64 {
     let millis = ttl.as_nanos().div_ceil(1_000_000);
     u64::try_from(millis).map_or(THOUSAND_YEARS, |millis| millis.clamp(1, THOUSAND_YEARS))

@@ -1,4 +1,4 @@
-//! Finding the master that sentinels watch over.
+//! Finding the master through sentinels.
 
 use std::io;
 use std::time::Duration;
@@ -32,15 +32,15 @@ impl Sentinels {
         login: RedisConnectionInfo,
         certificates: Certificates,
     ) -> Result<Self, StoreError> {
-        let mut of_sentinel = RedisConnectionInfo::default().set_protocol(login.protocol());
+        let mut sentinel_login = RedisConnectionInfo::default().set_protocol(login.protocol());
         if let Some(user) = credentials.user {
-            of_sentinel = of_sentinel.set_username(user);
+            sentinel_login = sentinel_login.set_username(user);
         }
         if let Some(password) = credentials.password {
-            of_sentinel = of_sentinel.set_password(password);
+            sentinel_login = sentinel_login.set_password(password);
         }
         let sentinels = sentinels.into_iter().map(|host| {
-            let info = connection_info(address(host, tls), of_sentinel.clone());
+            let info = connection_info(address(host, tls), sentinel_login.clone());
             certificates.client(info.map_err(|_| bad_url("names a sentinel without an address"))?)
         });
         Ok(Self {
@@ -52,30 +52,30 @@ impl Sentinels {
         })
     }
 
-    /// A connection to the server that is the master at this moment, and a client for more of them.
+    /// Connects to the current master. Also returns a client for more connections to it.
     ///
-    /// Every sentinel is asked, one a little later than the other, and the first that leads to a
-    /// server that calls itself the master is believed: one may be down, cut off or behind.
+    /// Asks every sentinel, each a little later than the previous one, because a sentinel may be down, cut off or outdated.
+    /// Takes the first server that confirms to be the master.
     pub(super) async fn connect(&self) -> RedisResult<(Client, MultiplexedConnection)> {
-        let mut asked: FuturesUnordered<_> = (0..)
+        let mut attempts: FuturesUnordered<_> = (0..)
             .zip(&self.clients)
             .map(|(turn, sentinel)| async move {
                 sleep(STAGGER * turn).await;
                 self.connect_by(sentinel).await
             })
             .collect();
-        let mut told: Option<RedisError> = None;
-        while let Some(answer) = asked.next().await {
+        let mut cause: Option<RedisError> = None;
+        while let Some(answer) = attempts.next().await {
             match answer {
                 Ok(master) => return Ok(master),
-                // What somebody refused says more than that somebody else was not reached.
-                Err(error) if told.as_ref().is_none_or(RedisError::is_io_error) => {
-                    told = Some(error);
+                // A refusal says more than a sentinel that was not reached.
+                Err(error) if cause.as_ref().is_none_or(RedisError::is_io_error) => {
+                    cause = Some(error);
                 }
                 Err(_) => {}
             }
         }
-        Err(told.unwrap_or_else(|| unavailable("has no sentinel that answers")))
+        Err(cause.unwrap_or_else(|| unavailable("has no sentinel that answers")))
     }
 
     async fn connect_by(&self, sentinel: &Client) -> RedisResult<(Client, MultiplexedConnection)> {
@@ -120,5 +120,5 @@ impl Sentinels {
     }
 }
 
-/// A sentinel that answers at all answers sooner.
+/// The pause between sentinels. A working sentinel answers sooner.
 const STAGGER: Duration = Duration::from_millis(100);

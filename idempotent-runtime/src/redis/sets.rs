@@ -1,4 +1,4 @@
-//! Seen-sets: a hash for each bucket of a ring, from the member to its owner.
+//! Seen-sets: a ring of hashes from members to their owners.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::ring::{Ring, turn};
 use super::script::{Script, hash};
 use crate::store::{Claim, StoreError, Swap};
 
-/// `1`: added. Bytes: the owner of the member that is there.
+/// Returns `1` if it inserted the member, else the owner of the member.
 ///
-/// The member is looked for in all buckets, so that one which was added before the turn is found, and the caller's own, too,
-/// from a try whose reply was lost. That one is written again, so that a `WAIT` behind the script has something to wait for.
+/// It searches all buckets, because the member may be in an earlier one: another owner's, or the caller's own after a lost reply.
+/// The caller's own member is written again, so that a following `WAIT` has a write to wait for.
 static INSERT: Script = Script::new(
     concat!(
         turn!(),
@@ -31,7 +31,7 @@ return 1"
     || hash(&INSERT),
 );
 
-/// `1`: taken out. Nil: it was not there. Bytes: its owner.
+/// Returns `1` if it removed the member, nil if there is none, else the owner of the member.
 static REMOVE: Script = Script::new(
     "for _, key in ipairs(KEYS) do
   local standing = redis.call('HGET', key, ARGV[1])
@@ -42,7 +42,7 @@ return false",
     || hash(&REMOVE),
 );
 
-/// A member that is added is remembered for a quarter of the retention longer, at most.
+/// With four buckets a member is remembered for at most a quarter of the retention longer.
 const BUCKETS: u64 = 4;
 
 pub(super) async fn insert<C>(

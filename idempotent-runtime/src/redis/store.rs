@@ -1,4 +1,4 @@
-//! The store that keeps records in Redis.
+//! The store in Redis.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,54 +23,61 @@ use crate::store::{
     Swap,
 };
 
-/// Keeps records in Redis: one string per key, with an expiry.
+/// Stores records in Redis: one string with an expiry per key.
 ///
-/// Every operation of a call touches one key, so Redis Cluster needs no hash tags, and is one round trip, but for
-/// these: a script that the server does not know yet is sent a second time; a removal by `DELIFEQ` or
-/// `DELEX` that removes nothing asks what stands there; and a write that waits for replicas lasts until
-/// they have answered, on a connection that may have to be made first.
-/// Works from Redis 2.6.12 on, and with Valkey. A clone shares the connection.
+/// Every operation of a call uses one key, so Redis Cluster needs no hash tags. An operation is one round trip, with these
+/// exceptions: a script that the server does not know yet is sent a second time. A removal by `DELIFEQ` or `DELEX` that
+/// removes nothing reads the key. A write that waits for replicas lasts until they answer, and may need a new connection.
+/// Needs Redis 2.6.12 or Valkey. A clone shares the connection.
 ///
-/// The user of an ACL needs, on the keys of the prefix, `+set +get +pttl +pexpire +del +evalsha
-/// +eval`, and `+info` for the checks at [`connect`](Self::connect); for a database other than 0
-/// `+select`; behind sentinels also `+role`, and in a cluster, on each node, `+cluster|slots +ping
-/// +asking`. The user of a sentinel needs `+sentinel|get-master-addr-by-name`. With `+config|get` the
-/// store finds out whether an append-only file is synced before every answer
-/// ([`Durability::Fsync`]). With `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) a release
-/// costs the server no script. Bloom filters need `+time +pexpireat +getbit +bitfield +bitcount`, and Redis 3.2; where the server has
-/// a module for them, `+bf.exists +bf.card +bf.reserve +bf.add` let it be used. With `+publish +subscribe +unsubscribe` and the channels of the
-/// prefix, such as `&idem:*`, calls that wait for a key are woken when it is settled; without, they
-/// find out by asking again (and the server notes what it refused in its `ACL LOG`).
+/// # Permissions
 ///
-/// A seen-set is a ring of hashes, and its scripts touch several keys, which the braces in their names keep together: while a
-/// cluster moves their slot, the set is unavailable. It needs Redis 3.2, and `+time +pexpireat +hget +hset +hdel` besides.
+/// The ACL user needs:
 ///
-/// Expiry is decided by the server's clock. Records are as durable as the server is set up to be:
-/// without an append-only file a restart forgets them, and a fail-over may forget the latest, unless
-/// replicas must have every claim ([`RedisOptions::replicas`](crate::RedisOptions::replicas), or `?replicas=1` in the URL; the user
-/// of an ACL needs `+wait` for that). [`Durability::Fsync`] is said of one server alone, never of one
-/// that had replicas when the store was connected, of one behind sentinels, or of a cluster: their disk
-/// is not what survives a fail-over.
+/// * on the keys of the prefix `+set +get +pttl +pexpire +del +evalsha +eval`;
+/// * `+info` for the checks at [`connect`](Self::connect), and `+select` for another database than 0;
+/// * behind sentinels also `+role`; the user of a sentinel needs `+sentinel|get-master-addr-by-name`;
+/// * in a cluster also `+cluster|slots +ping +asking`, on each node;
+/// * `+wait` if writes wait for [`replicas`](crate::RedisOptions::replicas);
+/// * for Bloom filters `+time +pexpireat +getbit +bitfield +bitcount` and Redis 3.2. To use the server's module for them:
+///   `+bf.exists +bf.card +bf.reserve +bf.add`;
+/// * for seen-sets `+time +pexpireat +hget +hset +hdel` and Redis 3.2.
+///
+/// These are optional:
+///
+/// * with `+publish +subscribe +unsubscribe` and the channels of the prefix, such as `&idem:*`, a settled call wakes its waiting
+///   duplicates. Without them the duplicates poll, and the server notes each refusal in its `ACL LOG`;
+/// * with `+config|get` the store finds out whether an append-only file is synced before every answer ([`Durability::Fsync`]);
+/// * with `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) a release needs no script.
+///
+/// A seen-set is a ring of hashes. Its scripts use several keys, and the braces in their names keep them on one node. While a
+/// cluster moves their slot, the set is unavailable.
+///
+/// # Durability
+///
+/// The server's clock decides what has expired. Records are as durable as the server's setup: without an append-only file a
+/// restart loses them, and a fail-over may lose the latest. [`replicas`](crate::RedisOptions::replicas), or `?replicas=1`
+/// in the URL, prevents the second. The store reports [`Durability::Fsync`] only for a single server without replicas at
+/// [`connect`](Self::connect), never behind sentinels or in a cluster: after a fail-over the disk of the old server does not count.
 #[derive(Clone)]
 pub struct RedisStore<C = RedisConnection> {
     executor: Executor<C>,
     records: Records,
     filters: Filters,
     durability: Durability,
-    /// None on a connection of the caller's own: that may be a cluster's, which is not one server to
-    /// listen to.
+    /// `None` on the caller's own connection, because the store cannot make another connection to subscribe.
     listener: Option<Arc<Listener>>,
 }
 
 impl RedisStore {
-    pub(super) fn listening_to(self, topology: Arc<Topology>) -> Self {
+    pub(super) fn with_listener(self, topology: Arc<Topology>) -> Self {
         let durability = match (self.durability, &*topology) {
-            // A fail-over does not ask the disk of the server that is gone.
+            // After a fail-over the disk of the old server does not count.
             (Durability::Fsync, Topology::Sentinels(_)) => Durability::Server,
             (durability, _) => durability,
         };
         Self {
-            executor: self.executor.with_connections_beside(),
+            executor: self.executor.with_more_connections(),
             durability,
             listener: Some(Arc::new(Listener::new(topology))),
             ..self
@@ -79,7 +86,7 @@ impl RedisStore {
 }
 
 impl<C> RedisStore<C> {
-    /// `info` is what the servers say of themselves.
+    /// `info` has the answers of the servers to `INFO`.
     pub(super) fn new(executor: Executor<C>, info: &[String], durability: Durability) -> Self {
         Self {
             executor,
@@ -90,7 +97,7 @@ impl<C> RedisStore<C> {
         }
     }
 
-    /// The channel on which a change of `key` is told.
+    /// The channel for notifications of `key`.
     fn channel<'a>(&self, key: &'a str) -> &'a str {
         if self.listener.is_some() { key } else { SILENT }
     }
@@ -159,7 +166,7 @@ where
     }
 
     async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.listener.as_ref()?.listen(key).await
+        self.listener.as_ref()?.subscribe(key).await
     }
 
     async fn set_insert(
@@ -204,8 +211,8 @@ where
 
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         let mut connection = self.executor.connection();
-        let fill = self.filters.stats(&mut connection, filter).await;
-        fill.map(Some).map_err(|error| self.executor.error(error))
+        let stats = self.filters.stats(&mut connection, filter).await;
+        stats.map(Some).map_err(|error| self.executor.error(error))
     }
 
     fn durability(&self) -> Durability {

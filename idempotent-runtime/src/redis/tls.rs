@@ -7,7 +7,7 @@ use ::redis::{Client, ConnectionInfo};
 use super::failure::refused;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// The certificates of the caller's own, in PEM.
+/// The caller's certificates, in PEM.
 #[derive(Clone, Default)]
 pub(super) struct Certificates {
     pub(super) roots: Option<Vec<u8>>,
@@ -27,8 +27,7 @@ impl Certificates {
 
     /// # Errors
     ///
-    /// If something else was given than the text of PEM: the client would trust nobody, and say so
-    /// with every handshake.
+    /// If a text is not in PEM. The client would then trust no server, and fail with every handshake.
     pub(super) fn check(&self, tls: bool) -> Result<(), StoreError> {
         if !self.is_empty() && !tls {
             return Err(bad_certificates(
@@ -69,14 +68,14 @@ impl Certificates {
     pub(super) fn client(&self, info: ConnectionInfo) -> Result<Client, StoreError> {
         #[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
         if matches!(info.addr(), ::redis::ConnectionAddr::TcpTls { .. }) {
-            provide();
-            return Client::build_with_tls(info, self.of_client()).map_err(unusable);
+            install_crypto();
+            return Client::build_with_tls(info, self.client_config()).map_err(unusable);
         }
         Client::open(info).map_err(unusable)
     }
 
     #[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
-    pub(super) fn of_client(&self) -> ::redis::TlsCertificates {
+    pub(super) fn client_config(&self) -> ::redis::TlsCertificates {
         let client_tls = self.client.clone().map(|client| ::redis::ClientTlsConfig {
             client_cert: client.chain,
             client_key: client.key,
@@ -97,13 +96,13 @@ impl fmt::Debug for Certificates {
     }
 }
 
-/// Gives rustls the cryptography that this crate brings, unless the program has chosen another.
-/// Without any, the first handshake would panic.
+/// Installs the cryptography of this crate in rustls, unless the program has installed another. Without any, the first
+/// handshake panics.
 #[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
-pub(super) fn provide() {
+pub(super) fn install_crypto() {
     #[cfg(feature = "redis-rustls")]
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Refused if another thread was faster: then there is one.
+        // An error means that another thread was faster, so one is installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -1,4 +1,4 @@
-//! Where the records are: on one server, on the master of sentinels, in a cluster.
+//! The servers of the records: one server, the master behind sentinels, or a cluster.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(super) enum Topology {
 }
 
 impl Topology {
-    /// The replicas are those that writes will wait for.
+    /// `replicas` is what writes will wait for.
     pub(super) fn new(
         address: Address,
         certificates: Certificates,
@@ -60,7 +60,7 @@ impl Topology {
         })
     }
 
-    /// Makes a connection. Whoever is the master, or owns the slots, is asked for anew.
+    /// Makes a connection. Finds the current master, or the current owners of the slots.
     pub(super) async fn connect(&self) -> RedisResult<Link> {
         let connecting = async {
             match self {
@@ -75,13 +75,13 @@ impl Topology {
         connecting.await.map_err(without_password).map_err(unsent)
     }
 
-    /// Makes a connection to listen on.
-    pub(super) async fn listen(&self) -> RedisResult<PubSub> {
+    /// Makes a connection for subscriptions.
+    pub(super) async fn connect_pubsub(&self) -> RedisResult<PubSub> {
         let connecting = async {
             match self {
                 Self::Server(client) => client.get_async_pubsub().await,
                 Self::Sentinels(sentinels) => sentinels.connect().await?.0.get_async_pubsub().await,
-                Self::Cluster(cluster) => cluster.listen().await,
+                Self::Cluster(cluster) => cluster.connect_pubsub().await,
             }
         };
         connecting.await.map_err(without_password)

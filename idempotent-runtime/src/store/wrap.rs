@@ -1,4 +1,4 @@
-//! A store around a store: what it does not change, it forwards.
+//! A store around a store, which forwards the operations that it does not override.
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use crate::error::store::StoreError;
 
 /// Writes every operation of [`Store`] as a call of the same operation of `$to`, by the trait `$of`.
 ///
-/// A future is handed on as it is, without another one around it. That is why lifetimes are written out, one for each
-/// reference, as [`async_trait`](super::async_trait) writes them.
+/// The inner future is returned without a second future around it. So the lifetimes are explicit, one for each reference, as
+/// [`async_trait`](super::async_trait) writes them.
 macro_rules! forward {
     ($of:ident: |$store:ident| $to:expr) => {
         forward! { $of: |$store| $to,
@@ -73,11 +73,10 @@ macro_rules! forward {
     };
 }
 
-/// A store around another one, that changes some of what the other one does.
+/// A store around another store that changes some of its operations.
 ///
-/// Whatever implements this is a [`Store`]. Each operation of it that is not overridden is the same operation of
-/// [`inner`](Self::inner): so what is one step there stays one step, and an operation that a later version adds is
-/// forwarded as well. This store measures how long claims take, and nothing else of it is different:
+/// Every `Wrap` is a [`Store`]. An operation that is not overridden goes to the same operation of [`inner`](Self::inner). So one
+/// step inside stays one step, and operations of later versions are forwarded too. This store measures how long claims take:
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -107,24 +106,23 @@ macro_rules! forward {
 /// let handle = idempotence::Idempotency::new(Timed(idempotence::MemoryStore::new()));
 /// ```
 ///
-/// # What is not forwarded to
+/// # Overrides are bypassed
 ///
-/// An operation that is not overridden goes to the store inside, past those that are. Whoever overrides
-/// [`replace`](Self::replace) also overrides [`replace_and_notify`](Self::replace_and_notify); whoever gives keys or values
-/// another form overrides whatever has a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the
-/// `impl`, clippy names those that were left out. A store that changes the form of everything, such as one that
-/// encrypts, has less to write as a [`Store`] of its own: it has the four operations, and by default all others are
-/// made of these, in more steps.
+/// An operation that is not overridden goes directly to the inner store, not through the overrides. If you override
+/// [`replace`](Self::replace), also override [`replace_and_notify`](Self::replace_and_notify). If you change the form of keys or
+/// values, override every operation with a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the `impl`, clippy
+/// names the missing ones. A store that changes everything, for example one that encrypts, is simpler as a [`Store`]: it
+/// needs the four operations, and the defaults use these, in more steps.
 ///
 /// # Imports
 ///
 /// [`Store`] and `Wrap` have methods of the same names. Where both are imported, `wrapper.get(key)` does not compile, and
 /// `Store::get(&wrapper, key)` does. With `impl store::Wrap for …` there is no need to import `Wrap`.
 pub trait Wrap: fmt::Debug + Send + Sync + 'static {
-    /// The store inside.
+    /// The type of the inner store.
     type Inner: Store + ?Sized;
 
-    /// The store inside, to which everything goes that is not overridden.
+    /// The inner store, which gets every operation that is not overridden.
     fn inner(&self) -> &Self::Inner;
 
     forward!(Store: |store| store.inner());
@@ -133,7 +131,7 @@ pub trait Wrap: fmt::Debug + Send + Sync + 'static {
 #[diagnostic::do_not_recommend]
 #[deny(
     clippy::missing_trait_methods,
-    reason = "what is missing is not forwarded"
+    reason = "a missing operation would not be forwarded"
 )]
 impl<W: Wrap> Store for W {
     forward!(Wrap: |store| store);
@@ -141,7 +139,7 @@ impl<W: Wrap> Store for W {
 
 #[deny(
     clippy::missing_trait_methods,
-    reason = "what is missing is not forwarded"
+    reason = "a missing operation would not be forwarded"
 )]
 impl<S: Store + ?Sized> Store for Arc<S> {
     forward!(Store: |store| &**store);

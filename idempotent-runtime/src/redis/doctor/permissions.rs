@@ -55,7 +55,7 @@ impl<C: ConnectionLike> Examination<C> {
         let publish = cmd("PUBLISH").arg(key).arg("").clone();
         self.permission(Note, "+publish", &publish, advice, &[])
             .await;
-        if listener.listen(key).await.is_none() {
+        if listener.subscribe(key).await.is_none() {
             let found = "this user cannot listen for changes of a key";
             let advice = format!(
                 "allow `+subscribe +unsubscribe`, and the channels of the prefix: {advice}"

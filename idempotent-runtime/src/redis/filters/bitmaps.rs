@@ -7,19 +7,19 @@ use ::redis::aio::ConnectionLike;
 
 use super::super::ring::turn;
 use super::super::script::{Script, hash};
-use super::buckets::{fill_of, hint, run};
+use super::buckets::{hint, run, stats_of};
 use crate::store::filter::Shape;
 use crate::store::{BloomFilter, BloomStats, Hint};
 
-/// `1` if all bits of the member are set in one of the buckets, else `0`. Sets them in the current one.
+/// Returns `1` if one bucket has all bits of the member, else `0`, and sets the bits in the current bucket.
 ///
-/// What follows the width: the last bit of a bucket, and those of the member. To add nothing to the last one makes the bucket
-/// as long as it will ever be with its first write, and no longer: a string that grows takes a megabyte in advance. All that
-/// memory is zeroed at once, which is half a second for 512 MB. What is marked already is not written again.
+/// The arguments after the width are the last bit of a bucket and the bits of the member. The script adds zero to the last bit, so
+/// that the first write gives the bucket its final length: a string that grows reserves an extra megabyte. The server zeroes
+/// this memory at once, which takes half a second for 512 MB. Bits that are set already are not written again.
 ///
-/// The bits are read one by one, because the first that is not set ends it: of a bucket that is filled as it should be, that
-/// is the second. They are written at once.
-static MARK: Script = Script::new(
+/// The bits are read one by one, because the first zero ends the search: with the intended filling that is the second bit. They
+/// are written at once.
+static INSERT: Script = Script::new(
     concat!(
         turn!(),
         "local function seen_in(key)
@@ -46,11 +46,11 @@ put(function(key)
 end)
 return seen"
     ),
-    || hash(&MARK),
+    || hash(&INSERT),
 );
 
-/// How old the current bucket is, in its widths, and how many bits are set in each, from the current one back.
-static FILL: Script = Script::new(
+/// Returns the age of the current bucket in widths, and the number of set bits in each bucket, newest first.
+static STATS: Script = Script::new(
     concat!(
         turn!(),
         "local counts = {}
@@ -59,7 +59,7 @@ for back = 0, #KEYS - 1 do
 end
 return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
     ),
-    || hash(&FILL),
+    || hash(&STATS),
 );
 
 pub(super) async fn insert<C: ConnectionLike>(
@@ -71,7 +71,7 @@ pub(super) async fn insert<C: ConnectionLike>(
     let bits = iter::once(shape.bits - 1).chain(shape.positions(member));
     let bits: Vec<_> = bits.map(|bit| bit.to_string()).collect();
     let args: Vec<_> = bits.iter().map(String::as_bytes).collect();
-    let seen = run(connection, &MARK, &prefix(filter, shape), filter, &args).await?;
+    let seen = run(connection, &INSERT, &prefix(filter, shape), filter, &args).await?;
     Ok(hint(seen))
 }
 
@@ -80,13 +80,13 @@ pub(super) async fn stats<C: ConnectionLike>(
     filter: &BloomFilter,
 ) -> RedisResult<BloomStats> {
     let shape = Shape::of(filter);
-    let counts = run(connection, &FILL, &prefix(filter, shape), filter, &[]).await?;
-    Ok(fill_of(filter, counts, |set| {
+    let counts = run(connection, &STATS, &prefix(filter, shape), filter, &[]).await?;
+    Ok(stats_of(filter, counts, |set| {
         (shape.members(set), shape.error_rate(set))
     }))
 }
 
-/// What the keys of the bitmaps begin with: those of another shape are another filter's.
+/// The prefix of the keys of the bitmaps. A filter with another shape has another prefix.
 fn prefix(filter: &BloomFilter, Shape { bits, hashes }: Shape) -> String {
     format!("{}:{bits}x{hashes}", filter.key)
 }

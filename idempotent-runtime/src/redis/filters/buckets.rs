@@ -1,4 +1,4 @@
-//! The buckets of time of a filter, whether they are bitmaps or the module's.
+//! The time buckets of a filter, in bitmaps or in the module.
 
 use std::iter;
 
@@ -10,7 +10,7 @@ use super::super::script::Script;
 use crate::store::filter::Bucket;
 use crate::store::{BloomFilter, BloomStats, Hint};
 
-/// How many buckets a retention has. Each more would be looked into by every mark.
+/// The number of buckets per retention. Every insertion reads all buckets.
 const BUCKETS: u64 = 2;
 
 /// Runs a script on the buckets whose keys begin with `name`.
@@ -38,8 +38,8 @@ pub(super) fn hint(seen: bool) -> Hint {
     }
 }
 
-/// Of what was counted in the buckets, the members and the error rate of each.
-pub(super) fn fill_of(
+/// The statistics for the counts of the buckets. `of_count` returns the members and the error rate of a bucket.
+pub(super) fn stats_of(
     filter: &BloomFilter,
     (age, counts): (f64, Vec<u64>),
     of_count: impl Fn(u64) -> (f64, f64),

@@ -1,19 +1,20 @@
-//! Bloom filters by the server's module.
+//! Bloom filters with the server's module.
 
 use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 
 use super::super::ring::turn;
 use super::super::script::{Script, hash};
-use super::buckets::{fill_of, hint, run};
+use super::buckets::{hint, run, stats_of};
 use crate::store::filter::{Shape, float};
 use crate::store::{BloomFilter, BloomStats, Hint};
 
-/// `1` if a bucket has the member, or is full, else `0`. Puts it into the current one. What follows the width: the member, the capacity and the error rate of a bucket.
+/// Returns `1` if a bucket has the member or is full, else `0`, and inserts the member into the current bucket. The arguments after
+/// the width are the member, and the capacity and the error rate of a bucket.
 ///
-/// A bucket does not grow, because one that does is many, and slower with each. A full one takes no more members,
-/// and so it may have seen everything: for as long as it is there, not only for as long as it is the current one.
-static MARK: Script = Script::new(
+/// A bucket does not grow, because a growing filter is a chain of filters and becomes slower. A full bucket takes no more
+/// members, so it may have seen any member for as long as it exists.
+static INSERT: Script = Script::new(
     concat!(
         turn!(),
         "local function seen_in(key)
@@ -33,11 +34,11 @@ end
 put(function(key) redis.call('BF.ADD', key, ARGV[2]) end)
 return seen"
     ),
-    || hash(&MARK),
+    || hash(&INSERT),
 );
 
-/// How old the current bucket is, in its widths, and how many members are in each, from the current one back.
-static FILL: Script = Script::new(
+/// Returns the age of the current bucket in widths, and the number of members of each bucket, newest first.
+static STATS: Script = Script::new(
     concat!(
         turn!(),
         "local counts = {}
@@ -46,7 +47,7 @@ for back = 0, #KEYS - 1 do
 end
 return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
     ),
-    || hash(&FILL),
+    || hash(&STATS),
 );
 
 pub(super) async fn insert<C: ConnectionLike>(
@@ -57,7 +58,7 @@ pub(super) async fn insert<C: ConnectionLike>(
     let capacity = filter.capacity.to_string();
     let error_rate = (filter.error_rate / 2.0).to_string();
     let args = [member, capacity.as_bytes(), error_rate.as_bytes()];
-    let seen = run(connection, &MARK, &prefix(filter), filter, &args).await?;
+    let seen = run(connection, &INSERT, &prefix(filter), filter, &args).await?;
     Ok(hint(seen))
 }
 
@@ -66,8 +67,8 @@ pub(super) async fn stats<C: ConnectionLike>(
     filter: &BloomFilter,
 ) -> RedisResult<BloomStats> {
     let shape = Shape::of(filter);
-    let counts = run(connection, &FILL, &prefix(filter), filter, &[]).await?;
-    Ok(fill_of(filter, counts, |members| {
+    let counts = run(connection, &STATS, &prefix(filter), filter, &[]).await?;
+    Ok(stats_of(filter, counts, |members| {
         let error_rate = if members < filter.capacity {
             shape.error_rate(shape.set(members))
         } else {
@@ -77,7 +78,7 @@ pub(super) async fn stats<C: ConnectionLike>(
     }))
 }
 
-/// What the keys begin with.
+/// The prefix of the keys.
 fn prefix(filter: &BloomFilter) -> String {
     format!(
         "{}:bf:{}:{}",

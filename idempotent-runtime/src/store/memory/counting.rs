@@ -10,7 +10,7 @@ use crate::record::count;
 use crate::store::answer::Count;
 
 impl Shard {
-    /// `None` if a window could begin but there is no `room` for one more record.
+    /// Counts an attempt; `None` if there is no `room` for the record of a new window.
     pub(super) fn count(
         &mut self,
         key: &str,
@@ -29,7 +29,7 @@ impl Shard {
         let remaining = entry.ttl.unwrap_or(window);
         let counted = count::next(&entry.value, attempt).map(|next| {
             if let Some(record) = next.record {
-                // Not for what remains: less than a millisecond would become one, each time.
+                // An exchange keeps the exact expiry. A rounded time to live would prolong the window each time.
                 self.exchange(key, &entry.value, &record, now);
             }
             Count {

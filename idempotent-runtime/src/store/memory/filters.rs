@@ -11,23 +11,23 @@ use crate::store::answer::Hint;
 use crate::store::filter::{BloomFilter, BloomStats, Bucket, Shape};
 use crate::sync::{Mutex, MutexGuard};
 
-/// The filters of a store, behind a lock of their own.
+/// The Bloom filters of a store, behind a separate lock.
 ///
-/// There are as many as the program names, and each is as large as it was set to be: they do not count as records.
+/// The program decides their number and size, so they do not count as records.
 #[derive(Default)]
 pub(super) struct Filters(Mutex<HashMap<Name, VecDeque<Bits>>>);
 
-/// A filter that is set up anew with another shape is another one.
+/// The name of a filter. A filter with another shape is another filter.
 #[derive(PartialEq, Eq, Hash)]
 struct Name {
     key: String,
     shape: Shape,
 }
 
-/// One bucket, of half a retention.
+/// One bucket, half a retention wide.
 struct Bits {
     began: Instant,
-    /// When the next one begins.
+    /// When the next bucket begins.
     ends: Instant,
     /// When its last member may be forgotten.
     expires: Instant,
@@ -38,7 +38,7 @@ struct Bits {
 impl Filters {
     pub(super) fn insert(&self, filter: &BloomFilter, member: &[u8], now: Instant) -> Hint {
         let shape = Shape::of(filter);
-        let mut filters = self.live(now);
+        let mut filters = self.lock_live(now);
         let key = filter.key.clone();
         let buckets = filters.entry(Name { key, shape }).or_default();
         let positions = shape.positions(member);
@@ -60,7 +60,7 @@ impl Filters {
     pub(super) fn stats(&self, filter: &BloomFilter, now: Instant) -> BloomStats {
         let shape = Shape::of(filter);
         let key = filter.key.clone();
-        let filters = self.live(now);
+        let filters = self.lock_live(now);
         let buckets = filters.get(&Name { key, shape }).into_iter().flatten();
         BloomStats::of(
             filter,
@@ -72,9 +72,9 @@ impl Filters {
         )
     }
 
-    /// The filters, without the buckets that have expired.
-    fn live(&self, now: Instant) -> MutexGuard<'_, HashMap<Name, VecDeque<Bits>>> {
-        // A panic cannot leave a filter half changed in a way that matters: at worst a member is not marked.
+    /// Locks the filters and removes expired buckets.
+    fn lock_live(&self, now: Instant) -> MutexGuard<'_, HashMap<Name, VecDeque<Bits>>> {
+        // After a panic, at worst one member is missing.
         let mut filters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         filters.retain(|_, buckets| {
             while buckets.pop_front_if(|bits| bits.expires <= now).is_some() {}
@@ -114,7 +114,7 @@ impl Bits {
     }
 }
 
-/// The word of a bit, and where in it.
+/// The index of the word of a bit, and the bit in it.
 fn place(position: u64) -> (usize, u64) {
     #[expect(
         clippy::cast_possible_truncation,

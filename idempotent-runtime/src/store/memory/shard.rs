@@ -15,10 +15,10 @@ pub(super) struct Shard {
     records: HashMap<Arc<str>, Record, RandomState>,
     /// The keys in the order in which their records expire.
     expiries: BTreeMap<Expiry, Arc<str>>,
-    /// The one that was put last stays out of the order until the next is put: most often it is
-    /// the next to be removed, too, and that way costs nothing.
+    /// The latest record, which joins `expiries` only when the next record is stored. Most often it is removed before that, and
+    /// then the order costs nothing.
     latest: Option<(Expiry, Arc<str>)>,
-    /// Numbers the records, so that several can expire at one instant.
+    /// The number of the latest record. Numbers distinguish records that expire at one instant.
     last: u64,
 }
 
@@ -31,7 +31,7 @@ struct Record {
 }
 
 impl Record {
-    fn lives(&self, now: Instant) -> bool {
+    fn is_live(&self, now: Instant) -> bool {
         now < self.expires
     }
 
@@ -50,7 +50,7 @@ impl Shard {
         }
     }
 
-    /// `None` if the value could be put but there is no `room` for one more record.
+    /// Claims the key; `None` if the key is free but there is no `room` for the record.
     pub(super) fn claim(
         &mut self,
         key: &str,
@@ -65,8 +65,7 @@ impl Shard {
             expires: after(now, ttl),
             number: self.last,
         };
-        // The key is copied before it is known to be free: one look-up for a first call, at the
-        // price of a copy for a duplicate.
+        // The key is copied before the look-up. So a first call needs one look-up, and a duplicate pays for a copy.
         let key: Arc<str> = Arc::from(key);
         let expiry = record.expiry();
         let expired = match self.records.entry(Arc::clone(&key)) {
@@ -77,12 +76,12 @@ impl Shard {
                 slot.insert(record);
                 None
             }
-            Slot::Occupied(slot) if slot.get().lives(now) => {
-                let standing = &slot.get().value;
-                return Some(if standing == value {
+            Slot::Occupied(slot) if slot.get().is_live(now) => {
+                let stored = &slot.get().value;
+                return Some(if stored == value {
                     Claim::Claimed
                 } else {
-                    Claim::Taken(standing.clone())
+                    Claim::Taken(stored.clone())
                 });
             }
             Slot::Occupied(mut slot) => Some(slot.insert(record).expiry()),
@@ -102,7 +101,11 @@ impl Shard {
         ttl: Duration,
         now: Instant,
     ) -> Swap {
-        let Some(record) = self.records.get_mut(key).filter(|record| record.lives(now)) else {
+        let Some(record) = self
+            .records
+            .get_mut(key)
+            .filter(|record| record.is_live(now))
+        else {
             return Swap::Absent;
         };
         if record.value != expected {
@@ -122,7 +125,7 @@ impl Shard {
         Swap::Done
     }
 
-    /// The record expires at the very instant at which it would have.
+    /// Replaces the value and keeps the exact instant of expiry.
     pub(super) fn exchange(
         &mut self,
         key: &str,
@@ -130,7 +133,11 @@ impl Shard {
         value: &Bytes,
         now: Instant,
     ) -> Swap {
-        let Some(record) = self.records.get_mut(key).filter(|record| record.lives(now)) else {
+        let Some(record) = self
+            .records
+            .get_mut(key)
+            .filter(|record| record.is_live(now))
+        else {
             return Swap::Absent;
         };
         if record.value == expected {
@@ -143,31 +150,31 @@ impl Shard {
         }
     }
 
-    /// Answers with the number of records that went, an expired one included.
+    /// Removes the value. Also returns the number of removed records, which includes an expired record.
     pub(super) fn remove(&mut self, key: &str, expected: &Bytes, now: Instant) -> (Swap, usize) {
-        // Taken out and, if it is not the expected one, put back: one look-up for the usual case.
+        // Removes first and puts another value back: one look-up in the usual case.
         let Some((key, record)) = self.records.remove_entry(key) else {
             return (Swap::Absent, 0);
         };
-        let lives = record.lives(now);
-        if lives && record.value != expected {
+        let is_live = record.is_live(now);
+        if is_live && record.value != expected {
             let other = Swap::Other(record.value.clone());
             self.records.insert(key, record);
             return (other, 0);
         }
         self.forget(record.expiry());
-        (if lives { Swap::Done } else { Swap::Absent }, 1)
+        (if is_live { Swap::Done } else { Swap::Absent }, 1)
     }
 
     pub(super) fn get(&self, key: &str, now: Instant) -> Option<Entry> {
-        let record = self.records.get(key).filter(|record| record.lives(now))?;
+        let record = self.records.get(key).filter(|record| record.is_live(now))?;
         Some(Entry {
             value: record.value.clone(),
             ttl: Some(record.expires - now),
         })
     }
 
-    /// Notes when the record under `key` expires.
+    /// Adds the expiry of the record under `key`.
     fn remember(&mut self, expiry: Expiry, key: Arc<str>) {
         if let Some((expiry, key)) = self.latest.replace((expiry, key)) {
             self.expiries.insert(expiry, key);
@@ -210,7 +217,7 @@ impl Shard {
     }
 }
 
-/// The instant that lies `ttl` ahead, or as far ahead as the clock can tell.
+/// The instant `ttl` from now, or the latest that the clock can represent.
 pub(super) fn after(now: Instant, ttl: Duration) -> Instant {
     let mut ttl = ttl.max(Duration::from_millis(1));
     loop {
@@ -236,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_or_replaced_leaves_nothing_behind() {
+    fn removed_and_replaced_records_leave_no_expiry_behind() {
         let mut shard = shard();
         let (now, value, other) = (Instant::now(), Bytes::from("v"), Bytes::from("w"));
         for round in 0..1000 {
@@ -305,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_beyond_the_clock_lives() {
+    fn a_record_with_a_ttl_beyond_the_clock_is_live() {
         let mut shard = shard();
         let (now, value) = (Instant::now(), Bytes::from("v"));
         shard.claim("k", &value, Duration::MAX, now, || true);
