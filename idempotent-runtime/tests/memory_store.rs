@@ -30,7 +30,7 @@ async fn claim(store: &MemoryStore, key: &str) -> Result<Claim, StoreErrorKind> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_expires_to_the_tick() {
+async fn a_record_expires_at_its_exact_instant() {
     let store = MemoryStore::new();
     claim(&store, "key").await.unwrap();
     let entry = store.get("key").await.unwrap().unwrap();
@@ -59,13 +59,13 @@ async fn a_ttl_is_at_least_a_millisecond() {
 }
 
 #[tokio::test]
-async fn a_full_store_refuses_new_keys_and_keeps_what_lives() {
+async fn a_full_store_refuses_new_keys_and_keeps_live_records() {
     let store = MemoryStore::with_capacity(3);
     for key in ["a", "b", "c"] {
         assert_eq!(claim(&store, key).await, Ok(Claim::Claimed));
     }
     assert_eq!(claim(&store, "d").await, Err(StoreErrorKind::Full));
-    // What stands there is still told, replaced and renewed.
+    // Stored records can still be read, replaced and renewed.
     assert_eq!(claim(&store, "a").await, Ok(Claim::Claimed));
     let taken = store.claim("b", &OTHER, TTL).await.unwrap();
     assert_eq!(taken, Claim::Taken(VALUE));
@@ -115,13 +115,13 @@ async fn the_capacity_is_exact_among_threads() {
 }
 
 #[tokio::test]
-async fn no_capacity_refuses_everything() {
+async fn a_capacity_of_zero_refuses_everything() {
     let store = MemoryStore::with_capacity(0);
     assert_eq!(claim(&store, "key").await, Err(StoreErrorKind::Full));
 }
 
 #[tokio::test]
-async fn clones_share_and_debug_tells_no_contents() {
+async fn clones_share_records_and_debug_has_no_contents() {
     let store = MemoryStore::with_capacity(7);
     claim(&store.clone(), "secret-key").await.unwrap();
     let text = format!("{store:?}");

@@ -1,4 +1,4 @@
-//! What a server says of itself, and what it keeps from its user.
+//! Examines servers for the doctor: their setup, and the permissions of the user.
 
 mod examination;
 mod permissions;
@@ -16,20 +16,20 @@ use crate::policy::deadline::first_try;
 use crate::store::Finding;
 use crate::store::Level::Note;
 
-/// What is known of a store whose server is to be examined.
+/// The store whose servers are examined.
 pub(super) struct Doctor<'a, C> {
     pub(super) connection: C,
     /// Whether the connection leads to one server, and not to a cluster.
     pub(super) one_server: bool,
-    /// None where the server's own word is enough.
+    /// `None` if writes do not wait for replicas.
     pub(super) replicas: Option<Replicas>,
     pub(super) removal: &'a Removal,
-    /// None where changes are not listened for.
+    /// `None` if the store has no subscriptions.
     pub(super) listener: Option<&'a Listener>,
 }
 
 impl<C: ConnectionLike> Doctor<'_, C> {
-    /// Asks the server, with one command after the other.
+    /// Examines the servers, one command after the other.
     pub(super) async fn examine(self, key: &str, deadline: Duration) -> Vec<Finding> {
         let mut examination = Examination {
             connection: self.connection,
@@ -46,12 +46,12 @@ impl<C: ConnectionLike> Doctor<'_, C> {
             && replicas.timeout > first_try(deadline)
         {
             let found = format!(
-                "replicas are waited for up to {:?}, and the first try of a call is over after {:?}",
+                "a write waits up to {:?} for replicas, but the first attempt of a call ends after {:?}",
                 replicas.timeout,
                 first_try(deadline)
             );
             let advice = "set `replica_timeout` below a quarter of the deadline";
-            examination.tell(Note, found, advice);
+            examination.report(Note, found, advice);
         }
         examination.findings
     }

@@ -99,7 +99,7 @@ fn kind_of_reply(code: &str, details: &str) -> StoreErrorKind {
     }
 }
 
-/// Whether the text of an error without a code of its own says that sending again does not help.
+/// Whether the text of an `ERR` reply says that sending again does not help.
 fn is_misconfiguration(details: &str) -> bool {
     let details = details.to_ascii_lowercase();
     [

@@ -29,7 +29,7 @@ pub(super) struct Filters {
 impl Filters {
     /// Uses the module if every one of these servers reports it.
     pub(super) fn of_servers(info: &[String]) -> Self {
-        // RedisBloom, the filters of Redis 8 and those of Valkey go by one name.
+        // RedisBloom, Redis 8 and Valkey use the same name for the module.
         let has_module =
             |info: &String| info.lines().any(|line| line.starts_with("module:name=bf,"));
         Self {
@@ -123,7 +123,7 @@ mod tests {
 
     async fn insert(filters: &Filters, mut server: Scripted) -> RedisResult<Hint> {
         let hint = filters.insert(&mut server, &filter(), b"member").await;
-        server.has_been_asked_all();
+        server.assert_all_sent();
         hint
     }
 

@@ -180,7 +180,7 @@ fn reason_for_tls(text: &str) -> &'static str {
     if text.contains("corrupt message") {
         "does not speak TLS on this port (use its TLS port, or write `redis://`)"
     } else if text.contains("UnknownIssuer") {
-        "shows a certificate that nobody vouches for (give its authority to \
+        "shows a certificate of an unknown authority (give its certificate to \
          `RedisOptions::root_certificates`)"
     } else if text.contains("not valid for name") {
         "shows a certificate for other names than the host in the URL"
@@ -321,7 +321,7 @@ mod tests {
             ),
             (
                 "invalid peer certificate: UnknownIssuer",
-                "shows a certificate that nobody vouches for",
+                "shows a certificate of an unknown authority",
             ),
             (
                 "invalid peer certificate: certificate not valid for name \"a\"",

@@ -57,11 +57,11 @@ impl Removal {
         match native.run(connection, key, expected, channel).await {
             Ok(Value::Int(0)) => {
                 let reply = READ.run(connection, &[key], &[most.as_bytes()]).await?;
-                let (standing, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
-                Ok(match standing {
+                let (stored, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
+                Ok(match stored {
                     // A late claim stored it just now. When the command ran, nothing was stored.
-                    Value::BulkString(standing) if standing == expected => Value::Nil,
-                    standing => standing,
+                    Value::BulkString(stored) if stored == expected => Value::Nil,
+                    stored => stored,
                 })
             }
             Ok(removed) => Ok(removed),
@@ -204,7 +204,7 @@ mod tests {
     async fn remove(removal: &Removal, server: Scripted, channel: &str) -> RedisResult<Value> {
         let mut server = server;
         let reply = removal.run(&mut server, "key", b"own", channel, "9").await;
-        server.has_been_asked_all();
+        server.assert_all_sent();
         reply
     }
 
@@ -213,7 +213,7 @@ mod tests {
     #[tokio::test]
     async fn delex_answers_as_the_script_does() {
         let other = Value::BulkString(b"other".to_vec());
-        for (standing, expected) in [
+        for (stored, expected) in [
             (None, Value::Int(1)),
             (Some("*2\r\n$-1\r\n:-2\r\n"), Value::Nil),
             (Some("*2\r\n$5\r\nother\r\n:9\r\n"), other),
@@ -221,11 +221,11 @@ mod tests {
             (Some("*2\r\n$3\r\nown\r\n:9\r\n"), Value::Nil),
         ] {
             let mut server = Scripted::default();
-            server = match standing {
+            server = match stored {
                 None => server.answers(&DELEX, &[":1\r\n"]),
-                Some(standing) => server
+                Some(stored) => server
                     .answers(&DELEX, &[":0\r\n"])
-                    .answers(&["EVALSHA", "key", "9"], &[standing]),
+                    .answers(&["EVALSHA", "key", "9"], &[stored]),
             };
             let reply = remove(&redis_8_4(), server, SILENT).await;
             assert_eq!(reply.expect("a reply"), expected);

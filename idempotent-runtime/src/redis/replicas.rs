@@ -171,7 +171,7 @@ mod tests {
         let args = [&b"own"[..], b"1000"];
         let reply = TWO.run(&mut server, &CLAIM_REPLICATED, &["key"], &args);
         let reply = reply.await;
-        server.has_been_asked_all();
+        server.assert_all_sent();
         reply
     }
 

@@ -1,23 +1,23 @@
-//! For tests: a server that is not there.
+//! A scripted server for unit tests.
 
 use std::collections::VecDeque;
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, Pipeline, RedisFuture, Value, parse_redis_value};
 
-/// A server that says what it is told to say, in answer to what it expects.
+/// A server with a script of expected commands and their replies.
 #[derive(Default)]
 pub(super) struct Scripted(VecDeque<(Vec<&'static [u8]>, Vec<&'static str>)>);
 
 impl Scripted {
-    /// Answers these replies to one command or pipeline in which these parts stand in this order.
+    /// Expects one command or pipeline with these parts in this order, and answers with these replies.
     pub(super) fn answers(mut self, sent: &[&'static str], replies: &[&'static str]) -> Self {
         let sent = sent.iter().map(|part| part.as_bytes()).collect();
         self.0.push_back((sent, replies.to_vec()));
         self
     }
 
-    pub(super) fn has_been_asked_all(&self) {
+    pub(super) fn assert_all_sent(&self) {
         assert!(self.0.is_empty(), "not sent: {:?}", self.0);
     }
 

@@ -1,4 +1,4 @@
-//! What the URL of a store says.
+//! Parsing the URL of a store.
 
 #[cfg(test)]
 mod tests;
@@ -13,19 +13,19 @@ use super::failure::bad_url;
 use crate::policy::duration;
 use crate::store::StoreError;
 
-/// A URL that was understood.
+/// A parsed URL.
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) place: Place,
     pub(super) tls: bool,
-    /// How to log in to the servers, and what to say there first.
+    /// The login at the servers, the database and the protocol.
     pub(super) login: RedisConnectionInfo,
     pub(super) allow_eviction: Option<bool>,
     pub(super) replicas: Option<u32>,
     pub(super) replica_timeout: Option<Duration>,
 }
 
-/// Where the records are.
+/// The servers of the records.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Socket(PathBuf),
@@ -40,7 +40,7 @@ pub(super) enum Place {
 
 pub(super) type Host = (String, u16);
 
-/// Whose name and password it is, is told by the place.
+/// A name and a password, of the servers or of the sentinels.
 #[derive(Default, Clone, PartialEq, Eq)]
 pub(super) struct Credentials {
     pub(super) user: Option<String>,
@@ -75,9 +75,9 @@ impl Address {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let query = Query::parse(query, kind)?;
         let (place, login, db) = if kind == Kind::Socket {
-            (Place::Socket(socket(rest)?), query.login, query.db)
+            (Place::Socket(parse_socket(rest)?), query.login, query.db)
         } else {
-            let (login, mut hosts, path) = parts(rest, kind.default_port())?;
+            let (login, mut hosts, path) = split(rest, kind.default_port())?;
             match kind {
                 Kind::Cluster => (Place::Cluster(hosts), login, parse_db(path)?),
                 Kind::Sentinel => {
@@ -127,7 +127,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The kind that a scheme stands for, and whether it is spoken to by TLS.
+    /// The kind of a scheme, and whether it uses TLS.
     fn of(scheme: &str) -> Option<(Self, bool)> {
         Some(match scheme {
             "redis" | "valkey" => (Self::Server, false),
@@ -155,9 +155,9 @@ struct Query {
     replicas: Option<u32>,
     replica_timeout: Option<Duration>,
     protocol: ProtocolVersion,
-    /// Of a socket.
+    /// For a socket.
     db: i64,
-    /// Of a socket.
+    /// For a socket.
     login: Credentials,
     sentinels: Credentials,
 }
@@ -229,8 +229,8 @@ impl Credentials {
     }
 }
 
-/// What `//user:password@host,host/path` is made of.
-fn parts(rest: &str, default_port: u16) -> Result<(Credentials, Vec<Host>, &str), StoreError> {
+/// Splits `//user:password@host,host/path`.
+fn split(rest: &str, default_port: u16) -> Result<(Credentials, Vec<Host>, &str), StoreError> {
     let rest = rest
         .strip_prefix("//")
         .ok_or_else(|| bad_url("must have `://` and a host after its scheme"))?;
@@ -249,7 +249,7 @@ fn parse_master(text: &str) -> Result<String, StoreError> {
             "names no master: write `redis-sentinel://host:26379/master`",
         ));
     }
-    // More likely it is the end of a password that has a raw `/`: the name is shown, so it is refused.
+    // Most likely this is the end of a password with a raw `/`. Errors show the name of a master, so it is refused.
     if text.contains('@') {
         return Err(bad_url(
             "has an `@` in the name of the master: write it as `%40`, and a `/` in a password as `%2F`",
@@ -258,8 +258,8 @@ fn parse_master(text: &str) -> Result<String, StoreError> {
     decode(text)
 }
 
-fn socket(rest: &str) -> Result<PathBuf, StoreError> {
-    // `unix:/path`, `unix:///path` and `unix://localhost/path` are all written.
+fn parse_socket(rest: &str) -> Result<PathBuf, StoreError> {
+    // `unix:/path`, `unix:///path` and `unix://localhost/path` are all common.
     let path = rest.strip_prefix("//").unwrap_or(rest);
     let path = path.strip_prefix("localhost").unwrap_or(path);
     if path.len() < 2 || !path.starts_with('/') {
@@ -275,7 +275,7 @@ fn socket(rest: &str) -> Result<PathBuf, StoreError> {
     decode(path).map(PathBuf::from)
 }
 
-/// A host and its port. An IPv6 address is in brackets.
+/// Parses a host and its port. An IPv6 address is in brackets.
 fn parse_host(text: &str, default_port: u16) -> Result<Host, StoreError> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -331,7 +331,7 @@ fn decode(text: &str) -> Result<String, StoreError> {
         [high, low, ..] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
         _ => false,
     };
-    // The crate takes a `%` without them for itself.
+    // The crate would keep a `%` without two digits as it is.
     if !text.split('%').skip(1).all(is_byte) {
         return Err(bad_url(
             "has a `%` that is not followed by two hexadecimal digits",

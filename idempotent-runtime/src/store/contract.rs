@@ -102,7 +102,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Those of [`replace`](Self::replace).
+    /// As [`replace`](Self::replace).
     async fn replace_and_notify(
         &self,
         key: &str,
@@ -121,7 +121,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Those of [`remove`](Self::remove).
+    /// As [`remove`](Self::remove).
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         self.remove(key, expected).await
     }

@@ -57,7 +57,7 @@ async fn a_policy_without_a_limit_evicts_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_may_not_be_asked_is_accepted_with_a_warning() {
+async fn a_server_without_info_is_accepted_with_a_warning() {
     static WARNINGS: AtomicUsize = AtomicUsize::new(0);
 
     let _guard = tracing::subscriber::set_default(count_warnings::Warnings(&WARNINGS));
@@ -68,7 +68,7 @@ async fn a_server_that_may_not_be_asked_is_accepted_with_a_warning() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_listen_is_told_of_once() {
+async fn a_missing_permission_to_subscribe_is_logged_once() {
     static WARNINGS: AtomicUsize = AtomicUsize::new(0);
 
     let _guard = tracing::subscriber::set_default(count_warnings::Warnings(&WARNINGS));
@@ -93,7 +93,7 @@ async fn a_user_who_may_not_listen_is_told_of_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_or_silent_is_told_in_time() {
+async fn connecting_to_a_dead_or_silent_server_fails_in_time() {
     let server = RedisServer::start().unwrap();
     let address = server.url().replace("redis://", "");
     for break_it in [RedisServer::pause, RedisServer::kill] {
@@ -112,7 +112,7 @@ async fn a_server_that_is_away_or_silent_is_told_in_time() {
 }
 
 #[tokio::test]
-async fn every_url_of_redis_is_one_of_a_handle() {
+async fn a_handle_accepts_every_redis_url() {
     let server = RedisServer::start().unwrap();
     Idempotency::from_url(&server.url()).await.unwrap();
     Idempotency::from_url(&server.unix_url()).await.unwrap();
@@ -136,14 +136,14 @@ async fn every_url_of_redis_is_one_of_a_handle() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_is_told() {
+async fn a_missing_database_is_a_misconfiguration() {
     let server = RedisServer::start().unwrap();
     let error = RedisStore::connect(&format!("{}/99", server.url())).await;
     assert_eq!(kind(error), StoreErrorKind::Misconfigured);
 }
 
 #[tokio::test]
-async fn the_password_is_never_told() {
+async fn no_error_contains_the_password() {
     let server = RedisServer::start_with(["--requirepass", "right"]).unwrap();
     let port = server.port();
     for url in [

@@ -16,7 +16,7 @@ use crate::replicas::runs_only_with_replicas;
 use crate::servers::{
     DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, key, kind, send,
 };
-use crate::waiting::who_waits_is_woken;
+use crate::waiting::assert_waiting_call_is_woken;
 
 mod suite {
     idempotent_runtime::testkit::conformance!(super::on_the_shared_cluster());
@@ -36,11 +36,11 @@ async fn on_the_shared_cluster() -> RedisStore {
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_in_a_cluster() {
+async fn a_waiting_call_is_woken_in_a_cluster() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let here = RedisStore::connect(&cluster.url()).await.unwrap();
     let there = RedisStore::connect(&cluster.url()).await.unwrap();
-    who_waits_is_woken(here, there, cluster.nodes()).await;
+    assert_waiting_call_is_woken(here, there, cluster.nodes()).await;
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn one_node_leads_to_the_others() {
 
 /// It has no room for another client, say.
 #[tokio::test]
-async fn one_node_that_refuses_does_not_keep_anybody_from_the_others() {
+async fn connecting_succeeds_if_one_node_refuses() {
     let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = refusing.local_addr().unwrap();
     tokio::spawn(async move {
@@ -80,7 +80,7 @@ async fn one_node_that_refuses_does_not_keep_anybody_from_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_is_gone_is_replaced_under_load() {
+async fn a_killed_master_is_replaced_under_load() {
     let cluster = RedisCluster::start(3, 1).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     let load = Load::on(&store).await;
@@ -98,7 +98,7 @@ async fn a_master_that_is_gone_is_replaced_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_hangs_is_left_when_it_is_replaced() {
+async fn a_hanging_master_is_left_after_the_failover() {
     let cluster = RedisCluster::start(3, 1).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     let load = Load::on(&store).await;
@@ -118,7 +118,7 @@ async fn a_master_that_hangs_is_left_when_it_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_hangs_does_not_hold_the_others() {
+async fn a_hanging_node_does_not_delay_the_other_nodes() {
     let cluster = RedisCluster::start_with(3, 0, ["--cluster-node-timeout", "20000"]).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     let (hangs, goes_on) = (cluster.master_of("a").unwrap(), "b");
@@ -147,14 +147,14 @@ async fn a_node_that_hangs_does_not_hold_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_hangs_does_not_hold_the_writes_that_wait_for_replicas_of_others() {
+async fn a_hanging_node_does_not_delay_replicated_writes_to_other_nodes() {
     let cluster = RedisCluster::start_with(3, 1, ["--cluster-node-timeout", "20000"]).unwrap();
     let store = RedisStore::connect(&format!("{}?replicas=1", cluster.url()))
         .await
         .unwrap();
     let (hangs, goes_on) = (cluster.master_of("a").unwrap(), "b");
     assert_ne!(hangs.port(), cluster.master_of(goes_on).unwrap().port());
-    // To connect takes long while a node hangs: there is to be a connection for either.
+    // Connecting takes long while a node hangs, so both connections are made before.
     tokio::join!(until_claimed(&store, "a"), until_claimed(&store, goes_on));
     hangs.pause().unwrap();
     let unanswered = tokio::spawn({
@@ -210,7 +210,7 @@ async fn a_call_in_a_cluster_runs_only_when_the_replica_has_its_claim() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_was_gone_is_found_again() {
+async fn the_store_reconnects_to_a_restarted_cluster() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     let load = Load::on(&store).await;
@@ -236,7 +236,7 @@ async fn a_cluster_that_was_gone_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_slot_that_moves_is_followed() {
+async fn a_moving_slot_is_followed() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     add_least_user(&cluster).await;
     let url = cluster.url().replace("://", "://least:s3cret@");
@@ -274,7 +274,7 @@ async fn a_slot_that_moves_is_followed() {
 }
 
 #[tokio::test]
-async fn scripts_are_sent_again_when_the_nodes_forgot_them() {
+async fn scripts_are_sent_again_after_a_script_flush_of_the_nodes() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     for _ in 0..3 {
@@ -308,7 +308,7 @@ async fn the_documented_permissions_are_enough_in_a_cluster() {
 }
 
 #[tokio::test]
-async fn a_user_who_is_locked_out_is_told_so_and_let_in_again() {
+async fn a_deleted_user_is_a_misconfiguration_until_it_is_created_again() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let each = async |change: &[&str]| {
         for node in cluster.nodes() {
@@ -330,7 +330,7 @@ async fn a_user_who_is_locked_out_is_told_so_and_let_in_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_no_cluster_is_told() {
+async fn a_server_outside_a_cluster_is_refused_by_the_cluster_url() {
     let server = RedisServer::start().unwrap();
     let url = server.url().replace("redis://", "redis-cluster://");
     let error = RedisStore::connect(&url).await.unwrap_err();
@@ -372,7 +372,7 @@ async fn works_for(store: &RedisStore, key: &str) {
 }
 
 #[tokio::test]
-async fn a_client_of_one_server_is_told_that_this_is_a_cluster() {
+async fn a_client_of_one_server_in_a_cluster_is_advised_to_use_the_cluster_url() {
     let node = &shared_cluster().nodes()[0];
     let store = RedisStore::connect(&node.url()).await.unwrap();
     // Two thirds of the keys are kept by others.

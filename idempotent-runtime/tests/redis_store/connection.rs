@@ -22,7 +22,7 @@ async fn the_store_connects_again_after_a_restart() {
     store.claim("key", &VALUE, TTL).await.unwrap();
 
     server.kill().unwrap();
-    // The first call may meet the broken connection, the next ones meet nobody on the port.
+    // The first call may meet the broken connection; the next calls find no server on the port.
     kind(store.get("key").await);
     assert_eq!(kind(store.get("key").await), StoreErrorKind::NotApplied);
     let claim = store.claim("other", &VALUE, TTL).await;
@@ -70,11 +70,11 @@ async fn a_reconnection_that_was_refused_is_tried_again() {
     }
 }
 
-/// The rest after a failure, many times over.
+/// Much longer than the pause after a failed connection.
 const LONG_AFTER: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn a_failure_that_nobody_waited_for_is_not_told_to_a_later_call() {
+async fn an_old_connection_failure_is_not_reported_to_a_later_call() {
     let server = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("redis://:s3cret@{}", server.local_addr().unwrap());
     let mut connection = RedisConnection::new(Client::open(url).unwrap());
@@ -113,7 +113,7 @@ async fn answer_all(client: &mut TcpStream, reply: &str) {
 }
 
 #[tokio::test]
-async fn a_server_that_became_a_replica_is_left_by_a_single_command() {
+async fn one_command_leaves_a_server_that_became_a_replica() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     assert!(claims_natively(&store));
@@ -124,12 +124,12 @@ async fn a_server_that_became_a_replica_is_left_by_a_single_command() {
     store.get("key").await.unwrap();
     let after = clients(&server).await;
     let new = after.iter().filter(|id| !before.contains(id)).count();
-    // The one that asks is new, too.
+    // The connection of the test itself is new, too.
     assert_eq!(new, 2, "{before:?} {after:?}");
 }
 
 #[tokio::test]
-async fn a_dropped_call_leaves_the_connection_in_order() {
+async fn a_dropped_call_leaves_the_connection_usable() {
     let (store, server) = (shared().await, RedisServer::start().unwrap());
     let key = key();
     for round in 0..200_u32 {
@@ -155,7 +155,7 @@ async fn a_dropped_call_leaves_the_connection_in_order() {
 }
 
 #[tokio::test]
-async fn a_paused_server_answers_when_it_goes_on() {
+async fn a_call_waits_for_a_paused_server() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     server.pause().unwrap();
@@ -170,7 +170,7 @@ async fn a_paused_server_answers_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn the_client_sends_at_once() {
+async fn the_client_does_not_delay_small_packets() {
     // Three dependent round trips in less than one delayed acknowledgement of 40 ms.
     let (store, key) = (shared().await, key());
     let mut best = Duration::MAX;
@@ -185,7 +185,7 @@ async fn the_client_sends_at_once() {
 }
 
 #[tokio::test]
-async fn scripts_are_sent_again_when_the_server_forgot_them() {
+async fn scripts_are_sent_again_after_a_script_flush() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     for round in 0..3 {
@@ -200,7 +200,7 @@ async fn scripts_are_sent_again_when_the_server_forgot_them() {
 }
 
 #[tokio::test]
-async fn a_large_record_is_read_on_a_connection_of_its_own_once_it_is_known() {
+async fn a_large_record_is_read_on_a_separate_connection_the_second_time() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     assert!(claims_natively(&store));
@@ -214,7 +214,7 @@ async fn a_large_record_is_read_on_a_connection_of_its_own_once_it_is_known() {
         assert_eq!(claim, Claim::Claimed);
         assert_eq!(clients(&server).await.len(), connections);
     }
-    // What is put in its place is taken there, and then known as small.
+    // A small record in its place is read there once, and then on the first connection.
     assert_eq!(store.remove("large", &large).await.unwrap(), Swap::Done);
     for value in [&VALUE, &VALUE] {
         let claim = store.claim("large", value, TTL).await.unwrap();
@@ -224,16 +224,16 @@ async fn a_large_record_is_read_on_a_connection_of_its_own_once_it_is_known() {
     assert_eq!(entry.unwrap().value, VALUE);
 }
 
-/// Replies that come slowly on one connection do not keep those on another.
+/// Slow replies on one connection do not delay the replies on another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_replays_of_many_do_not_have_small_calls_refused() {
+async fn many_large_replays_do_not_delay_small_calls() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let large = Bytes::from(vec![b'a'; 1_000_000]);
     for client in 0..64 {
         let key = format!("large {client}");
         store.claim(&key, &large, TTL).await.unwrap();
-        // Now it is known.
+        // Now the store knows that it is large.
         let claim = store.claim(&key, &VALUE, TTL).await.unwrap();
         assert!(matches!(claim, Claim::Taken(_)));
     }
@@ -246,7 +246,7 @@ async fn large_replays_of_many_do_not_have_small_calls_refused() {
             })
         })
         .collect();
-    // They are asked for before this, and their 64 MB are not all here.
+    // They are sent before the small call, and their 64 MB have not all arrived.
     tokio::task::yield_now().await;
     store.claim("small", &VALUE, TTL).await.unwrap();
     let late = replays

@@ -67,7 +67,7 @@ fn redis_value<T: idempotent_runtime::redis::redis::FromRedisValue>(
 }
 
 #[tokio::test]
-async fn what_is_set_up_badly_is_found() {
+async fn a_bad_setup_is_found() {
     let server = RedisServer::start_with(["--save", "3600 1"]).unwrap();
     let url = server.url();
     let snapshots = diagnosis(&url).await;
@@ -106,13 +106,13 @@ async fn what_is_set_up_badly_is_found() {
 }
 
 #[tokio::test]
-async fn replicas_are_seen() {
+async fn replicas_are_found() {
     let pair = Pair::start().await;
     let url = pair.primary.url();
     let wanted = diagnosis(&format!("{url}?replicas=1&replica_timeout=10s")).await;
     assert_found(&wanted, Level::Fine, "is online");
     assert_found(&wanted, Level::Fine, "durability is replicated(1)");
-    assert_found(&wanted, Level::Note, "replicas are waited for up to 10s");
+    assert_found(&wanted, Level::Note, "a write waits up to 10s for replicas");
     assert!(wanted.worst() < Level::Problem, "{wanted}");
     let more = diagnosis(&format!("{url}?replicas=2")).await;
     assert_found(&more, Level::Problem, "cannot claim: ");
@@ -120,7 +120,7 @@ async fn replicas_are_seen() {
     assert_found(
         &more,
         Level::Problem,
-        "1 of 2 replicas that must have a claim are online",
+        "1 of the 2 replicas that a write waits for are online",
     );
 
     let replica = diagnosis(&pair.replica.url()).await;
@@ -129,7 +129,7 @@ async fn replicas_are_seen() {
 }
 
 #[tokio::test]
-async fn what_the_user_may_not_send_is_found() {
+async fn missing_permissions_are_found() {
     let server = RedisServer::start().unwrap();
     let on = async |name: &str, rules: &str| {
         let rules = format!("on >s3cret ~* &* +@all {rules}");
@@ -151,7 +151,7 @@ async fn what_the_user_may_not_send_is_found() {
     for (command, found) in [
         ("info", "does not answer INFO"),
         ("publish", "may not send PUBLISH"),
-        ("subscribe", "cannot listen"),
+        ("subscribe", "cannot subscribe"),
         ("config", "there is no append-only file"),
         ("time", "no replica"),
     ] {
@@ -174,7 +174,7 @@ async fn what_the_user_may_not_send_is_found() {
 }
 
 #[tokio::test]
-async fn what_only_some_mechanisms_need_is_a_problem_for_those_who_use_them() {
+async fn permissions_of_mechanisms_are_problems_only_for_their_users() {
     let server = RedisServer::start_with(["--appendonly", "yes"]).unwrap();
     for (command, needed_by) in [
         ("hset", &[SeenSets][..]),
@@ -217,7 +217,7 @@ async fn what_only_some_mechanisms_need_is_a_problem_for_those_who_use_them() {
 }
 
 #[tokio::test]
-async fn a_user_who_is_locked_out_is_told_of_the_password() {
+async fn a_deleted_user_is_advised_to_check_the_password() {
     let server = RedisServer::start().unwrap();
     let user = ["SETUSER", "shop", "on", ">s3cret", "~*", "&*", "+@all"];
     send(&server, cmd("ACL").arg(&user)).await;
@@ -233,7 +233,7 @@ async fn a_user_who_is_locked_out_is_told_of_the_password() {
 }
 
 #[tokio::test]
-async fn a_server_of_a_cluster_is_seen_as_such() {
+async fn a_node_of_a_cluster_is_recognised() {
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let bus = free.local_addr().unwrap().port().to_string();
     drop(free);
@@ -292,7 +292,7 @@ async fn a_whole_cluster_is_fit() {
 }
 
 #[tokio::test]
-async fn a_server_that_went_away_is_a_problem() {
+async fn a_dead_server_is_a_problem() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let deadline = Duration::from_millis(200);

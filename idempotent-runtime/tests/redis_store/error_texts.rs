@@ -264,7 +264,7 @@ async fn a_port_with_or_without_tls_is_named_with_the_reason() {
         text.starts_with(&place(&tls)) && text.contains("does this port expect TLS?"),
         "{text}"
     );
-    let reason = "shows a certificate that nobody vouches for (give its authority to \
+    let reason = "shows a certificate of an unknown authority (give its certificate to \
                   `RedisOptions::root_certificates`)";
     assert_text(&refused(&tls.url()).await, &place(&tls), reason);
 }

@@ -1,4 +1,4 @@
-//! Who is told of a change, and what it costs the server.
+//! Notifications of changes, and their cost for the server.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn listening_connections() -> Cmd {
 }
 
 #[tokio::test]
-async fn a_change_that_tells_is_heard_by_another_store_within_a_second() {
+async fn another_store_is_notified_within_a_second() {
     let (waiting, settling, key) = (shared().await, shared().await, key());
     let mut listener = waiting.subscribe(&key).await.unwrap();
     let mut latencies = Vec::new();
@@ -59,7 +59,7 @@ async fn a_change_that_tells_is_heard_by_another_store_within_a_second() {
 }
 
 #[tokio::test]
-async fn a_hint_is_heard_by_either_protocol() {
+async fn notifications_work_with_both_protocols() {
     let server = RedisServer::shared().unwrap();
     let settling = shared().await;
     for version in [2, 3] {
@@ -73,7 +73,7 @@ async fn a_hint_is_heard_by_either_protocol() {
 }
 
 #[tokio::test]
-async fn only_a_change_that_tells_is_published() {
+async fn only_a_successful_change_is_published() {
     let (store, key) = (shared().await, key());
     let server = RedisServer::shared().unwrap();
     let silent = RedisStore::from_connection(connection_to(server).await)
@@ -90,7 +90,7 @@ async fn only_a_change_that_tells_is_published() {
     assert_eq!(renewal.unwrap(), Swap::Done);
     let refused = store.replace_and_notify(&key, &DONE, &DONE, TTL).await;
     assert_eq!(refused.unwrap(), Swap::Other(VALUE));
-    // The server's own command cannot keep the hint beside it back: that is about nothing, then.
+    // The server's own removal command always publishes, so its notification may be spurious.
     let keeps_back = !removes_natively(&store);
     if keeps_back {
         let refused = store.remove_and_notify(&key, &DONE).await;
@@ -105,7 +105,7 @@ async fn only_a_change_that_tells_is_published() {
         assert_eq!(absent.unwrap(), Swap::Absent);
     }
 
-    // What is published after all of them is heard after them: a key of its own is the mark.
+    // Notifications arrive in the order of publication: a separate key marks the end.
     let mark = format!("{key}:mark");
     let mut marked = store.subscribe(&mark).await.unwrap();
     store.claim(&mark, &VALUE, TTL).await.unwrap();
@@ -119,7 +119,7 @@ async fn only_a_change_that_tells_is_published() {
 }
 
 #[tokio::test]
-async fn listeners_of_one_key_share_a_subscription_until_the_last_one_leaves() {
+async fn receivers_of_one_key_share_a_subscription_until_the_last_is_dropped() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let clone = store.clone();
@@ -169,7 +169,7 @@ async fn a_thousand_keys_leave_no_subscription_behind() {
     assert_eq!(subscribed.len(), 1001);
     drop(listeners);
     becomes(&server, &channels(), vec!["stays".to_owned()]).await;
-    // One after the other, and some that nobody waits for the confirmation of.
+    // One after the other; some are dropped before their confirmation.
     for key in &keys {
         drop(store.subscribe(key).await.unwrap());
         let _ = timeout(Duration::ZERO, store.subscribe(&format!("{key}:dropped"))).await;
@@ -179,7 +179,7 @@ async fn a_thousand_keys_leave_no_subscription_behind() {
 }
 
 #[tokio::test]
-async fn listening_ends_with_the_store() {
+async fn subscriptions_end_with_the_store() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let mut listener = store.subscribe("key").await.unwrap();
@@ -194,7 +194,7 @@ async fn listening_ends_with_the_store() {
 }
 
 #[tokio::test]
-async fn listening_ends_with_the_connection_and_begins_anew() {
+async fn subscriptions_end_with_the_connection_and_can_start_again() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let mut listener = store.subscribe("key").await.unwrap();
@@ -215,7 +215,7 @@ async fn listening_ends_with_the_connection_and_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_silent_gives_no_hints_within_seconds() {
+async fn subscribing_to_a_silent_server_fails_within_seconds() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let mut listener = store.subscribe("key").await.unwrap();
@@ -230,14 +230,14 @@ async fn a_server_that_is_silent_gives_no_hints_within_seconds() {
             begun.elapsed()
         );
     }
-    // Nobody knows what was missed.
+    // Notifications may have been missed.
     ended(&mut listener).await;
     server.resume().unwrap();
     store.subscribe("key").await.unwrap();
 }
 
 #[test]
-fn listening_goes_on_when_the_runtime_that_it_began_on_has_ended() {
+fn subscribing_works_after_the_first_runtime_ended() {
     let server = RedisServer::shared().unwrap();
     let runtime = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -272,7 +272,7 @@ fn listening_goes_on_when_the_runtime_that_it_began_on_has_ended() {
 }
 
 #[tokio::test]
-async fn a_publish_that_is_not_allowed_changes_no_answer() {
+async fn a_forbidden_publish_changes_no_answer() {
     let server = RedisServer::start().unwrap();
     let listening = RedisStore::connect(&server.url()).await.unwrap();
     for rules in [
@@ -305,7 +305,7 @@ async fn a_publish_that_is_not_allowed_changes_no_answer() {
 }
 
 #[tokio::test]
-async fn a_publish_that_the_server_does_not_know_changes_no_answer() {
+async fn an_unknown_publish_changes_no_answer() {
     let server = RedisServer::start_with(["--rename-command", "PUBLISH", ""]).unwrap();
     let store = by_script(&server).await;
     for _ in 0..2 {
@@ -318,7 +318,7 @@ async fn a_publish_that_the_server_does_not_know_changes_no_answer() {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_not_allowed_gives_no_hints_and_spoils_no_other() {
+async fn a_forbidden_channel_does_not_affect_other_channels() {
     let server = RedisServer::shared().unwrap();
     let user = format!("listener{}", next());
     let rules = ["on", ">s3cret", "~*", "+@all", "resetchannels", "&mine:*"];

@@ -9,14 +9,14 @@ use tokio::task::JoinSet;
 
 use crate::servers::{PATIENCE, TTL, chain, next};
 
-/// Callers that make one call after another, each on a key of its own.
+/// Callers that make one call after another, each with a new key.
 pub(crate) struct Load {
     ends: Arc<AtomicBool>,
     successes: Arc<AtomicUsize>,
     callers: JoinSet<Vec<Refusal>>,
 }
 
-/// What a call was told.
+/// The answer to a call.
 pub(crate) struct Refusal {
     code: &'static str,
     text: String,

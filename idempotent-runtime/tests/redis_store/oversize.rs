@@ -11,9 +11,9 @@ const HUGE: usize = 100 * 1024 * 1024;
 const LONGEST: usize = 1000;
 
 /// What is read of a record that is longer: one byte more than the longest has.
-fn is_cut(standing: &Bytes) {
-    assert_eq!(standing.len(), LONGEST + 1);
-    assert!(standing.iter().all(|byte| *byte == b'x'));
+fn is_cut(stored: &Bytes) {
+    assert_eq!(stored.len(), LONGEST + 1);
+    assert!(stored.iter().all(|byte| *byte == b'x'));
 }
 
 async fn reads_no_more_than_it_needs(store: impl Store, server: &RedisServer) {
@@ -25,7 +25,7 @@ async fn reads_no_more_than_it_needs(store: impl Store, server: &RedisServer) {
     .await;
     let bytes = Bytes::from(huge);
     let Some(Entry { value, .. }) = store.get("key").await.unwrap() else {
-        panic!("it stands there");
+        panic!("a record is stored");
     };
     assert_eq!(value, bytes, "no handle has said how long a record may be");
 
@@ -34,19 +34,19 @@ async fn reads_no_more_than_it_needs(store: impl Store, server: &RedisServer) {
     store.longest_record(LONGEST / 2);
     // The second claim knows of it.
     for _ in 0..2 {
-        let Claim::Taken(standing) = store.claim("key", &VALUE, TTL).await.unwrap() else {
-            panic!("it stands there");
+        let Claim::Taken(stored) = store.claim("key", &VALUE, TTL).await.unwrap() else {
+            panic!("a record is stored");
         };
-        is_cut(&standing);
+        is_cut(&stored);
     }
     let replaced = store.replace("key", &VALUE, &DONE, TTL).await.unwrap();
     let exchanged = store.exchange("key", &VALUE, &DONE).await.unwrap();
     let removed = store.remove("key", &VALUE).await.unwrap();
     for swap in [replaced, exchanged, removed] {
-        let Swap::Other(standing) = swap else {
-            panic!("it stands there: {swap:?}");
+        let Swap::Other(stored) = swap else {
+            panic!("a record is stored: {swap:?}");
         };
-        is_cut(&standing);
+        is_cut(&stored);
     }
     is_cut(&store.get("key").await.unwrap().unwrap().value);
 
@@ -64,7 +64,7 @@ async fn reads_no_more_than_it_needs(store: impl Store, server: &RedisServer) {
 }
 
 #[tokio::test]
-async fn no_more_is_read_of_a_record_than_it_takes_to_refuse_it() {
+async fn an_oversized_record_is_cut() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     reads_no_more_than_it_needs(store, &server).await;

@@ -26,7 +26,7 @@ async fn a_harmed_reconnection_breaks_no_promise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_harmed_set_up_is_told_in_time_or_overcome() {
+async fn a_harmed_connection_setup_fails_in_time_or_succeeds() {
     holds(Way::all().take(1), Moment::SetUp).await;
 }
 

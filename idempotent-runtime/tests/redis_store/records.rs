@@ -1,4 +1,4 @@
-//! What stands in the server.
+//! Records in the server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use idempotent_runtime::store::{Entry, Swap};
 use crate::servers::{DONE, VALUE, key, send, shared, shared_by_script};
 
 #[tokio::test]
-async fn a_key_without_expiry_is_told_to_have_none() {
+async fn a_key_without_expiry_has_no_ttl() {
     let (store, key) = (shared().await, key());
     let server = RedisServer::shared().unwrap();
     send(server, cmd("SET").arg(&key).arg(&VALUE[..])).await;

@@ -139,7 +139,7 @@ async fn assert_misconfigured(store: &RedisStore, key: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_loads_its_records_is_waited_for() {
+async fn a_loading_server_has_applied_nothing() {
     let slow = [
         "--key-load-delay",
         "500",
@@ -176,7 +176,7 @@ async fn a_server_that_loads_its_records_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_user_who_is_locked_out_is_told_so_and_does_not_knock_with_every_call() {
+async fn a_deleted_user_is_a_misconfiguration_and_reconnects_only_now_and_then() {
     let server = RedisServer::start().unwrap();
     add_user(&server, "shop", "on >s3cret ~* +@all").await;
     let store = RedisStore::connect(&url_of_user(&server, "shop"))

@@ -8,10 +8,10 @@ use idempotent_runtime::{RedisStore, Store};
 use crate::servers::{DONE, TTL, VALUE, removes_natively, send, url_of_user};
 
 #[tokio::test]
-async fn a_release_costs_a_new_server_no_script() {
+async fn a_release_on_a_new_server_needs_no_script() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
-    for tells in [false, true] {
+    for notifies in [false, true] {
         store.claim("key", &VALUE, TTL).await.unwrap();
         for expected in [Swap::Other(VALUE), Swap::Done, Swap::Absent] {
             let own = if matches!(expected, Swap::Other(_)) {
@@ -19,7 +19,7 @@ async fn a_release_costs_a_new_server_no_script() {
             } else {
                 VALUE
             };
-            let swap = if tells {
+            let swap = if notifies {
                 store.remove_and_notify("key", &own).await
             } else {
                 store.remove("key", &own).await
@@ -36,7 +36,7 @@ async fn a_release_costs_a_new_server_no_script() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_have_it_is_served_by_the_script() {
+async fn without_the_permission_the_script_removes() {
     let server = RedisServer::start().unwrap();
     let rules = "on >s3cret ~* +set +get +pttl +pexpire +del +evalsha +eval +info";
     let rules: Vec<_> = rules.split(' ').collect();

@@ -127,7 +127,7 @@ async fn waits(server: &RedisServer) {
 }
 
 #[tokio::test]
-async fn what_counts_is_in_the_replica() {
+async fn an_acknowledged_write_is_in_the_replica() {
     let pair = Pair::start().await;
     let by_connection = patient()
         .from_connection(connection_to(&pair.primary).await)
@@ -152,7 +152,7 @@ fn redis_value(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_too_few_replicas_have_does_not_count_and_stands() {
+async fn a_write_with_too_few_replicas_is_an_error_and_remains() {
     let pair = Pair::start().await;
     let store = pair.store(SHORT).await;
     for key in ["held", "done"] {
@@ -174,7 +174,7 @@ async fn what_too_few_replicas_have_does_not_count_and_stands() {
     let exchange = store.exchange("done", &DONE, &VALUE).await;
     assert_eq!(kind(exchange), StoreErrorKind::Unknown);
 
-    // What is refused, and what goes away, needs nobody's word.
+    // Refusals and removals do not wait for replicas.
     let claim = store.claim("key", &DONE, TTL).await.unwrap();
     assert_eq!(claim, Claim::Taken(VALUE));
     let swap = store.replace("none", &VALUE, &DONE, TTL).await.unwrap();
@@ -198,7 +198,7 @@ async fn what_too_few_replicas_have_does_not_count_and_stands() {
 
 /// A `WAIT` on a connection that has written nothing ends at once (from Redis 7.2 on).
 #[tokio::test]
-async fn what_was_sent_twice_counts_no_sooner() {
+async fn a_repeated_write_still_waits_for_replicas() {
     let pair = Pair::start().await;
     let store = pair.store(SHORT).await;
     for key in ["held", "token"] {
@@ -212,7 +212,7 @@ async fn what_was_sent_twice_counts_no_sooner() {
     let exchange = store.exchange("token", &VALUE, &DONE).await;
     assert_eq!(kind(exchange), unknown);
     for _ in 0..3 {
-        // On connections of its own, which wrote none of that.
+        // Another store has other connections, which have not written the record.
         let again = pair.store(SHORT).await;
         assert_eq!(kind(again.claim("key", &VALUE, TTL * 2).await), unknown);
         let completion = again.replace("held", &VALUE, &DONE, TTL * 2).await;
@@ -273,7 +273,7 @@ where
         waits(&pair.primary).await;
         let kill = ["KILL", "TYPE", "normal", "SKIPME", "yes"];
         send(&pair.primary, cmd("CLIENT").arg(&kill)).await;
-        // From the second round on it stands there already, and the connection is a new one.
+        // From the second round on the record is stored already, and the connection is new.
         let refused = claiming.await.unwrap();
         assert_eq!(kind(refused), StoreErrorKind::Unknown, "round {round}");
     }
@@ -285,8 +285,8 @@ async fn a_call_runs_only_when_the_replica_has_its_claim() {
     let url = format!("{}?replicas=1", pair.primary.url());
     let store = RedisStore::connect(&url).await.unwrap();
     let record = runs_only_with_replicas(&store, &[&pair.replica]).await;
-    let standing = store.get(&record).await.unwrap().unwrap().value;
-    let copy = Value::BulkString(standing.to_vec());
+    let stored = store.get(&record).await.unwrap().unwrap().value;
+    let copy = Value::BulkString(stored.to_vec());
     assert_eq!(pair.replica_has(&record).await, copy);
 }
 
@@ -296,7 +296,7 @@ pub(crate) async fn runs_only_with_replicas(
     replicas: &[&RedisServer],
 ) -> String {
     let runs = Arc::new(AtomicUsize::new(0));
-    // On a slow machine, too, a try is to be longer than the wait for replicas.
+    // An attempt must be longer than the wait for replicas, even on a slow machine.
     let deadline = Duration::from_secs(4);
     let idempotency = Idempotency::builder(store.clone()).deadline(deadline);
     let idempotency = idempotency.build().unwrap();
@@ -334,7 +334,7 @@ pub(crate) async fn runs_only_with_replicas(
 }
 
 #[tokio::test]
-async fn a_wait_that_is_longer_than_a_try_is_cut_off() {
+async fn a_wait_longer_than_an_attempt_is_interrupted() {
     let pair = Pair::start().await;
     let store = pair.store(LONG).await;
     let idempotency = Idempotency::builder(store.clone())
@@ -354,7 +354,7 @@ async fn a_wait_that_is_longer_than_a_try_is_cut_off() {
 }
 
 #[tokio::test]
-async fn other_calls_are_not_held_up_by_those_that_wait() {
+async fn writes_that_wait_do_not_delay_other_calls() {
     let pair = Pair::start().await;
     let store = pair.store(LONG).await;
     store.claim("held", &VALUE, TTL).await.unwrap();
@@ -373,7 +373,7 @@ async fn other_calls_are_not_held_up_by_those_that_wait() {
 }
 
 #[tokio::test]
-async fn those_that_wait_share_a_few_connections() {
+async fn writes_that_wait_share_a_few_connections() {
     let pair = Pair::start().await;
     let store = pair.store(LONG).await;
     pair.replica.pause().unwrap();
@@ -396,10 +396,10 @@ async fn those_that_wait_share_a_few_connections() {
 }
 
 #[tokio::test]
-async fn a_dropped_write_holds_up_no_other() {
+async fn a_dropped_write_does_not_delay_others() {
     let pair = Pair::start().await;
     let store = pair.store("5m").await;
-    // From here on the server knows the script: else the first pipeline waits for nothing of its own.
+    // Now the server has the script. Otherwise the `WAIT` of the first pipeline would have no write to wait for.
     store.claim("first", &VALUE, TTL).await.unwrap();
     pair.replica.pause().unwrap();
     // More than there are connections for them; each goes on waiting on the server.
@@ -419,7 +419,7 @@ async fn a_dropped_write_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn a_dropped_write_takes_its_connection_with_it() {
+async fn the_connection_of_a_dropped_write_is_not_used_again() {
     let server = RedisServer::start().unwrap();
     let url = format!("{}?replicas=1&replica_timeout=", server.url());
     // From here on the server knows the script: else the first pipeline waits before it is put.
@@ -465,7 +465,7 @@ async fn the_primary_may_restart() {
 }
 
 #[tokio::test]
-async fn a_primary_that_became_a_replica_is_left() {
+async fn a_primary_that_became_a_replica_is_disconnected() {
     let pair = Pair::start().await;
     let by_connection = patient()
         .from_connection(idempotent_runtime::RedisConnection::new(
@@ -486,7 +486,7 @@ async fn a_primary_that_became_a_replica_is_left() {
 }
 
 #[tokio::test]
-async fn a_full_primary_is_no_reason_to_trust_a_reply_that_nobody_waited_for() {
+async fn on_a_full_primary_a_claim_still_waits_for_replicas() {
     let pair = Pair::start().await;
     let store = pair.store(LONG).await;
     store.claim("held", &VALUE, TTL).await.unwrap();
@@ -537,7 +537,7 @@ async fn a_user_who_may_not_wait_is_refused_when_connecting() {
             }
         }
     }
-    // Forbidden later on: what was written may stand, and is not believed to be replicated.
+    // Forbidden later: the write may be stored, and does not count as replicated.
     let url = url_of_user(&pair.primary, "waiting");
     let store = RedisStore::connect(&format!("{url}?replicas=1"))
         .await
@@ -552,7 +552,7 @@ async fn a_user_who_may_not_wait_is_refused_when_connecting() {
 /// In a cluster the claim and its `WAIT` go to the primary of the key, and are answered by its
 /// replicas alone.
 #[tokio::test]
-async fn in_a_cluster_the_replicas_of_the_key_are_waited_for() {
+async fn in_a_cluster_a_write_waits_for_the_replicas_of_its_key() {
     let node = || {
         // The bus of a node is elsewhere by default, at a port that may be too high.
         let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
@@ -627,7 +627,7 @@ async fn in_a_cluster_the_replicas_of_the_key_are_waited_for() {
 }
 
 #[tokio::test]
-async fn a_store_says_how_durable_it_is() {
+async fn the_durability_matches_the_setup() {
     let plain = RedisServer::start().unwrap();
     let url = plain.url();
     let every_second = RedisServer::start_with(["--appendonly", "yes"]).unwrap();

@@ -17,7 +17,7 @@ use crate::replicas::runs_only_with_replicas;
 use crate::servers::{
     DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, connected_by, key, kind, send,
 };
-use crate::waiting::who_waits_is_woken;
+use crate::waiting::assert_waiting_call_is_woken;
 
 mod suite {
     idempotent_runtime::testkit::conformance!(super::on_the_shared_master());
@@ -34,17 +34,17 @@ async fn connected(url: &str) -> RedisStore {
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_behind_sentinels() {
+async fn a_waiting_call_is_woken_behind_sentinels() {
     let sentinels = RedisSentinels::start().unwrap();
     let (here, there) = (
         connected(&sentinels.url()).await,
         connected(&sentinels.url()).await,
     );
-    who_waits_is_woken(here, there, sentinels.servers()).await;
+    assert_waiting_call_is_woken(here, there, sentinels.servers()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_is_gone_is_replaced_under_load() {
+async fn a_killed_master_is_replaced_under_load() {
     let sentinels = RedisSentinels::start().unwrap();
     let store = connected(&sentinels.url()).await;
     let load = Load::on(&store).await;
@@ -56,7 +56,7 @@ async fn a_master_that_is_gone_is_replaced_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_hangs_is_left_when_it_is_replaced() {
+async fn a_hanging_master_is_left_after_the_failover() {
     let sentinels = RedisSentinels::start().unwrap();
     let store = connected(&sentinels.url()).await;
     let load = Load::on(&store).await;
@@ -72,7 +72,7 @@ async fn a_master_that_hangs_is_left_when_it_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_became_a_replica_is_left() {
+async fn a_master_that_became_a_replica_is_disconnected() {
     let sentinels = RedisSentinels::start().unwrap();
     let store = connected(&sentinels.url()).await;
     let load = Load::on(&store).await;
@@ -95,7 +95,7 @@ async fn a_call_behind_sentinels_runs_only_when_the_replica_has_its_claim() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_replica_had_is_taken_after_a_failover() {
+async fn a_replicated_claim_survives_a_failover() {
     let sentinels = RedisSentinels::start().unwrap();
     let with = |timeout| format!("{}?replicas=1&replica_timeout={timeout}", sentinels.url());
     let (store, hasty) = (connected(&with("5s")).await, connected(&with("50ms")).await);
@@ -150,7 +150,7 @@ async fn one_sentinel_that_answers_is_enough() {
 }
 
 #[tokio::test]
-async fn without_a_sentinel_there_is_no_store() {
+async fn connecting_fails_if_no_sentinel_answers() {
     let sentinels = RedisSentinels::start().unwrap();
     for sentinel in sentinels.sentinels() {
         sentinel.kill().unwrap();
@@ -166,7 +166,7 @@ async fn without_a_sentinel_there_is_no_store() {
 }
 
 #[tokio::test]
-async fn what_is_named_wrongly_is_told() {
+async fn a_wrong_master_name_is_a_misconfiguration() {
     let sentinels = RedisSentinels::start().unwrap();
     let elsewhere = sentinels.url().replace("mymaster", "elsewhere");
     let error = RedisStore::connect(&elsewhere).await.unwrap_err();
@@ -190,7 +190,7 @@ async fn what_is_named_wrongly_is_told() {
 }
 
 #[tokio::test]
-async fn a_sentinel_that_names_a_replica_is_not_believed() {
+async fn a_replica_is_refused_although_a_sentinel_names_it_as_master() {
     let server = RedisServer::start().unwrap();
     let replica_of = async |host: &str, port: &str| {
         send(&server, cmd("REPLICAOF").arg(host).arg(port)).await;
@@ -236,7 +236,7 @@ fn name_as_master(sentinel: &TcpListener, port: u16) {
 }
 
 #[tokio::test]
-async fn sentinels_and_servers_have_credentials_of_their_own() {
+async fn sentinels_and_servers_have_separate_credentials() {
     let sentinels = RedisSentinels::start().unwrap();
     for server in sentinels.servers() {
         add_user(server, "shop", &format!("{LEAST} +role")).await;
@@ -270,14 +270,14 @@ async fn sentinels_and_servers_have_credentials_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_paused_master_is_not_waited_for_for_ever() {
+async fn a_paused_master_does_not_block_for_ever() {
     let sentinels = RedisSentinels::start().unwrap();
     let store = connected(&sentinels.url()).await;
     let (master, key) = (sentinels.master().unwrap(), key());
     master.pause().unwrap();
     let deadline = Instant::now() + PATIENCE;
     let claim = loop {
-        // Nobody but this one call at a time, and no break between them.
+        // One call at a time, without a pause.
         match timeout(Duration::from_millis(250), store.claim(&key, &VALUE, TTL)).await {
             Ok(Ok(claim)) => break claim,
             Ok(Err(error)) => assert_eq!(error.kind(), StoreErrorKind::NotApplied),

@@ -1,4 +1,4 @@
-//! Servers, stores on them, and what the tests say to them.
+//! Servers, stores on them, and commands to them.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,16 +13,16 @@ use idempotent_runtime::{RedisOptions, RedisStore, Store, StoreError, StoreError
 pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const DONE: Bytes = Bytes::from_static(b"done");
 pub(crate) const TTL: Duration = Duration::from_secs(30);
-/// Far longer than a hint takes.
+/// Far longer than a notification takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A store on the server that the tests of this file share.
+/// A store on the shared server.
 pub(crate) async fn shared() -> RedisStore {
     let url = RedisServer::shared().unwrap().url();
     RedisStore::connect(&url).await.unwrap()
 }
 
-/// One that may not ask for the server's version, and so claims by the script for old servers.
+/// A store that may not read the server's version, so it claims with the script for old servers.
 pub(crate) async fn shared_by_script() -> RedisStore {
     let server = RedisServer::shared().unwrap();
     let user = format!("scripted{}", next());
@@ -34,7 +34,7 @@ pub(crate) async fn shared_by_script() -> RedisStore {
     store
 }
 
-/// A user of this server who may do all but ask for its version.
+/// A store on this server that may not read its version.
 pub(crate) async fn by_script(server: &RedisServer) -> RedisStore {
     let rules = ["on", ">s3cret", "~*", "+@all", "-info"];
     send(
@@ -65,7 +65,7 @@ pub(crate) fn url_of_user(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}:s3cret@127.0.0.1:{}", server.port())
 }
 
-/// What a person is shown.
+/// The error and its sources in one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -86,9 +86,9 @@ pub(crate) fn key() -> String {
 }
 
 pub(crate) async fn connection_to(server: &RedisServer) -> redis::aio::MultiplexedConnection {
-    // By the socket, because that needs no certificates.
+    // The socket needs no certificates.
     let client = Client::open(server.unix_url()).unwrap();
-    // Hundreds of tests run at once, and what is asked for here is not what they try.
+    // Hundreds of tests run at once, and this connection is not under test.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(PATIENCE))
         .set_response_timeout(Some(PATIENCE));
@@ -101,7 +101,7 @@ pub(crate) async fn send(server: &RedisServer, command: &redis::Cmd) -> Value {
     command.query_async(&mut connection).await.unwrap()
 }
 
-/// The numbers of all who are connected, the one that asks included.
+/// The ids of all connections, including the one of this command.
 pub(crate) async fn clients(server: &RedisServer) -> Vec<String> {
     let clients = send(server, cmd("CLIENT").arg("LIST")).await;
     let clients: String = redis::from_redis_value(clients).unwrap();
@@ -109,7 +109,7 @@ pub(crate) async fn clients(server: &RedisServer) -> Vec<String> {
     ids.map(str::to_owned).collect()
 }
 
-/// Asks the server until it answers `expected`.
+/// Polls the server until it answers `expected`.
 pub(crate) async fn becomes<T>(server: &RedisServer, question: &redis::Cmd, expected: T)
 where
     T: redis::FromRedisValue + PartialEq + std::fmt::Debug,
@@ -126,7 +126,7 @@ where
     }
 }
 
-/// Asks all servers until one connection to any of them listens to `key`.
+/// Polls all servers until exactly one connection is subscribed to `key`.
 pub(crate) async fn is_listened_to(servers: &[RedisServer], key: &str) {
     let deadline = Instant::now() + PATIENCE;
     let mut connections = Vec::new();
@@ -147,7 +147,7 @@ pub(crate) async fn is_listened_to(servers: &[RedisServer], key: &str) {
     }
 }
 
-/// On a busy machine sentinels may be at odds, or a handshake may take too long.
+/// Connects, and retries: on a busy machine sentinels may disagree, or a handshake may be too slow.
 pub(crate) async fn connected_by(options: &RedisOptions, url: &str) -> RedisStore {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -158,7 +158,7 @@ pub(crate) async fn connected_by(options: &RedisOptions, url: &str) -> RedisStor
     }
 }
 
-/// Has a record claimed, renewed, settled and removed.
+/// Claims, renews, settles and removes a record.
 pub(crate) async fn assert_works(store: &RedisStore) {
     let key = key();
     assert_eq!(
@@ -173,7 +173,7 @@ pub(crate) async fn assert_works(store: &RedisStore) {
     assert_eq!(store.remove(&key, &DONE).await.unwrap(), Swap::Done);
 }
 
-/// A user who has what the documentation says, and nothing else.
+/// The rules of a user with exactly the documented permissions.
 pub(crate) const LEAST: &str =
     "on >s3cret ~redis_store:* +set +get +pttl +pexpire +del +evalsha +eval +info";
 
@@ -183,7 +183,7 @@ pub(crate) async fn add_user(server: &RedisServer, user: &str, rules: &str) {
     send(server, cmd("ACL").arg("SETUSER").arg(user).arg(&rules)).await;
 }
 
-/// How many connections listen to `key`.
+/// Asks how many connections are subscribed to `key`.
 pub(crate) fn listening_to(key: &str) -> redis::Cmd {
     cmd("PUBSUB").arg("NUMSUB").arg(key).clone()
 }

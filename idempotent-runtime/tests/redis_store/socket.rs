@@ -4,7 +4,7 @@ use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisStore;
 
 use crate::servers::{add_user, assert_works};
-use crate::waiting::who_waits_is_woken;
+use crate::waiting::assert_waiting_call_is_woken;
 
 mod suite {
     idempotent_runtime::testkit::conformance!(async {
@@ -15,11 +15,11 @@ mod suite {
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_by_a_socket() {
+async fn a_waiting_call_is_woken_over_a_socket() {
     let server = RedisServer::start().unwrap();
     let here = RedisStore::connect(&server.unix_url()).await.unwrap();
     let there = RedisStore::connect(&server.url()).await.unwrap();
-    who_waits_is_woken(here, there, &[server]).await;
+    assert_waiting_call_is_woken(here, there, &[server]).await;
 }
 
 #[tokio::test]

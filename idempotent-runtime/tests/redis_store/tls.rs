@@ -9,7 +9,7 @@ use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::{RedisStore, StoreErrorKind};
 
 use crate::servers::{PATIENCE, assert_works, chain, connected_by, send};
-use crate::waiting::who_waits_is_woken;
+use crate::waiting::assert_waiting_call_is_woken;
 
 mod suite {
     idempotent_runtime::testkit::conformance!(super::on_the_shared_server());
@@ -27,16 +27,16 @@ fn trusting(server: &RedisServer) -> RedisOptions {
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_by_tls() {
+async fn a_waiting_call_is_woken_over_tls() {
     let server = RedisServer::start_tls().unwrap();
     let options = trusting(&server);
     let here = options.clone().connect(&server.url()).await.unwrap();
     let there = options.connect(&server.url()).await.unwrap();
-    who_waits_is_woken(here, there, &[server]).await;
+    assert_waiting_call_is_woken(here, there, &[server]).await;
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_vouches_for_is_refused() {
+async fn an_untrusted_certificate_is_refused() {
     let (server, stranger) = (
         RedisServer::start_tls().unwrap(),
         RedisServer::start_tls().unwrap(),
@@ -61,7 +61,7 @@ async fn a_server_that_nobody_vouches_for_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_may_ask_for_a_certificate() {
+async fn a_server_may_require_a_client_certificate() {
     let server = RedisServer::start_tls_with(["--tls-auth-clients", "yes"]).unwrap();
     let certificates = server.certificates().unwrap();
     let error = trusting(&server).connect(&server.url()).await.unwrap_err();
@@ -73,7 +73,7 @@ async fn a_server_may_ask_for_a_certificate() {
 }
 
 #[tokio::test]
-async fn certificates_that_are_of_no_use_are_told() {
+async fn invalid_certificates_are_a_misconfiguration() {
     let (plain, server) = (
         RedisServer::start().unwrap(),
         RedisServer::start_tls().unwrap(),
@@ -121,7 +121,7 @@ async fn a_cluster_speaks_tls() {
         let here = connected_by(&trusting(&server), &url).await;
         assert_works(&here).await;
         let there = connected_by(&trusting(&server), &url).await;
-        who_waits_is_woken(here, there, &[server]).await;
+        assert_waiting_call_is_woken(here, there, &[server]).await;
     } else {
         let error = trusting(&server).connect(&url).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
@@ -142,7 +142,7 @@ async fn sentinels_and_their_master_speak_tls() {
     let here = connected_by(&options, &url).await;
     assert_works(&here).await;
     let there = connected_by(&options, &url).await;
-    who_waits_is_woken(here, there, &[master]).await;
+    assert_waiting_call_is_woken(here, there, &[master]).await;
 }
 
 #[tokio::test]

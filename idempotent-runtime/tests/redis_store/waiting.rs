@@ -1,4 +1,4 @@
-//! Calls that wait for one on another handle, with a connection of its own.
+//! Calls that wait for a call on another handle with another connection.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +17,15 @@ fn pay(idempotency: &Idempotency, round: u32) -> GuardedCall {
 }
 
 #[tokio::test]
-async fn who_waits_has_the_result_sooner_than_the_store_would_be_asked_again() {
+async fn a_notification_is_faster_than_polling() {
     let server = RedisServer::start().unwrap();
     let here = RedisStore::connect(&server.url()).await.unwrap();
     let there = RedisStore::connect(&server.url()).await.unwrap();
-    who_waits_is_woken(here, there, &[server]).await;
+    assert_waiting_call_is_woken(here, there, &[server]).await;
 }
 
 /// Calls on two stores that meet on these servers.
-pub(crate) async fn who_waits_is_woken(
+pub(crate) async fn assert_waiting_call_is_woken(
     here: RedisStore,
     there: RedisStore,
     servers: &[RedisServer],

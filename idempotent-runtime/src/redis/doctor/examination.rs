@@ -1,4 +1,4 @@
-//! An examination of a server: what it is asked, and what was found so far.
+//! An examination of servers, with its findings so far.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,15 +11,15 @@ use crate::store::{Finding, Level};
 
 pub(super) struct Examination<C> {
     pub(super) connection: C,
-    /// How many replicas must have a write.
+    /// The number of replicas that a write waits for.
     pub(super) wanted: u32,
-    /// How long one answer may take.
+    /// The longest time for one answer.
     pub(super) deadline: Duration,
     pub(super) findings: Vec<Finding>,
 }
 
 impl<C: ConnectionLike> Examination<C> {
-    pub(super) fn tell(&mut self, level: Level, found: impl Into<String>, advice: &str) {
+    pub(super) fn report(&mut self, level: Level, found: impl Into<String>, advice: &str) {
         self.add(Finding::new(level, found).advise(advice));
     }
 
@@ -27,7 +27,7 @@ impl<C: ConnectionLike> Examination<C> {
         self.add(Finding::new(Fine, found));
     }
 
-    /// Tells once what several nodes of a cluster say.
+    /// Adds a finding once, although several nodes of a cluster may have it.
     pub(super) fn add(&mut self, finding: Finding) {
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
@@ -40,24 +40,25 @@ impl<C: ConnectionLike> Examination<C> {
     }
 
     pub(super) async fn clock(&mut self) {
-        // Nothing depends on it: expiry is by the server's clock alone.
+        // No rule depends on this process's clock: only the server's clock decides expiry.
         let Ok((seconds, micros)) = self.ask::<(u64, u32)>(&cmd("TIME")).await else {
             return;
         };
         let since = Duration::new(seconds, micros.min(999_999) * 1000);
         let Some(theirs) = SystemTime::UNIX_EPOCH.checked_add(since) else {
-            let found = format!("the server's clock makes no sense: {seconds} s since 1970");
-            return self.tell(Note, found, "see to the time of the server's host");
+            let found = format!("the server's clock is out of range: {seconds} s since 1970");
+            return self.report(Note, found, "set the time of the server's host");
         };
         let ours = SystemTime::now();
         let apart = ours
             .duration_since(theirs)
             .unwrap_or_else(|theirs| theirs.duration());
         if apart > LONGEST_APART {
-            let found = format!("the server's clock and the one here are {apart:.1?} apart");
+            let found =
+                format!("the server's clock and the clock of this process are {apart:.1?} apart");
             let advice =
-                "synchronise both: no rule depends on it, but the times in records are confusing";
-            self.tell(Note, found, advice);
+                "synchronise both: no rule depends on it, but the times in records are misleading";
+            self.report(Note, found, advice);
         }
     }
 }
@@ -81,10 +82,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_that_makes_no_sense_is_a_finding() {
+    async fn a_clock_out_of_range_is_a_finding() {
         let end_of_time = "*2\r\n$20\r\n18446744073709551615\r\n$1\r\n0\r\n";
         let findings = findings_about(end_of_time).await;
-        assert!(findings[0].found().contains("makes no sense"));
+        assert!(findings[0].found().contains("out of range"));
         let findings = findings_about("*2\r\n$1\r\n1\r\n$1\r\n0\r\n").await;
         assert!(findings[0].found().contains("apart"));
     }

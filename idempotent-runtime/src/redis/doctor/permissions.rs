@@ -1,4 +1,4 @@
-//! What is kept from a user, tried out command by command.
+//! Findings about the permissions of the user: sends each command once.
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{Arg, Cmd, Value, cmd};
@@ -32,35 +32,35 @@ impl<C: ConnectionLike> Examination<C> {
             self.hints(listener, key).await;
         }
         if removal.is_refused() {
-            let found = "the server's own command to compare and delete is kept from this user";
-            self.tell(
+            let found = "this user may not run the server's own command to compare and delete";
+            self.report(
                 Note,
                 found,
-                "allow `+delifeq` or `+delex`: without it a script removes",
+                "allow `+delifeq` or `+delex`: without it removals need a script",
             );
         }
         if self.findings.len() == found_so_far {
             self.fine("this user may send every command that calls need");
         }
-        for (needed, command, needed_by) in needed_besides(key) {
-            let who: Vec<_> = needed_by.iter().copied().map(name).collect();
-            let why = format!("without it {} do not work", who.join(" and "));
+        for (needed, command, needed_by) in needed_by_mechanisms(key) {
+            let mechanisms: Vec<_> = needed_by.iter().copied().map(name).collect();
+            let why = format!("without it {} do not work", mechanisms.join(" and "));
             self.permission(Note, needed, &command, &why, needed_by)
                 .await;
         }
     }
 
     async fn hints(&mut self, listener: &Listener, key: &str) {
-        let advice = "with it calls that wait for a key are woken when it is settled";
+        let advice = "with it a settled call wakes its waiting duplicates";
         let publish = cmd("PUBLISH").arg(key).arg("").clone();
         self.permission(Note, "+publish", &publish, advice, &[])
             .await;
         if listener.subscribe(key).await.is_none() {
-            let found = "this user cannot listen for changes of a key";
+            let found = "this user cannot subscribe to changes of a key";
             let advice = format!(
                 "allow `+subscribe +unsubscribe`, and the channels of the prefix: {advice}"
             );
-            self.tell(Note, found, &advice);
+            self.report(Note, found, &advice);
         }
     }
 
@@ -83,7 +83,7 @@ impl<C: ConnectionLike> Examination<C> {
                 "this user may not send {}: {error}",
                 name.unwrap_or_default()
             );
-            // The words differ by version; that about a command is `to run the … command`.
+            // The texts differ by version; the text about a command has `to run the … command`.
             let says = |text: &str| error.detail().is_some_and(|detail| detail.contains(text));
             let needed = if says("keys") || says("access a key") {
                 "the keys of the prefix, such as `~idem:*`".to_owned()
@@ -98,8 +98,8 @@ impl<C: ConnectionLike> Examination<C> {
     }
 }
 
-/// The commands that only seen-sets and Bloom filters need. Together they leave nothing under the key.
-fn needed_besides(key: &str) -> [(&'static str, Cmd, &'static [Mechanism]); 8] {
+/// The commands that only seen-sets and Bloom filters need. They leave no record under the key.
+fn needed_by_mechanisms(key: &str) -> [(&'static str, Cmd, &'static [Mechanism]); 8] {
     const BOTH: &[Mechanism] = &[SeenSets, Bloom];
     let on = |name: &str, more: &[&str]| {
         let mut command = cmd(name);
@@ -125,7 +125,7 @@ fn name(mechanism: Mechanism) -> &'static str {
     }
 }
 
-/// The commands that every call needs, as an operator allows them, and an example of each.
+/// The permissions that every call needs, each with an example command.
 fn needed(key: &str) -> [(&'static str, Cmd); 7] {
     let on = |name: &str, more: &[&str]| {
         let mut command = cmd(name);

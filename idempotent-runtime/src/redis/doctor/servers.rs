@@ -1,4 +1,4 @@
-//! What servers say of themselves.
+//! Findings about the setup of servers.
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{ErrorKind, RedisError, Value, cmd};
@@ -11,24 +11,24 @@ use super::examination::Examination;
 use crate::store::Level::{Note, Problem, Warning};
 
 impl<C: ConnectionLike> Examination<C> {
-    /// Returns whether there is anybody to ask for more.
+    /// Examines the servers. Returns whether one answered, so that further questions make sense.
     pub(super) async fn servers(&mut self, one_server: bool) -> bool {
         let info = match self.ask::<Value>(cmd("INFO").arg("everything")).await {
             Ok(reply) => texts(reply),
             Err(error) => {
                 let found = format!("the server does not answer INFO: {error}");
                 if is_forbidden(&error) {
-                    let advice = "allow `+info`: without it nobody knows whether records may be \
-                        evicted, nor version, role, persistence and replicas";
-                    self.tell(Warning, found, advice);
+                    let advice = "allow `+info`: without it eviction, version, role, persistence and replicas \
+                        cannot be checked";
+                    self.report(Warning, found, advice);
                     return true;
                 }
                 let advice = if is_locked_out(&error) {
-                    "see to the user's name and password"
+                    "check the user's name and password"
                 } else {
-                    "see whether the server runs and can be reached"
+                    "check whether the server runs and can be reached"
                 };
-                self.tell(Problem, found, advice);
+                self.report(Problem, found, advice);
                 return false;
             }
         };
@@ -36,7 +36,7 @@ impl<C: ConnectionLike> Examination<C> {
             self.version(info);
             self.role(info);
             self.memory(info);
-            // Of a cluster's client it is not known which server answers `CONFIG`.
+            // With the client of a cluster any server may answer `CONFIG`.
             self.persistence(info, one_server).await;
             self.replicas(info);
         }
@@ -71,20 +71,20 @@ impl<C: ConnectionLike> Examination<C> {
     fn role(&mut self, info: &str) {
         if field(info, "role") == Some("slave") {
             let advice = "connect to its primary: a replica refuses every claim";
-            self.tell(Problem, "the server is a replica", advice);
+            self.report(Problem, "the server is a replica", advice);
         }
     }
 
     fn memory(&mut self, info: &str) {
         let number = |name| field(info, name).and_then(|text| text.parse::<u64>().ok());
-        let policy = field(info, "maxmemory_policy").unwrap_or("not known");
+        let policy = field(info, "maxmemory_policy").unwrap_or("unknown");
         match number("maxmemory") {
-            Some(0) => self.fine("the server evicts no keys: its memory has no limit of its own"),
+            Some(0) => self.fine("the server evicts no keys: `maxmemory` is 0"),
             Some(limit) if policy == "noeviction" => {
                 let used = number("used_memory").unwrap_or(0);
                 if used > limit / 10 * 9 {
                     let found = format!("{used} of {limit} bytes of the server's memory are used");
-                    self.tell(
+                    self.report(
                         Warning,
                         found,
                         "make room: a full server refuses every claim",
@@ -100,7 +100,7 @@ impl<C: ConnectionLike> Examination<C> {
                 );
                 let advice = "set maxmemory-policy to noeviction: an evicted claim lets a second \
                     call run";
-                self.tell(Warning, found, advice);
+                self.report(Warning, found, advice);
             }
         }
     }
@@ -112,10 +112,10 @@ impl<C: ConnectionLike> Examination<C> {
         ] {
             if field(info, name) == Some("err") {
                 let found = format!("the server could not write {what}");
-                self.tell(
+                self.report(
                     Problem,
                     found,
-                    "see to its disk: it refuses writes meanwhile (MISCONF)",
+                    "check its disk: until then it refuses writes (MISCONF)",
                 );
             }
         }
@@ -128,14 +128,14 @@ impl<C: ConnectionLike> Examination<C> {
                 Some(policy) => {
                     let found = format!(
                         "the append-only file is synced later (appendfsync = {policy}): a power \
-                         failure may forget the latest records"
+                         failure may lose the latest records"
                     );
-                    self.tell(Note, found, "set appendfsync to always");
+                    self.report(Note, found, "set appendfsync to always");
                 }
                 None => {
                     let found =
-                        "there is an append-only file, and it is not known when it is synced";
-                    self.tell(Note, found, "ask `CONFIG GET appendfsync` on the server");
+                        "there is an append-only file, but this user cannot see when it is synced";
+                    self.report(Note, found, "ask `CONFIG GET appendfsync` on the server");
                 }
             }
             return;
@@ -144,16 +144,17 @@ impl<C: ConnectionLike> Examination<C> {
         let snapshots = self.config("save", may_ask).await;
         match snapshots {
             Some(save) if save.is_empty() => {
-                let found = "the server persists nothing: its restart forgets all records";
-                self.tell(Warning, found, advice);
+                let found = "the server persists nothing: a restart loses all records";
+                self.report(Warning, found, advice);
             }
             Some(_) => {
-                let found = "the server persists snapshots only: its restart forgets all records since the last";
-                self.tell(Warning, found, advice);
+                let found = "the server persists snapshots only: a restart loses all records since the last";
+                self.report(Warning, found, advice);
             }
             None => {
-                let found = "there is no append-only file: a restart of the server forgets records";
-                self.tell(Warning, found, advice);
+                let found =
+                    "there is no append-only file: a restart of the server may lose records";
+                self.report(Warning, found, advice);
             }
         }
     }
@@ -162,8 +163,8 @@ impl<C: ConnectionLike> Examination<C> {
         if !may_ask {
             return None;
         }
-        let asked = config(&mut self.connection, name);
-        in_time(self.deadline, asked).await.ok()
+        let answer = config(&mut self.connection, name);
+        in_time(self.deadline, answer).await.ok()
     }
 
     fn replicas(&mut self, info: &str) {
@@ -181,51 +182,51 @@ impl<C: ConnectionLike> Examination<C> {
         }
         if online < self.wanted {
             let found = format!(
-                "{online} of {} replicas that must have a claim are online",
+                "{online} of the {} replicas that a write waits for are online",
                 self.wanted
             );
-            self.tell(
+            self.report(
                 Problem,
                 found,
-                "start more replicas, or want fewer: until then no call runs",
+                "start more replicas, or lower `replicas`: until then no call runs",
             );
         } else if replicas.is_empty() {
             let advice =
-                "add one if the server's host may be lost, and wait for it with `replicas`";
-            self.tell(Note, "the server has no replica", advice);
+                "add a replica if the server's host may fail, and wait for it with `replicas`";
+            self.report(Note, "the server has no replica", advice);
         }
-        // Only there if the server is to refuse writes without replicas.
+        // Only present if `min-replicas-to-write` is set.
         if field(info, "min_slaves_good_slaves") == Some("0") {
-            let found = "the server refuses writes without replicas (min-replicas-to-write), and none is in time";
-            self.tell(
+            let found = "the server refuses writes without replicas (min-replicas-to-write), and none is in sync";
+            self.report(
                 Problem,
                 found,
-                "start replicas, or see to those that are connected",
+                "start replicas, or check the connected ones",
             );
         }
     }
 
-    /// Whether it is online.
+    /// Examines one replica. Returns whether it is online.
     fn replica(&mut self, replica: &str) -> bool {
-        let told = |name: &str| {
+        let value = |name: &str| {
             let mut parts = replica.split(',').filter_map(|part| part.split_once('='));
             parts.find(|(found, _)| *found == name).map(|found| found.1)
         };
-        let state = told("state").unwrap_or_default();
-        let lag = told("lag").and_then(|lag| lag.parse::<i64>().ok());
-        let [host, port] = ["ip", "port"].map(|name| told(name).unwrap_or_default());
+        let state = value("state").unwrap_or_default();
+        let lag = value("lag").and_then(|lag| lag.parse::<i64>().ok());
+        let [host, port] = ["ip", "port"].map(|name| value(name).unwrap_or_default());
         let name = format!("the replica at {host}:{port}");
         if state != "online" {
             let found = format!("{name} is not online ({state})");
-            let advice = "wait until it has its first copy, or see to it";
-            self.tell(Warning, found, advice);
+            let advice = "wait until its first synchronisation ends, or check the replica";
+            self.report(Warning, found, advice);
             return false;
         }
         match lag {
             Some(lag) if lag > LONGEST_LAG => {
                 let found = format!("{name} has not answered for {lag} s");
-                let advice = "see to the replica, and to the network between";
-                self.tell(Warning, found, advice);
+                let advice = "check the replica and the network between them";
+                self.report(Warning, found, advice);
             }
             _ => self.fine(format!("{name} is online")),
         }
@@ -240,39 +241,40 @@ impl<C: ConnectionLike> Examination<C> {
         {
             Ok(states) => {
                 for state in &states {
-                    let cluster = field(state, "cluster_state").unwrap_or("not known");
-                    let size = field(state, "cluster_size").unwrap_or("not known");
+                    let cluster = field(state, "cluster_state").unwrap_or("unknown");
+                    let size = field(state, "cluster_size").unwrap_or("unknown");
                     if cluster != "ok" {
                         let found = format!("the state of the cluster is {cluster}");
                         let advice =
                             "see `CLUSTER INFO`: keys of slots without a primary are refused";
-                        self.tell(Problem, found, advice);
+                        self.report(Problem, found, advice);
                     } else if one_server && size != "1" {
                         let found = format!(
                             "the server at port {} is one of the {size} primaries of a cluster",
                             field(info, "tcp_port").unwrap_or("?")
                         );
-                        let advice = "use the client of a cluster: this one is refused most keys";
-                        self.tell(Problem, found, advice);
+                        let advice = "write `redis-cluster://`, or use the client of a cluster: other nodes have most keys";
+                        self.report(Problem, found, advice);
                     } else {
                         self.fine(format!("the cluster is complete, with {size} primaries"));
                     }
                 }
             }
             Err(error) => {
-                let found =
-                    format!("the server is part of a cluster, whose state is not known: {error}");
-                self.tell(Note, found, "allow `+cluster|info`");
+                let found = format!(
+                    "the server is part of a cluster, but its state cannot be read: {error}"
+                );
+                self.report(Note, found, "allow `+cluster|info`");
             }
         }
     }
 }
 
-/// Whether the server does not know who asks.
+/// Whether the server refused the login.
 fn is_locked_out(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
         || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }
 
-/// More seconds than this without an answer are no jitter: replicas answer every second.
+/// The longest normal time without an answer, in seconds. Replicas answer every second.
 const LONGEST_LAG: i64 = 10;

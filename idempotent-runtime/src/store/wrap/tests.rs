@@ -6,7 +6,7 @@ use super::*;
 use crate::store::finding::Level;
 use crate::store::memory::MemoryStore;
 
-/// A store that does nothing but write down what it was sent, and answers each operation in a way of its own.
+/// A store that only notes what it was sent. Each operation has a distinct answer.
 #[derive(Debug, Default, Clone)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
@@ -26,7 +26,7 @@ impl Recorder {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "it writes down every one")]
+#[deny(clippy::missing_trait_methods, reason = "it notes every operation")]
 #[async_trait]
 impl Store for Recorder {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
@@ -141,15 +141,15 @@ impl Store for Recorder {
     }
 }
 
-/// What a store answers to every operation, and what the recorder inside it was sent by then.
+/// The answers of a store to all operations, and what its inner recorder was sent.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct Recording {
     answers: Vec<String>,
     sent: Vec<String>,
 }
 
-impl Said {
-    async fn by(store: &dyn Store, recorder: &Recorder) -> Self {
+impl Recording {
+    async fn of(store: &dyn Store, recorder: &Recorder) -> Self {
         let (expected, value) = (&Bytes::from("expected"), &Bytes::from("value"));
         let (member, filter) = (b"member", &filter());
         let second = Duration::from_secs(1);
@@ -180,7 +180,7 @@ impl Said {
         Self { answers, sent }
     }
 
-    /// The operations that reached the store inside.
+    /// The operations that reached the inner store.
     fn operations(&self) -> Vec<&str> {
         let first_words = self.sent.iter().filter_map(|sent| sent.split(' ').next());
         first_words.collect()
@@ -211,7 +211,7 @@ impl<S: Store + ?Sized> Wrap for Plain<S> {
 #[tokio::test]
 async fn a_wrapper_that_overrides_nothing_sends_every_operation_on_as_the_one_it_is() {
     let recorder = Recorder::default();
-    let direct = Said::by(&recorder, &recorder).await;
+    let direct = Recording::of(&recorder, &recorder).await;
     let inside = || recorder.clone();
     let stores: Vec<(&str, Box<dyn Store>)> = vec![
         ("a wrapper", Box::new(Plain(Box::new(inside())))),
@@ -240,7 +240,7 @@ async fn a_wrapper_that_overrides_nothing_sends_every_operation_on_as_the_one_it
         ),
     ];
     for (what, store) in stores {
-        assert_eq!(Said::by(&*store, &recorder).await, direct, "{what}");
+        assert_eq!(Recording::of(&*store, &recorder).await, direct, "{what}");
     }
 }
 
@@ -276,8 +276,8 @@ impl Store for Forgetful {
 #[tokio::test]
 async fn a_store_that_forgets_to_forward_is_found() {
     let recorder = Recorder::default();
-    let direct = Said::by(&recorder, &recorder).await;
-    let said = Said::by(&Forgetful(recorder.clone()), &recorder).await;
+    let direct = Recording::of(&recorder, &recorder).await;
+    let said = Recording::of(&Forgetful(recorder.clone()), &recorder).await;
     let (reached, all) = (said.operations(), direct.operations());
     let forgotten = all.iter().filter(|operation| !reached.contains(operation));
     assert_eq!(forgotten.count(), all.len() - 4, "{reached:?}");
@@ -300,7 +300,7 @@ fn declared() -> Vec<&'static str> {
 #[tokio::test]
 async fn no_operation_of_the_contract_is_missing_here() {
     let recorder = Recorder::default();
-    let said = Said::by(&recorder, &recorder).await;
+    let said = Recording::of(&recorder, &recorder).await;
     let (mut sent, mut declared) = (said.operations(), declared());
     sent.sort_unstable();
     declared.sort_unstable();

@@ -85,7 +85,7 @@ impl Case {
         let (ran, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let body = async {
             ran.fetch_add(1, Ordering::SeqCst);
-            if Stands::of(clean.get(&key).await.unwrap()) == Ok(Stands::Running) {
+            if Stored::of(clean.get(&key).await.unwrap()) == Ok(Stored::Running) {
                 claimed.fetch_add(1, Ordering::SeqCst);
             }
             self.body(id, proxy).await
@@ -108,9 +108,9 @@ impl Case {
             return Err("a body ran without a claim".to_owned());
         }
         self.check_outcome(&outcome, id, ran)?;
-        let stands = Stands::of(clean.get(&key).await.unwrap())?;
-        self.check_record(&outcome, stands)?;
-        self.check_next_call(clean, id, stands).await
+        let stored = Stored::of(clean.get(&key).await.unwrap())?;
+        self.check_record(&outcome, stored)?;
+        self.check_next_call(clean, id, stored).await
     }
 
     fn plan(self, proxy: &RedisProxy) {
@@ -141,33 +141,33 @@ impl Case {
                 self.harm.is_some() && error.is_unavailable() && ran == 0
             }
         };
-        let told = || format!("the body ran {ran} times, and the caller was told {outcome:?}");
-        expected.then_some(()).ok_or_else(told)
+        let failure = || format!("the body ran {ran} times, and the caller got {outcome:?}");
+        expected.then_some(()).ok_or_else(failure)
     }
 
     /// When the key is free again is the table of `release`; of a body that did not run a claim may be
     /// left, until it expires.
-    fn check_record(self, outcome: &Outcome, stands: Stands) -> Result<(), String> {
+    fn check_record(self, outcome: &Outcome, stored: Stored) -> Result<(), String> {
         let Way {
             release, replay, ..
         } = self.way;
         let allowed = match outcome {
-            Err(Failure::Refused(_)) => stands != Stands::Done,
+            Err(Failure::Refused(_)) => stored != Stored::Done,
             Ok(_) if release == Release::OnError || release == Release::Never && replay => {
-                stands == Stands::Done
+                stored == Stored::Done
             }
-            _ if release == Release::Never => stands != Stands::Nothing,
-            Ok(_) | Err(Failure::Body) => stands == Stands::Nothing,
+            _ if release == Release::Never => stored != Stored::Nothing,
+            Ok(_) | Err(Failure::Body) => stored == Stored::Nothing,
         };
-        let told = || format!("after {outcome:?} the record is {stands:?}");
-        allowed.then_some(()).ok_or_else(told)
+        let failure = || format!("after {outcome:?} the record is {stored:?}");
+        allowed.then_some(()).ok_or_else(failure)
     }
 
     async fn check_next_call(
         self,
         store: RedisStore,
         id: u64,
-        stands: Stands,
+        stored: Stored,
     ) -> Result<(), String> {
         let builder = Idempotency::builder(store).deadline(PATIENCE);
         let idempotency = builder.build().unwrap();
@@ -179,34 +179,34 @@ impl Case {
         let outcome = self.way.run(&idempotency, id, body).await;
         let ran = ran.into_inner() == 1;
         let expected = match &outcome {
-            Ok(value) if ran => stands == Stands::Nothing && *value == 0,
-            Ok(value) => stands == Stands::Done && self.way.replay && *value == id,
+            Ok(value) if ran => stored == Stored::Nothing && *value == 0,
+            Ok(value) => stored == Stored::Done && self.way.replay && *value == id,
             Err(Failure::Refused(Error::AlreadyDone(_))) => {
-                stands == Stands::Done && !self.way.replay
+                stored == Stored::Done && !self.way.replay
             }
-            Err(Failure::Refused(error)) => error.is_duplicate() && stands != Stands::Nothing,
+            Err(Failure::Refused(error)) => error.is_duplicate() && stored != Stored::Nothing,
             Err(Failure::Body) => false,
         };
-        let told = || format!("with {stands:?} the next call (ran: {ran}) was told {outcome:?}");
-        expected.then_some(()).ok_or_else(told)
+        let failure = || format!("with {stored:?} the next call (ran: {ran}) got {outcome:?}");
+        expected.then_some(()).ok_or_else(failure)
     }
 }
 
 fn in_time(begun: Instant) -> Result<(), String> {
     let took = begun.elapsed();
-    let told = || format!("it took {took:?}");
-    (took < IN_TIME).then_some(()).ok_or_else(told)
+    let failure = || format!("it took {took:?}");
+    (took < IN_TIME).then_some(()).ok_or_else(failure)
 }
 
-/// What stands under the key.
+/// The state of the record under the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stands {
+pub(crate) enum Stored {
     Nothing,
     Running,
     Done,
 }
 
-impl Stands {
+impl Stored {
     fn of(entry: Option<Entry>) -> Result<Self, String> {
         let Some(Entry { value, ttl }) = entry else {
             return Ok(Self::Nothing);

@@ -77,19 +77,19 @@ async fn is_found(make: fn(RedisStore) -> Broken, finding: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_does_not_know_its_own_record_is_found() {
+async fn a_store_that_refuses_its_own_record_is_found() {
     let make = |store| Broken(store, Mistake::OwnRecordIsTaken);
     is_found(make, "InProgress").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_hopes_for_the_best_when_it_settles_is_found() {
+async fn a_store_that_ignores_lost_settlements_is_found() {
     let make = |store| Broken(store, Mistake::UnknownIsDone);
     is_found(make, "the record is Running").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_hopes_for_the_best_when_it_claims_is_found() {
+async fn a_store_that_ignores_lost_claims_is_found() {
     let make = |store| Broken(store, Mistake::UnknownIsClaimed);
     is_found(make, "without a claim").await;
 }
