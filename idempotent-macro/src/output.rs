@@ -5,7 +5,7 @@ use syn::punctuated::Punctuated;
 use syn::token::{Paren, Underscore};
 use syn::{
     GenericArgument, Lifetime, PathArguments, PathSegment, ReturnType, Signature, Type, TypeInfer,
-    TypeParamBound, TypeTuple,
+    TypeParamBound, TypeReference, TypeTuple,
 };
 
 use crate::error::error;
@@ -105,6 +105,17 @@ fn future_of(ty: &Type) -> Option<(Future, Type)> {
         _ => return None,
     };
     Some((Future::Boxed(Box::new(ty.clone())), output))
+}
+
+// Input:  Result<&'static str, Error>
+// Output: &'static str
+/// The reference in the `Ok` of a `Result`.
+pub fn reference_in_ok(ty: &Type) -> Option<&TypeReference> {
+    let segment = last_segment(ty).filter(|segment| segment.ident == "Result")?;
+    match ungrouped(arguments(segment).find_map(type_argument)?) {
+        Type::Reference(ok) => Some(ok),
+        _ => None,
+    }
 }
 
 fn output_of<'a>(bounds: impl IntoIterator<Item = &'a TypeParamBound>) -> Option<Type> {

@@ -7,7 +7,9 @@ use crate::error::{Errors, error};
 use crate::function::{self, Function};
 use crate::key;
 use crate::options::Options;
+use crate::output;
 use crate::value::{OnCancel, Release, Renew};
+use syn::Type;
 use syn::spanned::Spanned;
 
 /// Reports options that contradict each other.
@@ -33,6 +35,21 @@ pub fn check_function(options: &Options, function: &Function, errors: &mut Error
     }
     if let Some(tx) = &options.tx {
         check_transaction(tx, function, errors);
+    }
+    if options.replay.is_some()
+        && let Some(ok) = output::reference_in_ok(&function.output.ty)
+    {
+        let help = match &*ok.elem {
+            Type::Path(path) if path.path.is_ident("str") => {
+                "return `String` or `Cow<'static, str>`, as in `Result<String, Error>`"
+            }
+            _ => "return the value itself, as in `Result<Receipt, Error>`",
+        };
+        errors.push(error(
+            ok.span(),
+            "`replay` reads the result of a duplicate from the store, so it cannot be a reference",
+            help,
+        ));
     }
     if let Some((span, OnCancel::Finish)) = options.on_cancel
         && options.tx.is_none()

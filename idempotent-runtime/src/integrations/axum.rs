@@ -1,4 +1,4 @@
-//! Refused calls as responses of axum, and the extractors of `Idempotency-Key`, of `X-Request-Id` and of the language.
+//! Refused calls as responses of axum, and extractors for `Idempotency-Key`, `X-Request-Id` and the language.
 //!
 //! [`Error`] is a response, so a guarded handler may return `Result<_, Error>` or `axum::response::Result<_>`.
 //!
@@ -12,8 +12,8 @@
 //! | `Unavailable` | 503 |
 //! | the others | 500 |
 //!
-//! `LeaseLost` is a 500: the body was stopped in the middle, and a 503 would invite proxies and clients to send the
-//! request again.
+//! `LeaseLost` is a 500, because the body was stopped in the middle. A 503 would invite proxies and clients to send the request
+//! again.
 //!
 //! The body is `application/problem+json` (RFC 9457):
 //!
@@ -31,11 +31,9 @@
 //! ```
 //!
 //! `code` is [`Error::code`], `client_action` is [`Error::client_action`], `silent` is [`Error::is_silent`], and `detail` is
-//! [`Error::text`].
-//! `retry_after_ms` and the header `Retry-After` (in whole seconds, at least 1) are [`Error::retry_after`], rounded up, and are there if the
-//! action is `wait`. Nothing names the
-//! endpoint, the key, the process that holds it or what the store said; the whole error is an extension of the response,
-//! `Arc<Error>`, for a layer that logs it.
+//! [`Error::text`]. `retry_after_ms` and the header `Retry-After` (in whole seconds, at least 1) are [`Error::retry_after`],
+//! rounded up. They are present if the action is `wait`. The response does not name the endpoint, the key, the process that
+//! holds it, or the error of the store. The whole error is an extension of the response, `Arc<Error>`, for a layer that logs it.
 
 use std::sync::Arc;
 
@@ -57,8 +55,7 @@ mod problem;
 mod rejection;
 mod request_id;
 
-/// The response to a refused call, in a language that may be another than English. [`Lang`] is an extractor: the language
-/// that the request asks for.
+/// The response to a refused call in this language. As an extractor, [`Lang`] is the language that the request asks for.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -103,7 +100,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// The value's own response; a replayed one has the header `idempotency-replayed: true`.
+/// The response of the value. A replayed response has the header `idempotency-replayed: true`.
 impl<T: IntoResponse> IntoResponse for Once<T> {
     fn into_response(self) -> Response {
         let replayed = self.is_replayed();
@@ -169,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_is_that_of_the_catalog() {
+    fn every_status_is_the_status_in_the_catalog() {
         for error in Error::samples() {
             let (code, http) = (error.code(), error.facts().http);
             assert_eq!(error.into_response().status(), http, "{code}");
@@ -177,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_call_that_is_to_be_repeated_has_a_retry_after() {
+    async fn only_an_error_whose_advice_is_to_wait_has_a_retry_after() {
         for error in Error::samples() {
             let code = error.code();
             let waits = error.client_action() == ClientAction::Wait;
@@ -189,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_inside_the_server_is_told_to_the_client() {
+    async fn a_response_has_no_internals_of_the_server() {
         for error in Error::samples() {
             let fingerprint = format!("{error}");
             let fingerprint = fingerprint.split_once("with key ").expect("a key").1;

@@ -1,6 +1,6 @@
 //! Refused calls as statuses of tonic.
 //!
-//! [`Status`] is made from an [`Error`], so a guarded method may return `Result<_, Status>` as it is.
+//! [`Status`] converts from an [`Error`], so a guarded method may return `Result<_, Status>`.
 //!
 //! | error | code |
 //! | --- | --- |
@@ -13,13 +13,12 @@
 //! | `LeaseLost` | `UNKNOWN` |
 //! | the others | `INTERNAL` |
 //!
-//! A mismatch is no `INVALID_ARGUMENT`, which gRPC keeps for arguments that are wrong whatever the state of the server:
-//! these would be right under another key.
+//! A mismatch is not `INVALID_ARGUMENT`, because gRPC has that code for arguments that are wrong in any state of the server.
+//! The arguments of a mismatch would be right with another key.
 //!
-//! The message is the English [`Error::text`], and the metadata says the rest: [`CODE`], [`ACTION`], [`SILENT`],
-//! [`RETRY_AFTER_MS`].
-//! Neither names the endpoint, the key, the process that holds it or what the store said. The whole error is the
-//! status' source, which is not sent.
+//! The message is the English [`Error::text`]. The metadata has [`CODE`], [`ACTION`], [`SILENT`] and [`RETRY_AFTER_MS`].
+//! Neither names the endpoint, the key, the process that holds it, or the error of the store. The whole error is the source of
+//! the status, which is not sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +41,7 @@ pub const ACTION: &str = "idempotence-action";
 /// The metadata key of [`Error::is_silent`]: `true` or `false`.
 pub const SILENT: &str = "idempotence-silent";
 
-/// The metadata key of [`Error::retry_after`] in milliseconds, rounded up; there if the action is `wait`.
+/// The metadata key of [`Error::retry_after`] in milliseconds, rounded up. Present if the action is `wait`.
 pub const RETRY_AFTER_MS: &str = "retry-after-ms";
 
 /// ```
@@ -84,7 +83,7 @@ mod tests {
     use crate::{Idempotency, MemoryStore};
 
     #[test]
-    fn every_code_is_that_of_the_catalog() {
+    fn every_code_is_the_code_in_the_catalog() {
         for error in Error::samples() {
             let expected = format!("{:?}", error.facts().grpc);
             let code = Status::from(error).code();
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metadata_says_what_to_do_and_when() {
+    fn the_metadata_has_the_advice_and_the_wait() {
         for error in Error::samples() {
             let (code, action) = (error.code(), error.client_action().as_str());
             let silent = error.is_silent().to_string();
@@ -108,15 +107,15 @@ mod tests {
             assert_eq!(metadata.get(CODE).unwrap(), code);
             assert_eq!(metadata.get(ACTION).unwrap(), action);
             assert_eq!(metadata.get(SILENT).unwrap(), &silent[..]);
-            let told = metadata
+            let sent = metadata
                 .get(RETRY_AFTER_MS)
                 .map(|value| value.to_str().unwrap());
-            assert_eq!(told, wait, "{code}");
+            assert_eq!(sent, wait, "{code}");
         }
     }
 
     #[test]
-    fn what_is_sent_is_for_users_and_the_source_is_for_the_log() {
+    fn the_message_is_for_users_and_the_source_is_for_the_log() {
         for error in Error::samples() {
             let (text, whole) = (error.text(Lang::En), error.to_string());
             let status = Status::from(error);
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_response_is_given_again_by_its_message() {
+    async fn a_response_is_replayed_with_its_message() {
         let idempotency = Idempotency::new(MemoryStore::new());
         let pay = |cents: u64| {
             let call = idempotency

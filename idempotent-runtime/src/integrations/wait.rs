@@ -1,11 +1,12 @@
-//! How long a client should wait, in whole units.
+//! How long a client should wait before it sends its request again, in whole units.
 
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::error::advice::ClientAction;
 
-/// How long the client should wait. That a done call frees its key in a day is no advice to wait for it.
+/// How long the client should wait. `None` unless the advice is to wait: a client should not wait a day for the key of a done
+/// call.
 pub(super) fn advised(error: &Error) -> Option<Duration> {
     match error.client_action() {
         ClientAction::Wait => error.retry_after(),
@@ -13,7 +14,7 @@ pub(super) fn advised(error: &Error) -> Option<Duration> {
     }
 }
 
-/// A wait in whole units, and at least one. Rounded up: a client that comes too early is refused once more.
+/// A wait in whole units, at least one. It is rounded up, because a client that comes too early is refused again.
 pub(super) fn in_whole(unit: Duration, wait: Duration) -> u64 {
     let units = wait.as_nanos().div_ceil(unit.as_nanos()).max(1);
     u64::try_from(units).unwrap_or(u64::MAX)
@@ -24,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_call_that_is_to_be_repeated_says_when() {
+    fn only_an_error_whose_advice_is_to_wait_has_a_wait() {
         for error in Error::samples() {
             let waits = error.client_action() == ClientAction::Wait;
             assert_eq!(advised(&error).is_some(), waits, "{error}");

@@ -1,4 +1,4 @@
-//! Whether a store is fit for what a handle does with it: tried out, measured, and asked.
+//! Whether a store is fit for a handle: the doctor tries it out, measures it, and reads its configuration.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use crate::world;
 
 mod probe;
 
-/// What [`Idempotency::doctor`] found.
+/// The findings of [`Idempotency::doctor`].
 ///
-/// [`Display`](fmt::Display) prints it for a person, one finding a line.
+/// [`Display`](fmt::Display) prints it for a person, one finding per line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis(Vec<Finding>);
 
 impl Diagnosis {
-    /// All that was found, also what is as it should be.
+    /// All findings, including the good ones.
     pub fn findings(&self) -> &[Finding] {
         &self.0
     }
 
-    /// How bad the worst of it is.
+    /// The level of the worst finding.
     pub fn worst(&self) -> Level {
         let levels = self.0.iter().map(Finding::level);
         levels.max().unwrap_or(Level::Fine)
@@ -47,18 +47,17 @@ impl fmt::Display for Diagnosis {
 }
 
 impl Idempotency {
-    /// Tries out whether the store does what calls need of it, and asks it how it is set up.
+    /// Checks that the store does what calls need, and that it is configured for that.
     ///
-    /// For an operator, at start-up or by hand: whether every operation works, how long it takes
-    /// compared to the [deadline](crate::Builder::deadline), whether records expire as told, and what
-    /// the store has to say of itself, such as missing permissions, eviction and persistence of a Redis. Functions of this
-    /// program that have one `name` between them are a problem, too.
+    /// For an operator, at start-up or by hand. It checks whether every operation works, how long an operation takes compared to
+    /// the [deadline](crate::Builder::deadline), whether records expire in time, and how the store is configured: for example
+    /// the permissions, eviction and persistence of a Redis. Functions of this program that share one `name` are a problem, too.
     ///
-    /// Takes about half a second, some sixty round trips, and one key under the handle's prefix with a
-    /// random name, which is removed again and ends after a minute by itself.
+    /// It takes about half a second and sixty round trips. It uses one key with a random name under the handle's prefix. The key is
+    /// removed at the end, and otherwise expires after a minute.
     ///
-    /// What only seen-sets or Bloom filters need is noted, because the handle does not know whether you use them. Say so by
-    /// [`doctor_for`](Self::doctor_for).
+    /// Needs of seen-sets and Bloom filters are notes only, because the handle does not know whether you use them. If you do,
+    /// call [`doctor_for`](Self::doctor_for).
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -77,7 +76,7 @@ impl Idempotency {
         let shared = self.shared();
         let key = shared.key_of(Kind::Doctor, format_args!("{:032x}", world::random_bits()));
         let probe = Probe::new(shared.store(), key, shared.deadline());
-        let mut findings = probe.try_out().await;
+        let mut findings = probe.exercise().await;
         findings.extend(durability(shared.store().durability()));
         findings.push(digest(shared.keying()));
         findings.extend(probe.examine().await);
@@ -88,8 +87,8 @@ impl Idempotency {
         Diagnosis(findings)
     }
 
-    /// As [`doctor`](Self::doctor), for one who uses these mechanisms beside calls: what keeps one of them from
-    /// working is a [`Problem`](Level::Problem), and what only others need is not told.
+    /// As [`doctor`](Self::doctor), for programs that also use these mechanisms. A finding that keeps one of them from working is a
+    /// [`Problem`](Level::Problem). Findings about other mechanisms are left out.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -116,18 +115,28 @@ impl Idempotency {
 }
 
 fn durability(durability: Durability) -> Option<Finding> {
-    let what = match durability {
-        // Said by the store itself if it is so: this is also what a store says that says nothing.
+    let (level, what) = match durability {
+        // A store in the process reports this itself; it is also the default of a store that does not implement `durability`.
         Durability::Process => return None,
-        Durability::Server => {
-            "a restart or a fail-over of the server may forget the latest records"
-        }
-        Durability::Fsync => "records are on disk before they count",
-        Durability::Replicated { .. } => "records are in the replicas before they count",
-        Durability::Sql => "records are committed before they count",
+        Durability::Server => (
+            Level::Note,
+            "a restart or a fail-over of the server may lose the latest records",
+        ),
+        Durability::Fsync => (
+            Level::Fine,
+            "a record is on disk before the store acknowledges it",
+        ),
+        Durability::Replicated { .. } => (
+            Level::Fine,
+            "a record is on the replicas before the store acknowledges it",
+        ),
+        Durability::Sql => (
+            Level::Fine,
+            "a record is committed before the store acknowledges it",
+        ),
     };
     Some(Finding::new(
-        Level::Fine,
+        level,
         format!("durability is {durability}: {what}"),
     ))
 }
@@ -139,6 +148,6 @@ fn digest(keying: &Keying) -> Finding {
         return Finding::new(Level::Fine, found);
     }
     Finding::new(Level::Note, found).advise(
-        "say `.digest(Digest::Sha256)` if somebody who chooses arguments gains from two calls with one key",
+        "call `.digest(Digest::Sha256)` if a user who chooses arguments could gain from two calls with one key",
     )
 }

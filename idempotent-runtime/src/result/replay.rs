@@ -1,4 +1,4 @@
-//! Which results can be stored for duplicates, and what of them is.
+//! Which results can be stored for duplicates, and which part of them is stored.
 
 use std::marker::PhantomData;
 
@@ -7,11 +7,12 @@ use serde::de::DeserializeOwned;
 
 use crate::result::once::Once;
 
-/// A return type whose result can be stored and given to duplicates: what `replay = true` needs.
+/// A return type whose result can be stored and given to duplicates. `replay = true` needs it.
 ///
-/// `Result<T, E>` is one for every `T` that is `Serialize` and `DeserializeOwned`, and for a [`Once<T>`] of one
-/// (with the feature `axum` also for a `Json<T>`, and with `tonic` for a `Response<T>`, without its metadata): the `T` is stored. Implement it for a return type of your own
-/// that is not a `Result`; the parameter stays at its default then, and tells the implementations here apart.
+/// `Result<T, E>` implements it for every `T` that is `Serialize` and `DeserializeOwned`, and so does `Result<Once<T>, E>` (see
+/// [`Once`]). With the feature `axum` the success may also be a `Json<T>`, and with `tonic` a `Response<T>`, without its
+/// metadata. The `T` is stored. Implement the trait for your own return type that is not a `Result`, and leave the parameter
+/// at its default: it only separates the implementations of this crate.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -41,10 +42,10 @@ use crate::result::once::Once;
     note = "return `Result<T, E>` where `T: Serialize + DeserializeOwned`, or implement `idempotence::Replay`"
 )]
 pub trait Replay<Via = ()>: Sized {
-    /// What is stored.
+    /// The part of the outcome that is stored.
     type Kept: Storable;
 
-    /// What is to be stored of this outcome; `None` if there is nothing to give to a duplicate.
+    /// The part of this outcome that is stored; `None` if duplicates get no result.
     fn kept(&self) -> Option<&Self::Kept>;
 
     /// The outcome of a duplicate.
@@ -63,37 +64,39 @@ impl<T: Value<Via>, E, Via> Replay<InOk<Via>> for Result<T, E> {
     }
 }
 
-/// A success value that can be stored. `Via` tells the implementations apart, which would overlap without.
+/// A success value that can be stored. Without `Via` the implementations would overlap.
 pub trait Value<Via>: Sized {
-    /// What is stored.
+    /// The part of the value that is stored.
     type Kept: Storable;
 
-    /// What is stored of this value.
+    /// The part of this value that is stored.
     fn kept(&self) -> &Self::Kept;
 
     /// The value of a duplicate.
     fn replayed(kept: Self::Kept) -> Self;
 }
 
-/// How a [`Value`] is stored: as it is.
+/// A [`Value`] that is stored as it is.
 #[derive(Debug)]
 pub struct Itself;
-/// How a [`Value`] is stored: as the one in a [`Once`].
+/// A [`Value`] in a [`Once`].
 #[derive(Debug)]
 pub struct InOnce<Via>(PhantomData<Via>);
-/// How a [`Value`] is stored: as the one in a `Json`.
+/// A [`Value`] in a `Json`.
 #[cfg(feature = "axum")]
 #[derive(Debug)]
 pub struct InJson;
-/// How an outcome is stored: by the value in its `Ok`.
+/// A [`Value`] in the `Ok` of a `Result`.
 #[derive(Debug)]
 pub struct InOk<Via>(PhantomData<Via>);
 
-/// A value that serde can write and read.
+/// A value that `serde` can write and read.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored for duplicates: it must be `serde::Serialize` and `serde::de::DeserializeOwned`",
     label = "`replay` stores it and reads it again",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for `{Self}`"
+    note = "if `{Self}` is your type, derive `serde::Serialize` and `serde::Deserialize` for it",
+    note = "of a response, such as `(StatusCode, Json<T>)`, return only the part that is stored, `Json<T>` or `T`, and set the status in a \
+            caller of this function; or return your own type that implements `idempotence::Replay`"
 )]
 pub trait Storable: Serialize + DeserializeOwned {}
 
@@ -137,7 +140,7 @@ impl<T: Storable> Value<InJson> for axum::Json<T> {
     }
 }
 
-/// How a [`Value`] is stored: as the message in a `Response`, without its metadata.
+/// A [`Value`] that is the message of a `Response`, which is stored without its metadata.
 #[cfg(feature = "tonic")]
 #[derive(Debug)]
 pub struct InResponse;

@@ -53,7 +53,7 @@ on_both! {
     an_attempt_whose_reply_is_lost_is_counted_once
     an_attempt_that_is_dropped_leaves_a_whole_record_or_none
     things_users_and_names_are_counted_apart
-    what_somebody_else_wrote_is_left_alone
+    bytes_of_another_program_are_left_alone
 }
 
 async fn attempts_are_numbered_and_the_one_beyond_the_limit_is_refused(store: impl Store) {
@@ -153,13 +153,19 @@ async fn things_users_and_names_are_counted_apart(store: impl Store) {
     assert_eq!(pages.attempt(&(7_u8, id)).await.unwrap().number(), 3);
 }
 
-async fn what_somebody_else_wrote_is_left_alone(store: impl Store) {
+async fn bytes_of_another_program_are_left_alone(store: impl Store) {
     let store: Arc<dyn Store> = Arc::new(store);
     let counter = counter(Arc::clone(&store), 5);
     let (key, foreign) = (key_of("page"), Bytes::from("3"));
     store.claim(&key, &foreign, WINDOW).await.unwrap();
     let error = counter.attempt("page").await.unwrap_err();
-    assert_eq!(error.code(), "store_misconfigured");
+    assert_eq!(error.code(), "foreign_record");
+    let text = error.to_string();
+    assert!(
+        text.contains("has other bytes under the key than a counter"),
+        "{text}"
+    );
+    assert!(text.contains("remove the key"), "{text}");
     assert_eq!(store.get(&key).await.unwrap().unwrap().value, foreign);
 }
 

@@ -35,7 +35,7 @@ async fn the_doctor_notes_that_a_memory_store_ends_with_the_process() {
     assert_found(
         &diagnosis,
         Level::Fine,
-        "the store's clock goes as the one here",
+        "the clock of the store is as fast as the clock of this host",
     );
     assert_found(&diagnosis, Level::Note, "die with the process");
     assert_eq!(store.len(), 0, "the probes are removed");
@@ -57,8 +57,8 @@ async fn the_doctor_names_the_failing_operation() {
     ] {
         for (kind, advice) in [
             (StoreErrorKind::Full, "make room"),
-            (StoreErrorKind::Misconfigured, "see to the credentials"),
-            (StoreErrorKind::Unknown, "see whether the store runs"),
+            (StoreErrorKind::Misconfigured, "check the credentials"),
+            (StoreErrorKind::Unknown, "check that the store runs"),
         ] {
             let store = FaultyStore::new(MemoryStore::new());
             store.next(op, Fault::Fail(kind));
@@ -76,7 +76,11 @@ async fn the_doctor_reports_silent_and_slow_stores() {
     let store = FaultyStore::new(MemoryStore::new());
     store.always_all(Fault::Hang);
     let silent = diagnosis(store.clone()).await;
-    assert_found(&silent, Level::Problem, "no answer within 1s");
+    assert_found(
+        &silent,
+        Level::Problem,
+        "the store did not answer within 1s",
+    );
     store.always_all(Fault::Delay(millis(300)));
     let slow = diagnosis(store.clone()).await;
     assert_found(
@@ -97,7 +101,7 @@ async fn the_doctor_reports_the_digest_of_keys() {
     assert_found(
         &by_default,
         Level::Note,
-        "keys are made by MD5: say `.digest(Digest::Sha256)`",
+        "keys are made by MD5: call `.digest(Digest::Sha256)`",
     );
     let sha256 = diagnose(plain().digest(Digest::Sha256)).await;
     assert_found(&sha256, Level::Fine, "keys are made by SHA-256");
@@ -139,19 +143,31 @@ async fn clocks_that_differ_are_found() {
     let stopped = |_: Duration| Some(secs(60));
     let back = |remaining: Duration| Some(remaining + secs(1));
     for (clock, level, text) in [
-        (right, Level::Fine, "goes as the one here"),
-        (rounded, Level::Fine, "goes as the one here"),
-        (fast, Level::Warning, "1.3s of a record's time to live"),
-        (stopped, Level::Warning, "0ns of a record's time to live"),
-        (back, Level::Warning, "0ns of a record's time to live"),
-        (|_| None, Level::Problem, "or for ever"),
+        (right, Level::Fine, "is as fast as the clock of this host"),
+        (rounded, Level::Fine, "is as fast as the clock of this host"),
+        (
+            fast,
+            Level::Warning,
+            "a record has used 1.3s of its time to live",
+        ),
+        (
+            stopped,
+            Level::Warning,
+            "a record has used 0ns of its time to live",
+        ),
+        (
+            back,
+            Level::Warning,
+            "a record has used 0ns of its time to live",
+        ),
+        (|_| None, Level::Problem, "or never expires"),
     ] {
         let diagnosis = diagnosis(Clock(MemoryStore::new(), clock)).await;
         assert_found(&diagnosis, level, text);
         assert_found(
             &diagnosis,
             Level::Problem,
-            "did not answer what it was asked within 5s",
+            "did not report its configuration within 5s",
         );
     }
 }
@@ -190,6 +206,6 @@ async fn a_store_that_answers_wrongly_is_found() {
     assert_found(
         &diagnosis,
         Level::Problem,
-        "to claim a taken key was answered with Claimed",
+        "cannot claim a taken key: the store answered Claimed",
     );
 }

@@ -127,10 +127,45 @@ async fn peek_returns_errors() {
     assert_eq!(peek("test.pay").await, "foreign_record");
     assert_eq!(peek("").await, "invalid_key");
     assert_eq!(peek("a\nb").await, "invalid_key");
+    assert_eq!(peek("test pay").await, "invalid_key");
     store.always(Op::Get, Fault::Hang);
     let begun = tokio::time::Instant::now();
     assert_eq!(peek("test.pay").await, "store_unavailable");
     assert!(begun.elapsed() <= secs(1) + millis(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_impossible_name_or_foreign_bytes_are_explained() {
+    let guarded = Guarded::in_memory(policy());
+    let text = async |name: &str| {
+        let peek = guarded.idempotency.peek(name, &(1_u64,)).await;
+        peek.unwrap_err().to_string()
+    };
+    let names = "`idempotence::endpoints()` lists the names";
+    for (name, why) in [
+        ("", "it is empty"),
+        ("test pay", "it has the character ' '"),
+        ("test::pay", "it has the character ':'"),
+        ("test/pay", "it has the character '/'"),
+    ] {
+        let expected = format!("`{name}` cannot name an endpoint: {why}; {names}");
+        let text = text(name).await;
+        assert!(text.ends_with(&expected), "{text}");
+    }
+
+    let secret = Bytes::from("4111 1111 1111 1111");
+    let claim = guarded.store.claim(&guarded.key(1), &secret, secs(60));
+    claim.await.unwrap();
+    let text = text("test.pay").await;
+    assert!(
+        text.contains("found 19 bytes of text under the key"),
+        "{text}"
+    );
+    assert!(
+        text.contains("remove the key, or choose another `prefix`"),
+        "{text}"
+    );
+    assert!(!text.contains("4111"), "{text}");
 }
 
 /// A call with this token, and with the order as its key if there is one.

@@ -45,7 +45,7 @@ async fn a_fit_server_is_fine() {
     for fine in [
         "every operation works",
         "a claim takes",
-        "the store's clock goes as the one here",
+        "the clock of the store is as fast as the clock of this host",
         "durability is fsync",
         "it can claim by",
         "evicts no keys",

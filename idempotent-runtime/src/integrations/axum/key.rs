@@ -5,19 +5,20 @@ use ::axum::http::HeaderMap;
 use ::axum::http::request::Parts;
 use serde::{Serialize, Serializer};
 
-use super::rejection::{HeaderFault, HeaderRejection, Id, one};
+use super::rejection::{HeaderFault, HeaderRejection, Id, Mistake, single_value};
 use crate::call::key_parts::FromClient;
 use crate::key::request_id::is_id;
 
 /// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
 ///
-/// `Idempotency-Key: "abc"`, as the IETF's draft writes it, and the common `Idempotency-Key: abc` are the same key.
-/// Without quotes it holds no quote and no comma: a comma is how proxies join a header that was sent twice.
+/// `Idempotency-Key: "abc"`, as in the draft of the IETF, and the common `Idempotency-Key: abc` are the same key.
+/// A value without quotes must have no quote and no comma, because proxies join a header that was sent twice with a comma.
 ///
-/// It is a key part. Clients choose it, so name the user beside it: `key = "user.id, idempotency_key"`.
+/// It is a key part. Clients choose it, so add the user to the key: `key = "user.id, idempotency_key"`.
 ///
 /// An `Option<IdempotencyKey>` is `None` if the header is missing. As a key part it needs the option
-/// `when = idempotency_key.is_some()`, or all requests without the header would be equal: with it they run unguarded.
+/// `when = idempotency_key.is_some()`. Then requests without the header run unguarded. Without that option all of them
+/// would be equal.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -70,36 +71,47 @@ impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
 }
 
 fn from_headers(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, HeaderRejection> {
-    let refused = |fault| HeaderRejection::new(Id::IdempotencyKey, fault, headers);
-    let Some(value) = one(headers, "idempotency-key").map_err(refused)? else {
+    let id = Id::IdempotencyKey;
+    let value = single_value(headers, "idempotency-key")
+        .map_err(|fault| HeaderRejection::new(id, fault, headers))?;
+    let Some(value) = value else {
         return Ok(None);
     };
-    let key = read(value.as_bytes()).map(|key| Some(IdempotencyKey(key)));
-    key.ok_or_else(|| refused(HeaderFault::Malformed))
+    match read(value.as_bytes()) {
+        Ok(key) => Ok(Some(IdempotencyKey(key))),
+        Err(mistake) => Err(HeaderRejection::malformed(id, mistake, headers)),
+    }
 }
 
-fn read(value: &[u8]) -> Option<String> {
+fn read(value: &[u8]) -> Result<String, Mistake> {
     let value = value.trim_ascii();
     let key = match value.strip_prefix(b"\"") {
-        Some(rest) => unescape(rest.strip_suffix(b"\"")?)?,
-        None if value.iter().any(|byte| matches!(byte, b'"' | b',')) => return None,
+        Some(rest) => unescape(rest)?,
+        None if value.contains(&b'"') => return Err(Mistake::UnquotedQuote),
+        None if value.contains(&b',') => return Err(Mistake::UnquotedComma),
         None => value.to_vec(),
     };
-    is_id(&key).then(|| String::from_utf8(key).ok())?
+    if !is_id(&key) {
+        return Err(Mistake::in_characters(&key));
+    }
+    String::from_utf8(key).map_err(|_| Mistake::Unprintable)
 }
 
-/// What stands between the quotes of a string of a structured field, RFC 8941.
-fn unescape(quoted: &[u8]) -> Option<Vec<u8>> {
-    let mut text = Vec::with_capacity(quoted.len());
-    let mut bytes = quoted.iter();
-    while let Some(&byte) = bytes.next() {
-        text.push(match byte {
-            b'"' => return None,
-            b'\\' => *bytes.next().filter(|byte| matches!(byte, b'"' | b'\\'))?,
-            byte => byte,
+/// Reads a string of a structured field (RFC 8941) from the byte after its opening quote.
+fn unescape(rest: &[u8]) -> Result<Vec<u8>, Mistake> {
+    let mut text = Vec::with_capacity(rest.len());
+    let mut bytes = rest.iter();
+    loop {
+        text.push(match bytes.next().ok_or(Mistake::Unclosed)? {
+            b'"' if bytes.len() == 0 => return Ok(text),
+            b'"' => return Err(Mistake::AfterQuote),
+            b'\\' => match bytes.next().ok_or(Mistake::Unclosed)? {
+                byte @ (b'"' | b'\\') => *byte,
+                _ => return Err(Mistake::Escape),
+            },
+            byte => *byte,
         });
     }
-    Some(text)
 }
 
 #[cfg(test)]
@@ -135,25 +147,26 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_that_cannot_be_read_is_refused() {
-        let values: [&[u8]; 14] = [
-            b"",
-            b" ",
-            b"\"\"",
-            b"\"",
-            b"\"a",
-            b"a\"",
-            b"\"a\" \"b\"",
-            b"\"a\", \"b\"",
-            b"a, b",
-            br#""a\""#,
-            br#""a\b""#,
-            b"a\tb",
-            "schlüssel".as_bytes(),
-            b"\"\xff\"",
+        let values: [(&[u8], Mistake); 14] = [
+            (b"", Mistake::Empty),
+            (b" ", Mistake::Empty),
+            (b"\"\"", Mistake::Empty),
+            (b"\"", Mistake::Unclosed),
+            (b"\"a", Mistake::Unclosed),
+            (b"a\"", Mistake::UnquotedQuote),
+            (b"\"a\" \"b\"", Mistake::AfterQuote),
+            (b"\"a\", \"b\"", Mistake::AfterQuote),
+            (b"a, b", Mistake::UnquotedComma),
+            (br#""a\""#, Mistake::Unclosed),
+            (br#""a\b""#, Mistake::Escape),
+            (b"a\tb", Mistake::Unprintable),
+            ("schlüssel".as_bytes(), Mistake::Unprintable),
+            (b"\"\xff\"", Mistake::Unprintable),
         ];
-        for value in values {
+        for (value, mistake) in values {
             let shown = value.escape_ascii();
             assert_eq!(key(&[value]).await, Err(HeaderFault::Malformed), "{shown}");
+            assert_eq!(read(value), Err(mistake), "{shown}");
         }
     }
 
@@ -165,17 +178,18 @@ mod tests {
         assert_eq!(key(&[quoted.as_bytes()]).await.as_ref(), Ok(&long));
         let longer = long + "a";
         assert_eq!(key(&[longer.as_bytes()]).await, Err(HeaderFault::Malformed));
+        assert_eq!(read(longer.as_bytes()), Err(Mistake::TooLong));
     }
 
     #[tokio::test]
-    async fn a_missing_and_a_repeated_key_are_told_apart() {
+    async fn a_missing_and_a_repeated_key_are_different_faults() {
         assert_eq!(key(&[]).await, Err(HeaderFault::Missing));
         let twice = key(&[b"a", b"a"]).await;
         assert_eq!(twice, Err(HeaderFault::Repeated));
     }
 
     #[tokio::test]
-    async fn an_optional_key_may_be_missing_and_not_malformed() {
+    async fn an_optional_key_may_be_missing_but_not_malformed() {
         let optional = async |values: &[&[u8]]| {
             let key = <Option<IdempotencyKey> as FromRequestParts<()>>::from_request_parts;
             let key = key(&mut parts(values), &()).await;
@@ -202,7 +216,7 @@ mod tests {
                 });
             }
             value = value.repeat(u.int_in_range(1..=10)?);
-            if let Some(key) = super::read(&value) {
+            if let Ok(key) = super::read(&value) {
                 reads += 1;
                 assert!((1..=255).contains(&key.len()), "{key:?}");
                 assert!(
@@ -210,11 +224,11 @@ mod tests {
                     "{key:?}"
                 );
                 let quoted = format!("\"{}\"", key.replace('\\', r"\\").replace('"', r#"\""#));
-                assert_eq!(super::read(quoted.as_bytes()), Some(key), "{quoted}");
+                assert_eq!(super::read(quoted.as_bytes()), Ok(key), "{quoted}");
             }
             Ok(())
         });
-        assert!(reads > 100, "{reads}");
+        assert!(reads > 100, "only {reads} of the headers were keys");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use ::axum::http::{HeaderMap, header};
 
 use crate::error::lang::Lang;
 
-/// The language that the header `Accept-Language` asks for, as [`Lang::from_accept_language`] reads it; English without one.
+/// Reads the header `Accept-Language` with [`Lang::from_accept_language`]. English without the header.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -1,4 +1,4 @@
-//! Requests whose id cannot be read.
+//! The rejection of a request whose header with an id is missing or malformed.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -19,6 +19,8 @@ use crate::error::lang::Lang;
 pub struct HeaderRejection {
     id: Id,
     fault: HeaderFault,
+    /// What is wrong with the value of a malformed header.
+    mistake: Option<Mistake>,
     lang: Lang,
 }
 
@@ -34,7 +36,67 @@ pub enum HeaderFault {
     Malformed,
 }
 
-/// What was to be read, and from which header.
+/// What is wrong with the value of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mistake {
+    Empty,
+    TooLong,
+    Unprintable,
+    SpaceAtAnEnd,
+    Unclosed,
+    AfterQuote,
+    UnquotedQuote,
+    UnquotedComma,
+    Escape,
+}
+
+impl Mistake {
+    /// What is wrong with a value that is not 1 to 255 printable ASCII characters.
+    pub(super) fn in_characters(value: &[u8]) -> Self {
+        match value {
+            [] => Self::Empty,
+            _ if !value.iter().all(|byte| matches!(byte, b' '..=b'~')) => Self::Unprintable,
+            [b' ', ..] | [.., b' '] if value.len() <= 255 => Self::SpaceAtAnEnd,
+            _ => Self::TooLong,
+        }
+    }
+
+    /// The mistake, as the predicate of a sentence about the value.
+    const fn text(self, lang: Lang) -> &'static str {
+        let (en, zh_hans) = match self {
+            Self::Empty => ("is empty", "其值为空"),
+            Self::TooLong => ("has more than 255 characters", "其值超过 255 个字符"),
+            Self::Unprintable => (
+                "has a character that is not printable ASCII",
+                "其值含有不可打印或非 ASCII 的字符",
+            ),
+            Self::SpaceAtAnEnd => ("begins or ends with a space", "其值以空格开头或结尾"),
+            Self::Unclosed => (
+                "has an opening quote without a closing quote",
+                "其值有起始引号,但没有结束引号",
+            ),
+            Self::AfterQuote => (
+                "has more text after the closing quote",
+                "其值在结束引号之后还有其他内容",
+            ),
+            Self::UnquotedQuote => (
+                "has a quote, but does not begin with one",
+                "其值含有引号,但不以引号开头",
+            ),
+            Self::UnquotedComma => ("has a comma outside of quotes", "其值含有逗号,但没有加引号"),
+            Self::Escape => (
+                "has a backslash before a character other than a quote or a backslash",
+                "其值中的反斜杠之后不是引号或反斜杠",
+            ),
+        };
+        match lang {
+            Lang::En => en,
+            Lang::ZhHans => zh_hans,
+        }
+    }
+}
+
+/// The id in a header, and the name of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Id {
     IdempotencyKey,
@@ -47,7 +109,16 @@ impl HeaderRejection {
         Self {
             id,
             fault,
+            mistake: None,
             lang: lang::from_headers(headers),
+        }
+    }
+
+    /// The rejection of a request whose header has a malformed value.
+    pub(super) fn malformed(id: Id, mistake: Mistake, headers: &HeaderMap) -> Self {
+        Self {
+            mistake: Some(mistake),
+            ..Self::new(id, HeaderFault::Malformed, headers)
         }
     }
 
@@ -64,7 +135,7 @@ impl HeaderRejection {
         }
     }
 
-    /// A stable name for programs and clients: `idempotency_key_missing`, `_repeated` or `_malformed`, and the same of
+    /// A stable name for programs and clients: `idempotency_key_missing`, `_repeated` or `_malformed`, and the same three for
     /// `request_id`.
     pub const fn code(self) -> &'static str {
         match (self.id, self.fault) {
@@ -77,8 +148,20 @@ impl HeaderRejection {
         }
     }
 
-    /// What the client has to send.
+    /// What is wrong with a malformed header, and what the client must send.
     pub fn text(self, lang: Lang) -> String {
+        let (header, request) = (self.header(), self.request(lang));
+        let Some(mistake) = self.mistake.map(|mistake| mistake.text(lang)) else {
+            return request;
+        };
+        match lang {
+            Lang::En => format!("The header {header} {mistake}. {request}"),
+            Lang::ZhHans => format!("请求头 {header} 无法读取:{mistake}。{request}"),
+        }
+    }
+
+    /// What the client must send.
+    fn request(self, lang: Lang) -> String {
         let header = self.header();
         match lang {
             Lang::En => {
@@ -91,8 +174,8 @@ impl HeaderRejection {
     }
 }
 
-/// The header, if it was sent at all, and once.
-pub(super) fn one<'a>(
+/// The value of the header; `None` if the header is missing.
+pub(super) fn single_value<'a>(
     headers: &'a HeaderMap,
     name: &str,
 ) -> Result<Option<&'a HeaderValue>, HeaderFault> {
@@ -126,7 +209,11 @@ impl fmt::Display for HeaderRejection {
             HeaderFault::Repeated => "was sent more than once",
             HeaderFault::Malformed => "cannot be read",
         };
-        write!(f, "{} {what}", self.header())
+        write!(f, "{} {what}", self.header())?;
+        match self.mistake {
+            Some(mistake) => write!(f, ": it {}", mistake.text(Lang::En)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -156,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_without_a_key_is_told_what_to_send() {
+    async fn a_request_without_a_key_gets_what_to_send() {
         let (response, problem) = problem(Id::IdempotencyKey, HeaderFault::Missing, "en").await;
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         let headers = response.headers();
@@ -175,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_is_told_what_to_send_in_its_own_language() {
+    async fn a_client_gets_what_to_send_in_its_own_language() {
         for (id, header) in [
             (Id::IdempotencyKey, "Idempotency-Key"),
             (Id::RequestId("X-Request-Id"), "X-Request-Id"),
@@ -195,6 +282,27 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_malformed_header_is_rejected_with_its_mistake() {
+        let headers = HeaderMap::new();
+        let id = Id::IdempotencyKey;
+        let unclosed = HeaderRejection::malformed(id, Mistake::Unclosed, &headers);
+        assert_eq!(
+            unclosed.text(Lang::En),
+            "The header Idempotency-Key has an opening quote without a closing quote. \
+             Send the header Idempotency-Key once, with 1 to 255 printable ASCII characters."
+        );
+        assert_eq!(
+            unclosed.text(Lang::ZhHans),
+            "请求头 Idempotency-Key 无法读取:其值有起始引号,但没有结束引号。\
+             请发送且仅发送一次请求头 Idempotency-Key,其值为 1 至 255 个可打印的 ASCII 字符"
+        );
+        assert_eq!(
+            unclosed.to_string(),
+            "Idempotency-Key cannot be read: it has an opening quote without a closing quote"
+        );
     }
 
     /// A rejection for each fault of each header.
@@ -226,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rejection_has_a_code_of_its_own() {
+    fn every_rejection_has_its_own_code() {
         let mut codes: Vec<&str> = every_rejection().map(HeaderRejection::code).collect();
         codes.sort_unstable();
         codes.dedup();

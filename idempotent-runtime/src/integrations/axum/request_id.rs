@@ -4,15 +4,16 @@ use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use ::axum::http::HeaderMap;
 use ::axum::http::request::Parts;
 
-use super::rejection::{HeaderFault, HeaderRejection, Id, one};
+use super::rejection::{HeaderFault, HeaderRejection, Id, Mistake, single_value};
 use crate::key::request_id::RequestId;
 
 const HEADER: &str = "X-Request-Id";
 
-/// The header `X-Request-Id`. An `Option<RequestId>` is `None` if it is missing. For a header of another name there is
-/// [`from_headers`](Self::from_headers).
+/// Reads the header `X-Request-Id`. An `Option<RequestId>` is `None` if the header is missing. To read a header with another
+/// name use [`from_headers`](Self::from_headers).
 ///
-/// It deduplicates only if the client makes it, and nothing on the way replaces it: see [Who makes it](Self#who-makes-it).
+/// The id deduplicates requests only if the client makes it, and no proxy replaces it: see
+/// [Who makes it](Self#who-makes-it).
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -49,7 +50,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for RequestId {
 }
 
 impl RequestId {
-    /// Reads the header of this name, such as `X-Request-Id`; `None` if there is none.
+    /// Reads the header with this name, such as `X-Request-Id`; `None` if it is missing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -64,17 +65,22 @@ impl RequestId {
     ///
     /// # Errors
     ///
-    /// If it is not 1 to 255 printable ASCII characters, or was sent more than once.
+    /// If the value is not 1 to 255 printable ASCII characters, or the header was sent more than once.
     pub fn from_headers(
         headers: &HeaderMap,
         name: &'static str,
     ) -> Result<Option<Self>, HeaderRejection> {
-        let refused = |fault| HeaderRejection::new(Id::RequestId(name), fault, headers);
-        let Some(value) = one(headers, name).map_err(refused)? else {
+        let id = Id::RequestId(name);
+        let value = single_value(headers, name)
+            .map_err(|fault| HeaderRejection::new(id, fault, headers))?;
+        let Some(value) = value else {
             return Ok(None);
         };
-        let id = value.to_str().ok().and_then(|text| text.parse().ok());
-        id.map(Some).ok_or_else(|| refused(HeaderFault::Malformed))
+        let request_id = value.to_str().ok().and_then(|text| text.parse().ok());
+        request_id.map(Some).ok_or_else(|| {
+            let mistake = Mistake::in_characters(value.as_bytes());
+            HeaderRejection::malformed(id, mistake, headers)
+        })
     }
 }
 
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_optional_id_may_be_missing_and_not_malformed() {
+    async fn an_optional_id_may_be_missing_but_not_malformed() {
         let optional = async |values: &[&[u8]]| {
             let id = <Option<RequestId> as FromRequestParts<()>>::from_request_parts;
             let id = id(&mut parts(values), &()).await;
@@ -127,6 +133,25 @@ mod tests {
         let found = RequestId::new("a").ok();
         assert_eq!(optional(&[b"a"]).await, Ok(found));
         assert_eq!(optional(&[b""]).await, Err(HeaderFault::Malformed));
+    }
+
+    #[test]
+    fn a_malformed_id_is_rejected_with_its_mistake() {
+        let text = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-request-id", HeaderValue::from_static(value));
+            let read = RequestId::from_headers(&headers, HEADER);
+            read.unwrap_err().to_string()
+        };
+        let begin = "X-Request-Id cannot be read: it";
+        assert_eq!(text(""), format!("{begin} is empty"));
+        assert_eq!(text("a "), format!("{begin} begins or ends with a space"));
+        assert_eq!(
+            text("a\tb"),
+            format!("{begin} has a character that is not printable ASCII")
+        );
+        let long: &'static str = "a".repeat(256).leak();
+        assert_eq!(text(long), format!("{begin} has more than 255 characters"));
     }
 
     #[test]

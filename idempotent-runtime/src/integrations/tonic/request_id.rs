@@ -5,7 +5,7 @@ use ::tonic::metadata::MetadataMap;
 use crate::key::request_id::{InvalidRequestId, RequestId};
 
 impl RequestId {
-    /// Reads the metadata of this name, such as `x-request-id`; `None` if there is none.
+    /// Reads the metadata with this name, such as `x-request-id`; `None` if it is missing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -21,7 +21,7 @@ impl RequestId {
     ///
     /// # Errors
     ///
-    /// If it cannot be one, or was sent more than once.
+    /// If the value is no request id, or was sent more than once.
     pub fn from_metadata(
         metadata: &MetadataMap,
         name: &str,
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_has_one_or_none_or_is_refused() {
+    fn metadata_with_one_id_or_none_is_read() {
         let read = |values: &[&'static str]| {
             let mut metadata = MetadataMap::new();
             for value in values {
