@@ -1,4 +1,4 @@
-//! Order numbers that are issued ahead, to one subject each, and judged by the unique index they are inserted under.
+//! Order numbers that are issued before there is an order. A unique index on the number prevents a second order.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::key::fingerprint::{KeyPart, Keying, UnencodablePart};
 use crate::observe::{Event, EventKind};
 use crate::store::Hint;
 
-/// Order numbers that are issued ahead: a page has its number before there is an order, and sends it along. Cheap to clone.
+/// Order numbers that are issued before there is an order: a page gets a number, and sends it with the form. Cheap to clone.
 ///
-/// However often the page is sent, there is one order: the number is inserted under a unique index, which judges. Issuing
-/// stores nothing, so numbers that are never used cost nothing.
+/// If the form is sent several times, there is still one order, because the order is inserted under a unique index on its number.
+/// Issuing a number stores nothing, so unused numbers cost nothing.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -39,14 +39,14 @@ use crate::store::Hint;
 /// let numbers = OrderNumbers::new(&idempotency, "orders", "a secret of 16 bytes at least").await?;
 ///
 /// let (user, mallory) = (42, 66);
-/// let number = numbers.issue(&user)?.to_string(); // into the page
+/// let number = numbers.issue(&user)?.to_string(); // goes into the page
 ///
-/// let mut orders = HashSet::new(); // in truth, a table with a unique index
+/// let mut orders = HashSet::new(); // in a real program, a table with a unique index
 /// for click in 1..=2 {
 ///     let placed = numbers.redeem(&number, &user, async |number, _| {
 ///         Ok::<_, Error>(if orders.insert(number) { Placed::New(()) } else { Placed::Again })
 ///     });
-///     // To the user, both are «your order is placed».
+///     // For the user both mean "your order is placed".
 ///     assert_eq!(placed.await?, if click == 1 { Placed::New(()) } else { Placed::Again });
 /// }
 /// assert!(matches!(numbers.check(&number, &mallory), Err(Error::TokenUnknown(_))));
@@ -55,8 +55,8 @@ use crate::store::Hint;
 ///
 /// # With a database
 ///
-/// [`redeem`](Self::redeem) takes what [`sql::insert_once`] answers. To that a duplicate is a row with the same key; any other
-/// conflict is an error, and stays one.
+/// [`redeem`](Self::redeem) accepts the result of [`sql::insert_once`], for which a duplicate is a row with the same key. Any
+/// other conflict stays an error.
 ///
 /// ```
 /// # #[cfg(feature = "postgres")] mod example {
@@ -75,7 +75,7 @@ use crate::store::Hint;
 /// async fn submit(pool: &sqlx::PgPool, numbers: &OrderNumbers, user: i64, number: &str) -> Result<(), AppError> {
 ///     let placed = numbers.redeem(number, &user, async |number, hint| {
 ///         if hint == Hint::PerhapsSeen {
-///             // Probably there: a look is cheaper than an insert that fails.
+///             // The order probably exists, and a `SELECT` is cheaper than an insert that fails.
 ///             let order = sqlx::query("SELECT 1 FROM orders WHERE no = $1").bind(number);
 ///             if order.fetch_optional(pool).await?.is_some() {
 ///                 return Ok(Placed::Again);
@@ -98,45 +98,45 @@ use crate::store::Hint;
 ///
 /// # Unique
 ///
-/// A number is 63 bits: 41 of the milliseconds since 2025, 10 of a machine id, and 12 that count. Those of one handle grow.
-/// Among the handles of one name no number is made twice:
+/// A number has 63 bits: 41 bits for the milliseconds since 2025, 10 for a machine id, and a counter of 12. The numbers of one
+/// handle grow. No two handles with one name make the same number:
 ///
-/// * A machine id is leased through the store, so that one handle has it, and a number's time lies before the end of that
-///   lease, both by the same clock; a process that was frozen for longer issues nothing until it has renewed its lease.
-/// * The store keeps the id for [`skew`](crate::OrderNumbersBuilder::skew) beyond that end, or beyond the last
-///   number if it was given back.
-/// * So who has the id next reads a later time than any of its numbers has, if the clocks of the two differ by less
-///   than `skew`; and later times make greater numbers.
+/// * A machine id is leased through the store, so only one handle has it. The time in a number is before the end of the
+///   lease, by the same clock. A process that was suspended for longer issues nothing until it has renewed its lease.
+/// * The store keeps the id reserved for [`skew`](crate::OrderNumbersBuilder::skew) after that end, or after the last number if
+///   the id was given back.
+/// * So the next handle with the id reads a later time than the time in any earlier number, if the two clocks differ by less
+///   than `skew`. A later time makes a greater number.
 ///
-/// A handle reads the time of day when it leases a machine id, and goes on by the monotonic clock: a clock that is set while
-/// the id is held changes nothing, and one that was set back when the next id is leased is not followed. More than 4096
-/// numbers in a millisecond take their time from the ones after it, up to the end of the lease.
+/// A handle reads the time of day when it leases a machine id, and then uses the monotonic clock. So setting the clock during
+/// a lease has no effect, and a clock that was set back before the next lease is ignored. If there are more than 4096 numbers in a
+/// millisecond, they take the times of later milliseconds, up to the end of the lease.
 ///
-/// A store that forgets the leases (it was flushed, it evicts, it failed over) may give an id to two until the
-/// next renewal, a third of the lease later. Then two customers may have one number: when the index says
-/// [`Placed::Again`], read the order of this number *and* this customer.
+/// A store that loses the leases, by a flush, an eviction or a fail-over, may lease one id to two handles until the next renewal,
+/// a third of the lease later. Then two customers may get one number. So after [`Placed::Again`] read the order with this number
+/// *and* this customer.
 #[derive(Clone)]
 pub struct OrderNumbers(Arc<Issuer>);
 
 impl OrderNumbers {
-    /// Issues a number to `subject`: whoever is to redeem it, such as a user.
+    /// Issues a number to `subject`, for example to a user, who alone can redeem it.
     ///
-    /// Round trips: none; nothing is stored.
+    /// Round trips: none. Nothing is stored.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if no machine id is leased, because the store could not be asked in time; a new one is
-    /// leased as soon as it can be, for as long as the runtime lasts on which the handle was built. After a `fork()` the lease is the parent's alone: build
+    /// [`Error::Unavailable`] if no machine id is leased, because the store did not answer in time. The next id is leased as soon
+    /// as possible, by a task on the runtime where the handle was built. After a `fork()` only the parent has the lease, so build
     /// the handle in the child. [`Error::InvalidKey`] if the subject cannot be serialized.
     pub fn issue<S: KeyPart + ?Sized>(&self, subject: &S) -> Result<OrderNumber, Error> {
         let Machine { shared, site, .. } = &*self.0.machine;
         let operation = shared.observers().begin(site);
-        let issued = self.fresh(subject);
+        let issued = self.generate(subject);
         operation.finish(&issued, EventKind::NumberIssued);
         issued
     }
 
-    fn fresh<S: KeyPart + ?Sized>(&self, subject: &S) -> Result<OrderNumber, Error> {
+    fn generate<S: KeyPart + ?Sized>(&self, subject: &S) -> Result<OrderNumber, Error> {
         let Some(number) = self.0.machine.next() else {
             return Err(self.failure(Error::Unavailable, NO_MACHINE));
         };
@@ -145,15 +145,17 @@ impl OrderNumbers {
         Ok(OrderNumber::new(number, proof))
     }
 
-    /// Says whether `text` is a number that was issued to `subject`, and is not too old.
+    /// Checks that `text` is a number that was issued to `subject`, and is not too old.
     ///
-    /// Round trips: none. Whether there is an order with it, only [`redeem`](Self::redeem) knows; so it is an event only if it is rejected. The age is read off the number,
-    /// whose time is that of the machine that issued it: it may be wrong by as much as two clocks differ.
+    /// Round trips: none. It does not check whether an order with the number exists; only [`redeem`](Self::redeem) does. An event is
+    /// emitted only for a rejected number. The age follows from the time in the number, which is by the clock of the machine
+    /// that issued it.
     ///
     /// # Errors
     ///
-    /// [`Error::TokenMalformed`] if the text is no number of any name; [`Error::TokenUnknown`] if it is made up, was issued to another
-    /// subject, under another name or secret, or has expired; [`Error::InvalidKey`] if the subject cannot be serialized.
+    /// [`Error::TokenMalformed`] if no order number has such a text; [`Error::TokenUnknown`] if the number was made up, was issued
+    /// to another subject or with another name or secret, or has expired; [`Error::InvalidKey`] if the subject cannot be
+    /// serialized.
     pub fn check<S: KeyPart + ?Sized>(
         &self,
         text: &str,
@@ -189,22 +191,23 @@ impl OrderNumbers {
         Ok(OrderNumber::new(number, claimed))
     }
 
-    /// Places an order under a number that was issued to `subject`.
+    /// Inserts an order with a number that was issued to `subject`.
     ///
-    /// `insert` gets the number, and inserts the order under it: the unique index of that column decides whether there is
-    /// one. It gets a hint, too: with [`Hint::PerhapsSeen`] the number was redeemed before, or was tried to, so that
-    /// looking for the order first may be cheaper. The hint proves nothing, neither way: only an insert does.
+    /// `insert` gets the number, and inserts the order under a unique index on the number, which decides whether the order exists.
+    /// `insert` also gets a hint. [`Hint::PerhapsSeen`] means that an earlier call tried to redeem the number, so a look-up before the
+    /// insert may be cheaper. The hint proves nothing; only the insert does.
     ///
-    /// Round trips: one, for the hint, which adds the number to a [`SeenSet`](crate::SeenSet) and is waited for a quarter of the handle's
-    /// deadline at most; and those of `insert`. Without an answer it is [`Hint::Unseen`], and the order is placed all the same.
+    /// Round trips: one for the hint, which adds the number to a [`SeenSet`](crate::SeenSet), and the ones of `insert`. The hint
+    /// waits for at most a quarter of the handle's deadline. Without an answer it is [`Hint::Unseen`], and the order is inserted.
     ///
     /// # Errors
     ///
-    /// Those of [`check`](Self::check), before anything is sent, and those of `insert`: then the number may be redeemed again.
+    /// The errors of [`check`](Self::check), before anything is sent, and the errors of `insert`. After an error of `insert` the
+    /// number can be redeemed again.
     ///
     /// # Cancellation
     ///
-    /// A dropped call leaves what `insert` left, and perhaps a hint that makes the next one look first.
+    /// A dropped call drops `insert`. The number may count as perhaps seen in the next call.
     pub async fn redeem<S, R, E>(
         &self,
         text: &str,
@@ -227,7 +230,7 @@ impl OrderNumbers {
         subject: &S,
     ) -> Result<Proof, UnencodablePart> {
         let mut mac = secret.hasher();
-        // Else the secret could prove something else that it is used for.
+        // Separates these proofs from other uses of the same secret.
         mac.part("order number")?;
         mac.part(self.name())?;
         mac.part(&number)?;
@@ -255,6 +258,6 @@ impl fmt::Debug for OrderNumbers {
 
 const NO_MACHINE: &str = "no machine id is leased, so no number was issued; try again later";
 const UNENCODABLE: &str = "the subject of an order number could not be serialized";
-const MALFORMED: &str = "this is no order number";
-const NOT_ISSUED: &str = "this order number was not issued to this subject";
-const EXPIRED: &str = "this order number has expired";
+const MALFORMED: &str = "the text is not an order number, which is `<number>-<proof>`";
+const NOT_ISSUED: &str = "the order number was not issued to this subject";
+const EXPIRED: &str = "the order number has expired";

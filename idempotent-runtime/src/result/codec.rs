@@ -1,4 +1,4 @@
-//! How a result that is replayed is written into its record, and read again.
+//! How a result is written into its record, and read again for a duplicate.
 //!
 //! ```text
 //! Some(Some("paid"))   form json, 2 somes, "paid"
@@ -6,8 +6,8 @@
 //! f64::INFINITY        form bits, 7ff0000000000000
 //! ```
 //!
-//! What a codec would lose at the top of a value is kept beside its bytes: how many `Some` stand there, and a
-//! `None` or a float that JSON has no word for. Whatever is further inside is as the codec has it.
+//! The record also has what a codec would lose at the top of a value: the number of `Some` around it, a `None`, and a float that
+//! JSON cannot write. Inside of the value the codec decides.
 
 use std::io;
 
@@ -21,7 +21,7 @@ use self::levels::Levels;
 use self::peel::{Peel, Unpeel};
 use crate::record::form::Form;
 
-/// Hands the methods of a [`Deserializer`](serde::Deserializer) to a macro that writes them, all but that of options.
+/// Passes all methods of a [`Deserializer`](serde::Deserializer) except `deserialize_option` to a macro that writes them.
 macro_rules! every_method_but_option {
     ($write:ident) => {
         $write! {
@@ -73,23 +73,23 @@ pub(crate) use self::schema::schema;
 
 /// How the results of `replay` are written into their records.
 ///
-/// A duplicate gets the first result as `serde` reads it again. What the derived implementations write comes back
-/// exactly: `()` and whatever is empty or zero, numbers of up to 128 bits, finite floats to the last bit. As the
-/// result itself so do options in options (`Some(None)` is not `None`), infinities and every NaN.
+/// A duplicate gets the first result as `serde` reads it again. Values of derived implementations come back exactly: also
+/// `()`, empty values and zeros, numbers of up to 128 bits, and finite floats to the last bit. If they are the result itself, so do
+/// options in options (`Some(None)` is not `None`), infinities and every NaN.
 ///
-/// What is lost *inside* of a struct (also one of a single field), sequence, map, tuple or enum:
+/// *Inside* of a struct (also with a single field), a sequence, a map, a tuple or an enum there are limits:
 ///
-/// * `Some(None)`, `Some(())` and `None` are the same, and come back as `None`.
-/// * `Json`: all that is written as `null` is the same in an option. So `Some` of a unit struct, of a NaN or of an
-///   infinity comes back as `None`, too.
-/// * `Json`: a NaN or an infinity that is not in an option is written, but cannot be read again.
-/// * `Json`: the keys of a map are strings, characters, numbers, booleans, or enums without fields. A map with
-///   others cannot be written, nor one with a NaN or an infinity for a key.
-/// * What `serde` itself holds for a while (`#[serde(flatten)]`, and enums that are untagged or internally tagged)
-///   may be written, but cannot be read again, with an `i128` or a `u128` in it; with `Json` neither with a map
-///   whose keys are numbers or booleans.
-/// * A value of more than 127 levels of sequences, maps, structs and enums cannot be written; one with more than 256 options
-///   and newtypes within each other cannot be read again.
+/// * `Some(None)` and `Some(())` come back as `None`.
+/// * `Json`: in an option, everything that is written as `null` comes back as `None`, also `Some` of a unit struct, of a NaN or
+///   of an infinity.
+/// * `Json`: a NaN or an infinity outside of an option is written, but cannot be read again.
+/// * `Json`: the keys of a map must be strings, characters, numbers, booleans, or enums without fields. A map with other keys,
+///   or with a NaN or an infinity as a key, cannot be written.
+/// * Values that `serde` buffers (`#[serde(flatten)]`, and enums that are untagged or internally tagged) may be written, but
+///   cannot be read again if they have an `i128` or a `u128`. With `Json` they cannot be read again either if they have a map whose keys
+///   are numbers or booleans.
+/// * A value with more than 127 levels of sequences, maps, structs and enums cannot be written. A value with more than 256
+///   options and newtypes within each other cannot be read again.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -100,28 +100,28 @@ pub(crate) use self::schema::schema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Codec {
-    /// Readable in the store, as `redis-cli GET` shows it.
+    /// Readable in the store, for example with `redis-cli GET`.
     #[default]
     Json,
-    /// Smaller, and keeps every float and every kind of map key. The fields of structs are written with their names.
+    /// Smaller, and writes every float and every kind of map key. The fields of structs are written with their names.
     #[cfg(feature = "msgpack")]
     MessagePack,
 }
 
-/// Why a result is not kept.
+/// Why a result is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotStored {
-    /// Its encoding has more bytes than the cap allows.
+    /// Its encoding has more bytes than the limit of the handle.
     TooLarge,
     /// The codec cannot write it, or could not read it again.
     Unencodable,
 }
 
-/// Writes `value` in at most `most` bytes, and stops where it would be more.
+/// Writes `value` in at most `most` bytes, and stops at that limit.
 ///
-/// `MessagePack` has the length of a sequence before its elements, so one that does not tell its length (flattened
-/// fields do not) is held whole before it is measured. Its levels are counted afterwards only, and options and newtypes not at
-/// all: a value that is some thousands of them deep takes the stack, as it does when it is dropped.
+/// `MessagePack` writes the length of a sequence before its elements. So a sequence of unknown length, such as flattened fields, is
+/// buffered as a whole before it is measured. The levels of `MessagePack` are counted after the writing, and options and newtypes
+/// are not counted: a value with some thousands of them within each other overflows the stack, as it does when it is dropped.
 pub(crate) fn encode<T: Serialize + ?Sized>(
     value: &T,
     codec: Codec,
@@ -130,7 +130,7 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
     let mut out = Capped {
         bytes: Vec::new(),
         most,
-        passed: false,
+        is_full: false,
     };
     let mut encoded = Encoded {
         form: match codec {
@@ -158,8 +158,8 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
     if encoded.form == plain {
         encoded.bytes = out.bytes;
     }
-    // Asked first: where the cap ended the writing, the codec has failed as well.
-    if out.passed || encoded.bytes.len() > most {
+    // Checked first, because the codec also fails if the limit stops it.
+    if out.is_full || encoded.bytes.len() > most {
         Err(NotStored::TooLarge)
     } else if written {
         Ok(encoded)
@@ -168,9 +168,9 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
     }
 }
 
-/// Why a kept result cannot be given to a duplicate.
+/// Why a stored result cannot be given to a duplicate.
 ///
-/// No more than that, on purpose: the messages of `serde` may quote the value.
+/// It has no message of `serde` on purpose, because such a message may quote the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undecodable {
     Mismatch,
@@ -183,7 +183,9 @@ impl Undecodable {
         match self {
             Self::Mismatch => "it cannot be read as the type that the function returns",
             #[cfg(not(feature = "msgpack"))]
-            Self::MessagePack => "it is MessagePack, and this build has not the feature `msgpack`",
+            Self::MessagePack => {
+                "it is MessagePack, and this build does not have the feature `msgpack`"
+            }
         }
     }
 }
@@ -199,8 +201,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
     }
     match form {
         Form::Json => decode_json(somes, bytes),
-        // The codecs write a `None` as null, and a type that does not ask for an option, such as an untagged enum,
-        // expects that.
+        // The codecs write a `None` as null. A type that does not read an option, such as an untagged enum, expects that.
         Form::None if bytes.is_empty() => decode_json(somes, b"null"),
         Form::None => Err(Undecodable::Mismatch),
         Form::Bits => decode_bits(somes, bytes),
@@ -213,7 +214,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
 
 fn decode_json<T: DeserializeOwned>(somes: u32, bytes: &[u8]) -> Result<T, Undecodable> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = inside(&mut json, somes)?;
+    let value = read_value(&mut json, somes)?;
     json.end().map_err(|_| Undecodable::Mismatch)?;
     Ok(value)
 }
@@ -223,7 +224,7 @@ fn decode_msgpack<T: DeserializeOwned>(somes: u32, bytes: &[u8]) -> Result<T, Un
     if !msgpack::is_one_value(bytes) {
         return Err(Undecodable::Mismatch);
     }
-    inside(&mut msgpack::reader(bytes), somes)
+    read_value(&mut msgpack::reader(bytes), somes)
 }
 
 fn decode_bits<T: DeserializeOwned>(somes: u32, digits: &[u8]) -> Result<T, Undecodable> {
@@ -231,16 +232,16 @@ fn decode_bits<T: DeserializeOwned>(somes: u32, digits: &[u8]) -> Result<T, Unde
     let bits = base16ct::lower::decode(digits, &mut bits).map_err(|_| Undecodable::Mismatch)?;
     if let Ok(single) = <[u8; 4]>::try_from(bits) {
         let single: F32Deserializer<value::Error> = f32::from_be_bytes(single).into_deserializer();
-        inside(single, somes)
+        read_value(single, somes)
     } else if let Ok(double) = <[u8; 8]>::try_from(bits) {
         let double: F64Deserializer<value::Error> = f64::from_be_bytes(double).into_deserializer();
-        inside(double, somes)
+        read_value(double, somes)
     } else {
         Err(Undecodable::Mismatch)
     }
 }
 
-fn inside<'de, T, D>(codec: D, somes: u32) -> Result<T, Undecodable>
+fn read_value<'de, T, D>(codec: D, somes: u32) -> Result<T, Undecodable>
 where
     T: DeserializeOwned,
     D: Deserializer<'de>,
@@ -249,17 +250,17 @@ where
     T::deserialize(Unpeel::new(codec, somes)).map_err(|_| Undecodable::Mismatch)
 }
 
-/// Refuses to grow past `most` bytes.
+/// A writer that fails instead of growing beyond `most` bytes.
 struct Capped {
     bytes: Vec<u8>,
     most: usize,
-    passed: bool,
+    is_full: bool,
 }
 
 impl io::Write for Capped {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() > self.most - self.bytes.len() {
-            self.passed = true;
+            self.is_full = true;
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.bytes.extend_from_slice(bytes);

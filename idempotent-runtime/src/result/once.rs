@@ -1,4 +1,4 @@
-//! A result that says whether it is the first call's own.
+//! A result that knows whether the body ran for it.
 
 /// A value, and whether the body ran for it: the return type `Result<Once<T>, E>` of a function with `replay = true`.
 ///
@@ -21,7 +21,7 @@ pub enum Once<T> {
 }
 
 impl<T> Once<T> {
-    /// Whether the value is that of an earlier call.
+    /// Whether the value is the stored result of an earlier call.
     pub fn is_replayed(&self) -> bool {
         matches!(self, Self::Replayed(_))
     }
@@ -33,7 +33,7 @@ impl<T> Once<T> {
         }
     }
 
-    /// The value, without where it is from.
+    /// The value, without the information whether it was replayed.
     pub fn into_inner(self) -> T {
         match self {
             Self::Executed(value) | Self::Replayed(value) => value,

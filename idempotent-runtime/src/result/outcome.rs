@@ -2,10 +2,10 @@
 
 use crate::error::Error;
 
-/// The return type of a guarded function: it can carry a refusal, and it knows what a success is.
+/// The return type of a guarded function. It can express a refusal, and knows whether it is a success.
 ///
-/// `Result<T, E>` is one for every `E: From<Error>`. Implement it for a type of your own that is not a
-/// `Result`. There is deliberately no implementation for `()` and `Option`: they would hide an outage.
+/// `Result<T, E>` implements it for every `E: From<Error>`. Implement it for your own type that is not a `Result`. `()` and
+/// `Option` deliberately do not implement it, because they would hide an outage.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -29,7 +29,7 @@ use crate::error::Error;
     note = "return a `Result`, as in `-> Result<(), idempotence::Error>`, or implement `idempotence::Outcome` for a type of your crate"
 )]
 pub trait Outcome: Sized {
-    /// What a call returns whose body does not run, or was stopped.
+    /// The outcome of a call whose body did not run, or was stopped.
     fn refused(error: Error) -> Self;
 
     /// Whether the body did its work, so that the key stays taken after it.
@@ -46,7 +46,7 @@ impl<T, E: FromError> Outcome for Result<T, E> {
     }
 }
 
-/// An error type that can be made from an [`Error`]; every `E: From<Error>` is one.
+/// An error type that can be made from an [`Error`]. Every `E: From<Error>` implements it.
 #[diagnostic::on_unimplemented(
     message = "`#[idempotent]` cannot turn its error into `{Self}`",
     label = "a refused call cannot return its error in this type",
@@ -65,7 +65,7 @@ impl<E: From<Error>> FromError for E {
     }
 }
 
-/// A `Result`, whatever its error type: what the options `error` and `replay_err` need.
+/// A `Result` with any error type. The options `error` and `replay_err` need it.
 #[diagnostic::on_unimplemented(
     message = "this option of `#[idempotent]` needs a function that returns a `Result`, not `{Self}`",
     label = "not a `Result`",

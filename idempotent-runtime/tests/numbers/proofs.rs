@@ -130,7 +130,7 @@ async fn a_number_is_good_for_as_long_as_is_said_to_the_tick() {
     assert!(matches!(error, Error::TokenUnknown(_)));
     assert_eq!(
         error.to_string(),
-        "call of `orders`: this order number has expired"
+        "call of `orders`: the order number has expired"
     );
 }
 

@@ -154,7 +154,8 @@ async fn an_impossible_name_or_foreign_bytes_are_explained() {
     }
 
     let secret = Bytes::from("4111 1111 1111 1111");
-    let claim = guarded.store.claim(&guarded.key(1), &secret, secs(60));
+    let key = guarded.key(1);
+    let claim = guarded.store.claim(&key, &secret, secs(60));
     claim.await.unwrap();
     let text = text("test.pay").await;
     assert!(

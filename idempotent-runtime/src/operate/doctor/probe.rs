@@ -198,7 +198,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-fn right<T: PartialEq + fmt::Debug>(what: &str, answer: &T, expected: &T) -> Result<(), Finding> {
+fn check<T: PartialEq + fmt::Debug>(what: &str, answer: &T, expected: &T) -> Result<(), Finding> {
     if answer == expected {
         return Ok(());
     }

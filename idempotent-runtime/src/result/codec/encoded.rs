@@ -1,18 +1,19 @@
-//! A value as a codec has written it, and how deep it may be nested.
+//! A value as a codec has written it, and the limits of its depth.
 
 use crate::record::form::Form;
 
-/// A result as its record has it.
+/// A result as it is in its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Encoded {
     pub(crate) form: Form,
-    /// How many `Some` stood around it.
+    /// How many `Some` were around the value.
     pub(crate) somes: u32,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// How deep a value may be nested. It is what `serde_json` reads, and takes no thread's stack.
+/// How many levels of sequences, maps, structs and enums a value may have. It is the limit of `serde_json`, and is safe for the
+/// stack of every thread.
 pub(super) const LEVELS: u32 = 127;
-/// How many options and newtypes may stand within each other, whatever lies between them. The codecs do not count these:
-/// two for each of their own levels, and two at the top.
+/// How many options and newtypes a value may have within each other, because the codecs do not count these. Two for each of the
+/// levels of the codec, and two at the top.
 pub(super) const MOST_WITHIN: u32 = 2 * (LEVELS + 1);

@@ -1,4 +1,4 @@
-//! JSON that is no deeper than its reader can go.
+//! JSON that is not nested deeper than its reader allows.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use serde_json::ser::Formatter;
 
 use super::encoded::LEVELS;
 
-/// Writes compact JSON, and fails where it is nested too deep to be read again.
+/// Writes compact JSON, and fails if it is nested too deep to be read again.
 #[derive(Default)]
 pub(super) struct LevelledFormatter {
     level: u32,

@@ -1,9 +1,8 @@
-//! Options and newtypes, counted as they are read.
+//! Counts options and newtypes while a value is read.
 //!
-//! The codecs count the levels of sequences, maps, structs and enums, each of which takes bytes of what is read. A `Some` and
-//! a newtype take none: a type that is made of nothing but these, such as `struct Next(Option<Box<Next>>)`, reads one byte
-//! again and again until the stack is full. What `serde` itself holds for a while, for untagged enums and flattened fields,
-//! is out of reach here.
+//! The codecs count the levels of sequences, maps, structs and enums, each of which takes bytes. A `Some` or a newtype takes no
+//! bytes. So a type that has nothing else, such as `struct Next(Option<Box<Next>>)`, would read one byte again and again until the
+//! stack overflows. Values that `serde` buffers, for untagged enums and flattened fields, are not counted here.
 
 use std::fmt;
 
@@ -11,27 +10,30 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-/// Whatever takes part in reading a value, and how many options and newtypes may yet stand within each other.
+/// A part of the reading of a value, and how many more options and newtypes may be within each other.
 pub(super) struct Levels<T> {
     inner: T,
-    left: u32,
+    remaining: u32,
 }
 
 impl<T> Levels<T> {
     pub(super) fn new(inner: T, most: u32) -> Self {
-        Self { inner, left: most }
+        Self {
+            inner,
+            remaining: most,
+        }
     }
 
-    /// What is read next, at the same level.
-    fn beside<U>(&self, inner: U) -> Levels<U> {
-        Levels::new(inner, self.left)
+    /// The next part, at the same level.
+    fn same_level<U>(&self, inner: U) -> Levels<U> {
+        Levels::new(inner, self.remaining)
     }
 
-    /// What is read next, one level further in.
-    fn within<U, E: Error>(&self, inner: U) -> Result<Levels<U>, E> {
-        let left = self.left.checked_sub(1);
-        let left = left.ok_or_else(|| E::custom("nested too deep"))?;
-        Ok(Levels::new(inner, left))
+    /// The next part, one level deeper.
+    fn next_level<U, E: Error>(&self, inner: U) -> Result<Levels<U>, E> {
+        let remaining = self.remaining.checked_sub(1);
+        let remaining = remaining.ok_or_else(|| E::custom("nested too deep"))?;
+        Ok(Levels::new(inner, remaining))
     }
 }
 
@@ -42,7 +44,7 @@ macro_rules! reads {
             $($argument: $type,)*
             visitor: V,
         ) -> Result<V::Value, D::Error> {
-            let visitor = self.beside(visitor);
+            let visitor = self.same_level(visitor);
             self.inner.$method($($argument,)* visitor)
         }
     )*};
@@ -100,27 +102,27 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Levels<V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, codec: D) -> Result<V::Value, D::Error> {
-        let codec = self.within(codec)?;
+        let codec = self.next_level(codec)?;
         self.inner.visit_some(codec)
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, codec: D) -> Result<V::Value, D::Error> {
-        let codec = self.within(codec)?;
+        let codec = self.next_level(codec)?;
         self.inner.visit_newtype_struct(codec)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<V::Value, A::Error> {
-        let elements = self.beside(elements);
+        let elements = self.same_level(elements);
         self.inner.visit_seq(elements)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<V::Value, A::Error> {
-        let entries = self.beside(entries);
+        let entries = self.same_level(entries);
         self.inner.visit_map(entries)
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<V::Value, A::Error> {
-        let variant = self.beside(variant);
+        let variant = self.same_level(variant);
         self.inner.visit_enum(variant)
     }
 }
@@ -129,7 +131,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Levels<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, codec: D) -> Result<S::Value, D::Error> {
-        let codec = self.beside(codec);
+        let codec = self.same_level(codec);
         self.inner.deserialize(codec)
     }
 }
@@ -141,7 +143,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Levels<A> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        let seed = self.beside(seed);
+        let seed = self.same_level(seed);
         self.inner.next_element_seed(seed)
     }
 
@@ -157,12 +159,12 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Levels<A> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        let seed = self.beside(seed);
+        let seed = self.same_level(seed);
         self.inner.next_key_seed(seed)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        let seed = self.beside(seed);
+        let seed = self.same_level(seed);
         self.inner.next_value_seed(seed)
     }
 
@@ -179,9 +181,9 @@ impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Levels<A> {
         self,
         seed: S,
     ) -> Result<(S::Value, Self::Variant), A::Error> {
-        let (seed, left) = (self.beside(seed), self.left);
+        let (seed, remaining) = (self.same_level(seed), self.remaining);
         let (value, variant) = self.inner.variant_seed(seed)?;
-        Ok((value, Levels::new(variant, left)))
+        Ok((value, Levels::new(variant, remaining)))
     }
 }
 
@@ -193,12 +195,12 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Levels<A> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, A::Error> {
-        let seed = self.beside(seed);
+        let seed = self.same_level(seed);
         self.inner.newtype_variant_seed(seed)
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
-        let visitor = self.beside(visitor);
+        let visitor = self.same_level(visitor);
         self.inner.tuple_variant(len, visitor)
     }
 
@@ -207,7 +209,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Levels<A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        let visitor = self.beside(visitor);
+        let visitor = self.same_level(visitor);
         self.inner.struct_variant(fields, visitor)
     }
 }

@@ -1,4 +1,4 @@
-//! `MessagePack` as records have it.
+//! `MessagePack` as it is in records.
 
 use std::io::Write;
 
@@ -10,8 +10,8 @@ use serde::de::IgnoredAny;
 
 use super::encoded::LEVELS;
 
-// As for people, because `serde` reads flattened fields and the like so with every codec: an `IpAddr` among them, written
-// for machines, could not be read again.
+// Human-readable, because `serde` reads buffered values such as flattened fields in that form with every codec. An `IpAddr` in
+// such a field that is written in the compact form could not be read again.
 type Written = HumanReadableConfig<StructMapConfig<DefaultConfig>>;
 type Read = HumanReadableConfig<DefaultConfig>;
 
@@ -23,14 +23,14 @@ pub(super) fn reader(bytes: &[u8]) -> Deserializer<ReadRefReader<'_, [u8]>, Read
     Deserializer::from_read_ref(bytes).with_human_readable()
 }
 
-/// Whether `bytes` are one whole value, that is not nested too deep.
+/// Whether `bytes` are exactly one value that is not nested too deep.
 ///
-/// Reading it into its type does not ask: what follows the value is left there, and enums in enums may take the whole
+/// Reading a value into its type does not check this: bytes after the value are ignored, and enums within enums may overflow the
 /// stack.
 pub(super) fn is_one_value(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let mut msgpack = Deserializer::new(&mut rest);
-    // It is counted down, and fails when it arrives at zero.
+    // The depth is counted down, and fails at zero.
     msgpack.set_max_depth(LEVELS as usize + 1);
     IgnoredAny::deserialize(&mut msgpack).is_ok() && rest.is_empty()
 }

@@ -1,7 +1,7 @@
-//! What stands at the top of a value: options, and floats that JSON has no word for.
+//! The top of a value: options, and floats that JSON cannot write.
 //!
-//! Only the top is looked at. At the first value that is neither, the codec takes over, so a type that is
-//! written and read in its own way works as it does with the plain codec.
+//! Only the top is examined. The first value that is neither an option nor such a float is left to the codec. So a type with its own
+//! implementation of `serde` works as it does with the codec alone.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde::ser::{Error as _, Serializer};
 use super::encoded::{Encoded, LEVELS};
 use crate::record::form::Form;
 
-/// Notes what stands at the top of a value, and has `codec` write the rest.
+/// Records the top of a value, and lets `codec` write the rest.
 pub(super) struct Peel<'a, S> {
     codec: S,
     top: &'a mut Encoded,
@@ -54,7 +54,7 @@ impl<S: Serializer<Ok = ()>> Serializer for Peel<'_, S> {
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), S::Error> {
-        // A list that is nothing but options within options would take the whole stack.
+        // A list of nothing but options within options would overflow the stack.
         if self.top.somes == LEVELS {
             return Err(S::Error::custom("nested too deep"));
         }
@@ -107,7 +107,7 @@ impl<S: Serializer<Ok = ()>> Serializer for Peel<'_, S> {
             -> S::SerializeStructVariant;
     }
 
-    // Not looked into: the codecs give a meaning of their own to some names.
+    // Left to the codec, because some names have a meaning for it.
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,
         name: &'static str,
@@ -136,7 +136,7 @@ impl<S: Serializer<Ok = ()>> Serializer for Peel<'_, S> {
     }
 }
 
-/// Puts the `Some`s around what `codec` reads.
+/// Puts the `Some`s around the value that `codec` reads.
 pub(super) struct Unpeel<D> {
     codec: D,
     somes: u32,

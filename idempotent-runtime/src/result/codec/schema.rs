@@ -1,16 +1,16 @@
-//! Whether a stored result has the type that is asked for.
+//! A tag of the type of a stored result.
 
 use std::cell::Cell;
 
 use md5::{Digest, Md5};
 
-/// 32 bits of the type's name without its module paths, so that a type that moved is the same and another one is not.
+/// 32 bits of the type's name without its module paths. So a type that moves to another module has the same tag.
 ///
-/// The name is as this compiler writes it. One that writes it otherwise makes other bits, so a stored result is then
-/// taken for one of another type.
+/// The name is as this compiler writes it. If another compiler writes it differently, the tag differs, and the stored result counts
+/// as a result of another type.
 pub(crate) fn schema<T: ?Sized>() -> u32 {
     thread_local! {
-        /// The place of the latest name, and its bits: a thread mostly asks for the same again.
+        /// The address and length of the latest name, and its tag: a thread mostly needs the same tag again.
         static LATEST: Cell<(usize, usize, u32)> = const { Cell::new((0, 0, 0)) };
     }
     let name = std::any::type_name::<T>();
@@ -29,10 +29,10 @@ fn schema_of(name: &str) -> u32 {
     let mut digest = Md5::new();
     let mut pieces = name.split("::").peekable();
     while let Some(piece) = pieces.next() {
-        // Before a "::" stands the name of a module, or of what else the type is in.
+        // The piece before a "::" is the name of a module, a function or a type.
         let is_path = pieces.peek().is_some();
         digest.update(if is_path {
-            piece.trim_end_matches(is_of_a_name)
+            piece.trim_end_matches(is_name_char)
         } else {
             piece
         });
@@ -41,8 +41,8 @@ fn schema_of(name: &str) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-/// Functions and closures are parts of a path as well: `shop::pay::{{closure}}::Receipt`.
-fn is_of_a_name(char: char) -> bool {
+/// Functions and closures are also parts of a path: `shop::pay::{{closure}}::Receipt`.
+fn is_name_char(char: char) -> bool {
     char.is_alphanumeric() || "_{}#".contains(char)
 }
 
@@ -61,13 +61,13 @@ mod tests {
     }
 
     #[test]
-    fn the_bits_are_frozen() {
+    fn the_tag_is_frozen() {
         // The first four bytes of MD5("Vec<Receipt>").
         assert_eq!(schema::<Vec<shop::Receipt>>(), 0x1640_da31);
     }
 
     #[test]
-    fn a_type_that_moved_is_the_same() {
+    fn a_type_in_another_module_has_the_same_tag() {
         struct Receipt;
 
         assert_eq!(schema::<shop::Receipt>(), schema::<shop::old::Receipt>());
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_another_one() {
+    fn another_type_has_another_tag() {
         use shop::{Page, Receipt};
 
         let schemas = [
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_go_wherever_they_stand() {
+    fn all_module_paths_are_removed() {
         for (name, without) in [
             ("alloc::vec::Vec<shop::Receipt>", "Vec<Receipt>"),
             ("(a::b::C, &[d::E; 2])", "(C, &[E; 2])"),
