@@ -1,4 +1,4 @@
-//! An insert decides; a look-up and the filter do not.
+//! The insert decides, not the look-up and not the filter.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::table::Table;
 
 const ORDER: u64 = 42;
 
-/// What requests do to a table.
+/// Requests that insert orders into a table.
 struct Shop {
     bloom: Bloom,
     table: Table,
@@ -35,7 +35,7 @@ impl Shop {
         })
     }
 
-    /// As it is meant to be.
+    /// The correct way.
     async fn order(self: Arc<Self>, order: u64) -> bool {
         let look_up = async { Ok::<_, Infallible>(self.look_up(order)) };
         let insert = async {
@@ -50,7 +50,7 @@ impl Shop {
         inserted.is_some()
     }
 
-    /// As it is often done: what a `SELECT` does not find is taken for an error of the filter.
+    /// The wrong way: if the `SELECT` finds no row, the request takes that for an error of the filter.
     async fn order_after_a_select(self: Arc<Self>, order: u64) -> bool {
         let hint = self.bloom.hint(&order).await.unwrap();
         if hint == Hint::PerhapsSeen && self.look_up(order) {
@@ -79,7 +79,7 @@ impl Shop {
     }
 }
 
-/// Request 2 comes while request 1 is inside its transaction. How many of them did the work.
+/// Request 2 arrives while the transaction of request 1 is open. Returns how many of them did the work.
 async fn race<F>(order: impl Fn(Arc<Shop>, u64) -> F) -> usize
 where
     F: Future<Output = bool> + Send + 'static,
@@ -87,18 +87,22 @@ where
     let shop = Shop::new();
     let first = begun(&shop, tokio::spawn(order(Arc::clone(&shop), ORDER)), (0, 1)).await;
     let second = tokio::spawn(order(Arc::clone(&shop), ORDER));
-    // It goes as far as it can.
+    // Request 2 runs until it waits.
     for _ in 0..100 {
         yield_now().await;
     }
-    assert_eq!(shop.counts().0, 1, "the second is perhaps seen");
+    assert_eq!(
+        shop.counts().0,
+        1,
+        "only the second request looks the order up"
+    );
     shop.commits.add_permits(2);
     assert!(first.await.unwrap());
     assert_eq!(second.await.unwrap(), shop.counts().1 == 2);
     shop.counts().1
 }
 
-/// Waits until the request has come this far.
+/// Waits until the request has reached this point.
 async fn begun(shop: &Shop, request: JoinHandle<bool>, counts: (usize, usize)) -> JoinHandle<bool> {
     while shop.counts() != counts {
         yield_now().await;
@@ -107,17 +111,17 @@ async fn begun(shop: &Shop, request: JoinHandle<bool>, counts: (usize, usize)) -
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_beside_an_open_transaction_waits_for_it_and_does_not_run() {
+async fn a_request_waits_for_an_open_transaction_and_does_not_run() {
     assert_eq!(race(Shop::order).await, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_select_beside_an_open_transaction_lets_both_run() {
+async fn a_select_during_an_open_transaction_lets_both_run() {
     assert_eq!(race(Shop::order_after_a_select).await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_equal_requests_one_runs() {
+async fn exactly_one_of_many_equal_requests_runs() {
     const RACERS: usize = 16;
     for order in 0..50 {
         let shop = Shop::new();
@@ -156,7 +160,7 @@ async fn the_retry_of_a_request_that_crashed_after_its_mark_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_was_perhaps_seen_is_looked_up() {
+async fn only_a_perhaps_seen_member_is_looked_up() {
     let shop = Shop::new();
     shop.commits.add_permits(1000);
     for order in 0..100 {
@@ -170,17 +174,17 @@ async fn only_what_was_perhaps_seen_is_looked_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_looked_up_and_is_there_is_not_inserted() {
+async fn a_member_that_the_look_up_finds_is_not_inserted() {
     let bloom = bloom(MemoryStore::new(), 1000);
     let _ = bloom.hint(&ORDER).await.unwrap();
     let look_up = async { Ok::<_, Infallible>(true) };
-    let insert = async { unreachable!("it is there") };
+    let insert = async { unreachable!("the member exists, so nothing is inserted") };
     let inserted: Option<()> = bloom.first_time(&ORDER, look_up, insert).await.unwrap();
     assert!(inserted.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_errors_of_the_database_are_its_callers() {
+async fn errors_of_the_database_reach_the_caller() {
     let bloom = bloom(MemoryStore::new(), 1000);
     for _ in 0..2 {
         let look_up = async { Ok(false) };
@@ -189,7 +193,7 @@ async fn the_errors_of_the_database_are_its_callers() {
         assert_eq!(inserted.unwrap_err(), "deadlock");
     }
     let look_up = async { Err("away") };
-    let insert = async { unreachable!("nobody knows whether it is there") };
+    let insert = async { unreachable!("the look-up failed, so nothing is inserted") };
     let inserted: Result<Option<()>, _> = bloom.first_time(&ORDER, look_up, insert).await;
     assert_eq!(inserted.unwrap_err(), "away");
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-//! The Bloom prefilter: what it remembers, how often it errs, and that it decides nothing.
+//! The Bloom filter: what it remembers, how often it errs, and that it never decides.
 
 mod deciding;
 #[path = "../four/mod.rs"]
@@ -30,19 +30,19 @@ use idempotent_runtime::{Bloom, Hint, Idempotency, Store};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A filter for a day with 1 % of errors.
+/// A filter for a day with an error rate of 1 %.
 fn bloom(store: impl Store, capacity: u64) -> Bloom {
     let idempotency = patient(store);
     idempotency.bloom("orders.no", capacity, 0.01, DAY).unwrap()
 }
 
-/// A handle that waits long enough for a server on a busy machine.
+/// A handle with a deadline that is long enough for a server on a busy machine.
 fn patient(store: impl Store) -> Idempotency {
     let builder = Idempotency::builder(store);
     builder.deadline(Duration::from_mins(2)).build().unwrap()
 }
 
-/// Marks the members, many at once, and counts those that were perhaps seen.
+/// Marks the members concurrently, and counts the perhaps seen members.
 async fn perhaps_seen(bloom: &Bloom, members: impl Iterator<Item = u64>) -> u64 {
     let hints = members.map(async |member| bloom.hint(&member).await.unwrap());
     let hints = stream::iter(hints).buffer_unordered(64);

@@ -18,14 +18,14 @@ const MEMBERS: u64 = 1_000_000;
 const PROBES: u64 = 20_000;
 const CLIENTS: u64 = 32;
 
-/// One filter by hand: a bitmap for ever, as many bits as a million members need, and no time to live.
+/// A filter made by hand for comparison: one bitmap for a million members, without an expiry.
 const BY_HAND: &str = "local seen = 1
 for at = 1, #ARGV do
   if redis.call('SETBIT', KEYS[1], ARGV[at], 1) == 0 then seen = 0 end
 end
 return seen";
 
-/// Marks all members, and says how many were perhaps seen.
+/// Marks all members, and returns how many were perhaps seen.
 async fn mark_all<F>(
     members: std::ops::Range<u64>,
     mark: impl Fn(u64) -> F + Clone + Send + 'static,

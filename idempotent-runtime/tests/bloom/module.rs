@@ -1,4 +1,4 @@
-//! Filters by the server's module: that of Redis 8, or one loaded into an older server or into Valkey.
+//! Filters by the module of the server: the module of Redis 8, or one loaded into an older server or into Valkey.
 
 use std::env;
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn a_store_with_the_module_passes_the_suite() {
 
 #[tokio::test]
 #[ignore = "needs a module: REDIS_BLOOM=/path/to/redisbloom.so"]
-async fn the_module_keeps_the_rate_and_a_full_filter_takes_all_for_seen() {
+async fn the_module_keeps_the_rate_and_a_full_filter_takes_everything_for_seen() {
     let server = server();
     let (bloom, table) = (bloom(store_on(&server).await, 20_000), Table::default());
     perhaps_seen(&bloom, 0..19_000).await;
@@ -50,7 +50,7 @@ async fn the_module_keeps_the_rate_and_a_full_filter_takes_all_for_seen() {
 
 #[tokio::test]
 #[ignore = "needs a module: REDIS_BLOOM=/path/to/redisbloom.so"]
-async fn what_came_to_a_full_bucket_is_perhaps_seen_in_the_next_ones_too() {
+async fn a_member_of_a_full_bucket_is_perhaps_seen_in_the_next_buckets_too() {
     let server = server();
     let idempotency = patient(store_on(&server).await);
     let retention = Duration::from_secs(2);
@@ -59,7 +59,7 @@ async fn what_came_to_a_full_bucket_is_perhaps_seen_in_the_next_ones_too() {
     let marked = tokio::time::Instant::now();
     let mut asked = 0;
     while marked.elapsed() < retention * 9 / 10 {
-        // Each member once, or it would be marked again.
+        // Each member is marked only once.
         if asked < 100 {
             assert_eq!(
                 bloom.hint(&asked).await.unwrap(),

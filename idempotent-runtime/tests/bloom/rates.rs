@@ -1,4 +1,4 @@
-//! How often a filter errs, and what it says of it.
+//! How often a filter errs, and the error rate that it reports.
 
 use idempotent_runtime::{Bloom, MemoryStore};
 use tokio::time::advance;
@@ -7,15 +7,15 @@ use crate::{DAY, bloom, perhaps_seen};
 
 pub(crate) const CAPACITY: u64 = 20_000;
 
-/// How much of what is new is taken for seen.
+/// The share of new members that are taken for seen.
 async fn error_rate(bloom: &Bloom, new: std::ops::Range<u64>) -> f64 {
     let probes = f64::from(u32::try_from(new.end - new.start).unwrap());
     let wrong = u32::try_from(perhaps_seen(bloom, new).await).unwrap();
     f64::from(wrong) / probes
 }
 
-/// As many members as it is made for, all at once; twice as many; and none is forgotten.
-pub(crate) async fn keeps_its_rate_and_tells_when_it_cannot(bloom: &Bloom) {
+/// Marks as many members as the capacity, all at once, then as many again. None is forgotten.
+pub(crate) async fn keeps_its_rate_and_reports_when_it_is_full(bloom: &Bloom) {
     perhaps_seen(bloom, 0..CAPACITY).await;
     let fill = bloom.stats().await.unwrap().unwrap();
     assert!(
@@ -36,20 +36,20 @@ pub(crate) async fn keeps_its_rate_and_tells_when_it_cannot(bloom: &Bloom) {
     assert!(rate > 0.05, "{rate}");
     assert!((fill.error_rate - rate).abs() < 0.02, "{fill}, and {rate}");
     let seen = perhaps_seen(bloom, (0..2 * CAPACITY).step_by(4)).await;
-    assert_eq!(seen, CAPACITY / 2, "a full one forgets nothing");
+    assert_eq!(seen, CAPACITY / 2, "a full filter forgets nothing");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_in_memory_keeps_its_rate_and_tells_when_it_cannot() {
+async fn a_filter_in_memory_keeps_its_rate_and_reports_when_it_is_full() {
     let bloom = bloom(MemoryStore::new(), CAPACITY);
-    keeps_its_rate_and_tells_when_it_cannot(&bloom).await;
+    keeps_its_rate_and_reports_when_it_is_full(&bloom).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rate_is_kept_when_members_come_in_bursts() {
+async fn the_rate_holds_when_members_come_in_bursts() {
     const CAPACITY: u64 = 100_000;
     let bloom = bloom(MemoryStore::new(), CAPACITY);
-    // All of a retention in its first bucket, and all of the next one in its first: both are there.
+    // All members of two retentions come in the first bucket of each, and both buckets exist.
     perhaps_seen(&bloom, 0..CAPACITY).await;
     advance(DAY).await;
     perhaps_seen(&bloom, CAPACITY..2 * CAPACITY).await;

@@ -6,15 +6,15 @@ use idempotence_test_servers::{Direction, ProxyFault, RedisCluster, RedisProxy, 
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::{Bloom, Hint, RedisStore};
 
-use crate::rates::{CAPACITY, keeps_its_rate_and_tells_when_it_cannot};
+use crate::rates::{CAPACITY, keeps_its_rate_and_reports_when_it_is_full};
 use crate::server::{ask, calls, keys, store_on};
 use crate::{DAY, bloom, patient, perhaps_seen};
 
 #[tokio::test]
-async fn a_filter_in_redis_keeps_its_rate_and_tells_when_it_cannot() {
+async fn a_filter_in_redis_keeps_its_rate_and_reports_when_it_is_full() {
     let server = RedisServer::start().unwrap();
     let bloom = bloom(store_on(&server).await, CAPACITY);
-    keeps_its_rate_and_tells_when_it_cannot(&bloom).await;
+    keeps_its_rate_and_reports_when_it_is_full(&bloom).await;
 }
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn a_hint_is_one_round_trip_and_writes_once() {
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let store = RedisStore::connect(&proxy.url()).await.unwrap();
     let bloom = bloom(store, 1000);
-    // The server learns the script, and the bucket is made.
+    // Loads the script, and makes the bucket.
     perhaps_seen(&bloom, 0..1).await;
     proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
     ask::<()>(&server, cmd("CONFIG").arg("RESETSTAT")).await;
@@ -33,28 +33,28 @@ async fn a_hint_is_one_round_trip_and_writes_once() {
     assert!((calls(&server, "bitfield").await - 100.0).abs() < 1.0);
     assert!((calls(&server, "pttl").await - 100.0).abs() < 1.0);
     assert!(calls(&server, "pexpireat").await < 1.0);
-    // The first bit that is not set ends the look into a bucket, and there are four.
+    // The first bit that is not set ends the search of a bucket. There are four buckets.
     assert!(calls(&server, "getbit").await < 500.0);
 
-    // What is in the current bucket is not written again.
+    // A member in the current bucket is not written again.
     ask::<()>(&server, cmd("CONFIG").arg("RESETSTAT")).await;
     assert_eq!(perhaps_seen(&bloom, 1..101).await, 100);
     assert!(calls(&server, "bitfield").await < 1.0);
     bloom.stats().await.unwrap();
     bloom.stats().await.unwrap();
-    // The second one alone: the script of the first was not known.
+    // Counts only the second call, because the first one loads the script.
     assert_eq!(proxy.traffic().requests, 200 + 2 + 1);
 }
 
 #[tokio::test]
-async fn every_key_goes_within_one_and_a_half_retentions() {
+async fn every_key_expires_within_one_and_a_half_retentions() {
     let server = RedisServer::start().unwrap();
     let idempotency = patient(store_on(&server).await);
     let retention = Duration::from_millis(200);
     let short = idempotency
         .bloom("orders.no", 1000, 0.01, retention)
         .unwrap();
-    // On through several turns of the ring.
+    // Continues through several turns of the ring.
     for member in 0..200 {
         let _ = short.hint(&member).await.unwrap();
         for key in keys(&server).await {
@@ -98,7 +98,7 @@ async fn a_filter_of_a_cluster_is_on_one_node() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_mark_a_member_one_finds_it_unseen() {
+async fn exactly_one_of_many_concurrent_marks_finds_the_member_unseen() {
     let server = RedisServer::start().unwrap();
     let mut blooms = Vec::new();
     for _ in 0..4 {
@@ -128,7 +128,7 @@ async fn of_many_who_mark_a_member_one_finds_it_unseen() {
 }
 
 #[tokio::test]
-async fn a_filter_with_other_settings_is_another_one() {
+async fn a_filter_with_other_settings_is_another_filter() {
     let server = RedisServer::start().unwrap();
     let idempotency = patient(store_on(&server).await);
     for (capacity, error_rate) in [(1000, 0.01), (2000, 0.01), (1000, 0.001)] {
@@ -141,14 +141,14 @@ async fn a_filter_with_other_settings_is_another_one() {
 }
 
 #[tokio::test]
-async fn a_bucket_has_all_its_memory_from_the_first_mark_on_and_no_more() {
+async fn a_bucket_takes_all_its_memory_at_the_first_mark() {
     let server = RedisServer::start().unwrap();
     let bloom = bloom(store_on(&server).await, 1_000_000);
     let _ = bloom.hint(&1).await.unwrap();
     let key = keys(&server).await.remove(0);
     let usage = async || -> usize { ask(&server, cmd("MEMORY").arg("USAGE").arg(&key)).await };
     let first = usage().await;
-    // 11.03 bits a member, in sizes that the server's allocator has.
+    // 11.03 bits per member, rounded up to a size of the server's allocator.
     assert!((1_378_000..1_700_000).contains(&first), "{first}");
     perhaps_seen(&bloom, 0..1000).await;
     assert_eq!(usage().await, first);

@@ -1,4 +1,4 @@
-//! A Redis that loses a filter, or does not let it be.
+//! A Redis that loses a filter, or refuses it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::trouble::order;
 use crate::{bloom, perhaps_seen};
 
 #[tokio::test]
-async fn a_filter_that_a_server_lost_begins_anew() {
+async fn a_filter_that_the_server_lost_starts_empty() {
     let server = RedisServer::start().unwrap();
     let (bloom, table) = (bloom(store_on(&server).await, 1000), Table::default());
     assert_eq!(order(&bloom, &table, 42).await, (true, false));
@@ -21,14 +21,14 @@ async fn a_filter_that_a_server_lost_begins_anew() {
     assert_eq!(order(&bloom, &table, 42).await, (false, false));
     assert_eq!(order(&bloom, &table, 42).await, (false, true));
     server.restart().unwrap();
-    // The connection may have to be found broken: that is trouble, and costs a look-up.
+    // The first mark may find the connection broken, which costs a look-up.
     assert!(!order(&bloom, &table, 42).await.0);
     assert!(!order(&bloom, &table, 42).await.0);
     assert_eq!(bloom.hint(&42).await.unwrap(), Hint::PerhapsSeen);
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_costs_look_ups() {
+async fn an_unavailable_server_costs_look_ups() {
     let server = RedisServer::start().unwrap();
     let (bloom, table) = (bloom(store_on(&server).await, 1000), Table::default());
     server.kill().unwrap();
@@ -48,7 +48,7 @@ async fn a_server_without_memory_costs_look_ups() {
 }
 
 #[tokio::test]
-async fn what_another_program_put_there_stays_and_costs_look_ups() {
+async fn a_value_of_another_program_stays_and_costs_look_ups() {
     let server = RedisServer::start().unwrap();
     let (bloom, table) = (bloom(store_on(&server).await, 1000), Table::default());
     let _ = bloom.hint(&1).await.unwrap();
@@ -63,7 +63,10 @@ async fn what_another_program_put_there_stays_and_costs_look_ups() {
     assert_eq!(order(&bloom, &table, 42).await, (true, true));
     for slot in 0..4 {
         let left: i64 = ask(&server, cmd("PTTL").arg(format!("{name}{slot}"))).await;
-        assert_eq!(left, -1, "it is not ours to expire");
+        assert_eq!(
+            left, -1,
+            "the value of another program must not get an expiry"
+        );
     }
 }
 
@@ -75,12 +78,12 @@ async fn store_of(server: &RedisServer, rules: &str) -> RedisStore {
     RedisStore::connect(&url).await.unwrap()
 }
 
-/// What the documentation of the store says.
+/// The permissions in the documentation of the store.
 const LEAST: &str = "on >s3cret ~idem:* +set +get +pttl +pexpire +del +evalsha +eval +info \
                      +time +pexpireat +getbit +bitfield +bitcount";
 
 #[tokio::test]
-async fn a_user_needs_no_more_than_is_documented() {
+async fn the_documented_permissions_are_enough() {
     let server = RedisServer::start().unwrap();
     let bloom = bloom(store_of(&server, LEAST).await, 1000);
     assert_eq!(perhaps_seen(&bloom, 0..10).await, 0);
@@ -89,7 +92,7 @@ async fn a_user_needs_no_more_than_is_documented() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_do_one_of_it_leaves_no_key() {
+async fn a_user_without_one_of_the_permissions_leaves_no_key() {
     let server = RedisServer::start().unwrap();
     for missing in ["+pttl", "+time", "+pexpireat", "+getbit", "+bitfield"] {
         let rules = LEAST.replace(&format!(" {missing}"), "");
@@ -105,7 +108,7 @@ async fn a_user_who_may_not_do_one_of_it_leaves_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_with_an_append_only_file_answered_survives_kill_9() {
+async fn acknowledged_marks_survive_kill_9_with_an_append_only_file() {
     let server = RedisServer::start_with(["--appendonly", "yes", "--appendfsync", "always"]);
     let server = Arc::new(server.unwrap());
     let bloom = bloom(store_on(&server).await, 100_000);
@@ -123,7 +126,7 @@ async fn what_a_server_with_an_append_only_file_answered_survives_kill_9() {
                         enough.notify_one();
                     }
                 }
-                // It went away in the middle of one.
+                // The server was killed during a mark.
                 Err(_) if ended.load(Ordering::SeqCst) => break,
                 Err(error) => panic!("{error}"),
             }

@@ -1,4 +1,4 @@
-//! What is remembered, and for how long.
+//! How long members are remembered.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ async fn is_unseen(bloom: &Bloom, member: u64) -> bool {
     bloom.hint(&member).await.unwrap() == Hint::Unseen
 }
 
-/// Lets time pass, in which other members come.
+/// Lets time pass while other members are marked.
 async fn pass(bloom: &Bloom, time: Duration) {
     static OTHERS: AtomicU64 = AtomicU64::new(1);
 
@@ -27,7 +27,7 @@ async fn pass(bloom: &Bloom, time: Duration) {
     }
 }
 
-/// Whether a member is remembered for so long that is marked so long after the first one.
+/// Whether a member is still remembered after `age`, if it was marked that long after the first member.
 async fn is_remembered(after_the_first: Duration, age: Duration) -> bool {
     let bloom = bloom(MemoryStore::new(), 100_000);
     pass(&bloom, after_the_first).await;
@@ -37,7 +37,7 @@ async fn is_remembered(after_the_first: Duration, age: Duration) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_is_remembered_for_the_retention_and_at_most_for_half_of_it_more() {
+async fn a_member_is_remembered_for_one_to_one_and_a_half_retentions() {
     for quarter in 0..12 {
         let after_the_first = DAY / 8 * quarter;
         for age in [Duration::ZERO, DAY / 2, DAY] {
@@ -57,7 +57,7 @@ async fn a_member_is_remembered_for_the_retention_and_at_most_for_half_of_it_mor
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_comes_again_is_remembered_from_then_on() {
+async fn a_member_that_is_marked_again_is_remembered_from_then_on() {
     let bloom = bloom(MemoryStore::new(), 1000);
     assert!(is_unseen(&bloom, MEMBER).await);
     for _ in 0..10 {
@@ -67,7 +67,7 @@ async fn a_member_that_comes_again_is_remembered_from_then_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fill_counts_the_last_retention() {
+async fn the_stats_count_the_last_retention() {
     let bloom = bloom(MemoryStore::new(), 10_000);
     let members = async || bloom.stats().await.unwrap().unwrap().members;
     assert_eq!(members().await, 0);
@@ -77,7 +77,7 @@ async fn the_fill_counts_the_last_retention() {
         found.push(members().await);
         advance(DAY / 4).await;
     }
-    // By quarters: whole as long as the retention is, then less, as if they had come one after another.
+    // In quarters of the retention: all members for one retention, then fewer.
     assert!((990..1010).contains(&found[0]), "{found:?}");
     let [all, half, none] = [found[0], found[0].div_ceil(2), 0];
     assert_eq!(found, [all, all, all, all, all, half, none]);

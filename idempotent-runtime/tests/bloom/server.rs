@@ -1,4 +1,4 @@
-//! Servers, and what the tests ask them.
+//! Servers, and the questions of the tests to them.
 
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisStore;

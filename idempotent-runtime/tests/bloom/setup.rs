@@ -15,7 +15,7 @@ fn refusal(name: &'static str, capacity: u64, error_rate: f64, retention: Durati
 #[test]
 fn a_filter_beyond_the_longest_string_of_redis_is_refused() {
     let idempotency = Idempotency::new(MemoryStore::new());
-    // 11.03 bits a member.
+    // 11.03 bits per member.
     let most = 389_400_000;
     idempotency.bloom("orders.no", most, 0.01, DAY).unwrap();
     for (capacity, error_rate) in [(most + 100_000, 0.01), (u64::MAX, 0.5), (most, 0.001)] {

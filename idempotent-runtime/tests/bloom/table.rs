@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::OwnedMutexGuard;
 
-/// What a database does: a row is seen when its transaction is committed, and until then an insert of the same key waits.
+/// Behaves like a database: a row is visible after its commit, and until then an insert of the same key waits.
 #[derive(Default)]
 pub(crate) struct Table {
     committed: Mutex<HashSet<u64>>,
@@ -24,7 +24,7 @@ impl Table {
         self.committed.lock().unwrap().contains(&row)
     }
 
-    /// `None` if the row is there.
+    /// `None` if the row exists.
     pub(crate) async fn insert(&self, row: u64) -> Option<Transaction<'_>> {
         let lock = Arc::clone(self.open.lock().unwrap().entry(row).or_default());
         let lock = lock.lock_owned().await;

@@ -1,4 +1,4 @@
-//! A filter that is away, lost, or never was: it costs look-ups.
+//! An unavailable, lost or missing filter costs look-ups.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::four::Four;
 use crate::table::Table;
 use crate::{DAY, bloom};
 
-/// Orders, and says whether this was the first time and whether it was looked up.
+/// Orders, and returns whether this was the first time and whether the order was looked up.
 pub(crate) async fn order(bloom: &Bloom, table: &Table, order: u64) -> (bool, bool) {
     let mut looked_up = false;
     let look_up = async {
@@ -32,7 +32,7 @@ pub(crate) async fn order(bloom: &Bloom, table: &Table, order: u64) -> (bool, bo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_that_is_away_costs_a_look_up_and_a_quarter_of_the_deadline() {
+async fn an_unavailable_filter_costs_a_look_up_and_a_quarter_of_the_deadline() {
     for fault in [
         Fault::Fail(StoreErrorKind::Unknown),
         Fault::Fail(StoreErrorKind::NotApplied),
@@ -60,11 +60,11 @@ async fn a_filter_that_is_away_costs_a_look_up_and_a_quarter_of_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_that_is_lost_costs_nothing_but_what_it_saved() {
+async fn a_lost_filter_costs_only_the_insert_that_fails() {
     let (before, table) = (bloom(MemoryStore::new(), 1000), Table::default());
     assert_eq!(order(&before, &table, 42).await, (true, false));
     let after = bloom(MemoryStore::new(), 1000);
-    // Unseen again, and so not looked up: the insert finds it.
+    // The member is unseen again, so it is not looked up, and the insert finds it.
     assert_eq!(order(&after, &table, 42).await, (false, false));
     assert_eq!(order(&after, &table, 42).await, (false, true));
 }
@@ -94,7 +94,7 @@ async fn a_mark_whose_reply_was_lost_is_perhaps_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_is_one_operation_and_a_decision_no_more() {
+async fn a_hint_and_a_decision_are_one_operation_each() {
     let store = CountingStore::new(MemoryStore::new());
     let (bloom, table) = (bloom(store.clone(), 1000), Table::default());
     let _ = bloom.hint(&1).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_hint_is_one_operation_and_a_decision_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_event_tells_of_the_decision_and_one_of_trouble() {
+async fn a_decision_and_a_failure_are_one_event_each() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let store = FaultyStore::new(MemoryStore::new());
     let ear = Arc::clone(&told);
@@ -147,7 +147,7 @@ impl Serialize for Unwritable {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_cannot_be_encoded_was_perhaps_seen() {
+async fn a_member_that_cannot_be_serialized_was_perhaps_seen() {
     let bloom = bloom(MemoryStore::new(), 1000);
     let error = bloom.hint(&Unwritable).await.unwrap_err();
     assert_eq!(error.code(), "invalid_key");

@@ -15,7 +15,7 @@ use crate::naive::ReadsThenWrites;
 use crate::together::{Tally, counter, hurried, stampede};
 use crate::turns::Turns;
 
-/// Makes a test of each case for each database.
+/// Runs each case on each database.
 macro_rules! on_every_database {
     ($($case:ident)*) => {
         on_every_database! { @each on_postgres Postgres [$($case)*] }
@@ -37,20 +37,20 @@ macro_rules! on_every_database {
 }
 
 on_every_database! {
-    of_200_attempts_at_once_as_many_as_allowed_are_admitted
-    those_of_four_processes_are_counted_together
+    of_200_concurrent_attempts_exactly_the_limit_is_admitted
+    the_attempts_of_four_processes_are_counted_together
     a_count_that_reads_and_then_writes_admits_too_many
-    the_line_is_the_one_of_every_store
+    the_record_is_the_same_in_every_store
 }
 
-/// All of them within the deadline that every handle has.
-async fn of_200_attempts_at_once_as_many_as_allowed_are_admitted<DB: Database>(url: &str) {
+/// All attempts are answered within the default deadline.
+async fn of_200_concurrent_attempts_exactly_the_limit_is_admitted<DB: Database>(url: &str) {
     let counter = hurried(store::<DB>(url).await);
     assert_eq!(stampede(&[counter], 200).await, Tally::right(200));
 }
 
-/// Those who write to one file of SQLite from several processes ask again and again whether it is free, so they have the time for that.
-async fn those_of_four_processes_are_counted_together<DB: Database>(url: &str) {
+/// Several processes that write to one file of SQLite poll its lock, so these counters have a longer deadline.
+async fn the_attempts_of_four_processes_are_counted_together<DB: Database>(url: &str) {
     let mut counters = Vec::new();
     for _ in 0..4 {
         counters.push(counter(store::<DB>(url).await));
@@ -64,9 +64,9 @@ async fn a_count_that_reads_and_then_writes_admits_too_many<DB: Database>(url: &
     assert!(tally.admitted > Tally::right(200).admitted, "{tally:?}");
 }
 
-async fn the_line_is_the_one_of_every_store<DB: Database>(url: &str) {
+async fn the_record_is_the_same_in_every_store<DB: Database>(url: &str) {
     let store = store::<DB>(url).await;
-    line::is_the_one_of_every_store(&store).await;
+    line::is_the_same_in_every_store(&store).await;
     line::is_read_as_strictly_as_in_memory(&store).await;
 }
 
@@ -74,7 +74,7 @@ async fn the_line_is_the_one_of_every_store<DB: Database>(url: &str) {
 async fn of_500_attempts_on_ten_connections_of_postgres_none_is_in_vain() {
     let store = PostgresStore::connect(&Postgres::url()).await.unwrap();
     assert_eq!(store.pool().options().get_max_connections(), 10);
-    // Where they take a third of a second, a busy machine may need more than one.
+    // If all attempts take a third of a second, a busy machine may need more than a second.
     assert_eq!(stampede(&[counter(store)], 500).await, Tally::right(500));
 }
 
@@ -97,12 +97,12 @@ async fn an_attempt_is_one_round_trip_on_postgres_and_two_on_mysql() {
     assert_eq!(round_trips(MySqlStore::new(pool), &turns).await, 2);
 }
 
-/// Of an attempt: a first one, later ones, and those that are sent again.
+/// The round trips of the first attempt, of later attempts, and of attempts that are sent again.
 async fn round_trips(store: impl Store, turns: &Turns) -> usize {
     const WINDOW: Duration = Duration::from_mins(10);
     const ATTEMPTS: usize = 20;
 
-    // What is prepared first is not counted.
+    // The preparation of the statements is not counted.
     store.count("another", 0, WINDOW).await.unwrap();
     let before = turns.count();
     for sent in 0..ATTEMPTS {
@@ -110,7 +110,7 @@ async fn round_trips(store: impl Store, turns: &Turns) -> usize {
         assert_eq!(count.unwrap().attempt, 1 + sent as u64 / 2);
     }
     let all = turns.count() - before;
-    // The pool asks a connection that is given back whether it is good, and nobody waits for the answer but who wants it next.
+    // The pool tests a returned connection. Only the next user of that connection waits for the answer.
     let asked = all % ATTEMPTS;
     assert!(asked <= 1 || asked == ATTEMPTS - 1, "{all}");
     (all + 1) / ATTEMPTS - 1

@@ -1,4 +1,4 @@
-//! What stands under a counted key, which is the same in every store.
+//! The record of a counter, which is the same in every store.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ fn key() -> String {
     format!("idem:count:line:{:032x}", rand::random::<u128>())
 }
 
-/// A store writes what memory does, attempt by attempt.
-pub(crate) async fn is_the_one_of_every_store(store: &impl Store) {
+/// A store writes the same record as the memory store, attempt by attempt.
+pub(crate) async fn is_the_same_in_every_store(store: &impl Store) {
     let (memory, key) = (MemoryStore::new(), key());
-    // Every third one is sent again, right away or much later.
+    // Every third attempt is sent again, at once or much later.
     for number in 0..100_u128 {
         let attempt = [number, number, number / 2][number as usize % 3];
         let counts = [
@@ -31,7 +31,7 @@ pub(crate) async fn is_the_one_of_every_store(store: &impl Store) {
     }
 }
 
-/// A store reads what memory reads, and leaves the rest alone.
+/// A store reads the records that the memory store reads, and refuses the rest without a change.
 pub(crate) async fn is_read_as_strictly_as_in_memory(store: &impl Store) {
     let good = "idem1 C count=2 last=0000000000000001,0000000000000002\n";
     let many = |count: u64| {
@@ -39,7 +39,7 @@ pub(crate) async fn is_read_as_strictly_as_in_memory(store: &impl Store) {
         format!("idem1 C count={count} last={last}\n")
     };
     let mut refused = 0;
-    for standing in [
+    for record in [
         good.to_owned(),
         many(32),
         many(33),
@@ -82,11 +82,11 @@ pub(crate) async fn is_read_as_strictly_as_in_memory(store: &impl Store) {
         good.replace(',', "\n"),
     ] {
         let (key, memory) = (key(), MemoryStore::new());
-        let standing = Bytes::from(standing);
+        let record = Bytes::from(record);
         let stores: [&dyn Store; 2] = [store, &memory];
         let mut answers = Vec::new();
         for store in stores {
-            store.claim(&key, &standing, WINDOW).await.unwrap();
+            store.claim(&key, &record, WINDOW).await.unwrap();
             let count = store.count(&key, 7, WINDOW).await;
             let record = store.get(&key).await.unwrap().unwrap();
             assert!(record.ttl.unwrap() <= WINDOW + Duration::from_millis(1));
@@ -95,16 +95,16 @@ pub(crate) async fn is_read_as_strictly_as_in_memory(store: &impl Store) {
         let [(there, one), (in_memory, other)] = &answers[..] else {
             panic!("{answers:?}");
         };
-        assert_eq!(one, other, "{standing:?}");
+        assert_eq!(one, other, "{record:?}");
         match (there, in_memory) {
-            (Ok(number), Ok(same)) => assert_eq!(number, same, "{standing:?}"),
+            (Ok(number), Ok(same)) => assert_eq!(number, same, "{record:?}"),
             (Err(error), Err(same)) => {
                 refused += 1;
                 assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
                 assert_eq!(same.kind(), StoreErrorKind::Misconfigured);
-                assert_eq!(*one, standing);
+                assert_eq!(*one, record);
             }
-            _ => panic!("{standing:?}: {answers:?}"),
+            _ => panic!("{record:?}: {answers:?}"),
         }
     }
     assert_eq!(refused, 35);

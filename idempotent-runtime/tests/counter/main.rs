@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-//! Counters: in memory, on a store that has nothing but the four operations, on Redis and on databases.
+//! Counters: in memory, on a store with only the four required operations, on Redis and on databases.
 
 #[cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod databases;
@@ -20,7 +20,7 @@ mod together;
 #[path = "../sql_tx/turns.rs"]
 mod turns;
 
-/// The store that has the four operations passes the suite.
+/// The store with the four operations passes the conformance suite.
 mod suite {
     idempotent_runtime::testkit::conformance!(async {
         crate::four::Four(idempotent_runtime::MemoryStore::new())

@@ -1,4 +1,4 @@
-//! A store that counts as it should not.
+//! A store with a broken counter.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use idempotent_runtime::store::{Count, Entry, Wrap, async_trait};
 use idempotent_runtime::{Store, StoreError};
 use tokio::task::yield_now;
 
-/// Reads a number, and then writes the next one.
+/// Reads a number, and then writes the next number.
 #[derive(Debug)]
 pub(crate) struct ReadsThenWrites<S>(pub(crate) S);
 
@@ -25,8 +25,8 @@ impl<S: Store> Wrap for ReadsThenWrites<S> {
         let number = |entry: &Entry| str::from_utf8(&entry.value).unwrap().parse().unwrap();
         let attempt = 1 + before.as_ref().map_or(0_u64, number);
         let value = Bytes::from(attempt.to_string());
-        if let Some(standing) = self.0.get(key).await? {
-            self.0.replace(key, &standing.value, &value, window).await?;
+        if let Some(found) = self.0.get(key).await? {
+            self.0.replace(key, &found.value, &value, window).await?;
         } else {
             self.0.claim(key, &value, window).await?;
         }

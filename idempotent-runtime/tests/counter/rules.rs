@@ -1,4 +1,4 @@
-//! What a counter promises, on paused time: in memory, and on a store that has nothing but the four operations.
+//! The rules of a counter, on paused time: in memory, and on a store with only the four required operations.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,16 +47,16 @@ macro_rules! on_both {
 }
 
 on_both! {
-    attempts_are_numbered_and_the_one_beyond_the_limit_is_refused
-    a_refused_attempt_is_counted_and_does_not_move_the_end
-    a_window_ends_to_the_tick_and_the_next_one_begins_anew
+    attempts_are_numbered_and_attempts_above_the_limit_are_refused
+    a_refused_attempt_is_counted_and_does_not_move_the_end_of_the_window
+    a_window_ends_exactly_and_the_next_attempt_starts_a_new_one
     an_attempt_whose_reply_is_lost_is_counted_once
-    an_attempt_that_is_dropped_leaves_a_whole_record_or_none
-    things_users_and_names_are_counted_apart
+    a_dropped_attempt_leaves_a_complete_record_or_none
+    things_users_and_names_are_counted_separately
     bytes_of_another_program_are_left_alone
 }
 
-async fn attempts_are_numbered_and_the_one_beyond_the_limit_is_refused(store: impl Store) {
+async fn attempts_are_numbered_and_attempts_above_the_limit_are_refused(store: impl Store) {
     let counter = counter(store, 3);
     for expected in 1..=3 {
         let attempt = counter.attempt("page").await.unwrap();
@@ -80,7 +80,7 @@ async fn attempts_are_numbered_and_the_one_beyond_the_limit_is_refused(store: im
     }
 }
 
-async fn a_refused_attempt_is_counted_and_does_not_move_the_end(store: impl Store) {
+async fn a_refused_attempt_is_counted_and_does_not_move_the_end_of_the_window(store: impl Store) {
     let counter = counter(store, 1);
     let begun = Instant::now();
     counter.attempt("page").await.unwrap();
@@ -97,7 +97,7 @@ async fn a_refused_attempt_is_counted_and_does_not_move_the_end(store: impl Stor
     assert_eq!(number(&counter).await, 1);
 }
 
-async fn a_window_ends_to_the_tick_and_the_next_one_begins_anew(store: impl Store) {
+async fn a_window_ends_exactly_and_the_next_attempt_starts_a_new_one(store: impl Store) {
     let counter = counter(store, 5);
     for window in 0..3 {
         assert_eq!(number(&counter).await, 1, "window {window}");
@@ -121,7 +121,7 @@ async fn an_attempt_whose_reply_is_lost_is_counted_once(store: impl Store) {
     }
 }
 
-async fn an_attempt_that_is_dropped_leaves_a_whole_record_or_none(store: impl Store) {
+async fn a_dropped_attempt_leaves_a_complete_record_or_none(store: impl Store) {
     let faulty = FaultyStore::new(store);
     let counter = counter(faulty.clone(), 5);
     let mut expected = 1;
@@ -136,7 +136,7 @@ async fn an_attempt_that_is_dropped_leaves_a_whole_record_or_none(store: impl St
     }
 }
 
-async fn things_users_and_names_are_counted_apart(store: impl Store) {
+async fn things_users_and_names_are_counted_separately(store: impl Store) {
     let store: Arc<dyn Store> = Arc::new(store);
     let pages = counter(Arc::clone(&store), 5);
     let codes = Idempotency::new(store)
@@ -148,7 +148,7 @@ async fn things_users_and_names_are_counted_apart(store: impl Store) {
             assert_eq!(codes.attempt(&thing).await.unwrap().number(), expected);
         }
     }
-    // What is equal as a key part is the same thing.
+    // Things that are equal as key parts are the same thing.
     let id = RequestId::new("a").unwrap();
     assert_eq!(pages.attempt(&(7_u8, id)).await.unwrap().number(), 3);
 }
@@ -169,7 +169,7 @@ async fn bytes_of_another_program_are_left_alone(store: impl Store) {
     assert_eq!(store.get(&key).await.unwrap().unwrap().value, foreign);
 }
 
-/// Where a counter has a thing, by the default handle.
+/// The key of a thing with the default handle.
 fn key_of(thing: &str) -> String {
     let fingerprint = idempotent_runtime::fingerprint::Fingerprint::of(&(thing,)).unwrap();
     format!("idem:#count:pages.submit:{fingerprint}")
@@ -197,13 +197,13 @@ async fn an_attempt_costs_two_of_the_four_operations() {
     assert_eq!((counting.counts().get, counting.counts().claim), (1, 1));
     counting.reset();
     number(&counter).await;
-    // The exchange is made of a look and a replacement, where the store has none.
+    // A store without its own exchange reads and replaces.
     assert_eq!((counting.counts().get, counting.counts().replace), (2, 1));
 }
 
-/// Of a store that cannot exchange, the window is put anew by every attempt.
+/// On a store without its own exchange, every attempt writes the window again.
 #[tokio::test(start_paused = true)]
-async fn the_time_that_the_attempts_take_does_not_move_the_end() {
+async fn the_duration_of_the_attempts_does_not_move_the_end_of_the_window() {
     let slow = FaultyStore::new(MemoryStore::new());
     let (latency, window) = (Duration::from_millis(10), Duration::from_secs(1));
     slow.always(Op::Get, Fault::Delay(latency));
@@ -215,7 +215,7 @@ async fn the_time_that_the_attempts_take_does_not_move_the_end() {
         attempts += 1;
         assert!(begun.elapsed() < window * 2, "{attempts} attempts");
     }
-    // The first one looks before the window begins, and the last one after it has ended.
+    // The first attempt reads before the window starts, and the last attempt reads after it has ended.
     let lasted = begun.elapsed().saturating_sub(latency);
     assert!(
         lasted >= window && lasted <= window + latency * 4,
@@ -225,7 +225,7 @@ async fn the_time_that_the_attempts_take_does_not_move_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_that_a_client_sends_is_in_a_key_or_an_error() {
+async fn no_input_of_a_client_is_in_a_key_or_an_error() {
     let store = MemoryStore::new();
     let counter = counter(store.clone(), 1);
     let pages = [
@@ -237,7 +237,7 @@ async fn nothing_that_a_client_sends_is_in_a_key_or_an_error() {
     ];
     for (others, page) in pages.into_iter().enumerate() {
         counter.attempt(page).await.unwrap();
-        // One key for each, and that is a digest.
+        // There is one key for each thing, and it has a digest.
         assert_eq!(store.len(), others + 1);
         assert!(
             store.get(&key_of(page)).await.unwrap().is_some(),
@@ -282,7 +282,7 @@ async fn counters_with_different_limits_count_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_store_counts_what_it_has_and_refuses_what_it_has_not() {
+async fn a_full_store_counts_known_things_and_refuses_new_things() {
     let counter = counter(MemoryStore::with_capacity(1), 5);
     assert_eq!(number(&counter).await, 1);
     assert!(

@@ -29,7 +29,7 @@ async fn ask<T: redis::FromRedisValue>(server: &RedisServer, command: &redis::Cm
     command.query_async(&mut connection).await.unwrap()
 }
 
-/// The keys of counters, and for how many milliseconds each will stand.
+/// The keys of counters, and the time to live of each in milliseconds.
 async fn expiries(server: &RedisServer) -> Vec<(String, i64)> {
     let mut expiries = Vec::new();
     for key in ask::<Vec<String>>(server, cmd("KEYS").arg("idem:*")).await {
@@ -47,7 +47,7 @@ async fn of_200_attempts_at_once_the_first_seven_are_admitted() {
 }
 
 #[tokio::test]
-async fn every_single_attempt_leaves_an_expiry_that_none_of_them_moves() {
+async fn every_attempt_leaves_an_expiry_and_no_attempt_moves_it() {
     let server = RedisServer::shared().unwrap();
     let (store, key) = (store(&server.url()).await, key());
     let mut least = i64::MAX;
@@ -63,7 +63,7 @@ async fn every_single_attempt_leaves_an_expiry_that_none_of_them_moves() {
 }
 
 #[tokio::test]
-async fn many_attempts_do_not_move_the_end_by_a_tick() {
+async fn many_attempts_do_not_move_the_end_of_the_window() {
     let server = RedisServer::start().unwrap();
     let (store, key) = (store(&server.url()).await, key());
     store.count(&key, 0, WINDOW).await.unwrap();
@@ -80,7 +80,7 @@ async fn an_attempt_is_one_command() {
     let server = RedisServer::shared().unwrap();
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let (store, key) = (store(&proxy.url()).await, key());
-    // The server may not know the script yet.
+    // Loads the script.
     store.count(&key, 0, WINDOW).await.unwrap();
     for attempt in 1..=5 {
         proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
@@ -90,12 +90,12 @@ async fn an_attempt_is_one_command() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_attempt_whose_message_is_harmed_is_counted_once() {
+async fn an_attempt_whose_message_is_damaged_is_counted_once() {
     let server = RedisServer::shared().unwrap();
     for direction in [Direction::Request, Direction::Reply] {
         for fault in ProxyFault::all(Duration::from_secs(1)) {
             let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
-            // The first try is given up after half a second.
+            // The first request times out after half a second.
             let idempotency = Idempotency::builder(store(&proxy.url()).await)
                 .prefix(format!("harmed-{:016x}", rand::random::<u64>()))
                 .deadline(Duration::from_secs(2))
@@ -111,7 +111,7 @@ async fn an_attempt_whose_message_is_harmed_is_counted_once() {
                         last += 1;
                         assert_eq!(attempt.number(), last, "{direction:?} {fault:?}");
                     }
-                    // A connection that is silent is made anew, perhaps too late for this attempt.
+                    // A silent connection is replaced, which may be too late for this attempt.
                     Err(error) => assert!(error.is_unavailable(), "{error:?}"),
                 }
                 assert!(proxy.traffic().fault_applied);
@@ -130,7 +130,7 @@ async fn number(counter: &Counter) -> u64 {
     counter.attempt("page").await.unwrap().number()
 }
 
-/// The number of an attempt, as soon as the server can be reached again.
+/// The number of an attempt as soon as the server is reachable again.
 async fn patiently(counter: &Counter) -> u64 {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -144,15 +144,15 @@ async fn patiently(counter: &Counter) -> u64 {
 }
 
 #[tokio::test]
-async fn the_line_is_the_one_of_every_store() {
+async fn the_record_is_the_same_in_every_store() {
     let server = RedisServer::shared().unwrap();
     let store = store(&server.url()).await;
-    line::is_the_one_of_every_store(&store).await;
+    line::is_the_same_in_every_store(&store).await;
     line::is_read_as_strictly_as_in_memory(&store).await;
 }
 
 #[tokio::test]
-async fn a_key_of_another_type_is_left_alone() {
+async fn a_key_of_another_type_is_not_changed() {
     let server = RedisServer::shared().unwrap();
     let (store, key) = (store(&server.url()).await, key());
     let _: i64 = ask(server, cmd("LPUSH").arg(&key).arg("x")).await;
@@ -162,7 +162,7 @@ async fn a_key_of_another_type_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_record_whose_expiry_somebody_took_away_is_given_one() {
+async fn a_record_without_an_expiry_gets_one() {
     let server = RedisServer::shared().unwrap();
     let redis = store(&server.url()).await;
     let stores: [&dyn Store; 2] = [&redis, &Four(redis.clone())];
@@ -177,12 +177,12 @@ async fn a_record_whose_expiry_somebody_took_away_is_given_one() {
 }
 
 #[tokio::test]
-async fn windows_of_milliseconds_end_and_leave_nothing() {
+async fn windows_of_milliseconds_end_and_leave_no_key() {
     let server = RedisServer::start().unwrap();
     let (store, key) = (store(&server.url()).await, key());
     let (mut windows, mut attempt) = (0, 0);
     let deadline = Instant::now() + Duration::from_secs(20);
-    // Attempts come at every moment of a window, the last part of its last millisecond too.
+    // The attempts cover every moment of a window, including its last millisecond.
     while windows < 300 {
         attempt += 1;
         let count = store
@@ -194,7 +194,7 @@ async fn windows_of_milliseconds_end_and_leave_nothing() {
         assert!(Instant::now() < deadline, "{windows} windows");
     }
     while !expiries(&server).await.is_empty() {
-        assert!(Instant::now() < deadline, "the last window does not end");
+        assert!(Instant::now() < deadline, "the last window must end");
         sleep(Duration::from_millis(1)).await;
     }
 }
@@ -204,7 +204,7 @@ fn durable() -> RedisServer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_between_attempts_goes_on_counting() {
+async fn a_server_that_is_killed_between_attempts_continues_to_count() {
     let server = durable();
     let idempotency = Idempotency::new(store(&server.url()).await);
     let counter = idempotency.counter("pages.submit", 3, WINDOW).unwrap();
@@ -223,7 +223,7 @@ async fn a_server_that_is_killed_between_attempts_goes_on_counting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_under_load_keeps_no_key_for_ever() {
+async fn a_server_that_is_killed_under_load_has_no_key_without_an_expiry() {
     let server = durable();
     let idempotency = Idempotency::new(store(&server.url()).await);
     let over = Arc::new(AtomicBool::new(false));

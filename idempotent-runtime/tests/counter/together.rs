@@ -1,4 +1,4 @@
-//! Many attempts at once.
+//! Concurrent attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::naive::ReadsThenWrites;
 
 const LIMIT: u64 = 7;
 
-/// A counter of a handle that waits for slow stores, because a try that was given up after 32 others counts once more.
+/// A counter with a long deadline, because an attempt that is sent again after 32 others counts twice.
 pub(crate) fn counter(store: impl Store) -> Counter {
     let patient = Idempotency::builder(store).deadline(Duration::from_mins(2));
     let minutes = Duration::from_mins(10);
@@ -24,7 +24,7 @@ pub(crate) fn counter(store: impl Store) -> Counter {
         .unwrap()
 }
 
-/// What is wrong with so many attempts at one thing that begin at once.
+/// What is wrong with the numbers of concurrent attempts at one thing.
 pub(crate) async fn wrong(counter: &Counter, attempts: usize) -> Option<String> {
     let start = Arc::new(Barrier::new(attempts));
     let mut running = JoinSet::new();
@@ -45,14 +45,14 @@ pub(crate) async fn wrong(counter: &Counter, attempts: usize) -> Option<String> 
     (!answers.iter().copied().eq(right)).then(|| format!("{answers:?}"))
 }
 
-/// A counter of a handle as everybody has it, which gives up after a second.
+/// A counter of a default handle, whose deadline is a second.
 pub(crate) fn hurried(store: impl Store) -> Counter {
     let minutes = Duration::from_mins(10);
     let counter = Idempotency::new(store).counter("pages.submit", LIMIT, minutes);
     counter.unwrap()
 }
 
-/// What becomes of attempts at one thing, and of those of an honest neighbour meanwhile.
+/// The outcomes of concurrent attempts at one thing, and of attempts at another thing meanwhile.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) admitted: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// As many are admitted as the limit allows, the others know of it, and the neighbour does not notice.
+    /// The limit is admitted, the other attempts are refused, and all attempts at the other thing succeed.
     pub(crate) fn right(attempts: u64) -> Self {
         Self {
             admitted: LIMIT,
@@ -75,10 +75,9 @@ impl Tally {
 
 const NEIGHBOURS: usize = 10;
 
-/// So many attempts at one thing that begin at once, by each of the counters in turn. A neighbour comes at the same time, and again and
-/// again.
+/// Starts concurrent attempts at one thing, on each of the counters in turn, and meanwhile attempts at another thing.
 pub(crate) async fn stampede(counters: &[Counter], attempts: usize) -> Tally {
-    // Each is to have the machine for itself, because there is a deadline.
+    // Only one stampede runs at a time, because the attempts have a deadline.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
     let _only = ONE_AT_A_TIME.lock().await;
@@ -109,21 +108,21 @@ pub(crate) async fn stampede(counters: &[Counter], attempts: usize) -> Tally {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_200_attempts_at_once_the_first_seven_are_admitted() {
+async fn of_200_concurrent_attempts_the_first_seven_are_admitted() {
     for _ in 0..20 {
         assert_eq!(wrong(&counter(MemoryStore::new()), 200).await, None);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_store_of_four_operations_counts_50_attempts_at_once() {
+async fn a_store_of_four_operations_counts_50_concurrent_attempts() {
     for _ in 0..5 {
         let counter = counter(Four(MemoryStore::new()));
         assert_eq!(wrong(&counter, 50).await, None);
     }
 }
 
-/// One after the other they take more than half of the second, so none may lose its time in races with the others.
+/// One after the other the attempts take more than half of the second, so none may lose time in races with the others.
 #[tokio::test(start_paused = true)]
 async fn a_slow_store_of_four_operations_serves_200_attempts_within_the_deadline() {
     let slow = FaultyStore::new(MemoryStore::new());

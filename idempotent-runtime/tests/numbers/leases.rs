@@ -1,4 +1,4 @@
-//! The lease of a machine id: as long as it holds there are numbers, and no longer.
+//! The lease of a machine id: numbers are issued until it ends.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_renewed_for_as_long_as_there_is_a_handle() {
+async fn a_lease_is_renewed_until_the_last_clone_is_dropped() {
     let store = CountingStore::new(MemoryStore::new());
     let numbers = numbers(store.clone()).await;
     assert_eq!((store.counts().claim, store.counts().total()), (1, 1));
@@ -48,7 +48,7 @@ async fn issuing_and_checking_send_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_issues_nothing_from_its_end_on_and_nobody_has_the_id_before_it_has_rested() {
+async fn after_the_end_of_a_lease_nothing_is_issued_and_the_id_stays_reserved() {
     for fault in [Fault::Hang, Fault::Fail(StoreErrorKind::Unknown)] {
         let store = FaultyStore::new(MemoryStore::new());
         let first = numbers(store.clone()).await;
@@ -68,7 +68,7 @@ async fn a_lost_lease_issues_nothing_from_its_end_on_and_nobody_has_the_id_befor
         let second = numbers(store.clone()).await;
         assert_eq!(machine_of(&second), id);
 
-        // What the first one is told now is that it has lost the id; there is no other.
+        // The first handle learns that it has lost the id. No other id is free.
         store.heal();
         sleep(LEASE).await;
         assert!(is_unavailable(&first.issue(&USER)));
@@ -77,22 +77,22 @@ async fn a_lost_lease_issues_nothing_from_its_end_on_and_nobody_has_the_id_befor
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_frozen_for_longer_than_its_lease_issues_nothing_when_it_wakes_up() {
+async fn a_process_suspended_for_longer_than_its_lease_issues_nothing_when_it_resumes() {
     let numbers = numbers(MemoryStore::new()).await;
     assert!(numbers.issue(&USER).is_ok());
-    // Its first poll moves the clock, and nothing else of the process has run by then, its renewal included.
+    // The first poll moves the clock. The renewal has not run by then.
     let mut wakes_up = pin!(advance(LEASE));
     let _ = wakes_up
         .as_mut()
         .poll(&mut Context::from_waker(Waker::noop()));
     assert!(is_unavailable(&numbers.issue(&USER)));
-    // Its record rests, so that nobody has it yet, and it is renewed.
+    // Its record is still in the store, so the lease is renewed.
     sleep(MILLISECOND).await;
     assert!(numbers.issue(&USER).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_comes_back_before_the_id_has_rested_gives_it_back() {
+async fn a_store_that_recovers_before_the_record_expires_renews_the_same_id() {
     let store = FaultyStore::new(MemoryStore::new());
     let numbers = numbers(store.clone()).await;
     let id = machine_of(&numbers);
@@ -105,7 +105,7 @@ async fn a_store_that_comes_back_before_the_id_has_rested_gives_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_whose_record_is_gone_is_given_up_for_another() {
+async fn if_the_record_of_an_id_was_removed_another_id_is_leased() {
     let store = MemoryStore::new();
     let numbers = numbers(store.clone()).await;
     let id = machine_of(&numbers);
@@ -116,7 +116,7 @@ async fn an_id_whose_record_is_gone_is_given_up_for_another() {
     sleep(LEASE / 2).await;
     assert_ne!(machine_of(&numbers), id);
     let entry = store.get(&key_of(id)).await.unwrap().unwrap();
-    assert_eq!(entry.value, theirs, "another's record stays");
+    assert_eq!(entry.value, theirs, "the record of the other owner stays");
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ async fn a_lost_reply_costs_neither_an_id_nor_a_lease() {
     assert!(left <= SKEW, "{left:?}");
 }
 
-/// The reply of the claim comes late: its record may stand since the first send, so the lease counts from there.
+/// The reply to the claim is late. The record may exist since the first send, so the lease starts there.
 #[tokio::test(start_paused = true)]
 async fn a_lease_counts_from_the_first_send() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -176,7 +176,7 @@ async fn an_unavailable_store_fails_the_build() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_renewal_and_a_lost_id_are_told_once_and_what_is_refused_each_time() {
+async fn a_failing_renewal_and_a_lost_id_are_reported_once_and_each_refusal_is_reported() {
     let told: Arc<Mutex<Vec<EventKind>>> = Arc::default();
     let ear = Arc::clone(&told);
     let store = FaultyStore::new(MemoryStore::new());
@@ -221,7 +221,7 @@ async fn a_store_that_panics_does_not_end_the_renewal() {
     assert!(numbers.issue(&USER).is_ok());
 }
 
-/// Panics at renewals, for a while.
+/// Panics at every renewal while the flag is set.
 #[derive(Debug, Clone, Default)]
 struct Panicking {
     store: MemoryStore,
@@ -243,7 +243,10 @@ impl store::Wrap for Panicking {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        assert!(!self.panics.load(Ordering::SeqCst), "as the test wants it");
+        assert!(
+            !self.panics.load(Ordering::SeqCst),
+            "the test injects this panic"
+        );
         self.store.replace(key, expected, value, ttl).await
     }
 }

@@ -1,4 +1,4 @@
-//! No two handles have a machine id at once.
+//! No two handles have one machine id at the same time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::{
 
 const AT_ONCE: usize = 200;
 
-/// The machine ids of so many handles that lease one at once. Of 1024 only 256 are free, so that they meet.
+/// The machine ids of many handles that lease an id at the same time. Only 256 of the 1024 ids are free, so the handles collide.
 async fn machines_of<S: Store + Clone>(store: S) -> HashSet<i64> {
     occupy(&store, 256..1024).await;
     let barrier = Barrier::new(AT_ONCE);
@@ -30,21 +30,21 @@ async fn machines_of<S: Store + Clone>(store: S) -> HashSet<i64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handles_that_lease_at_once_all_have_another_machine_id() {
+async fn handles_that_lease_at_the_same_time_get_different_machine_ids() {
     for _ in 0..5 {
         assert_eq!(machines_of(MemoryStore::new()).await.len(), AT_ONCE);
     }
 }
 
-/// Without it, the test above would prove nothing.
+/// The negative control of the test above.
 #[tokio::test(start_paused = true)]
-async fn on_a_store_that_looks_and_then_puts_they_share_some() {
+async fn on_a_store_that_reads_and_then_writes_handles_share_machine_ids() {
     let machines = machines_of(Arc::new(LookThenPut::default())).await;
     assert!(machines.len() < AT_ONCE, "{} ids", machines.len());
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_names_and_prefixes_have_machine_ids_of_their_own() {
+async fn other_names_and_prefixes_have_their_own_machine_ids() {
     let store = MemoryStore::new();
     let numbers = numbers(store.clone()).await;
     occupy_all_but(&store, machine_of(&numbers)).await;
@@ -60,7 +60,7 @@ async fn other_names_and_prefixes_have_machine_ids_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_free_machine_id_is_found_and_then_there_is_none() {
+async fn the_last_free_machine_id_is_found_and_then_the_build_fails() {
     let store = MemoryStore::new();
     occupy_all_but(&store, 777).await;
     let numbers = numbers(store.clone()).await;
@@ -73,7 +73,7 @@ async fn the_last_free_machine_id_is_found_and_then_there_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_id_that_was_given_back_rests() {
+async fn a_machine_id_that_was_given_back_stays_reserved_for_the_skew() {
     let store = MemoryStore::new();
     let first = numbers(store.clone()).await;
     let id = machine_of(&first);
@@ -81,11 +81,11 @@ async fn a_machine_id_that_was_given_back_rests() {
     let clone = first.clone();
     drop(first);
     sleep(LEASE * 10).await;
-    assert_eq!(machine_of(&clone), id, "a clone keeps it");
+    assert_eq!(machine_of(&clone), id, "a clone has the same machine id");
 
     let given_back = Instant::now();
     drop(clone);
-    // The task of the lease has its turn before time goes on.
+    // Lets the task of the lease run before the time advances.
     sleep_until(given_back + SKEW - MILLISECOND).await;
     assert!(builder(store.clone()).build().await.is_err());
     sleep(MILLISECOND).await;
@@ -106,16 +106,16 @@ async fn a_shutdown_waits_until_the_machine_id_is_given_back() {
     assert!(left <= SKEW, "{left:?}");
 }
 
-/// Looks whether a key is free, and puts a moment later.
+/// Checks whether a key is free, and writes a moment later.
 #[derive(Debug, Default)]
 struct LookThenPut(Mutex<HashMap<String, Bytes>>);
 
 #[async_trait]
 impl Store for LookThenPut {
     async fn claim(&self, key: &str, value: &Bytes, _: Duration) -> Result<Claim, StoreError> {
-        let standing = self.0.lock().unwrap().get(key).cloned();
-        if let Some(standing) = standing {
-            return Ok(Claim::Taken(standing));
+        let found = self.0.lock().unwrap().get(key).cloned();
+        if let Some(found) = found {
+            return Ok(Claim::Taken(found));
         }
         yield_now().await;
         self.0.lock().unwrap().insert(key.to_owned(), value.clone());

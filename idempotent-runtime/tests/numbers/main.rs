@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-//! Order numbers: the machine ids that they are made with, to whom they belong, and the orders that are placed with them.
+//! Order numbers: their machine ids, their subjects, and the orders that are inserted with them.
 
 mod leases;
 mod machines;
@@ -25,7 +25,7 @@ const SKEW: Duration = Duration::from_mins(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 const USER: u64 = 42;
 
-/// A handle of its own on this store, as another process would have one.
+/// A new handle on this store, as in another process.
 fn builder(store: impl Store) -> OrderNumbersBuilder {
     OrderNumbers::builder(&Idempotency::new(store), "orders", SECRET)
 }
@@ -47,7 +47,7 @@ fn key_of(machine: i64) -> String {
     format!("idem:#machine:orders:{machine}")
 }
 
-/// Has somebody else hold every machine id but this one.
+/// Leases every machine id except this one to another owner.
 async fn occupy_all_but(store: &impl Store, free: i64) {
     occupy(store, (0..1024).filter(|machine| *machine != free)).await;
 }

@@ -1,4 +1,4 @@
-//! To whom a number belongs, and for how long.
+//! The subject of a number, and how long the number is valid.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn is_unknown<T>(checked: &Result<T, Error>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_is_good_on_every_machine_for_its_subject_alone() {
+async fn a_number_is_valid_on_every_machine_but_only_for_its_subject() {
     let store = MemoryStore::new();
     let (here, there) = (numbers(store.clone()).await, numbers(store).await);
     let number = here.issue(&USER).unwrap();
@@ -24,11 +24,14 @@ async fn a_number_is_good_on_every_machine_for_its_subject_alone() {
     assert!(is_unknown(&there.check(number.as_str(), &another_user)));
     assert!(is_unknown(&there.check(number.as_str(), &USER.to_string())));
     assert!(is_unknown(&there.check(number.as_str(), &(USER, "tenant"))));
-    assert!(there.check(number.as_str(), &USER).is_ok(), "it stays good");
+    assert!(
+        there.check(number.as_str(), &USER).is_ok(),
+        "the number stays valid"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_character_can_be_changed_left_out_or_added() {
+async fn a_number_with_a_changed_missing_or_added_character_is_refused() {
     let numbers = numbers(MemoryStore::new()).await;
     let number = numbers.issue(&USER).unwrap();
     let text = number.as_str();
@@ -58,7 +61,7 @@ async fn no_character_can_be_changed_left_out_or_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proof_does_not_serve_for_another_number() {
+async fn the_proof_of_one_number_is_refused_for_another_number() {
     let numbers = numbers(MemoryStore::new()).await;
     let (one, two) = (numbers.issue(&USER).unwrap(), numbers.issue(&USER).unwrap());
     let (_, proof) = one.as_str().split_once('-').unwrap();
@@ -67,7 +70,7 @@ async fn a_proof_does_not_serve_for_another_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_number_is_malformed_and_nothing_is_sent_for_it() {
+async fn a_malformed_number_is_refused_before_anything_is_sent() {
     let store = CountingStore::new(MemoryStore::new());
     let numbers = numbers(store.clone()).await;
     store.reset();
@@ -97,7 +100,7 @@ async fn what_is_no_number_is_malformed_and_nothing_is_sent_for_it() {
         let checked = numbers.check(text, &USER);
         assert!(matches!(checked, Err(Error::TokenMalformed(_))), "{shown}");
         let placed = numbers.redeem(text, &USER, async |_, _| -> Result<Placed, Error> {
-            panic!("no order is placed");
+            panic!("no order may be inserted");
         });
         assert!(
             matches!(placed.await, Err(Error::TokenMalformed(_))),
@@ -113,14 +116,14 @@ async fn what_is_no_number_is_malformed_and_nothing_is_sent_for_it() {
     let made_up = numbers.redeem(
         "1-00000000000000000000",
         &USER,
-        async |_, _| -> Result<Placed, Error> { panic!("no order is placed") },
+        async |_, _| -> Result<Placed, Error> { panic!("no order may be inserted") },
     );
     assert!(is_unknown(&made_up.await));
     assert_eq!(store.counts().total(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_is_good_for_as_long_as_is_said_to_the_tick() {
+async fn a_number_is_valid_for_exactly_its_max_age() {
     let numbers = numbers(MemoryStore::new()).await;
     let number = numbers.issue(&USER).unwrap().to_string();
     sleep(DAY).await;
@@ -135,7 +138,7 @@ async fn a_number_is_good_for_as_long_as_is_said_to_the_tick() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_secret_is_accepted_as_long_as_it_is_named_and_a_wrong_one_is_not() {
+async fn an_accepted_old_secret_is_valid_and_a_wrong_secret_is_not() {
     const NEW: &str = "another secret of many bytes";
     let store = MemoryStore::new();
     let old = numbers(store.clone()).await;
@@ -224,7 +227,7 @@ async fn invalid_settings_are_refused_with_all_their_mistakes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_the_secret_nor_a_proof_is_in_what_is_printed() {
+async fn no_output_has_the_secret_or_a_proof() {
     let built = builder(MemoryStore::new());
     assert!(!format!("{built:?}").contains("0123"), "{built:?}");
     let numbers = built.build().await.unwrap();

@@ -1,4 +1,4 @@
-//! Orders are placed once per number, whatever the hint says.
+//! One order is inserted per number, with any hint.
 
 use std::collections::HashSet;
 use std::future::pending;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::{SECRET, USER, numbers};
 
-/// A table with a unique index, and the hints that its inserts were given.
+/// A table with a unique index, and the hints that its inserts got.
 #[derive(Debug, Clone, Default)]
 struct Orders(Arc<Mutex<(HashSet<i64>, Vec<Hint>)>>);
 
@@ -45,7 +45,7 @@ impl Orders {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_submit_is_the_same_order_and_is_hinted_at() {
+async fn the_second_submit_gets_the_same_order_and_a_hint() {
     let store = CountingStore::new(MemoryStore::new());
     let (numbers, orders) = (numbers(store.clone()).await, Orders::default());
     let number = numbers.issue(&USER).unwrap();
@@ -68,7 +68,7 @@ async fn the_second_submit_is_the_same_order_and_is_hinted_at() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_submits_at_once_one_places_the_order() {
+async fn exactly_one_of_many_concurrent_submits_inserts_the_order() {
     let store = MemoryStore::new();
     let (here, there) = (numbers(store.clone()).await, numbers(store).await);
     for _ in 0..20 {
@@ -96,7 +96,7 @@ async fn of_many_submits_at_once_one_places_the_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_that_was_seen_is_not_refused_for_that() {
+async fn a_number_that_was_seen_is_not_refused() {
     let (numbers, orders) = (numbers(MemoryStore::new()).await, Orders::default());
     let number = numbers.issue(&USER).unwrap();
     let rejected = numbers.redeem(number.as_str(), &USER, async |_, _| {
@@ -105,7 +105,7 @@ async fn a_number_that_was_seen_is_not_refused_for_that() {
     assert_eq!(
         rejected.await,
         Err(AppError::OutOfStock),
-        "the caller's error is passed on"
+        "the error of the caller is returned"
     );
     assert_eq!(
         orders.place(&numbers, number.as_str()).await.unwrap(),
@@ -115,7 +115,7 @@ async fn a_number_that_was_seen_is_not_refused_for_that() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_submit_that_is_dropped_leaves_perhaps_a_hint_and_no_more() {
+async fn a_dropped_submit_leaves_at_most_a_hint() {
     let store = MemoryStore::new();
     let (numbers, orders) = (numbers(store.clone()).await, Orders::default());
     let number = numbers.issue(&USER).unwrap();
@@ -131,7 +131,7 @@ async fn a_submit_that_is_dropped_leaves_perhaps_a_hint_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_that_fails_costs_no_more_than_its_time() {
+async fn a_failed_hint_costs_only_its_time() {
     for fault in [
         Fault::Hang,
         Fault::Fail(StoreErrorKind::Unknown),
@@ -158,7 +158,7 @@ async fn a_hint_that_fails_costs_no_more_than_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_of_the_hint_is_no_hint_of_its_own_number() {
+async fn after_a_lost_reply_a_number_does_not_count_as_seen() {
     let store = FaultyStore::new(MemoryStore::new());
     let (numbers, orders) = (numbers(store.clone()).await, Orders::default());
     store.next(Op::SetInsert, Fault::LoseReply);
@@ -198,7 +198,7 @@ async fn a_redeemed_number_and_a_refused_one_are_one_event_each() {
     assert_eq!(*told.lock().unwrap(), expected);
 }
 
-/// What a caller has: its own errors, and ours among them.
+/// The error type of a caller, which includes the error of this crate.
 #[derive(Debug, PartialEq, Eq)]
 enum AppError {
     OutOfStock,
@@ -212,7 +212,7 @@ impl From<Error> for AppError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_the_callers_error() {
+async fn a_refusal_becomes_the_error_type_of_the_caller() {
     let numbers = numbers(MemoryStore::new()).await;
     let number = numbers.issue(&USER).unwrap();
     let other = numbers.redeem(number.as_str(), &0, async |_, _| {
@@ -222,7 +222,7 @@ async fn a_refusal_is_the_callers_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_that_the_store_has_forgotten_costs_nothing_but_an_insert() {
+async fn a_hint_that_the_store_lost_costs_only_an_insert_that_fails() {
     let store = MemoryStore::new();
     let (numbers, orders) = (numbers(store.clone()).await, Orders::default());
     let number = numbers.issue(&USER).unwrap();

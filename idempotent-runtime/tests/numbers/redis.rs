@@ -1,4 +1,4 @@
-//! On a Redis, by connections of their own.
+//! Order numbers on Redis, each handle with its own connection.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ async fn flush(server: &RedisServer) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn handles_on_connections_of_their_own_never_share_a_machine_id() {
+async fn handles_with_their_own_connections_never_share_a_machine_id() {
     const AT_ONCE: usize = 200;
     let server = RedisServer::start().unwrap();
     let stores = join_all((0..8).map(|_| connect(&server))).await;
@@ -45,7 +45,7 @@ async fn handles_on_connections_of_their_own_never_share_a_machine_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_goes_to_another_when_its_lease_and_its_rest_are_over_and_no_sooner() {
+async fn an_id_is_leased_again_only_after_its_lease_and_the_skew() {
     let server = RedisServer::start().unwrap();
     let store = connect(&server).await;
     let rest = SECOND * 3;
@@ -54,10 +54,10 @@ async fn an_id_goes_to_another_when_its_lease_and_its_rest_are_over_and_no_soone
     let id = machine_of(&first);
     occupy_all_but(&store, id).await;
 
-    // Renewed: after three leases it is still there.
+    // After three leases the record still exists, because it is renewed.
     let began = Instant::now();
     while began.elapsed() < SECOND * 3 {
-        // A machine that is slow for a second may be late.
+        // A busy machine may be late by a second.
         let _ = first.issue(&USER);
         sleep(SECOND / 10).await;
     }
@@ -68,7 +68,7 @@ async fn an_id_goes_to_another_when_its_lease_and_its_rest_are_over_and_no_soone
         if let Ok(second) = builder(store.clone()).build().await {
             break second;
         }
-        assert!(given_back.elapsed() < PATIENCE, "the id never gets free");
+        assert!(given_back.elapsed() < PATIENCE, "the id must become free");
         sleep(SECOND / 10).await;
     };
     assert!(given_back.elapsed() >= rest, "{:?}", given_back.elapsed());
@@ -76,20 +76,23 @@ async fn an_id_goes_to_another_when_its_lease_and_its_rest_are_over_and_no_soone
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stops_answering_stops_the_numbers_and_one_that_lost_all_gives_other_ids() {
+async fn an_unresponsive_server_stops_the_numbers_and_an_emptied_server_leases_other_ids() {
     let server = RedisServer::start().unwrap();
     let numbers = builder(connect(&server).await).lease(SECOND).skew(SECOND);
     let numbers = numbers.build().await.unwrap();
     server.pause().unwrap();
     let deadline = Instant::now() + PATIENCE;
     while !is_unavailable(&numbers.issue(&USER)) {
-        assert!(Instant::now() < deadline, "it issues without a lease");
+        assert!(
+            Instant::now() < deadline,
+            "no number may be issued without a lease"
+        );
         sleep(SECOND / 20).await;
     }
     server.resume().unwrap();
     let id = machine_of_soon(&numbers).await;
 
-    // Somebody else has its id now; or not, if it was leased again sooner.
+    // Another owner may have the id now.
     flush(&server).await;
     let (store, theirs) = (connect(&server).await, Bytes::from("theirs"));
     let key = key_of(id);
@@ -101,13 +104,16 @@ async fn a_server_that_stops_answering_stops_the_numbers_and_one_that_lost_all_g
         if entry.is_some_and(|entry| entry.value != theirs) {
             break;
         }
-        assert!(Instant::now() < deadline, "it keeps an id that it has lost");
+        assert!(
+            Instant::now() < deadline,
+            "the handle must notice that it has lost the id"
+        );
         sleep(SECOND / 20).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flushed_hint_costs_nothing_in_correctness() {
+async fn a_flushed_hint_does_not_allow_a_second_order() {
     let server = RedisServer::start().unwrap();
     let numbers = numbers(connect(&server).await).await;
     let number = numbers.issue(&USER).unwrap();
@@ -131,7 +137,7 @@ async fn machine_of_soon(numbers: &OrderNumbers) -> i64 {
         if let Ok(number) = numbers.issue(&USER) {
             return crate::machine(&number);
         }
-        assert!(Instant::now() < deadline, "no machine id is leased");
+        assert!(Instant::now() < deadline, "a machine id must be leased");
         sleep(SECOND / 20).await;
     }
 }

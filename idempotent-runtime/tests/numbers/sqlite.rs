@@ -1,4 +1,4 @@
-//! The unique index of a real table is the judge.
+//! The unique index of a real table decides.
 
 use idempotent_runtime::sql::{self, sqlx};
 use idempotent_runtime::{Error, MemoryStore, OrderNumbers, Placed};
@@ -45,7 +45,7 @@ async fn place(
 }
 
 #[tokio::test]
-async fn a_conflict_on_the_number_is_the_same_order_and_one_on_another_index_an_error() {
+async fn a_conflict_on_the_number_is_a_duplicate_and_a_conflict_on_another_index_is_an_error() {
     let (pool, numbers) = (pool().await, numbers(MemoryStore::new()).await);
     let number = numbers.issue(&USER).unwrap();
     let new = place(&pool, &numbers, number.as_str(), "0170-1")
@@ -67,7 +67,7 @@ async fn a_conflict_on_the_number_is_the_same_order_and_one_on_another_index_an_
         .unwrap();
     assert!(
         matches!(new, Placed::New(_)),
-        "a failed order is placed when it is sent again"
+        "an order that failed is inserted when it is sent again"
     );
 
     let stored = sqlx::query("SELECT no FROM orders ORDER BY no");
@@ -77,7 +77,7 @@ async fn a_conflict_on_the_number_is_the_same_order_and_one_on_another_index_an_
 }
 
 #[tokio::test]
-async fn another_users_number_reaches_no_database() {
+async fn the_number_of_another_user_is_refused_before_the_database() {
     let (pool, numbers) = (pool().await, numbers(MemoryStore::new()).await);
     let theirs = numbers.issue(&(USER + 1)).unwrap();
     let refused = place(&pool, &numbers, theirs.as_str(), "0170-1").await;

@@ -31,12 +31,15 @@ async fn many_tasks_on_several_machines_make_no_number_twice() {
                 issued
             }));
         }
-        // The ones before stay with their tasks.
+        // Each task keeps its machine until the end.
     }
     let mut all = HashSet::new();
     for task in tasks {
         let issued = task.await.unwrap();
-        assert!(issued.is_sorted_by(|a, b| a < b), "a task's numbers grow");
+        assert!(
+            issued.is_sorted_by(|a, b| a < b),
+            "the numbers of a task must grow"
+        );
         assert!(issued[0] > 0);
         all.extend(issued);
     }
@@ -44,7 +47,7 @@ async fn many_tasks_on_several_machines_make_no_number_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_grow_within_a_millisecond_and_beyond_what_fits_into_one() {
+async fn numbers_grow_even_if_there_are_more_than_fit_into_a_millisecond() {
     let numbers = numbers(MemoryStore::new()).await;
     let mut last = numbers.issue(&USER).unwrap();
     let first_time = last.value() >> 22;
@@ -54,7 +57,7 @@ async fn numbers_grow_within_a_millisecond_and_beyond_what_fits_into_one() {
         assert_eq!(machine(&next), machine(&last));
         last = next;
     }
-    // Time stood still, so the numbers took that of the milliseconds to come: 4096 each.
+    // The time did not advance, so the numbers took the times of the next milliseconds: 4096 in each.
     assert_eq!((last.value() >> 22) - first_time, 20_000 / 4096);
     advance(Duration::from_secs(1)).await;
     let later = numbers.issue(&USER).unwrap();

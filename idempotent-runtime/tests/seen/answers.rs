@@ -1,4 +1,4 @@
-//! What a set answers, what it tells, and what it costs.
+//! The answers of a set, its events and its operations.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::advance;
 use crate::{DAY, added, is_first, set_in_shards, set_of, set_on};
 
 #[tokio::test]
-async fn what_was_added_is_seen() {
+async fn an_added_member_is_seen() {
     let seen = set_on(MemoryStore::new());
     assert!(is_first(&seen, "2026-11-21/42").await);
     for _ in 0..3 {
@@ -21,7 +21,7 @@ async fn what_was_added_is_seen() {
 }
 
 #[tokio::test]
-async fn all_who_name_a_set_share_it() {
+async fn sets_with_one_name_are_one_set() {
     let store = Arc::new(MemoryStore::new());
     let here = Idempotency::new(Arc::clone(&store));
     let there = Idempotency::new(store);
@@ -55,27 +55,33 @@ async fn a_member_is_forgotten_after_the_retention() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_added_a_member_takes_it_back_and_nobody_else_does() {
+async fn only_the_caller_that_added_a_member_takes_it_back() {
     let seen = set_on(MemoryStore::new());
     let first = added(&seen, 42).await;
     assert!(first.take_back().await.unwrap());
-    assert!(!first.take_back().await.unwrap(), "it is there no more");
+    assert!(
+        !first.take_back().await.unwrap(),
+        "the member was taken back before"
+    );
     let second = added(&seen, 42).await;
-    assert!(!first.take_back().await.unwrap(), "it is another's");
+    assert!(
+        !first.take_back().await.unwrap(),
+        "another caller has added the member"
+    );
     assert!(!is_first(&seen, 42).await);
     advance(DAY).await;
-    assert!(!second.take_back().await.unwrap(), "it is forgotten");
+    assert!(!second.take_back().await.unwrap(), "the member has expired");
 }
 
 #[tokio::test]
-async fn a_member_stays_when_its_proof_is_dropped() {
+async fn a_member_stays_when_its_guard_is_dropped() {
     let seen = set_on(MemoryStore::new());
     drop(added(&seen, 42).await);
     assert!(!is_first(&seen, 42).await);
 }
 
 #[tokio::test]
-async fn each_operation_is_one_of_the_store() {
+async fn each_operation_is_one_operation_of_the_store() {
     let store = CountingStore::new(MemoryStore::new());
     let seen = set_on(store.clone());
     let first = added(&seen, 42).await;
@@ -134,7 +140,7 @@ impl Serialize for Unencodable {
 }
 
 #[tokio::test]
-async fn a_member_that_cannot_be_encoded_is_refused_before_anything_is_sent() {
+async fn a_member_that_cannot_be_serialized_is_refused_before_anything_is_sent() {
     let store = CountingStore::new(MemoryStore::new());
     let error = set_on(store.clone()).first_time(&Unencodable).await;
     let error = error.unwrap_err();
@@ -144,7 +150,7 @@ async fn a_member_that_cannot_be_encoded_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn each_operation_tells_what_came_of_it() {
+async fn each_operation_emits_its_outcome() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let store = FaultyStore::new(MemoryStore::new());
     let observer = {

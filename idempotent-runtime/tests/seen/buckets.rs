@@ -1,4 +1,4 @@
-//! Members on Redis come and go by the bucketful.
+//! On Redis members expire in buckets.
 
 use std::time::{Duration, Instant};
 
@@ -13,17 +13,17 @@ use crate::servers::{Bucket, PATIENCE, buckets, private, send};
 use crate::{added, is_first, set_in_shards, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
-/// Of an hour, in milliseconds.
+/// A quarter of an hour, in milliseconds.
 const WIDTH: i64 = 15 * 60 * 1000;
 const KEY: &str = "idem:#seen:{orders.no}";
 
-/// How long a bucket may have left into which something is written.
+/// The range of the time to live of a bucket after a write.
 fn is_right(left: i64) -> bool {
     (4 * WIDTH - 60_000..=5 * WIDTH).contains(&left)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn steady_traffic_neither_grows_for_ever_nor_is_forgotten_at_once() {
+async fn a_set_with_steady_traffic_neither_grows_without_limit_nor_is_forgotten_at_once() {
     const RETENTION: Duration = Duration::from_millis(800);
     const ALMOST: Duration = Duration::from_millis(740);
     const LASTS: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ async fn steady_traffic_neither_grows_for_ever_nor_is_forgotten_at_once() {
         let added = Instant::now();
         let seen = seen.clone();
         checks.spawn(async move {
-            // Towards the end of its time; if this machine is too busy to ask then, it says nothing.
+            // Checks the member near its expiry. If this machine is too busy to check in time, the check is skipped.
             sleep(ALMOST.saturating_sub(sent.elapsed())).await;
             let remembered = !is_first(&seen, number).await;
             (sent.elapsed() < RETENTION).then_some((number, remembered, added - sent))
@@ -59,12 +59,12 @@ async fn steady_traffic_neither_grows_for_ever_nor_is_forgotten_at_once() {
     assert!(forgotten.is_empty(), "{forgotten:?} of {}", checked.len());
     let number = number as usize;
     assert!(checked.len() > number / 10, "{} of {number}", checked.len());
-    // A retention and a quarter, of more than six.
+    // Members of one and a quarter retentions, out of more than six retentions.
     assert!(most < number / 2, "{most} of {number} at once");
 
     let deadline = Instant::now() + PATIENCE;
     while send::<usize>(&server, &cmd("DBSIZE")).await > 0 {
-        assert!(Instant::now() < deadline, "they stay");
+        assert!(Instant::now() < deadline, "the buckets must expire");
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -79,7 +79,7 @@ async fn a_bucket_lasts_as_long_as_its_last_member_and_is_not_renewed_by_the_nex
         added(&seen, number).await;
     }
     let after = expiries(&server).await;
-    // Another one, if the quarter of an hour is over just now.
+    // There is a second bucket if a quarter of an hour has just ended.
     assert!(after.starts_with(&before), "{before:?} {after:?}");
     for bucket in buckets(&server).await {
         assert!(is_right(bucket.left), "{bucket:?}");
@@ -96,7 +96,7 @@ async fn expiries(server: &RedisServer) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn an_own_member_is_found_although_the_bucket_has_turned() {
+async fn an_add_sent_again_finds_its_member_in_an_earlier_bucket() {
     let (server, store) = private().await;
     let retention = Duration::from_secs(4);
     let (mine, yours) = (Bytes::from("mine"), Bytes::from("yours"));
@@ -108,7 +108,7 @@ async fn an_own_member_is_found_although_the_bucket_has_turned() {
     };
     assert_eq!(add(&mine).await, Claim::Claimed);
     let first = buckets(&server).await;
-    // Until another member is put into another bucket.
+    // Continue until a new member is in another bucket.
     let mut other = 0_u32;
     while buckets(&server).await.len() < 2 {
         let member = other.to_le_bytes();
@@ -118,10 +118,14 @@ async fn an_own_member_is_found_although_the_bucket_has_turned() {
             .unwrap();
         other += 1;
     }
-    assert_eq!(add(&mine).await, Claim::Claimed, "its own, sent again");
+    assert_eq!(
+        add(&mine).await,
+        Claim::Claimed,
+        "the second add finds its own member"
+    );
     assert_eq!(add(&yours).await, Claim::Taken(mine.clone()));
     let members: usize = buckets(&server).await.iter().map(|b| b.members).sum();
-    assert_eq!(members, other as usize + 1, "it is there once");
+    assert_eq!(members, other as usize + 1, "the member is stored once");
     let take_out = async |owner| {
         let out = store.set_remove("{set}", b"member", owner, retention);
         out.await.unwrap()
@@ -131,15 +135,15 @@ async fn an_own_member_is_found_although_the_bucket_has_turned() {
     assert_eq!(add(&yours).await, Claim::Claimed);
 }
 
-/// A server whose clock was stepped back has buckets of times to come, in any slot.
+/// A server whose clock was set back has buckets with future times, in any slot.
 #[tokio::test]
-async fn no_member_is_forgotten_by_a_clock_that_is_stepped_back() {
+async fn no_member_is_forgotten_after_the_clock_was_set_back() {
     for slot in 0..6 {
         let (server, store) = private().await;
         let seen = set_of(&Idempotency::new(store), HOUR);
         let first = added(&seen, 42).await;
         let [bucket] = &buckets(&server).await[..] else {
-            panic!("one bucket");
+            panic!("there must be one bucket");
         };
         let moved = format!("{KEY}:{slot}");
         if moved != bucket.key {
@@ -157,7 +161,7 @@ async fn no_member_is_forgotten_by_a_clock_that_is_stepped_back() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_is_written_to_goes_in_time_whatever_the_clock_was() {
+async fn a_bucket_expires_in_time_even_if_the_clock_was_wrong() {
     let (server, store) = private().await;
     let seen = set_of(&Idempotency::new(store), HOUR);
     added(&seen, 0).await;
@@ -174,14 +178,14 @@ async fn a_bucket_that_is_written_to_goes_in_time_whatever_the_clock_was() {
         let all = buckets(&server).await;
         let written = all.iter().filter(|bucket| is_right(bucket.left));
         assert!(written.count() >= 1, "{all:?}");
-        // Two of them only if the quarter of an hour is over just now.
+        // There are two only if a quarter of an hour has just ended.
         assert!(all.len() > 1 || is_right(all[0].left), "{all:?}");
         assert!(!is_first(&seen, 0).await);
     }
 }
 
 #[tokio::test]
-async fn what_is_kept_is_the_fingerprint_and_eight_bytes() {
+async fn the_server_stores_the_fingerprint_and_eight_bytes() {
     let (server, store) = private().await;
     let builder = Idempotency::builder(store).prefix("shop");
     let idempotency = builder.build().unwrap();
@@ -207,7 +211,7 @@ async fn what_is_kept_is_the_fingerprint_and_eight_bytes() {
 async fn each_operation_is_one_round_trip() {
     let (server, store) = private().await;
     let seen = set_of(&Idempotency::new(store), HOUR);
-    // So that the server knows the scripts.
+    // Loads the scripts.
     added(&seen, 0).await.take_back().await.unwrap();
     let sent = async || {
         let info: String = send(&server, cmd("INFO").arg("commandstats")).await;

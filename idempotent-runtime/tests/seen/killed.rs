@@ -1,4 +1,4 @@
-//! Servers that are killed in the middle of it.
+//! Servers that are killed while members are added.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_hours(1);
 
 const ROUNDS: u32 = 5;
 
-/// Each member in a shard of its own, more or less: so nearly every add makes a bucket.
+/// Almost every member is in its own shard, so nearly every add makes a bucket.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_bucket_without_an_expiry_survives_a_kill() {
     let aof = ["--appendonly", "yes", "--appendfsync", "everysec"];
@@ -36,19 +36,22 @@ async fn no_bucket_without_an_expiry_survives_a_kill() {
         }
         let deadline = Instant::now() + PATIENCE;
         while keys().await < before + 100 {
-            assert!(Instant::now() < deadline, "nothing is added");
+            assert!(Instant::now() < deadline, "members must be added");
         }
         server.kill().unwrap();
         callers.join_all().await;
         server.restart().unwrap();
         let left = buckets(&server).await;
-        assert!(!left.is_empty(), "the file is not read");
+        assert!(!left.is_empty(), "the server must read its file");
         let for_ever: Vec<_> = left.iter().filter(|bucket| bucket.left < 0).collect();
         assert!(for_ever.is_empty(), "{for_ever:?} of {}", left.len());
         idempotency.drain(PATIENCE).await.unwrap();
         let deadline = Instant::now() + PATIENCE;
         while seen.first_time(&round).await.is_err() {
-            assert!(Instant::now() < deadline, "the server is not found again");
+            assert!(
+                Instant::now() < deadline,
+                "the store must reconnect to the server"
+            );
         }
         assert!(!is_first(&seen, round).await);
     }

@@ -14,7 +14,7 @@ use crate::{added, is_first, set_in_shards, set_of};
 const HOUR: Duration = Duration::from_hours(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_parts_of_a_set_are_spread_over_a_cluster() {
+async fn the_shards_of_a_set_are_spread_over_a_cluster() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     let idempotency = Idempotency::new(store);
@@ -41,9 +41,9 @@ async fn the_parts_of_a_set_are_spread_over_a_cluster() {
     }
 }
 
-/// A script whose keys are not all there is refused by both nodes while they move.
+/// While keys move, both nodes refuse a script if they do not have all of its keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_set_that_moves_is_unavailable_until_it_has_moved() {
+async fn a_set_is_unavailable_while_its_slot_moves() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     let seen = set_of(&Idempotency::new(store), HOUR);
@@ -59,7 +59,7 @@ async fn a_set_that_moves_is_unavailable_until_it_has_moved() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_add_counts_only_when_the_replica_has_it() {
-    // By itself a server waits for five seconds whether more replicas come.
+    // By default a server waits for five seconds for more replicas.
     let primary = RedisServer::start_with(["--repl-diskless-sync-delay", "0"]).unwrap();
     let port = primary.port().to_string();
     let replica = RedisServer::start_with(["--replicaof", "127.0.0.1", &port]).unwrap();
@@ -72,17 +72,21 @@ async fn an_add_counts_only_when_the_replica_has_it() {
         async |store: &RedisStore, owner| store.set_insert("{set}", b"member", owner, HOUR).await;
     let deadline = Instant::now() + PATIENCE;
     while add(&patient, &mine).await.is_err() {
-        assert!(Instant::now() < deadline, "the replica does not come");
+        assert!(Instant::now() < deadline, "the replica must connect");
     }
     let there = buckets(&replica).await;
     assert_eq!(there.len(), 1, "{there:?}");
     assert!(there[0].left > 0, "{there:?}");
 
     replica.pause().unwrap();
-    // Its own, sent again, is written again: or there would be nothing to wait for.
+    // An add that is sent again writes again, so that there is a write to wait for.
     add(&hasty, &mine).await.unwrap_err();
     let taken = add(&hasty, &yours).await.unwrap();
-    assert_eq!(taken, Claim::Taken(mine), "another's needs no replica");
+    assert_eq!(
+        taken,
+        Claim::Taken(mine),
+        "an add of another owner's member needs no replica"
+    );
     let idempotency = Idempotency::new(hasty);
     let seen = set_of(&idempotency, HOUR);
     let error = seen.first_time(&42).await.unwrap_err();
@@ -93,7 +97,7 @@ async fn an_add_counts_only_when_the_replica_has_it() {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match seen.first_time(&42).await {
-            Ok(first) => break assert!(first.is_first(), "it was taken out"),
+            Ok(first) => break assert!(first.is_first(), "the member must have been removed"),
             Err(error) => assert!(Instant::now() < deadline, "{error:?}"),
         }
     }

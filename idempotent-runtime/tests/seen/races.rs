@@ -1,4 +1,4 @@
-//! Many at once with one member.
+//! Concurrent adds of one member.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,24 @@ const AT_ONCE: usize = 200;
 const ROUNDS: usize = 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_two_hundred_at_once_is_the_first() {
+async fn exactly_one_of_two_hundred_concurrent_adds_is_the_first() {
     assert_eq!(firsts(set_on(MemoryStore::new())).await, [1; ROUNDS]);
 }
 
 #[cfg(all(unix, feature = "redis"))]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_two_hundred_at_once_is_the_first_on_redis() {
+async fn exactly_one_of_two_hundred_concurrent_adds_is_the_first_on_redis() {
     let (_server, store) = crate::servers::private().await;
     assert_eq!(firsts(set_on(store)).await, [1; ROUNDS]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_look_before_the_add_makes_several_the_first() {
+async fn on_a_store_that_reads_and_then_adds_several_are_the_first() {
     let firsts = firsts(set_on(LooksFirst(MemoryStore::new()))).await;
     assert!(firsts.iter().any(|firsts| *firsts > 1), "{firsts:?}");
 }
 
-/// How many were the first, in each round.
+/// How many callers were the first in each round.
 async fn firsts(seen: SeenSet) -> Vec<usize> {
     let mut firsts = Vec::new();
     for round in 0..ROUNDS {
@@ -50,7 +50,7 @@ async fn firsts(seen: SeenSet) -> Vec<usize> {
     firsts
 }
 
-/// As `SISMEMBER` and then `SADD` do it.
+/// Adds in two steps, as `SISMEMBER` and then `SADD`.
 #[derive(Debug)]
 struct LooksFirst(MemoryStore);
 

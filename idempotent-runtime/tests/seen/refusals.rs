@@ -1,4 +1,4 @@
-//! What the server refuses leaves no bucket behind that does not go by itself.
+//! A refused add leaves no bucket without an expiry.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn the_documented_permissions_are_enough() {
 }
 
 #[tokio::test]
-async fn who_may_not_do_all_of_it_does_nothing() {
+async fn a_user_without_one_of_the_permissions_changes_nothing() {
     for missing in ["time", "pttl", "pexpireat", "hget", "hset"] {
         let (server, _) = private().await;
         let rules = format!("on >s3cret ~* +@all -{missing}");
@@ -46,7 +46,7 @@ async fn who_may_not_do_all_of_it_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_of_another_program_is_left_as_it_is() {
+async fn a_key_of_another_program_is_not_changed() {
     for slot in 0..6 {
         let (server, store) = private().await;
         let key = format!("idem:#seen:{{orders.no}}:{slot}");
@@ -60,7 +60,7 @@ async fn a_key_of_another_program_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_full_server_still_knows_what_it_has_seen() {
+async fn a_full_server_still_finds_its_members() {
     let (server, store) = private().await;
     let seen = set_of(&Idempotency::new(store), HOUR);
     let first = added(&seen, 42).await;

@@ -10,11 +10,11 @@ use crate::{added, is_first, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// By hash, and by source since the server does not know the script.
+/// The script is sent by hash, and by source if the server does not know it.
 const REPLIES: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_first_and_did_not_hear_it_is_the_first_when_it_asks_again() {
+async fn a_first_caller_whose_reply_was_lost_is_the_first_in_its_second_attempt() {
     for fault in ProxyFault::all(Duration::from_secs(1)) {
         for reply in 0..REPLIES {
             let what = format!("{fault:?} of reply {reply}");
@@ -29,7 +29,7 @@ async fn who_was_first_and_did_not_hear_it_is_the_first_when_it_asks_again() {
             proxy.plan(Direction::Reply, reply, fault);
             let first = match seen.first_time(&42).await {
                 Ok(FirstTime::Yes(first)) => first,
-                Ok(FirstTime::No) => panic!("{what}: it was its own"),
+                Ok(FirstTime::No) => panic!("{what}: the caller found its own member"),
                 Err(error) => {
                     may_be_unanswered(fault, &error);
                     idempotency.drain(PATIENCE).await.unwrap();
@@ -50,14 +50,14 @@ async fn who_was_first_and_did_not_hear_it_is_the_first_when_it_asks_again() {
     }
 }
 
-/// A silent connection is found out later than a caller waits.
+/// A silent connection is detected later than the deadline of a caller.
 fn may_be_unanswered(fault: ProxyFault, error: &Error) {
     assert_eq!(fault, ProxyFault::Silence);
     assert!(error.is_unavailable(), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_dropped_before_the_reply_has_its_member_taken_out() {
+async fn the_member_of_a_caller_dropped_before_the_reply_is_removed() {
     let (server, clean) = private().await;
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let store = RedisStore::connect(&proxy.url()).await.unwrap();
@@ -76,7 +76,7 @@ async fn who_was_dropped_before_the_reply_has_its_member_taken_out() {
         all.iter().map(|bucket| bucket.members).sum::<usize>()
     };
     while members().await < 2 {
-        assert!(!first.is_finished(), "it was answered");
+        assert!(!first.is_finished(), "the call must still be running");
     }
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());

@@ -1,4 +1,4 @@
-//! Private servers, and what the tests say to them.
+//! Private servers, and the commands of the tests.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use idempotent_runtime::RedisStore;
 use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
 use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
 
-/// Far longer than anything takes here.
+/// Far longer than any operation of these tests takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn private() -> (RedisServer, RedisStore) {
@@ -30,11 +30,11 @@ pub(crate) async fn send<T: FromRedisValue>(server: &RedisServer, command: &Cmd)
     command.query_async(&mut connection).await.unwrap()
 }
 
-/// A key of a set, as the server sees it.
+/// A key of a set on the server.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) key: String,
-    /// In milliseconds, as `PTTL` says it.
+    /// The time to live in milliseconds, by `PTTL`.
     pub(crate) left: i64,
     pub(crate) members: usize,
 }
@@ -52,7 +52,7 @@ pub(crate) async fn buckets(server: &RedisServer) -> Vec<Bucket> {
         let left = cmd("PTTL").arg(&key).query_async(&mut connection).await;
         let members = cmd("HLEN").arg(&key).query_async(&mut connection).await;
         let (left, members) = (left.unwrap(), members.unwrap());
-        // Expired since.
+        // The key has expired meanwhile.
         if left != -2 {
             buckets.push(Bucket { key, left, members });
         }

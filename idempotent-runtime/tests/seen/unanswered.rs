@@ -1,4 +1,4 @@
-//! Callers who are gone before their answer, and those who get none.
+//! Callers that are dropped before their answer, and callers that get no answer.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use crate::{DAY, added, is_first, set_of};
 const SECOND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// A set on a store that fails as told, and what it tells.
+/// A set on a store with injected faults, and its events.
 struct Faulty {
     store: FaultyStore<CountingStore<MemoryStore>>,
     idempotency: Idempotency,
@@ -44,7 +44,7 @@ impl Faulty {
         }
     }
 
-    /// Waits for what goes on without its caller.
+    /// Waits for the work in the background.
     async fn drained(&self) {
         self.idempotency.drain(PATIENCE).await.unwrap();
     }
@@ -59,7 +59,7 @@ impl Faulty {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_members_are_taken_out_at_once_as_the_handle_allows() {
+async fn the_cleanup_limit_bounds_how_many_members_are_removed() {
     for (limit, taken_out) in [(0, 0), (2, 2), (3, 3)] {
         let store = FaultyStore::new(MemoryStore::new());
         let handle = Idempotency::builder(store.clone()).cleanup_limit(limit);
@@ -79,7 +79,7 @@ async fn as_many_members_are_taken_out_at_once_as_the_handle_allows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_dropped_before_the_answer_leaves_nothing_behind() {
+async fn a_caller_dropped_before_its_answer_leaves_no_member() {
     for fault in [
         Fault::ApplyThenHang,
         Fault::Hang,
@@ -93,7 +93,7 @@ async fn who_was_dropped_before_the_answer_leaves_nothing_behind() {
         assert!(first.is_err(), "{fault:?}: {first:?}");
         assert_eq!(faulty.told(), [EventKind::OperationCancelled], "{fault:?}");
         faulty.drained().await;
-        // Until all that was on its way has come.
+        // Wait until every delayed request has arrived.
         sleep(SECOND).await;
         assert_eq!(faulty.members(), 0, "{fault:?}");
         faulty.store.heal();
@@ -102,7 +102,7 @@ async fn who_was_dropped_before_the_answer_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_dropped_at_any_poll_leaves_nothing_behind() {
+async fn a_caller_dropped_at_any_poll_leaves_no_member() {
     let mut polls = 0;
     loop {
         let faulty = Faulty::new();
@@ -122,7 +122,10 @@ async fn who_is_dropped_at_any_poll_leaves_nothing_behind() {
             .await
         };
         if let Some(first) = ended {
-            assert!(first.unwrap().is_first(), "it found itself");
+            assert!(
+                first.unwrap().is_first(),
+                "the retry must not find the member of the dropped call"
+            );
             assert_eq!(faulty.members(), 1);
             break;
         }
@@ -134,7 +137,7 @@ async fn who_is_dropped_at_any_poll_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_told_that_the_store_is_away_leaves_nothing_behind() {
+async fn a_caller_refused_by_an_unavailable_store_leaves_no_member() {
     for fault in [Fault::LoseReply, Fault::ApplyThenHang, Fault::Hang] {
         let faulty = Faulty::new();
         faulty.store.always(Op::SetInsert, fault);
@@ -147,7 +150,7 @@ async fn who_is_told_that_the_store_is_away_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_at_once_is_not_taken_out() {
+async fn an_add_that_was_refused_at_once_is_not_removed() {
     let faulty = Faulty::new();
     let full = Fault::Fail(StoreErrorKind::Full);
     faulty.store.next(Op::SetInsert, full);
@@ -170,7 +173,7 @@ async fn a_lost_reply_does_not_make_the_adder_a_duplicate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_of_another_is_not_taken_out_for_who_was_dropped() {
+async fn a_dropped_caller_does_not_remove_the_member_of_another_caller() {
     let faulty = Faulty::new();
     let _first = added(&faulty.seen, 42).await;
     faulty.store.next(Op::SetInsert, Fault::ApplyThenHang);
@@ -181,7 +184,7 @@ async fn a_member_of_another_is_not_taken_out_for_who_was_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_is_taken_back_although_the_reply_is_lost() {
+async fn a_member_is_taken_back_even_if_the_reply_is_lost() {
     for fault in [Fault::LoseReply, Fault::ApplyThenHang] {
         let faulty = Faulty::new();
         let first = added(&faulty.seen, 42).await;
@@ -192,7 +195,7 @@ async fn a_member_is_taken_back_although_the_reply_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taking_back_goes_on_without_its_caller() {
+async fn taking_back_continues_after_a_drop() {
     let faulty = Faulty::new();
     let first = added(&faulty.seen, 42).await;
     faulty.store.next(Op::SetRemove, Fault::Hang);
@@ -211,7 +214,7 @@ async fn taking_back_goes_on_without_its_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_cannot_be_taken_out_is_told_of() {
+async fn a_member_that_cannot_be_removed_is_reported() {
     let faulty = Faulty::new();
     faulty.store.always(Op::SetInsert, Fault::LoseReply);
     faulty.store.always(Op::SetRemove, Fault::Hang);

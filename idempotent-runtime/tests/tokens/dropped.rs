@@ -1,4 +1,4 @@
-//! Redemptions whose caller goes away: after every poll, nothing stays.
+//! Redemptions whose future is dropped: after any poll the token becomes valid again.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::stores::Around;
 use crate::{LONG, OPERATION, Told, USER, assert_accepted, assert_refused, issue, on, redeem};
 
 #[tokio::test(start_paused = true)]
-async fn a_redemption_that_is_dropped_after_any_poll_leaves_the_token_good() {
+async fn a_redemption_dropped_after_any_poll_leaves_the_token_valid() {
     for given_back_before in [false, true] {
         for polls in 0.. {
             let store = Around::Slow(MemoryStore::new());
@@ -42,7 +42,7 @@ async fn a_redemption_that_is_dropped_after_any_poll_leaves_the_token_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_redemption_that_is_dropped_while_the_store_fails_leaves_the_token_good() {
+async fn a_redemption_dropped_while_the_store_fails_leaves_the_token_valid() {
     for fault in [
         Fault::Hang,
         Fault::ApplyThenHang,
@@ -66,7 +66,7 @@ async fn a_redemption_that_is_dropped_while_the_store_fails_leaves_the_token_goo
                 tokio::select! {
                     biased;
                     redeemed = redeemed => {
-                        // It was in time, or was refused: others see to those.
+                        // The redemption was in time, or was refused. Other tests check these cases.
                         if let Ok(redeemed) = redeemed {
                             redeemed.give_back().await.unwrap();
                         }
@@ -83,7 +83,7 @@ async fn a_redemption_that_is_dropped_while_the_store_fails_leaves_the_token_goo
                 &[]
             };
             assert_eq!(told.take(), only, "{fault:?} after {after} ms");
-            // By now all that was on its way has come.
+            // By now every delayed request has arrived.
             sleep(LONG).await;
             assert_accepted(&tokens, &token).await;
         }
@@ -91,7 +91,7 @@ async fn a_redemption_that_is_dropped_while_the_store_fails_leaves_the_token_goo
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_on_without_a_caller_is_counted_by_drain() {
+async fn drain_counts_the_work_in_the_background() {
     let store = FaultyStore::new(MemoryStore::new());
     let handle = Idempotency::new(store.clone());
     let tokens = handle.tokens();
@@ -120,7 +120,7 @@ async fn a_redemption_that_was_never_polled_sends_nothing() {
 }
 
 #[test]
-fn what_is_dropped_outside_of_its_runtime_is_given_back_in_it() {
+fn a_redemption_dropped_outside_of_its_runtime_is_given_back_in_the_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.worker_threads(1).enable_time().build().unwrap();
     let store = FaultyStore::new(MemoryStore::new());
@@ -138,7 +138,7 @@ fn what_is_dropped_outside_of_its_runtime_is_given_back_in_it() {
 }
 
 #[test]
-fn what_a_runtime_takes_with_it_is_told() {
+fn work_that_ends_with_its_runtime_is_reported() {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_time().build().unwrap();
     let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
@@ -155,7 +155,7 @@ fn what_a_runtime_takes_with_it_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_redemptions_that_are_dropped_at_once_are_taken_back_as_the_handle_allows() {
+async fn the_cleanup_limit_bounds_how_many_dropped_redemptions_are_given_back() {
     for (limit, good) in [(0, 0), (3, 3), (5, 5), (100, 5)] {
         let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
         let handle = told.builder(store.clone()).cleanup_limit(limit);
@@ -187,7 +187,7 @@ async fn as_many_redemptions_that_are_dropped_at_once_are_taken_back_as_the_hand
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_wait_for_a_store_that_is_away() {
+async fn the_cleanup_limit_bounds_how_many_cleanups_wait_for_an_unavailable_store() {
     const MOST: usize = 10_000;
 
     let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));

@@ -1,4 +1,4 @@
-//! A token that was redeemed for nothing.
+//! A token that is given back.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::four::Four;
 use crate::{LONG, TTL, Told, assert_accepted, assert_refused, code_of, issue, on, redeem};
 
 #[tokio::test]
-async fn a_token_that_was_given_back_is_accepted_once_more() {
+async fn a_token_that_was_given_back_can_be_redeemed_once_more() {
     let tokens = on(MemoryStore::new());
     let token = issue(&tokens).await;
     for _ in 0..3 {
@@ -25,7 +25,7 @@ async fn a_token_that_was_given_back_is_accepted_once_more() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_stays_used() {
+async fn a_dropped_redeemed_token_stays_used() {
     let tokens = on(MemoryStore::new());
     let token = issue(&tokens).await;
     drop(redeem(&tokens, &token).await.unwrap());
@@ -33,7 +33,7 @@ async fn what_is_dropped_stays_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_given_back_for_what_is_left_of_its_ttl() {
+async fn a_token_is_given_back_for_the_rest_of_its_ttl() {
     let store = Four(MemoryStore::new());
     for tokens in [on(MemoryStore::new()), on(store)] {
         let (early, late) = (issue(&tokens).await, issue(&tokens).await);
@@ -51,7 +51,7 @@ async fn a_token_is_given_back_for_what_is_left_of_its_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_expired_is_not_given_back() {
+async fn an_expired_token_is_not_given_back() {
     let told = Told::default();
     let tokens = told.handle(MemoryStore::new()).tokens();
     let token = issue(&tokens).await;
@@ -69,20 +69,23 @@ async fn a_token_that_expired_is_not_given_back() {
 }
 
 #[tokio::test]
-async fn an_earlier_redeemer_takes_nothing_from_a_later_one() {
+async fn an_earlier_redeemer_cannot_give_back_the_token_of_a_later_one() {
     let tokens = on(MemoryStore::new());
     let token = issue(&tokens).await;
     let first = redeem(&tokens, &token).await.unwrap();
     assert!(first.give_back().await.unwrap());
     let second = redeem(&tokens, &token).await.unwrap();
-    assert!(first.give_back().await.unwrap(), "it was, the first time");
+    assert!(
+        first.give_back().await.unwrap(),
+        "the first time it is given back"
+    );
     assert_refused(&tokens, &token, "token_used").await;
     assert!(second.give_back().await.unwrap());
     assert_accepted(&tokens, &token).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_to_a_token_given_back_is_made_up_for() {
+async fn a_lost_reply_to_giving_back_is_retried() {
     let store = FaultyStore::new(MemoryStore::new());
     let tokens = on(store.clone());
     let token = issue(&tokens).await;
@@ -93,7 +96,7 @@ async fn a_lost_reply_to_a_token_given_back_is_made_up_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_could_not_be_given_back_can_be_later() {
+async fn a_token_that_could_not_be_given_back_can_be_given_back_later() {
     let store = FaultyStore::new(MemoryStore::new());
     let tokens = on(store.clone());
     let token = issue(&tokens).await;
@@ -113,7 +116,7 @@ async fn a_token_that_could_not_be_given_back_can_be_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_dropped_on_its_way_back_goes_on_without_its_caller() {
+async fn giving_back_continues_in_the_background_after_a_drop() {
     for fault in [
         Fault::Hang,
         Fault::ApplyThenHang,

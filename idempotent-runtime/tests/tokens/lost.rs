@@ -1,4 +1,4 @@
-//! Replies that do not come, and a store that is away.
+//! Lost replies, and an unavailable store.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn a_lost_reply_to_an_issue_costs_one_more_round_trip() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_to_a_redemption_is_no_refusal() {
+async fn a_lost_reply_to_a_redemption_does_not_refuse_it() {
     for fault in UNANSWERED {
         let store = FaultyStore::new(MemoryStore::new());
         let tokens = on(store.clone());
@@ -42,7 +42,7 @@ async fn a_lost_reply_to_a_redemption_is_no_refusal() {
         store.next(Op::Exchange, fault);
         let redeemed = redeem(&tokens, &token).await.unwrap();
         assert_refused(&tokens, &token, "token_used").await;
-        // A request that is late takes nothing from anybody.
+        // A late request does not change the token.
         assert!(redeemed.give_back().await.unwrap());
         sleep(LONG).await;
         assert_accepted(&tokens, &token).await;
@@ -54,7 +54,7 @@ async fn a_late_request_of_one_redeemer_does_not_use_the_token_of_another() {
     let store = FaultyStore::new(MemoryStore::new());
     let tokens = on(store.clone());
     let token = issue(&tokens).await;
-    // Once it is fresh, and once it was given back.
+    // The token is fresh the first time, and given back the second time.
     for _ in 0..2 {
         store.next(Op::Exchange, Fault::ApplyLate(Duration::from_secs(5)));
         let first = redeem(&tokens, &token).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_late_request_of_one_redeemer_does_not_use_the_token_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_within_the_deadline_when_the_store_is_away() {
+async fn an_unavailable_store_refuses_within_the_deadline() {
     for fault in [
         Fault::Hang,
         Fault::ApplyThenHang,
@@ -88,7 +88,7 @@ async fn a_refusal_is_told_within_the_deadline_when_the_store_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_nobody_was_told_to_have_redeemed_is_good_again() {
+async fn a_token_without_an_accepted_redemption_becomes_valid_again() {
     for fault in [
         Fault::LoseReply,
         Fault::ApplyThenHang,
@@ -107,14 +107,14 @@ async fn a_token_that_nobody_was_told_to_have_redeemed_is_good_again() {
         store.heal();
         handle.drain(LONG).await.unwrap();
         assert_eq!(told.take(), ["operation_failed"], "{fault:?}");
-        // By now all that was on its way has come.
+        // By now every delayed request has arrived.
         sleep(LONG).await;
         assert_accepted(&tokens, &token).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_was_given_back_before_is_good_again_too() {
+async fn a_token_that_was_given_back_before_also_becomes_valid_again() {
     for fault in [
         Fault::ApplyThenHang,
         Fault::ApplyLate(Duration::from_secs(5)),
@@ -124,7 +124,7 @@ async fn a_token_that_was_given_back_before_is_good_again_too() {
         let token = issue(&tokens).await;
         let redeemed = redeem(&tokens, &token).await.unwrap();
         redeemed.give_back().await.unwrap();
-        // The first exchange finds that it was given back.
+        // The first exchange finds that the token was given back.
         store.next(Op::Exchange, Fault::Delay(Duration::ZERO));
         store.always(Op::Exchange, fault);
         assert_refused(&tokens, &token, "store_unavailable").await;
@@ -135,7 +135,7 @@ async fn a_token_that_was_given_back_before_is_good_again_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_reply_that_was_lost_is_enough_to_give_a_token_back() {
+async fn one_lost_reply_is_enough_to_give_a_token_back() {
     let store = FaultyStore::new(MemoryStore::new());
     let tokens = on(store.clone());
     let token = issue(&tokens).await;
@@ -151,7 +151,7 @@ async fn one_reply_that_was_lost_is_enough_to_give_a_token_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_have_been_applied_is_not_given_back() {
+async fn a_redemption_that_was_not_applied_is_not_given_back() {
     let store = FaultyStore::new(MemoryStore::new());
     let counted = CountingStore::new(store.clone());
     let tokens = on(counted.clone());
@@ -172,7 +172,7 @@ async fn what_cannot_have_been_applied_is_not_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_stays_away_is_asked_for_a_minute_and_then_it_is_told() {
+async fn an_unavailable_store_is_retried_for_a_minute_and_then_reported() {
     let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
     let handle = told.handle(store.clone());
     let tokens = handle.tokens();

@@ -24,10 +24,10 @@ use idempotent_runtime::{Builder, Error, Event, Idempotency, Redeemed, Store, To
 const OPERATION: &str = "orders.submit";
 const USER: u64 = 42;
 const TTL: Duration = Duration::from_mins(30);
-/// Longer than anything goes on in the background.
+/// Longer than any work in the background.
 const LONG: Duration = Duration::from_mins(2);
 
-/// Tokens on a handle of its own, as another process has one on the same store.
+/// Tokens on a new handle, as in another process on the same store.
 fn on(store: impl Store) -> Tokens {
     Idempotency::new(store).tokens()
 }
@@ -52,7 +52,7 @@ fn code_of<T: Debug>(outcome: Result<T, Error>) -> &'static str {
     outcome.unwrap_err().code()
 }
 
-/// The names of the events since the last time.
+/// The names of the events since the last call.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! What cannot be a token never gets near a key.
+//! A malformed token is never part of a key.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use idempotent_runtime::testkit::CountingStore;
 
 use crate::{OPERATION, USER, assert_accepted, code_of, issue, on};
 
-/// Strings that a client may send in the place of this token.
+/// Strings that a client may send instead of this token.
 fn malformed(token: &str) -> BTreeSet<String> {
     let mut strings: BTreeSet<String> = BTreeSet::new();
     for length in (0..200).filter(|length| *length != 64) {
         strings.insert("a".repeat(length));
         strings.insert(token.chars().cycle().take(length).collect());
     }
-    // Each digit in turn by each other byte of ASCII, and by what looks like a digit.
+    // Replace each digit by every other ASCII byte, and by characters that look like a digit.
     let digit = |char: &char| matches!(char, '0'..='9' | 'a'..='f');
     let others = (0..=127_u8).map(char::from).filter(|char| !digit(char));
     let others: Vec<char> = others
@@ -27,7 +27,7 @@ fn malformed(token: &str) -> BTreeSet<String> {
         }
         strings.insert(format!("{}{}", &token[..at], &token[at + 1..]));
     }
-    // As many bytes as a token has, and other characters.
+    // Strings with the length of a token in bytes, but with other characters.
     strings.extend(["é".repeat(32), "💣".repeat(16), "０".repeat(21) + "0"]);
     for (before, after) in [
         ("idem:#token:orders.submit:", ""),

@@ -1,4 +1,4 @@
-//! What a token is answered with, and what that costs.
+//! The outcomes of issuing and redeeming, and their round trips.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{
     OPERATION, TTL, Told, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
 };
 
-/// On a store that exchanges by itself, and on one that has only the four operations.
+/// Tokens on a store with its own `exchange`, and on a store with only the four required operations.
 fn stores() -> [Arc<dyn Store>; 2] {
     [
         Arc::new(MemoryStore::new()),
@@ -39,7 +39,7 @@ async fn a_token_is_accepted_once_and_then_used_until_it_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_good_until_its_ttl_is_over_and_not_longer() {
+async fn a_token_is_valid_until_its_ttl_expires_and_not_longer() {
     for store in stores() {
         let tokens = on(store);
         let (early, late) = (issue(&tokens).await, issue(&tokens).await);
@@ -116,13 +116,13 @@ async fn subjects_that_look_alike_are_different() {
     ] {
         assert_eq!(code_of(outcome), "token_unknown");
     }
-    // What serializes to the same is the same subject.
+    // Subjects that serialize to the same value are equal.
     let subject = ["a".to_owned(), "b:c".to_owned()];
     tokens.redeem(text, &subject, OPERATION).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_token_is_good_in_every_process_with_the_same_secret_and_prefix() {
+async fn a_token_is_valid_in_every_process_with_the_same_secret_and_prefix() {
     let store = Arc::new(MemoryStore::new());
     let handle = |prefix: &str, secret: &str| {
         let builder = Idempotency::builder(Arc::clone(&store)).prefix(prefix);
@@ -136,7 +136,7 @@ async fn a_token_is_good_in_every_process_with_the_same_secret_and_prefix() {
 }
 
 #[tokio::test]
-async fn the_digest_of_the_handle_is_not_that_of_tokens() {
+async fn tokens_do_not_depend_on_the_digest_of_the_handle() {
     let store = Arc::new(MemoryStore::new());
     let token = issue(&on(Arc::clone(&store))).await;
     let strong = Idempotency::builder(store).digest(Digest::Sha256);
@@ -144,7 +144,7 @@ async fn the_digest_of_the_handle_is_not_that_of_tokens() {
 }
 
 #[tokio::test]
-async fn each_outcome_asks_for_its_own_action() {
+async fn each_outcome_has_its_own_client_action() {
     let tokens = on(MemoryStore::new());
     let token = issue(&tokens).await;
     assert_accepted(&tokens, &token).await;
@@ -193,7 +193,7 @@ async fn a_bad_name_ttl_or_subject_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_ttl_may_be_a_millisecond_and_an_eternity() {
+async fn a_ttl_may_be_a_millisecond_or_the_longest_duration() {
     let tokens = on(MemoryStore::new());
     for ttl in [Duration::from_millis(1), Duration::MAX] {
         tokens.issue(&USER, OPERATION, ttl).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_ttl_may_be_a_millisecond_and_an_eternity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_foreign_is_refused_and_never_overwritten() {
+async fn foreign_bytes_are_refused_and_never_overwritten() {
     let ever = Duration::from_mins(10);
     for foreign in [
         "",
@@ -240,11 +240,15 @@ async fn each_operation_is_one_round_trip() {
     assert_eq!(store.counts().total(), 1);
     store.reset();
     assert_accepted(&tokens, &token).await;
-    assert_eq!(store.counts().total(), 2, "it was given back");
+    assert_eq!(
+        store.counts().total(),
+        2,
+        "the second redemption finds that the token was given back"
+    );
 }
 
 #[tokio::test]
-async fn what_happens_is_told_once() {
+async fn each_event_is_emitted_once() {
     let (told, store) = (Told::default(), MemoryStore::new());
     let tokens = told.handle(store).tokens();
     let token = issue(&tokens).await;
@@ -268,7 +272,7 @@ async fn what_happens_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_token_that_meets_a_record_is_not_issued() {
+async fn a_token_is_not_issued_over_an_existing_record() {
     let store = crate::secrets::Spy::new(Arc::new(MemoryStore::new()));
     store.claims_are(Claim::Taken(Bytes::from_static(b"idem1 T fresh")));
     let issued = on(store).issue(&USER, OPERATION, TTL).await;

@@ -1,4 +1,4 @@
-//! Many who redeem one token at once.
+//! Concurrent redemptions of one token.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{issue, on, redeem};
 
 const RACERS: usize = 100;
 
-/// How many of so many, each with a handle of its own, are accepted; the others are told that it is used.
+/// How many of concurrent redemptions are accepted, each on its own handle. The others get `token_used`.
 pub(crate) async fn accepted<S: Store + Clone>(store: S) -> usize {
     let token = issue(&on(store.clone())).await;
     let start = Arc::new(Barrier::new(RACERS));
@@ -36,14 +36,15 @@ pub(crate) async fn accepted<S: Store + Clone>(store: S) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_a_hundred_at_once_is_accepted() {
+async fn exactly_one_of_a_hundred_concurrent_redemptions_is_accepted() {
     for _ in 0..20 {
         assert_eq!(accepted(MemoryStore::new()).await, 1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_a_hundred_at_once_is_accepted_on_a_store_of_four_operations() {
+async fn exactly_one_of_a_hundred_concurrent_redemptions_is_accepted_on_a_store_of_four_operations()
+{
     for _ in 0..20 {
         assert_eq!(accepted(Four(MemoryStore::new())).await, 1);
     }
@@ -52,11 +53,14 @@ async fn one_of_a_hundred_at_once_is_accepted_on_a_store_of_four_operations() {
 #[tokio::test]
 async fn a_store_that_looks_and_then_puts_accepts_more_than_one() {
     let store = Around::LooksThenPuts(MemoryStore::new());
-    assert!(accepted(store).await > 1, "the race above cannot fail");
+    assert!(
+        accepted(store).await > 1,
+        "the broken store must accept more than one, or the tests above prove nothing"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_is_given_back_and_redeemed_all_the_time_has_one_redeemer_at_a_time() {
+async fn a_token_that_is_given_back_repeatedly_has_one_redeemer_at_a_time() {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     let store = MemoryStore::new();
@@ -72,7 +76,10 @@ async fn a_token_that_is_given_back_and_redeemed_all_the_time_has_one_redeemer_a
         running.spawn(async move {
             while redeemed.load(Ordering::SeqCst) < 2000 {
                 if let Ok(mine) = redeem(&tokens, &token).await {
-                    assert!(!held.swap(true, Ordering::SeqCst), "two have it");
+                    assert!(
+                        !held.swap(true, Ordering::SeqCst),
+                        "two redeemers have the token at the same time"
+                    );
                     redeemed.fetch_add(1, Ordering::SeqCst);
                     tokio::task::yield_now().await;
                     held.store(false, Ordering::SeqCst);

@@ -22,7 +22,7 @@ async fn keys(server: &RedisServer) -> Vec<String> {
     ask(server, cmd("KEYS").arg("*")).await
 }
 
-/// What stands under each key, and for how many milliseconds.
+/// The value of each key, and its time to live in milliseconds.
 async fn all(server: &RedisServer) -> HashMap<String, (String, i64)> {
     let mut all = HashMap::new();
     for key in keys(server).await {
@@ -34,7 +34,7 @@ async fn all(server: &RedisServer) -> HashMap<String, (String, i64)> {
 }
 
 #[tokio::test]
-async fn the_outcomes_are_told_apart() {
+async fn each_outcome_has_its_own_error() {
     let server = RedisServer::start().unwrap();
     let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
     let token = issue(&tokens).await;
@@ -65,7 +65,7 @@ async fn no_key_is_without_an_expiry_and_none_has_the_token() {
         for (key, (value, left)) in all {
             assert!(
                 left > ttl - 60_000 && left <= ttl,
-                "{key} stands for {left} ms"
+                "{key} has {left} ms to live"
             );
             assert!(key.starts_with("idem:#token:orders.submit:"), "{key}");
             assert!(value.starts_with(said), "{value}");
@@ -86,7 +86,7 @@ async fn no_key_is_without_an_expiry_and_none_has_the_token() {
 }
 
 #[tokio::test]
-async fn an_expired_token_is_unknown_and_a_used_one_goes_with_it() {
+async fn a_fresh_and_a_used_token_expire_together() {
     let server = RedisServer::start().unwrap();
     let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
     let ttl = Duration::from_millis(400);
@@ -95,7 +95,7 @@ async fn an_expired_token_is_unknown_and_a_used_one_goes_with_it() {
     let redeemed = redeem(&tokens, &used).await;
     let deadline = Instant::now() + Duration::from_secs(20);
     while !keys(&server).await.is_empty() {
-        assert!(Instant::now() < deadline, "they stay");
+        assert!(Instant::now() < deadline, "the keys must expire");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for token in [token, used] {
@@ -104,11 +104,14 @@ async fn an_expired_token_is_unknown_and_a_used_one_goes_with_it() {
     if let Ok(redeemed) = redeemed {
         assert!(!redeemed.give_back().await.unwrap());
     }
-    assert!(keys(&server).await.is_empty(), "nothing was revived");
+    assert!(
+        keys(&server).await.is_empty(),
+        "no key may be created again"
+    );
 }
 
 #[tokio::test]
-async fn a_token_that_never_expires_is_not_ours() {
+async fn a_token_without_an_expiry_is_foreign() {
     let server = RedisServer::start().unwrap();
     let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
     let token = issue(&tokens).await;
@@ -124,7 +127,7 @@ async fn each_operation_is_one_command() {
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let tokens = on(RedisStore::connect(&proxy.url()).await.unwrap());
     let count = || proxy.plan(Direction::Request, usize::MAX, ProxyFault::Close);
-    // The script is made known.
+    // Loads the script.
     redeem(&tokens, &issue(&tokens).await).await.unwrap();
     count();
     let token = issue(&tokens).await;
@@ -140,7 +143,11 @@ async fn each_operation_is_one_command() {
     assert_eq!(proxy.traffic().requests, 1);
     count();
     assert_accepted(&tokens, &token).await;
-    assert_eq!(proxy.traffic().requests, 2, "it was given back");
+    assert_eq!(
+        proxy.traffic().requests,
+        2,
+        "the second redemption finds that the token was given back"
+    );
     count();
     let malformed = tokens.redeem("*", &USER, OPERATION).await;
     assert_eq!(code_of(malformed), "token_malformed");
@@ -148,7 +155,7 @@ async fn each_operation_is_one_command() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_a_hundred_at_once_is_accepted() {
+async fn exactly_one_of_a_hundred_concurrent_redemptions_is_accepted() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     for _ in 0..10 {
@@ -157,7 +164,7 @@ async fn one_of_a_hundred_at_once_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_harmed_message_costs_nobody_the_token() {
+async fn a_damaged_message_does_not_use_up_the_token() {
     let server = RedisServer::start().unwrap();
     let direct = on(RedisStore::connect(&server.url()).await.unwrap());
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();

@@ -1,4 +1,4 @@
-//! Nobody sees a token but the one it was issued to, and nobody a subject.
+//! Tokens and subjects appear in no key, record, event or error.
 
 use std::error::Error as StdError;
 use std::fmt::{self, Debug, Write as _};
@@ -15,7 +15,7 @@ use crate::{LONG, OPERATION, TTL};
 
 const SUBJECT: &str = "canary-in-the-subject";
 
-/// A store that remembers what it was sent.
+/// A store that records the keys and values that it gets.
 #[derive(Clone)]
 pub(crate) struct Spy {
     store: Arc<dyn Store>,
@@ -39,7 +39,7 @@ impl Spy {
         self.sent.lock().unwrap().keys.clone()
     }
 
-    /// What every claim is answered from now on.
+    /// The answer to every further claim.
     pub(crate) fn claims_are(&self, answer: Claim) {
         self.sent.lock().unwrap().claimed = Some(answer);
     }
@@ -52,7 +52,7 @@ impl Spy {
 }
 
 impl Debug for Spy {
-    /// As the store inside, which a handle shows.
+    /// The durability of the inner store, which a handle shows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.store.fmt(f)
     }
@@ -100,7 +100,7 @@ impl Store for Spy {
     }
 }
 
-/// All that was said to anybody but the caller.
+/// All texts that were printed for others than the caller.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<String>>);
 
@@ -120,7 +120,7 @@ impl Said {
     }
 }
 
-/// Whether a text has a half of the token, as it is or as a list of its bytes, or the subject.
+/// Whether a text has half of the token, as text or as a list of bytes, or the subject.
 fn betrays(text: &str, token: &str) -> bool {
     let list = |part: &str| format!("{:?}", part.as_bytes()).replace(['[', ']'], "");
     let parts = [&token[..32], &token[32..], SUBJECT];
@@ -128,7 +128,7 @@ fn betrays(text: &str, token: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_told_to_nobody_but_the_one_it_is_issued_to() {
+async fn a_token_appears_only_in_its_own_text() {
     let faults = [
         Fault::LoseReply,
         Fault::Hang,
@@ -188,7 +188,7 @@ async fn a_token_is_told_to_nobody_but_the_one_it_is_issued_to() {
 }
 
 #[test]
-fn a_canary_is_seen_wherever_it_sings() {
+fn the_search_finds_a_token_in_every_form() {
     let token = format!("{:064x}", 0x0f1e_2d3c);
     let list = format!("{:?}", token.as_bytes());
     for text in [&token, &format!("a{}b", &token[32..]), &list, SUBJECT] {

@@ -1,4 +1,4 @@
-//! Stores around a memory store.
+//! Stores that wrap a memory store.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use idempotent_runtime::store::{Bytes, Claim, Entry, Swap, async_trait};
 use idempotent_runtime::{MemoryStore, Store, StoreError};
 use tokio::task::yield_now;
 
-/// What a store around another does differently.
+/// How the wrapping store differs.
 #[derive(Debug, Clone)]
 pub(crate) enum Around {
-    /// Its exchange looks what stands there, and then puts, whatever stands there by then.
+    /// Its exchange reads, and then writes without a comparison.
     LooksThenPuts(MemoryStore),
-    /// It is pending before it applies an operation, and before it answers.
+    /// It is pending before it applies an operation, and again before it answers.
     Slow(MemoryStore),
 }
 

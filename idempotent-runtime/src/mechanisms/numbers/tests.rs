@@ -1,11 +1,11 @@
-//! What only the inside shows: texts that are no numbers, and machines whose clocks differ.
+//! Texts that are no numbers, and machines whose clocks differ.
 
 use super::number::{Proof, parse};
 use super::*;
 use crate::cases::cases;
 
 #[test]
-fn a_text_is_read_if_and_only_if_it_is_the_one_of_its_number() {
+fn only_the_exact_text_of_a_number_is_read() {
     let (mut read, mut refused) = (0_u32, 0_u32);
     cases(64, |u| {
         let bits: u32 = u.int_in_range(0..=63)?;
@@ -49,7 +49,7 @@ fn any_text_is_read_without_a_panic() {
 }
 
 #[test]
-fn numbers_beyond_a_bigint_are_none() {
+fn numbers_above_a_bigint_are_refused() {
     let proof = "0".repeat(20);
     assert!(parse(&format!("9223372036854775807-{proof}")).is_some());
     for number in [
@@ -83,10 +83,10 @@ mod handed_over {
     const HOUR: Duration = Duration::from_hours(1);
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// How the first machine comes to its end.
+    /// How the first machine loses its id.
     #[derive(Debug, Clone, Copy)]
     enum End {
-        /// Its lease does, because the store is not to be reached.
+        /// Its lease expires, because the store is unavailable.
         Lease,
         /// It gives its id back after a burst of numbers.
         Release,
@@ -105,8 +105,8 @@ mod handed_over {
         issued
     }
 
-    /// How many numbers two machines both made, of which the second has the id of the first as soon as it gets it, and
-    /// a clock that is so far behind.
+    /// How many numbers two machines both made. The second machine leases the id of the first as soon as possible, and its
+    /// clock is `behind`.
     async fn made_twice(behind: Duration, end: End) -> usize {
         let began = Instant::now();
         let store = FaultyStore::new(MemoryStore::new());
@@ -134,12 +134,12 @@ mod handed_over {
                 assert_eq!(began.elapsed(), LEASE);
             }
             End::Release => {
-                // Their time is ahead of the clock: 4096 fit into a millisecond.
+                // The times of these numbers are ahead of the clock, because 4096 fit into a millisecond.
                 for _ in 0..20_000 {
                     assert!(issue(&first, &mut of_first));
                 }
                 drop(first);
-                // Its task has its turn.
+                // Lets the task of the first machine run.
                 sleep(MILLISECOND).await;
             }
         }
@@ -150,7 +150,7 @@ mod handed_over {
                 Some(second) => break second,
                 None => advance(MILLISECOND).await,
             }
-            assert!(began.elapsed() < HOUR, "it never gets the id");
+            assert!(began.elapsed() < HOUR, "the second machine must get the id");
         };
         drop(clock);
         for _ in 0..4000 {
@@ -164,7 +164,7 @@ mod handed_over {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_id_that_changes_hands_makes_no_number_twice_within_the_skew() {
+    async fn within_the_skew_a_re_leased_id_makes_no_number_twice() {
         for end in [End::Lease, End::Release] {
             for behind in [Duration::ZERO, SKEW / 2, SKEW.saturating_sub(MILLISECOND)] {
                 assert_eq!(made_twice(behind, end).await, 0, "{behind:?} {end:?}");
@@ -172,7 +172,7 @@ mod handed_over {
         }
     }
 
-    /// Without it, the test above would prove nothing.
+    /// The negative control of the test above.
     #[tokio::test(start_paused = true)]
     async fn beyond_the_skew_numbers_are_made_twice() {
         for end in [End::Lease, End::Release] {
@@ -182,14 +182,14 @@ mod handed_over {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn numbers_grow_also_when_the_clock_was_set_back_before_the_next_lease() {
+    async fn numbers_grow_even_if_the_clock_is_set_back_before_the_next_lease() {
         let store = FaultyStore::new(MemoryStore::new());
         let clock = clock_ahead(HOUR);
         let numbers = machine(&store).await.unwrap();
         let before = numbers.issue(&42).unwrap().value();
         drop(clock);
         let _an_hour_back = clock_ahead(Duration::ZERO);
-        // The store forgets the id, and the next renewal finds out.
+        // The store loses the id, and the next renewal notices it.
         let key = format!("idem:#machine:orders:{}", before >> 12 & 1023);
         let record = store.get(&key).await.unwrap().unwrap().value;
         store.remove(&key, &record).await.unwrap();

@@ -1,4 +1,4 @@
-//! Whatever stands in the place of a token, a redemption is answered, and only a token is changed.
+//! A redemption of any stored bytes returns, and changes only a token.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::record::token::State;
 use crate::store::Store as _;
 use crate::store::memory::MemoryStore;
 
-/// Bytes that are the record of a token but for a few of them, or not at all.
+/// Bytes that are the record of a token with a few changes, or arbitrary bytes.
 fn broken(u: &mut Unstructured<'_>) -> Result<Bytes> {
     if u.ratio(1, 8)? {
         return Ok(Bytes::from(u.arbitrary::<Vec<u8>>()?));
@@ -47,7 +47,7 @@ fn a_redemption_changes_nothing_but_a_token() {
     let (mut free, mut used, mut foreign) = (0, 0, 0);
     cases(120, |u| {
         let bytes = broken(u)?;
-        let (redeemed, stands) = clock.block_on(async {
+        let (redeemed, stored) = clock.block_on(async {
             let store = MemoryStore::new();
             let idempotency = Idempotency::new(store.clone());
             let operation = Endpoint::named("orders.submit");
@@ -64,18 +64,18 @@ fn a_redemption_changes_nothing_but_a_token() {
             put.expect("the store is empty");
             let tokens = idempotency.tokens();
             let redeemed = tokens.redeem(token.as_str(), &42, "orders.submit").await;
-            let stands = store.get(&key).await.expect("a map answers");
-            (redeemed, stands.expect("it stands").value)
+            let found = store.get(&key).await.expect("the memory store answers");
+            (redeemed, found.expect("the record exists").value)
         });
         match record::read(&bytes) {
             Some(State::Free) => {
                 assert!(redeemed.is_ok(), "{bytes:?}");
-                assert_eq!(record::read(&stands), Some(State::Used));
+                assert_eq!(record::read(&stored), Some(State::Used));
                 free += 1;
             }
             Some(State::Used) => {
                 assert!(matches!(redeemed, Err(Error::TokenUsed(_))), "{bytes:?}");
-                assert_eq!(stands, bytes);
+                assert_eq!(stored, bytes);
                 used += 1;
             }
             None => {
@@ -83,7 +83,7 @@ fn a_redemption_changes_nothing_but_a_token() {
                     matches!(redeemed, Err(Error::ForeignRecord(_))),
                     "{bytes:?}"
                 );
-                assert_eq!(stands, bytes);
+                assert_eq!(stored, bytes);
                 foreign += 1;
             }
         }

@@ -162,7 +162,7 @@ fn options_come_back_to_any_depth() {
 }
 
 #[test]
-fn types_that_look_at_what_is_there_come_back() {
+fn types_that_read_any_value_come_back() {
     comes_back(Value::Null);
     comes_back(Some(Value::Null));
     comes_back(json!({"a": [null, 1, -1, u64::MAX, 1.5, -0.0, "x", {}], "": []}));
@@ -207,7 +207,7 @@ fn types_that_look_at_what_is_there_come_back() {
 }
 
 #[test]
-fn a_type_that_is_written_as_an_option_and_read_as_what_is_in_it_comes_back() {
+fn a_type_written_as_an_option_and_read_as_its_content_comes_back() {
     #[derive(Debug, PartialEq, Clone, Serialize, Deserialize)]
     #[serde(into = "Option<u8>")]
     struct Always(u8);
@@ -272,7 +272,7 @@ fn floats_come_back_bit_for_bit() {
 }
 
 #[test]
-fn finite_floats_come_back_bit_for_bit_from_anywhere() {
+fn finite_floats_inside_of_a_value_come_back_bit_for_bit() {
     let mut random = StdRng::seed_from_u64(2);
     for codec in CODECS.iter().copied() {
         let doubles = (0..2000).map(|_| random.next_u64());
@@ -361,7 +361,7 @@ impl Sample {
 fn random_values_come_back() {
     let mut random = StdRng::seed_from_u64(3);
     for _ in 0..500 {
-        // There is no negative zero and no NaN among the floats, so equal ones have equal bits.
+        // The floats have no negative zero and no NaN, so equal floats have equal bits.
         comes_back(Sample::random(&mut random));
     }
 }
@@ -428,7 +428,7 @@ fn the_forms_are_frozen() {
 }
 
 #[test]
-fn a_form_is_known_by_its_name() {
+fn a_form_is_read_by_its_name() {
     for form in [Form::Json, Form::MessagePack, Form::Bits, Form::None] {
         assert_eq!(Form::of(form.name()), Some(form));
     }

@@ -1,4 +1,4 @@
-//! Bytes that no codec has written.
+//! Arbitrary bytes instead of an encoded value.
 
 use arbtest::arbitrary::{Result, Unstructured};
 
@@ -21,7 +21,7 @@ enum Untagged {
     Deep(HashMap<String, Untagged>),
 }
 
-/// What JSON, `MessagePack` and their mistakes are made of.
+/// Pieces of JSON and `MessagePack`, right and wrong.
 fn bytes(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     const WORDS: [&[u8]; 20] = [
         b"[",
@@ -56,7 +56,7 @@ fn bytes(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn whatever_a_record_has_for_a_result_is_read_or_refused() {
+fn any_bytes_are_read_or_refused() {
     let mut reads = 0;
     cases(200, |u| {
         let form = *u.choose(&[Form::Json, Form::MessagePack, Form::Bits, Form::None])?;
@@ -82,7 +82,7 @@ fn whatever_a_record_has_for_a_result_is_read_or_refused() {
 }
 
 #[test]
-fn what_was_read_is_written_as_it_was_read() {
+fn a_value_that_was_read_is_written_as_the_same_bytes() {
     cases(200, |u| {
         let bytes = bytes(u)?;
         for codec in CODECS {

@@ -1,4 +1,4 @@
-//! What nobody has written so.
+//! Damaged encodings.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn bytes_after_the_value_are_an_error() {
 }
 
 #[test]
-fn another_type_is_an_error_without_the_value_in_it() {
+fn an_error_about_another_type_does_not_quote_the_value() {
     for codec in CODECS.iter().copied() {
         let Encoded { form, somes, bytes } = encode("secret", codec, NO_CAP).unwrap();
         let error = decode::<u8>(form, somes, &bytes).unwrap_err();

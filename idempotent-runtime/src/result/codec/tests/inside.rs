@@ -1,4 +1,4 @@
-//! What a codec cannot tell apart: the list at [`Codec`].
+//! The limits inside of a value, as listed at [`Codec`].
 
 use super::*;
 
@@ -19,7 +19,7 @@ where
 }
 
 #[test]
-fn further_inside_nothing_under_some_is_none() {
+fn inside_of_a_value_some_of_nothing_is_none() {
     for codec in CODECS.iter().copied() {
         comes_back_as(
             Field {
@@ -35,7 +35,7 @@ fn further_inside_nothing_under_some_is_none() {
 }
 
 #[test]
-fn further_inside_json_has_null_for_more_than_none() {
+fn inside_of_a_value_json_writes_null_for_more_than_none() {
     comes_back_as([Some(Unit)], Codec::Json, [None]);
     comes_back_as([Some(Value::Null)], Codec::Json, [None]);
     comes_back_as([Some(f64::NAN)], Codec::Json, [None]);
@@ -59,7 +59,7 @@ fn message_pack_keeps_unit_structs_and_floats_anywhere() {
 }
 
 #[test]
-fn json_refuses_keys_that_are_no_text() {
+fn json_refuses_keys_that_are_not_text() {
     is_not_written(&BTreeMap::from([(Plain::Newtype(None), 1)]), Codec::Json);
     is_not_written(&BTreeMap::from([((1, 2), 1)]), Codec::Json);
     is_not_written(&BTreeMap::from([((), 1)]), Codec::Json);
@@ -96,7 +96,7 @@ fn message_pack_keeps_any_key() {
 }
 
 #[test]
-fn numbers_of_128_bits_and_keys_that_are_no_text_are_lost_in_what_serde_holds() {
+fn buffered_values_lose_numbers_of_128_bits_and_keys_that_are_not_text() {
     for codec in CODECS.iter().copied() {
         is_written_but_not_read(Internal::Struct { inner: i128::MAX }, codec);
         is_written_but_not_read(Internal::Struct { inner: 0_i128 }, codec);
@@ -125,7 +125,7 @@ fn numbers_of_128_bits_and_keys_that_are_no_text_are_lost_in_what_serde_holds() 
 
 #[cfg(feature = "msgpack")]
 #[test]
-fn message_pack_keeps_keys_in_what_serde_holds() {
+fn message_pack_keeps_keys_in_buffered_values() {
     let value = Internal::Struct {
         inner: BTreeMap::from([(true, 1)]),
     };

@@ -1,4 +1,4 @@
-//! What is too large or too deep.
+//! Values that are too large or too deep.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use serde::ser::SerializeSeq as _;
 
 use super::*;
 
-/// As many zeros, counted as they are asked for.
+/// A sequence of zeros that counts how many were read.
 struct Zeros<'a> {
     length: usize,
     asked: &'a Cell<usize>,
@@ -58,7 +58,7 @@ fn writing_stops_at_the_cap() {
 
 #[cfg(feature = "msgpack")]
 #[test]
-fn message_pack_measures_a_sequence_of_unknown_length_when_it_has_it_all() {
+fn message_pack_buffers_a_sequence_of_unknown_length_before_it_measures_it() {
     let asked = Cell::new(0);
     let zeros = Zeros {
         length: 1000,
@@ -72,7 +72,7 @@ fn message_pack_measures_a_sequence_of_unknown_length_when_it_has_it_all() {
     assert_eq!(asked.get(), 1000);
 }
 
-/// A type that carries on where a field could not be written.
+/// A type that continues after a field could not be written.
 struct Careless;
 
 impl Serialize for Careless {
@@ -85,7 +85,7 @@ impl Serialize for Careless {
 }
 
 #[test]
-fn what_passed_the_cap_on_its_way_is_not_kept() {
+fn a_value_that_exceeded_the_limit_on_the_way_is_not_stored() {
     for codec in CODECS.iter().copied() {
         assert_eq!(encode(&Careless, codec, 10), Err(NotStored::TooLarge));
     }
@@ -117,7 +117,7 @@ impl Options {
 }
 
 #[test]
-fn what_is_nested_too_deep_to_be_read_is_not_written() {
+fn a_value_that_is_nested_too_deep_to_be_read_is_not_written() {
     comes_back(Nested::of(LEVELS));
     comes_back(Chain::of(LEVELS));
     comes_back(Options::of(LEVELS));
@@ -129,11 +129,11 @@ fn what_is_nested_too_deep_to_be_read_is_not_written() {
 }
 
 #[test]
-fn what_stands_side_by_side_is_not_nested() {
+fn values_side_by_side_are_not_nested() {
     comes_back(vec![vec![Chain::Next(Box::new(Chain::End))]; 1000]);
 }
 
-/// A sequence in a sequence, as often as it says.
+/// A sequence in a sequence, this many times.
 struct Deep(u32);
 
 impl Serialize for Deep {
@@ -174,20 +174,23 @@ enum Variant {
     Named { next: Next },
 }
 
-/// Reads what a caller may find under its key, on a stack as any thread has it.
+/// Reads the bytes of a record on a thread with the default stack.
 fn is_refused<T: DeserializeOwned + 'static>(form: Form, bytes: &[u8]) {
     for somes in [0, 1, LEVELS] {
         let bytes = bytes.to_vec();
         let reading = std::thread::Builder::new()
             .stack_size(2 * 1024 * 1024)
             .spawn(move || decode::<T>(form, somes, &bytes).is_err());
-        let refused = reading.expect("a thread").join().expect("an answer");
+        let refused = reading
+            .expect("the thread starts")
+            .join()
+            .expect("the thread does not panic");
         assert!(refused, "{}", std::any::type_name::<T>());
     }
 }
 
 #[test]
-fn what_reads_itself_without_an_end_is_refused() {
+fn a_type_that_reads_itself_without_end_is_refused() {
     for value in ["1", "[]", "{}", r#""a""#, "true", "1.5"] {
         is_refused::<Next>(Form::Json, value.as_bytes());
         is_refused::<Newtype>(Form::Json, value.as_bytes());
@@ -208,7 +211,7 @@ fn what_reads_itself_without_an_end_is_refused() {
 
 #[cfg(feature = "msgpack")]
 #[test]
-fn what_reads_itself_without_an_end_in_message_pack_is_refused() {
+fn a_type_that_reads_itself_without_end_in_message_pack_is_refused() {
     for value in [&b"\x01"[..], b"\x90", b"\x80", b"\xa1a", b"\xc3"] {
         is_refused::<Next>(Form::MessagePack, value);
         is_refused::<Newtype>(Form::MessagePack, value);
@@ -223,7 +226,7 @@ fn what_reads_itself_without_an_end_in_message_pack_is_refused() {
     }
 }
 
-/// Each level has a newtype and an option, as deep as a codec can go.
+/// Each level has a newtype and an option, at the greatest depth that a codec allows.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Wrapped(Option<Box<Link>>);
 
