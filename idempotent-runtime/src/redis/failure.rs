@@ -43,7 +43,12 @@ pub(super) fn of_connection(error: RedisError, place: &str) -> StoreError {
 
 fn with_reason(kind: StoreErrorKind, error: RedisError) -> StoreError {
     let reason = reason_for(&error);
-    let error = StoreError::new(kind, error);
+    let is_foreign = reply_of(&error)
+        .is_some_and(|(code, details)| effective_code(&code, &details) == "WRONGTYPE");
+    let mut error = StoreError::new(kind, error);
+    if is_foreign {
+        error = error.foreign_record();
+    }
     match reason {
         Some(reason) => error.reason(reason),
         None => error,

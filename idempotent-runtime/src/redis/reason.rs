@@ -120,7 +120,7 @@ fn reason_for_reply(code: &str, details: &str) -> Option<Cow<'static, str>> {
         "WRONGPASS" => WRONG_PASSWORD.into(),
         "DENIED" => "is in protected mode and accepts local connections only (set a password on the server)".into(),
         "NOPERM" => reason_for_permission(details),
-        "WRONGTYPE" => "holds a value of another program under this key (set another prefix)".into(),
+        "WRONGTYPE" => "holds a value of another type under this key, such as a list, which another program wrote".into(),
         "CROSSSLOT" => "keeps the keys of one operation on several nodes".into(),
         _ if says("permission") || says("the user executing the script can't") => {
             reason_for_permission(details)

@@ -59,7 +59,7 @@ async fn a_value_of_another_program_stays_and_costs_look_ups() {
         ask::<()>(&server, cmd("SADD").arg(format!("{name}{slot}")).arg(1)).await;
     }
     let error = bloom.hint(&42).await.unwrap_err();
-    assert_eq!(error.code(), "store_misconfigured");
+    assert_eq!(error.code(), "foreign_record");
     assert_eq!(order(&bloom, &table, 42).await, (true, true));
     for slot in 0..4 {
         let left: i64 = ask(&server, cmd("PTTL").arg(format!("{name}{slot}"))).await;

@@ -158,10 +158,7 @@ async fn an_impossible_name_or_foreign_bytes_are_explained() {
     let claim = guarded.store.claim(&key, &secret, secs(60));
     claim.await.unwrap();
     let text = text("test.pay").await;
-    assert!(
-        text.contains("found 19 bytes of text under the key"),
-        "{text}"
-    );
+    assert!(text.contains("the key holds 19 bytes of text"), "{text}");
     assert!(
         text.contains("remove the key, or choose another `prefix`"),
         "{text}"

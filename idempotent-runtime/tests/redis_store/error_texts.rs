@@ -215,7 +215,8 @@ async fn a_server_that_refuses_writes_is_named_with_the_reason() {
         send(&server, &accepting).await;
     }
     send(&server, cmd("RPUSH").arg("key").arg("foreign")).await;
-    let reason = "holds a value of another program under this key (set another prefix)";
+    let reason =
+        "holds a value of another type under this key, such as a list, which another program wrote";
     assert_text(&claim(&store).await, &at, reason);
     send(&server, cmd("DEL").arg("key")).await;
     let wanting = format!("{}?replicas=1&replica_timeout=50ms", server.url());

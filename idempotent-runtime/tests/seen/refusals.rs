@@ -53,7 +53,7 @@ async fn a_key_of_another_program_is_not_changed() {
         send::<()>(&server, cmd("SET").arg(&key).arg("theirs")).await;
         let seen = set_of(&Idempotency::new(store), HOUR);
         let error = seen.first_time(&42).await.unwrap_err();
-        assert!(matches!(error, Error::Misconfigured(_)), "{error:?}");
+        assert!(matches!(error, Error::ForeignRecord(_)), "{error:?}");
         assert_eq!(send::<i64>(&server, cmd("PTTL").arg(&key)).await, -1);
         assert_eq!(send::<usize>(&server, &cmd("DBSIZE")).await, 1);
     }
