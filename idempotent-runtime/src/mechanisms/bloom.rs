@@ -179,7 +179,7 @@ impl Bloom {
 
     /// How full the filter is; `None` if the store has no filters.
     ///
-    /// Ask from time to time, and give the filter a larger [capacity](builder::BloomBuilder::capacity) before it is full. The store counts the
+    /// Ask from time to time, and give the filter a larger [capacity](crate::BloomBuilder::capacity) before it is full. The store counts the
     /// bits of three buckets, which takes about a millisecond for two megabytes. Redis serves no other request meanwhile.
     ///
     /// ```

@@ -96,8 +96,8 @@ impl Tokens {
 
     /// Redeems a token. Of any number of concurrent callers exactly one is accepted.
     ///
-    /// Then the token is used, even if the work that it was redeemed for fails. Until its `ttl` expires a used token is told
-    /// apart from an unknown token. If you know that no work was done, you can [give it back](Redeemed::give_back).
+    /// Then the token is used, even if the work that it was redeemed for fails. Until its `ttl` expires, another redemption gets
+    /// [`Error::TokenUsed`]. If you know that no work was done, you can [give the token back](Redeemed::give_back).
     ///
     /// Round trips: one, and a second one for a token that was given back.
     ///

@@ -305,6 +305,6 @@ async fn a_dead_server_is_a_problem() {
         let diagnosis = handle.doctor().await;
         assert_found(&diagnosis, Level::Problem, "cannot claim: ");
         assert_found(&diagnosis, Level::Problem, "does not answer INFO");
-        assert_found(&diagnosis, Level::Problem, "can be reached from here");
+        assert_found(&diagnosis, Level::Problem, "can be reached from this host");
     }
 }
