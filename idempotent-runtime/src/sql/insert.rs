@@ -7,7 +7,7 @@ use sqlx::{Decode, Encode, Error, Type};
 
 use super::connection::AsConnection;
 use super::database::Database;
-use super::row::{Column, Row};
+use super::row::{Column, Row, explain_table};
 
 /// Begins an `INSERT` of one row into a table (`user_coupon` or `shop.user_coupon`), unless the row exists.
 ///
@@ -141,10 +141,8 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
     where
         C: AsConnection<Database = DB>,
     {
-        let insertion = self
-            .insert_or_find(connection.as_connection(), None)
-            .await?;
-        Ok(insertion.map(|_| ()))
+        let insertion = self.insert_or_find(connection.as_connection(), None).await;
+        Ok(insertion.map_err(explain_table)?.map(|_| ()))
     }
 
     /// As [`run`](Self::run), and reads a column of the new or the existing row, for example the number that the database
@@ -169,11 +167,9 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         T: for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> + Type<DB>,
     {
         let read = Some(Column::read_as::<DB, T>(column));
-        let insertion = self
-            .insert_or_find(connection.as_connection(), read)
-            .await?;
+        let insertion = self.insert_or_find(connection.as_connection(), read).await;
         let read = |row: Option<DB::Row>| self.row.value(column, &row.ok_or(Error::RowNotFound)?);
-        insertion.map(read).transpose()
+        insertion.map_err(explain_table)?.map(read).transpose()
     }
 
     /// Inserts the row or finds the existing one. The row is returned if a `column` must be read.

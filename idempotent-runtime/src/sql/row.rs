@@ -6,6 +6,7 @@ use std::fmt;
 use sqlx::{Decode, Encode, Error, QueryBuilder, Type};
 
 use super::database::Database;
+use super::failure;
 use super::statement::{Statement, Value};
 
 /// A row of a table, and the values to set in it.
@@ -267,6 +268,14 @@ impl<DB: Database> fmt::Debug for Row<'_, DB> {
             )
             .finish_non_exhaustive()
     }
+}
+
+/// Adds to the text of a missing table who makes it.
+pub(super) fn explain_table(error: Error) -> Error {
+    failure::explained(
+        error,
+        "create it in your migrations, because `sql::migrate` makes only the tables of idempotence",
+    )
 }
 
 fn matched_several_rows(table: &str, rows: u64) -> Error {

@@ -6,7 +6,7 @@ use sqlx::{Decode, Encode, Error, Type};
 
 use super::connection::AsConnection;
 use super::database::Database;
-use super::row::{Condition, Row, RowChange};
+use super::row::{Condition, Row, RowChange, explain_table};
 
 /// Begins a transition of a row of a table (`orders` or `shop.orders`) from one state to another.
 ///
@@ -167,14 +167,13 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
         };
         let mut row = self.row;
         row.set(self.column, &to);
-        Ok(
-            match row.change(connection.as_connection(), condition).await? {
-                RowChange::Yes => Transition::Applied,
-                RowChange::No(actual) if actual == to => Transition::AlreadyThere,
-                RowChange::No(actual) => Transition::Illegal { actual },
-                RowChange::NotFound => Transition::NotFound,
-            },
-        )
+        let change = row.change(connection.as_connection(), condition).await;
+        Ok(match change.map_err(explain_table)? {
+            RowChange::Yes => Transition::Applied,
+            RowChange::No(actual) if actual == to => Transition::AlreadyThere,
+            RowChange::No(actual) => Transition::Illegal { actual },
+            RowChange::NotFound => Transition::NotFound,
+        })
     }
 }
 

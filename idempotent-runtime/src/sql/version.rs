@@ -6,7 +6,7 @@ use sqlx::{Decode, Encode, Error, Type};
 
 use super::connection::AsConnection;
 use super::database::Database;
-use super::row::{Condition, Row, RowChange};
+use super::row::{Condition, Row, RowChange, explain_table};
 
 /// Begins an update of a row of a table (`goods` or `shop.goods`). It changes the row only if the row still has the version
 /// that the caller read.
@@ -139,7 +139,8 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
         };
         self.row.add(column, 1_i64);
         let connection = connection.as_connection();
-        Ok(match self.row.change(connection, condition).await? {
+        let change = self.row.change(connection, condition).await;
+        Ok(match change.map_err(explain_table)? {
             RowChange::Yes => Versioned::Applied { version },
             RowChange::No(current) => Versioned::Conflict { current },
             RowChange::NotFound => Versioned::NotFound,

@@ -43,6 +43,22 @@ async fn a_rolled_back_row_can_be_inserted_again() {
     assert_eq!(taken(&fresh.pool).await, 0);
 }
 
+#[tokio::test]
+async fn a_missing_table_names_who_makes_it() {
+    let fresh = coupons().await;
+    run(&fresh.pool, "DROP TABLE user_coupon").await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let error = take(&mut *connection, 1, 1, "1").await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.ends_with(
+            "create it in your migrations, because `sql::migrate` makes only the tables of idempotence"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("user_coupon"), "{text}");
+}
+
 /// The database names the first index that it checks, which may not be the index of the key.
 #[tokio::test]
 async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_is_checked_first() {

@@ -22,8 +22,8 @@ const REFUSED: &str = "refused the connection (is the server running?)";
 const NO_TABLES: &str = "has no tables for idempotence (call `sql::migrate` at every start)";
 const BUSY: &str = "is busy, because another connection writes to the file (shorten its transactions, or raise \
                     `busy_timeout`)";
-const READ_ONLY_FILE: &str = "accepts no writes: the file is read-only (check its permissions, those of its directory, \
-                              and `mode` in the URL)";
+const READ_ONLY_FILE: &str = "accepts no writes: the file is read-only (check the permissions of the file and its \
+                              directory, and `mode` in the URL)";
 const FORGET: &str =
     "DROP TABLE idempotence; DROP TABLE idempotence_lock; DROP TABLE idempotence_version";
 

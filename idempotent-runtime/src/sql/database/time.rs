@@ -11,7 +11,7 @@ pub(crate) fn micros(ttl: Duration) -> i64 {
     i64::try_from(micros).map_or(THOUSAND_YEARS, |micros| micros.clamp(1000, THOUSAND_YEARS))
 }
 
-/// The clock of SQLite in microseconds since 1970. It ticks in milliseconds, and stands still during a statement.
+/// The clock of SQLite in microseconds since 1970. It ticks in milliseconds, and has one value during a statement.
 #[cfg(feature = "sqlite")]
 macro_rules! sqlite_now {
     () => {

@@ -53,7 +53,7 @@ fn of_error(error: &Error) -> Option<&'static str> {
         }
         Error::Tls(_) => "failed the TLS handshake (check the TLS mode and the certificates)",
         Error::Protocol(_) => {
-            "sent what its client does not understand (check that host and port are those of the database)"
+            "sent what its client does not understand (check the host and the port)"
         }
         Error::PoolClosed => "has no connection, because its pool was closed",
         Error::Configuration(_) => "has connection settings that its client cannot use",
@@ -192,7 +192,7 @@ fn of_result_code(code: i32, message: &str) -> Option<&'static str> {
             "is busy, because another connection writes to the file (shorten its transactions, or raise `busy_timeout`)"
         }
         8 => {
-            "accepts no writes: the file is read-only (check its permissions, those of its directory, and `mode` in the URL)"
+            "accepts no writes: the file is read-only (check the permissions of the file and its directory, and `mode` in the URL)"
         }
         9 => CANCELLED,
         10 => "could not read or write its file (check the disk)",
@@ -203,4 +203,64 @@ fn of_result_code(code: i32, message: &str) -> Option<&'static str> {
         26 => "has a file that is no SQLite database",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::refusal::refused;
+    use super::*;
+
+    #[test]
+    fn an_unknown_host_an_old_server_and_missing_tls_say_what_to_do() {
+        let lookup = "failed to lookup address information: Name or service not known";
+        for (error, reason) in [
+            (
+                Error::Io(io::Error::other(lookup)),
+                "cannot be reached: its host name is unknown (check the host and DNS)",
+            ),
+            (
+                refused("42883"),
+                "does not know the statement (PostgreSQL 11 or newer is needed)",
+            ),
+            (
+                refused("53300"),
+                "has too many connections (raise the limit of the server or of its user, or lower `max_connections` of the \
+                 pools)",
+            ),
+            (
+                refused("28P01"),
+                "refused the login (check the user and the password)",
+            ),
+            (
+                Error::Tls("SQLx was built without TLS support enabled".into()),
+                "needs TLS, which sqlx was built without (enable its feature `tls-rustls` or `tls-native-tls`)",
+            ),
+        ] {
+            assert_eq!(of_connection(&error), Some(reason));
+        }
+        assert_eq!(
+            of_number(1064),
+            Some("does not know the statement (MySQL 8.0 or MariaDB 10.6 or newer is needed)")
+        );
+        assert_eq!(
+            of_result_code(1, "near \"RETURNING\": syntax error"),
+            Some("does not know the statement (SQLite 3.35 or newer is needed)")
+        );
+    }
+
+    #[test]
+    fn a_broken_connection_is_described_by_what_it_was_for() {
+        let reset = || Error::Io(io::ErrorKind::ConnectionReset.into());
+        assert_eq!(
+            of_statement(&reset()),
+            Some("closed the connection before it answered (did the server stop or restart?)")
+        );
+        assert_eq!(
+            of_connection(&reset()),
+            Some(
+                "closed the new connection (check the port, and whether the server is starting or stopping)"
+            )
+        );
+        assert_eq!(of_statement(&Error::RowNotFound), None);
+    }
 }
