@@ -75,8 +75,9 @@ pub(crate) fn migration_failed(
     if kind_of(&source) != Misconfigured {
         return statement_failed(source, place);
     }
+    let reason = reason::of_migration(&source);
     StoreError::new(Misconfigured, NotMigrated { source, schema })
-        .reason("has no tables, and its user may not make them (have the statements of `sql::schema` applied by a user who may)")
+        .reason(reason)
         .place(place)
 }
 

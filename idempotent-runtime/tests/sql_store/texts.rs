@@ -264,7 +264,7 @@ async fn a_session_that_is_killed_in_a_statement_says_so() {
     assert_eq!(
         text(PostgresStore::new(pool).get("key").await),
         format!(
-            "postgres 127.0.0.1:{port} accepted no connection within 150ms (is the server running?)"
+            "postgres 127.0.0.1:{port} accepted no connection within 150ms (is the server running and below its limit of connections?)"
         )
     );
 }
@@ -303,6 +303,15 @@ async fn a_file_that_cannot_be_used_says_why() {
     assert_eq!(
         text(reader.claim("key", &VALUE, TTL).await),
         format!("{} {READ_ONLY_FILE}", place(&url))
+    );
+    let store = SqliteStore::connect(&url).await.unwrap();
+    Sqlite::run(store.pool(), FORGET).await.unwrap();
+    assert_eq!(
+        text(SqliteStore::connect(&format!("{url}?mode=ro")).await),
+        format!(
+            "{} has no tables, and could not make them: it {READ_ONLY_FILE}",
+            place(&url)
+        )
     );
     let (path, other) = (file(), file());
     fs::create_dir(&path).unwrap();

@@ -27,6 +27,17 @@ pub(super) fn of_connection(error: &Error) -> Option<&'static str> {
     }
 }
 
+/// Why the tables were not made.
+pub(super) fn of_migration(error: &Error) -> Cow<'static, str> {
+    match of_statement(error) {
+        None | Some(MISSING_PRIVILEGE) => {
+            "has no tables, and its user may not make them (have the statements of `sql::schema` applied by a user who may)"
+                .into()
+        }
+        Some(reason) => format!("has no tables, and could not make them: it {reason}").into(),
+    }
+}
+
 /// Why a pool gave no connection in time.
 pub(super) fn of_pool_timeout<DB: Database>(pool: &Pool<DB>) -> Cow<'static, str> {
     let (options, open) = (pool.options(), pool.size());
@@ -36,7 +47,7 @@ pub(super) fn of_pool_timeout<DB: Database>(pool: &Pool<DB>) -> Cow<'static, str
         most => format!("all {most} of the pool are in use"),
     };
     if open < most {
-        return format!("accepted no connection within {waited:?} (is the server running?)").into();
+        return format!("accepted no connection within {waited:?} (is the server running and below its limit of connections?)").into();
     }
     format!(
         "had no free connection within {waited:?}: {in_use} (raise `max_connections` \

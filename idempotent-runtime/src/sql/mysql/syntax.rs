@@ -13,7 +13,7 @@ impl Syntax for MySql {
     const ON_CONFLICT: &'static str = "";
     const HAS_RETURNING: bool = false;
 
-    // The bytes of an unsigned integer are read as a signed one by their sign bit.
+    // sqlx would read the bytes of an unsigned integer as a signed one, so the database casts it.
     fn cast_type<T: Type<Self>>() -> Option<&'static str> {
         is_integer(&T::type_info()).then_some("SIGNED")
     }
