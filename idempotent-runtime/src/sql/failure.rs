@@ -2,18 +2,20 @@
 
 use std::borrow::Cow;
 
-use sqlx::error::DatabaseError;
 use sqlx::{Connection, Pool};
 use thiserror::Error;
 
+use self::code::Code;
 use super::database::Database;
 use crate::store::{StoreError, StoreErrorKind};
 
+pub(super) mod code;
 mod explained;
 mod reason;
 #[cfg(test)]
 pub(super) mod refusal;
 
+pub(crate) use self::code::is_missing_table;
 pub(crate) use self::explained::explained;
 
 use StoreErrorKind::{Full, Misconfigured, NotApplied, Unknown};
@@ -98,11 +100,6 @@ fn store_error(
     }
 }
 
-pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
-    let refusal = error.as_database_error();
-    refusal.is_some_and(|refusal| Code::from_refusal(refusal).is_missing_table(refusal.message()))
-}
-
 fn is_unopened_file(error: &sqlx::Error) -> bool {
     let refusal = error.as_database_error().map(Code::from_refusal);
     matches!(refusal, Some(Code::Sqlite(code)) if code & 0xff == 14)
@@ -185,46 +182,6 @@ fn kind_of_result_code(code: i32) -> StoreErrorKind {
         // Busy, locked, out of memory, interrupted, a race for the log, a changed schema: SQLite undid everything.
         4..=7 | 9 | 15 | 17 => NotApplied,
         _ => Unknown,
-    }
-}
-
-/// The code of a database's error.
-#[cfg_attr(
-    not(all(feature = "mysql", feature = "sqlite")),
-    expect(dead_code, reason = "each database has its own kind of code")
-)]
-pub(super) enum Code {
-    /// A state of the SQL standard, as in PostgreSQL.
-    State(String),
-    /// A number of MySQL, and the less specific state.
-    MySql(u16, String),
-    /// An extended result code.
-    Sqlite(i32),
-}
-
-impl Code {
-    fn is_missing_table(&self, message: &str) -> bool {
-        match self {
-            Self::State(state) => state == "42P01",
-            Self::MySql(number, _) => *number == 1146,
-            Self::Sqlite(code) => *code == 1 && message.starts_with("no such table"),
-        }
-    }
-
-    pub(super) fn from_refusal(refusal: &dyn DatabaseError) -> Self {
-        let code = refusal.code().unwrap_or_default();
-        #[cfg(feature = "mysql")]
-        if let Some(error) = refusal.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
-            return Self::MySql(error.number(), code.into_owned());
-        }
-        #[cfg(feature = "sqlite")]
-        if refusal
-            .try_downcast_ref::<sqlx::sqlite::SqliteError>()
-            .is_some()
-        {
-            return Self::Sqlite(code.parse().unwrap_or_default());
-        }
-        Self::State(code.into_owned())
     }
 }
 

@@ -5,7 +5,7 @@ use std::{io, iter};
 
 use sqlx::error::DatabaseError;
 
-use super::failure::Code;
+use super::failure::code::Code;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether a transaction that failed with `error` certainly did nothing, and should be retried from its beginning.

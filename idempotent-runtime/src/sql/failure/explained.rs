@@ -6,9 +6,11 @@ use std::fmt;
 
 use sqlx::error::{DatabaseError, ErrorKind};
 
+use super::code::is_missing_table;
+
 /// Adds `advice` to the text of a missing table. Any other error stays as it is.
 pub(crate) fn explained(error: sqlx::Error, advice: &'static str) -> sqlx::Error {
-    if !super::is_missing_table(&error) {
+    if !is_missing_table(&error) {
         return error;
     }
     match error {

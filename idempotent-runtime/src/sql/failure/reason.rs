@@ -8,7 +8,7 @@ use std::io;
 use sqlx::error::DatabaseError;
 use sqlx::{Error, Pool};
 
-use super::Code;
+use super::code::Code;
 use crate::sql::database::Database;
 
 /// Why a statement failed. `None`: no more than its kind is known.
