@@ -184,12 +184,12 @@ mod tests {
             "application/problem+json"
         );
         assert!(second.headers.contains_key(header::RETRY_AFTER));
-        let told = &second.body;
+        let body = &second.body;
         assert!(
-            told.contains(r#""type":"urn:idempotence:in_progress""#),
-            "{told}"
+            body.contains(r#""type":"urn:idempotence:in_progress""#),
+            "{body}"
         );
-        assert!(told.contains(r#""client_action":"wait""#), "{told}");
+        assert!(body.contains(r#""client_action":"wait""#), "{body}");
     }
 
     #[tokio::test]
@@ -217,8 +217,8 @@ mod tests {
         for refused in [running, done] {
             assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
             assert!(!refused.headers.contains_key(header::RETRY_AFTER));
-            let told = &refused.body;
-            assert!(told.contains(r#""code":"payload_mismatch""#), "{told}");
+            let body = &refused.body;
+            assert!(body.contains(r#""code":"payload_mismatch""#), "{body}");
         }
     }
 
@@ -234,10 +234,10 @@ mod tests {
     async fn a_request_without_a_key_gets_a_400_that_names_the_header() {
         let answer = send(&router(), by("ada"), "a").await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST);
-        let told = &answer.body;
+        let body = &answer.body;
         assert!(
-            told.contains(r#""code":"idempotency_key_missing""#),
-            "{told}"
+            body.contains(r#""code":"idempotency_key_missing""#),
+            "{body}"
         );
     }
 
@@ -314,8 +314,8 @@ mod tests {
                 let answer = send("abc").await;
                 assert_eq!(answer.status, StatusCode::OK);
                 assert_eq!(answer.body, r#"{"file_md5":"9f86","rows":3}"#);
-                let told = answer.headers.contains_key("idempotency-replayed");
-                assert_eq!(told, again && header, "{path}");
+                let is_replayed = answer.headers.contains_key("idempotency-replayed");
+                assert_eq!(is_replayed, again && header, "{path}");
             }
             let other = send("abcd").await;
             assert_eq!(other.status, StatusCode::UNPROCESSABLE_ENTITY);

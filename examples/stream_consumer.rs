@@ -281,7 +281,7 @@ impl Shipper {
                     Ok(format!("skipped {order}: {error}"))
                 }
                 Error::PayloadMismatch(_) => self.bury(message, &order, &error.to_string()).await,
-                Error::LeaseLost(_) => Ok(format!("left {order}: {error}")),
+                Error::LeaseLost(_) => Ok(format!("unfinished {order}: {error}")),
                 _ => {
                     self.give_back(message).await?;
                     Ok(format!("refused {order}: {error}"))
@@ -290,7 +290,7 @@ impl Shipper {
             Err(error) if message.deliveries >= MOST_DELIVERIES => {
                 self.bury(message, &order, &error.to_string()).await
             }
-            Err(error) => Ok(format!("left {order}: {error}")),
+            Err(error) => Ok(format!("unfinished {order}: {error}")),
         }
     }
 

@@ -29,7 +29,7 @@ fn of_500_equal_calls_in_two_processes_one_runs_each_of_100_rounds() {
     }
     for round in 0..ROUNDS {
         for process in &mut processes {
-            process.say(&round.to_string());
+            process.write(&round.to_string());
         }
         let counts = processes.each_mut().map(|process| {
             let line = process.line();
@@ -70,7 +70,7 @@ fn a_process_killed_in_the_body_frees_the_key_after_its_lease() {
 fn a_process_that_waits_gets_the_result_of_another() {
     let server = RedisServer::start().unwrap();
     let (mut first, mut second) = one_runs_and_one_waits(&server);
-    first.say("a receipt");
+    first.write("a receipt");
     assert_eq!(first.line(), "a receipt, executed");
     assert_eq!(second.line(), "a receipt, replayed");
 }
@@ -85,7 +85,7 @@ fn a_process_that_waits_takes_over_when_the_other_is_killed() {
     assert_eq!(second.line(), "in the body");
     let took_over = killed.elapsed();
     assert!(took_over < LEASE + Duration::from_secs(5), "{took_over:?}");
-    second.say("another receipt");
+    second.write("another receipt");
     assert_eq!(second.line(), "another receipt, executed");
 
     let mut third = Process::start("pay", &server);
@@ -129,8 +129,8 @@ fn another_process() {
         match &*role {
             "race" => race().await,
             "pay" => match pay(1).await.unwrap() {
-                Once::Executed(receipt) => say(&format!("{receipt}, executed")),
-                Once::Replayed(receipt) => say(&format!("{receipt}, replayed")),
+                Once::Executed(receipt) => print(&format!("{receipt}, executed")),
+                Once::Replayed(receipt) => print(&format!("{receipt}, replayed")),
             },
             _ => drop(endless(1).await),
         }
@@ -147,7 +147,7 @@ async fn once_a_round(round: usize) -> Result<(), Error> {
 }
 
 async fn race() {
-    say("ready");
+    print("ready");
     for round in std::io::stdin().lines() {
         let round = round.unwrap().parse().unwrap();
         let start = Arc::new(Barrier::new(CALLS_PER_PROCESS));
@@ -166,7 +166,7 @@ async fn race() {
                 refused += 1;
             }
         }
-        say(&format!("{} {refused}", RAN.load(Ordering::SeqCst)));
+        print(&format!("{} {refused}", RAN.load(Ordering::SeqCst)));
     }
 }
 
@@ -174,7 +174,7 @@ const LEASE: Duration = Duration::from_secs(1);
 
 #[idempotent(key = "id", ttl = "1m", lease = "1s")]
 async fn endless(id: u64) -> Result<(), Error> {
-    say("in the body");
+    print("in the body");
     std::future::pending().await
 }
 
@@ -187,7 +187,7 @@ async fn endless(id: u64) -> Result<(), Error> {
     name = "orders.pay"
 )]
 async fn pay(id: u64) -> Result<Once<String>, Error> {
-    say("in the body");
+    print("in the body");
     // The test writes the result to this process. A thread reads it, because the lease is renewed in the meantime.
     let receipt = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
     let receipt = receipt.await.unwrap().unwrap().unwrap();
@@ -196,9 +196,9 @@ async fn pay(id: u64) -> Result<Once<String>, Error> {
 
 const ROLE: &str = "IDEMPOTENCE_TEST_ROLE";
 const URL: &str = "IDEMPOTENCE_TEST_URL";
-const MARK: &str = "said: ";
+const MARK: &str = "line: ";
 
-fn say(line: &str) {
+fn print(line: &str) {
     println!("\n{MARK}{line}");
 }
 
@@ -225,15 +225,15 @@ impl Process {
         }
     }
 
-    fn say(&mut self, line: &str) {
+    fn write(&mut self, line: &str) {
         writeln!(self.stdin, "{line}").unwrap();
     }
 
     fn line(&mut self) -> String {
         loop {
             let line = self.stdout.next().unwrap().unwrap();
-            if let Some(said) = line.strip_prefix(MARK) {
-                return said.to_owned();
+            if let Some(line) = line.strip_prefix(MARK) {
+                return line.to_owned();
             }
         }
     }

@@ -134,10 +134,10 @@ async fn two_functions_with_one_name_are_reported_once_in_the_log_and_by_the_doc
         )
     });
     let advice = "give each function its own `name`, or let all of them call one guarded function";
-    let told = shared
+    let expected = shared
         .each_ref()
         .map(|shared| format!("ERROR {shared}; {advice}"));
-    assert_eq!(log.events(), told);
+    assert_eq!(log.events(), expected);
 
     for handle in [&idempotency, &other] {
         let diagnosis = handle.doctor().await;

@@ -284,9 +284,9 @@ mod options {
         let pool = pool().await;
         let handle = Idempotency::new(MemoryStore::new());
         let called = handle.scope(async {
-            for (paid, told) in [(0, Some(0)), (1, Some(1)), (2, None)] {
+            for (paid, expected) in [(0, Some(0)), (1, Some(1)), (2, None)] {
                 let mut tx = pool.begin().await.unwrap();
-                assert_eq!(judged(&mut tx, 7, paid).await.ok(), told);
+                assert_eq!(judged(&mut tx, 7, paid).await.ok(), expected);
                 tx.commit().await.unwrap();
             }
         });

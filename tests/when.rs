@@ -19,30 +19,30 @@ use tokio::time::timeout;
 /// A handle with a counting store, and the events that its observer got.
 struct Shop {
     store: CountingStore<MemoryStore>,
-    told: Arc<Mutex<Vec<String>>>,
+    events: Arc<Mutex<Vec<String>>>,
     idempotency: Idempotency,
 }
 
 impl Shop {
     fn open() -> Self {
         let store = CountingStore::new(MemoryStore::new());
-        let told = Arc::<Mutex<Vec<String>>>::default();
-        let ear = Arc::clone(&told);
+        let events = Arc::<Mutex<Vec<String>>>::default();
+        let sink = Arc::clone(&events);
         let idempotency = Idempotency::builder(store.clone())
             .observer(move |event: &Event<'_>| {
                 assert_eq!(event.kind().is_end(), event.took().is_some(), "{event}");
-                ear.lock().unwrap().push(event.kind().to_string());
+                sink.lock().unwrap().push(event.kind().to_string());
             })
             .build();
         Self {
             store,
-            told,
+            events,
             idempotency: idempotency.unwrap(),
         }
     }
 
     fn events(&self) -> Vec<String> {
-        std::mem::take(&mut self.told.lock().unwrap())
+        std::mem::take(&mut self.events.lock().unwrap())
     }
 
     fn sent(&self) -> usize {
@@ -206,8 +206,8 @@ async fn an_unguarded_body_with_finish_outlives_its_caller() {
     assert!(timeout(Duration::ZERO, call).await.is_err());
     go.notify_one();
     done.notified().await;
-    let left = shop.idempotency.drain(Duration::from_mins(1)).await;
-    assert_eq!(left, Ok(()));
+    let drained = shop.idempotency.drain(Duration::from_mins(1)).await;
+    assert_eq!(drained, Ok(()));
     assert_eq!(shop.events(), ["bypassed"]);
     assert_eq!(shop.sent(), 0);
 }

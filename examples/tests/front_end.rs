@@ -112,7 +112,7 @@ async fn network(State(shop): State<Shop>, request: Request, next: Next) -> Resp
 struct Seen {
     /// The receipts. `None` means that the page loaded the state again.
     shown: Vec<Option<Receipt>>,
-    told: Vec<String>,
+    messages: Vec<String>,
     /// The pauses of the script, in milliseconds.
     pauses: Vec<f64>,
     tokens: usize,
@@ -196,7 +196,7 @@ impl Seen {
     /// Asserts that the person has the receipt of the first order and saw nothing else, and that the next press is a new order.
     fn has_a_receipt(&self) {
         assert_eq!(
-            (&*self.orders(), &*self.told),
+            (&*self.orders(), &*self.messages),
             (&[Some(1)][..], &[][..]),
             "{self:?}"
         );
@@ -252,7 +252,7 @@ async fn a_page_stops_asking_for_an_endless_order_and_shows_no_error() {
         )
         .await;
     assert_eq!(
-        (seen.orders(), &*seen.told),
+        (seen.orders(), &*seen.messages),
         (vec![None], &[][..]),
         "{seen:?}"
     );
@@ -290,7 +290,7 @@ async fn a_page_reports_a_long_outage_and_the_next_press_is_the_same_order() {
         .always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
     let seen = shop.visited(PRESS).await;
     assert_eq!(
-        seen.told,
+        seen.messages,
         ["The service is busy. Please try again in a moment."]
     );
     assert!(seen.shown.is_empty() && seen.id.is_some(), "{seen:?}");
@@ -310,7 +310,7 @@ async fn a_page_does_not_show_the_answer_of_a_proxy() {
     let shop = Shop::meeting([Way::BadGateway; 9]);
     let seen = shop.visited(PRESS).await;
     assert_eq!(
-        seen.told,
+        seen.messages,
         ["The service is not available. Please try again."]
     );
     assert!(seen.shown.is_empty() && seen.id.is_some(), "{seen:?}");
@@ -321,11 +321,11 @@ async fn a_changed_order_after_a_lost_answer_is_reported_and_then_placed() {
     let shop = Shop::meeting([Way::Lost; 6]);
     let cup = r#"await press({ item: "cup" });"#;
     let seen = shop.visited(&format!("{PRESS} {cup} {cup}")).await;
-    let told = [
+    let messages = [
         "No connection. Please try again.",
         "Your request was changed after it was first sent. Please start again with a new one.",
     ];
-    assert_eq!(seen.told, told);
+    assert_eq!(seen.messages, messages);
     assert_eq!((seen.orders(), shop.orders()), (vec![Some(2)], 2));
 }
 
@@ -334,7 +334,7 @@ async fn a_refusal_in_plain_text_is_shown_at_once_and_a_corrected_order_is_new()
     let shop = Shop::new();
     let press = format!(r#"await press({{ item: "unicorn" }}); seen.first = id(); {PRESS}"#);
     let seen = shop.visited(&press).await;
-    assert_eq!(seen.told, ["There are no unicorns left."]);
+    assert_eq!(seen.messages, ["There are no unicorns left."]);
     assert_eq!((seen.orders(), seen.tokens), (vec![Some(1)], 1));
     assert_eq!((shop.requests(), seen.pauses.len()), (2, 0));
 }
@@ -344,7 +344,7 @@ async fn a_server_error_is_shown_without_its_text_and_keeps_the_id() {
     let shop = Shop::new();
     let seen = shop.visited(r#"await press({ item: "bug" });"#).await;
     assert_eq!(
-        seen.told,
+        seen.messages,
         ["The service is not available. Please try again."]
     );
     assert!(seen.id.is_some(), "{seen:?}");
@@ -356,7 +356,7 @@ async fn a_server_error_is_shown_without_its_text_and_keeps_the_id() {
         .always(Op::Claim, Fault::Fail(StoreErrorKind::Misconfigured));
     let seen = shop.visited(PRESS).await;
     assert_eq!(
-        seen.told,
+        seen.messages,
         ["Your request cannot be processed. Please contact support."]
     );
     assert!(seen.id.is_some() && shop.orders() == 1, "{seen:?}");

@@ -95,7 +95,7 @@ impl Shop {
         Clicks {
             process,
             lines: BufReader::new(stdout).lines(),
-            said: Said(Vec::new()),
+            printed: Printed(Vec::new()),
         }
     }
 
@@ -131,33 +131,33 @@ impl Drop for Shop {
 struct Clicks {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    said: Said,
+    printed: Printed,
 }
 
 #[derive(Debug)]
-struct Said(Vec<String>);
+struct Printed(Vec<String>);
 
 impl Clicks {
     fn until(&mut self, words: &str) {
         for line in self.lines.by_ref() {
             let line = line.unwrap();
             let found = line.contains(words);
-            self.said.0.push(line);
+            self.printed.0.push(line);
             if found {
                 return;
             }
         }
-        panic!("expected a line with {words:?}, got {:?}", self.said);
+        panic!("expected a line with {words:?}, got {:?}", self.printed);
     }
 
-    fn until_the_end(mut self) -> Said {
-        self.said.0.extend(self.lines.map(Result::unwrap));
+    fn until_the_end(mut self) -> Printed {
+        self.printed.0.extend(self.lines.map(Result::unwrap));
         assert!(self.process.wait().unwrap().success());
-        self.said
+        self.printed
     }
 }
 
-impl Said {
+impl Printed {
     fn count(&self, words: &str) -> usize {
         self.0.iter().filter(|line| line.starts_with(words)).count()
     }

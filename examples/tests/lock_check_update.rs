@@ -23,7 +23,7 @@ async fn of_two_processes_one_does_the_work_and_a_third_finds_it_done() {
             .spawn();
         process.unwrap()
     };
-    let [one, other] = [run(), run()].map(|process| said(process.wait_with_output().unwrap()));
+    let [one, other] = [run(), run()].map(|process| printed(process.wait_with_output().unwrap()));
     assert_eq!(
         one.count("working:") + other.count("working:"),
         1,
@@ -35,7 +35,7 @@ async fn of_two_processes_one_does_the_work_and_a_third_finds_it_done() {
         "{one:?} {other:?}"
     );
 
-    let third = said(run().wait_with_output().unwrap());
+    let third = printed(run().wait_with_output().unwrap());
     assert_eq!(
         third.count("working:") + third.count("earned now"),
         0,
@@ -84,16 +84,16 @@ impl Drop for Shop {
 }
 
 #[derive(Debug)]
-struct Said(Vec<String>);
+struct Printed(Vec<String>);
 
-impl Said {
+impl Printed {
     fn count(&self, words: &str) -> usize {
         self.0.iter().filter(|line| line.starts_with(words)).count()
     }
 }
 
-fn said(output: Output) -> Said {
+fn printed(output: Output) -> Printed {
     assert!(output.status.success(), "{output:?}");
     let lines = String::from_utf8(output.stdout).unwrap();
-    Said(lines.lines().map(str::to_owned).collect())
+    Printed(lines.lines().map(str::to_owned).collect())
 }

@@ -91,9 +91,13 @@ fn run(folder: &Path, killed_on: Option<&str>) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (said, lines) = channel();
+    let (sender, lines) = channel();
     let stdout = BufReader::new(shop.stdout.take().unwrap());
-    thread::spawn(move || stdout.lines().try_for_each(|line| said.send(line.unwrap())));
+    thread::spawn(move || {
+        stdout
+            .lines()
+            .try_for_each(|line| sender.send(line.unwrap()))
+    });
     loop {
         match lines.recv_timeout(Duration::from_mins(1)) {
             Ok(line) if killed_on.is_some_and(|words| line.contains(words)) => {

@@ -43,14 +43,14 @@ fn each_order_is_shipped_once_with_killed_consumers_and_repeated_deliveries() {
     let mut until_kill = [(); 3].map(|()| random(1..20));
     let (mut kills, mut redelivered) = (Vec::new(), HashSet::new());
     let mut killed = 0;
-    crew.work_until(|crew, slot, heard| {
-        match heard {
-            Heard::Dead(bodies) => {
+    crew.work_until(|crew, slot, news| {
+        match news {
+            News::Dead(bodies) => {
                 kills.push(bodies);
                 until_kill[slot] = random(1..20);
                 crew.start(slot);
             }
-            Heard::Line(line) => {
+            News::Line(line) => {
                 if let Some(order) = line.strip_prefix("packing ")
                     && let Some(id) = messages.get(order)
                     && redelivered.len() < 40
@@ -65,7 +65,7 @@ fn each_order_is_shipped_once_with_killed_consumers_and_repeated_deliveries() {
                     crew.kill(slot);
                 }
             }
-            Heard::Nothing => {}
+            News::Nothing => {}
         }
         shop.is_done()
     });
@@ -144,7 +144,7 @@ fn a_message_whose_order_is_in_progress_stays_pending_and_is_not_counted() {
     let idempotency = runtime
         .block_on(Idempotency::from_url(&server.url()))
         .unwrap();
-    let (said, in_progress) = channel();
+    let (started, in_progress) = channel();
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let call = idempotency
         .call("orders.ship")
@@ -152,14 +152,14 @@ fn a_message_whose_order_is_in_progress_stays_pending_and_is_not_counted() {
         .payload("tea")
         .ttl(Duration::from_mins(1));
     let elsewhere = runtime.spawn(call.run(async move {
-        said.send(()).unwrap();
+        started.send(()).unwrap();
         drop(ended.await);
         Err::<(), Box<dyn StdError + Send + Sync>>("the printer has no paper".into())
     }));
     in_progress.recv().unwrap();
 
     let mut crew = Crew::new(&server, ["ada"]);
-    crew.work_until(|_, _, heard| heard.contains("refused"));
+    crew.work_until(|_, _, news| news.contains("refused"));
     assert_eq!(shop.deliveries(&id), Some(0));
     assert!(shop.in_ledger().is_empty());
 
@@ -176,7 +176,7 @@ fn a_stopping_consumer_finishes_its_messages_and_takes_no_more() {
     let shop = Shop::on(&server);
     shop.produce(400);
     let mut crew = Crew::new(&server, ["ada"]);
-    crew.work_until(|_, _, heard| heard.contains("packing"));
+    crew.work_until(|_, _, news| news.contains("packing"));
     let seen = crew.stop();
     assert_eq!(seen.last, "stopped, all finished: true");
     assert_eq!(
@@ -197,9 +197,9 @@ fn an_outage_of_the_server_loses_no_order_and_ships_none_twice() {
     let shop = Shop::on(&server);
     shop.produce(200);
     let mut crew = Crew::new(&server, ["ada", "bob"]);
-    crew.work_until(|_, _, heard| heard.contains("posted"));
+    crew.work_until(|_, _, news| news.contains("posted"));
     server.kill().unwrap();
-    crew.work_until(|_, _, heard| heard.contains("stays pending"));
+    crew.work_until(|_, _, news| news.contains("stays pending"));
     server.restart().unwrap();
     crew.work_until(|_, _, _| shop.is_done());
     crew.stop();
@@ -303,15 +303,15 @@ struct Crew {
     url: String,
     names: Vec<&'static str>,
     processes: Vec<Child>,
-    lines: (Sender<Said>, Receiver<Said>),
+    lines: (Sender<Printed>, Receiver<Printed>),
     seen: Seen,
 }
 
 /// The index of a process, and a line of it. `None` means that the process ended.
-type Said = (usize, Option<String>);
+type Printed = (usize, Option<String>);
 
 /// The news of one consumer.
-enum Heard {
+enum News {
     Line(String),
     /// The process ended. Its unfinished orders, and whether they were taken from the stock.
     Dead(Vec<(String, bool)>),
@@ -353,16 +353,16 @@ impl Crew {
             .spawn()
             .unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
-        let (name, say) = (self.names[slot], self.lines.0.clone());
+        let (name, lines) = (self.names[slot], self.lines.0.clone());
         thread::spawn(move || {
             for line in stdout.lines() {
                 let line = line.unwrap();
                 let line = line
                     .strip_prefix(name)
                     .and_then(|line| line.strip_prefix(": "));
-                let _ = say.send((slot, Some(line.unwrap().to_owned())));
+                let _ = lines.send((slot, Some(line.unwrap().to_owned())));
             }
-            let _ = say.send((slot, None));
+            let _ = lines.send((slot, None));
         });
         process
     }
@@ -377,11 +377,11 @@ impl Crew {
     }
 
     /// Reads lines until `done`, which is called after each line and at intervals without a line.
-    fn work_until(&mut self, mut done: impl FnMut(&mut Self, usize, Heard) -> bool) {
+    fn work_until(&mut self, mut done: impl FnMut(&mut Self, usize, News) -> bool) {
         let deadline = Instant::now() + Duration::from_mins(1);
         loop {
-            let (slot, heard) = self.hear();
-            if done(self, slot, heard) {
+            let (slot, news) = self.next_news();
+            if done(self, slot, news) {
                 return;
             }
             assert!(
@@ -392,14 +392,14 @@ impl Crew {
         }
     }
 
-    fn hear(&mut self) -> (usize, Heard) {
+    fn next_news(&mut self) -> (usize, News) {
         match self.lines.1.recv_timeout(Duration::from_millis(50)) {
             Ok((slot, Some(line))) => {
                 self.seen.note(slot, &line);
-                (slot, Heard::Line(line))
+                (slot, News::Line(line))
             }
-            Ok((slot, None)) => (slot, Heard::Dead(self.seen.bodies[slot].drain().collect())),
-            Err(_) => (0, Heard::Nothing),
+            Ok((slot, None)) => (slot, News::Dead(self.seen.bodies[slot].drain().collect())),
+            Err(_) => (0, News::Nothing),
         }
     }
 
@@ -411,8 +411,8 @@ impl Crew {
             assert!(sent.unwrap().success());
         }
         let mut running = self.processes.len();
-        self.work_until(|_, _, heard| {
-            running -= usize::from(matches!(heard, Heard::Dead(_)));
+        self.work_until(|_, _, news| {
+            running -= usize::from(matches!(news, News::Dead(_)));
             running == 0
         });
         for process in &mut self.processes {
@@ -433,7 +433,7 @@ impl Drop for Crew {
     }
 }
 
-impl Heard {
+impl News {
     fn contains(&self, words: &str) -> bool {
         matches!(self, Self::Line(line) if line.contains(words))
     }
@@ -453,7 +453,7 @@ impl Seen {
                 bodies.remove(&order);
                 *self.shipped.entry(order).or_default() += 1;
             }
-            Some("left" | "buried") => {
+            Some("unfinished" | "buried") => {
                 bodies.remove(&order);
             }
             _ => {}

@@ -250,11 +250,11 @@ impl<'a> Expansion<'a> {
         match &self.function.output.future {
             // `async move` captures only the names that the block mentions.
             Future::Async => {
-                let kept = self.function.kept();
+                let captured = self.function.captured();
                 mixed! {
                     async move {
                         #hint
-                        #(#[allow(clippy::used_underscore_binding)] let _ = &#kept;)*
+                        #(#[allow(clippy::used_underscore_binding)] let _ = &#captured;)*
                         #body
                     }
                 }

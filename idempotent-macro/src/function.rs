@@ -160,7 +160,7 @@ impl Function {
     }
 
     /// The arguments that the body may need only for their destructors, as `_permit`.
-    pub fn kept(&self) -> Vec<Ident> {
+    pub fn captured(&self) -> Vec<Ident> {
         let mut names = Vec::new();
         for input in &self.sig.inputs {
             match input {

@@ -89,9 +89,11 @@ fn check_replay(options: &Options, errors: &mut Errors) {
 
 fn check_token(options: &Options, errors: &mut Errors) {
     // An option with a mistake is also `None`, and reported already.
-    let fine = errors.is_empty();
+    let has_no_errors = errors.is_empty();
     let Some(span) = options.token.as_ref().and(options.written("token")) else {
-        let alone = ["operation", "give_back"].into_iter().filter(|_| fine);
+        let alone = ["operation", "give_back"]
+            .into_iter()
+            .filter(|_| has_no_errors);
         for (name, span) in alone.filter_map(|name| Some((name, options.written(name)?))) {
             let message = format_args!("`{name}` needs `token`");
             let help = format_args!(
@@ -101,7 +103,7 @@ fn check_token(options: &Options, errors: &mut Errors) {
         }
         return;
     };
-    if options.operation().is_none() && fine {
+    if options.operation().is_none() && has_no_errors {
         errors.push(error(
             span,
             "`token` needs the operation that the token was issued for",

@@ -265,9 +265,9 @@ mod duplicates {
             let again = PayError::TryAgain;
             assert_eq!(of_errors(1, again.clone()).await, Err(again.clone()));
             assert_eq!(of_errors(1, again.clone()).await, Ok(0));
-            let kept = PayError::NoMoney { missing: 5 };
-            assert_eq!(of_errors(2, kept.clone()).await, Err(kept.clone()));
-            assert_eq!(of_errors(2, again).await, Err(kept));
+            let stored = PayError::NoMoney { missing: 5 };
+            assert_eq!(of_errors(2, stored.clone()).await, Err(stored.clone()));
+            assert_eq!(of_errors(2, again).await, Err(stored));
         })
         .await;
     }
@@ -348,7 +348,7 @@ async fn the_result_of_a_body_that_outlives_its_caller_is_stored() {
     let dropped = tokio::time::timeout(Duration::from_secs(1), call).await;
     assert!(dropped.is_err());
     idempotency.drain(Duration::from_secs(10)).await.unwrap();
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     assert_eq!(idempotency.scope(finishing(1)).await.unwrap(), 1);
-    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }

@@ -46,9 +46,9 @@ const REPLAYED: [EventKind; 2] = [EventKind::Executed, EventKind::Replayed];
 /// The ends of the calls of `test`.
 async fn ends(test: impl Future<Output = ()>) -> Vec<EventKind> {
     let ends = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&ends);
+    let sink = Arc::clone(&ends);
     Idempotency::builder(MemoryStore::new())
-        .observer(move |event: &Event<'_>| heard.lock().unwrap().push(event.kind()))
+        .observer(move |event: &Event<'_>| sink.lock().unwrap().push(event.kind()))
         .build()
         .unwrap()
         .scope(test)

@@ -282,8 +282,8 @@ mod aliases {
 
     /// The name does not show that it is a `Result`.
     type Paid = Result<u64, Error>;
-    type Told<T> = Result<Once<T>, Error>;
-    type ToldOfAll = Told<Vec<u64>>;
+    type OnceResult<T> = Result<Once<T>, Error>;
+    type ManyOnce = OnceResult<Vec<u64>>;
 
     #[idempotent(key = "id", ttl = "1m", replay = true)]
     async fn hidden(id: u64) -> Paid {
@@ -291,17 +291,17 @@ mod aliases {
     }
 
     #[idempotent(key = "id", ttl = "1m", replay = true)]
-    async fn told(id: u64) -> Told<u64> {
+    async fn once(id: u64) -> OnceResult<u64> {
         Ok(Once::Executed(id))
     }
 
     #[idempotent(key = "id", ttl = "1m", replay = true)]
-    async fn told_of_all(id: u64) -> ToldOfAll {
+    async fn many_once(id: u64) -> ManyOnce {
         Ok(vec![id].into())
     }
 
     #[idempotent(key = "id", ttl = "1m", replay = true)]
-    async fn told_twice(id: u64) -> Done<Once<Once<u64>>> {
+    async fn once_twice(id: u64) -> Done<Once<Once<u64>>> {
         Ok(Once::Executed(Once::Executed(id)))
     }
 
@@ -309,12 +309,12 @@ mod aliases {
     async fn an_alias_of_result_works_like_result() {
         replays!(hidden(1) => 1);
         fresh(async {
-            assert_eq!(told(1).await.unwrap(), Once::Executed(1));
-            assert_eq!(told(1).await.unwrap(), Once::Replayed(1));
-            assert_eq!(told_of_all(1).await.unwrap(), Once::Executed(vec![1]));
-            assert_eq!(told_of_all(1).await.unwrap(), Once::Replayed(vec![1]));
-            assert!(!told_twice(1).await.unwrap().is_replayed());
-            let twice = told_twice(1).await.unwrap();
+            assert_eq!(once(1).await.unwrap(), Once::Executed(1));
+            assert_eq!(once(1).await.unwrap(), Once::Replayed(1));
+            assert_eq!(many_once(1).await.unwrap(), Once::Executed(vec![1]));
+            assert_eq!(many_once(1).await.unwrap(), Once::Replayed(vec![1]));
+            assert!(!once_twice(1).await.unwrap().is_replayed());
+            let twice = once_twice(1).await.unwrap();
             assert_eq!(twice, Once::Replayed(Once::Replayed(1)));
         })
         .await;

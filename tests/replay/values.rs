@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Done, REPLAYED, ends, fresh};
 
 /// Returns the value that only the first call has.
-#[idempotent(key = (), ttl = "1m", replay = true, name = "values.kept")]
-async fn kept<T: Serialize + DeserializeOwned>(value: Option<T>) -> Done<T> {
+#[idempotent(key = (), ttl = "1m", replay = true, name = "values.stored")]
+async fn stored<T: Serialize + DeserializeOwned>(value: Option<T>) -> Done<T> {
     tokio::task::yield_now().await;
     Ok(value.expect("only the first call runs its body"))
 }
@@ -20,8 +20,8 @@ async fn kept<T: Serialize + DeserializeOwned>(value: Option<T>) -> Done<T> {
 async fn again<T: Serialize + DeserializeOwned>(value: T) -> T {
     let mut got = None;
     let calls = async {
-        kept(Some(value)).await.unwrap();
-        got = Some(kept(None).await.unwrap());
+        stored(Some(value)).await.unwrap();
+        got = Some(stored(None).await.unwrap());
     };
     assert_eq!(ends(calls).await, REPLAYED);
     got.unwrap()
@@ -128,8 +128,8 @@ async fn nested_structs_are_replayed() {
 async fn a_result_that_cannot_be_stored_reaches_only_the_first_caller() {
     fresh(async {
         let pairs = BTreeMap::from([((1, 2), 3)]);
-        assert_eq!(kept(Some(pairs.clone())).await.unwrap(), pairs);
-        let refused = kept::<BTreeMap<(i32, i32), i32>>(None).await.unwrap_err();
+        assert_eq!(stored(Some(pairs.clone())).await.unwrap(), pairs);
+        let refused = stored::<BTreeMap<(i32, i32), i32>>(None).await.unwrap_err();
         assert_eq!(refused.code(), "result_unavailable");
         assert!(refused.is_duplicate());
     })

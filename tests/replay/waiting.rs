@@ -53,10 +53,10 @@ impl Service {
 #[tokio::test(start_paused = true)]
 async fn a_waiting_duplicate_gets_the_result_at_once() {
     fresh(async {
-        let begun = Instant::now();
+        let start = Instant::now();
         let (first, second) = tokio::join!(literal(1), literal(1));
         assert_eq!((first.unwrap(), second.unwrap()), (1, 1));
-        assert_eq!(begun.elapsed().as_millis(), 1000);
+        assert_eq!(start.elapsed().as_millis(), 1000);
     })
     .await;
 }
@@ -64,10 +64,10 @@ async fn a_waiting_duplicate_gets_the_result_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_waiting_duplicate_is_refused_when_its_wait_ends() {
     fresh(async {
-        let begun = Instant::now();
+        let start = Instant::now();
         let second = async {
             let refused = literal(5).await.unwrap_err();
-            (refused.code(), begun.elapsed().as_millis())
+            (refused.code(), start.elapsed().as_millis())
         };
         let (first, second) = tokio::join!(literal(5), second);
         assert_eq!((first.unwrap(), second), (5, ("in_progress", 2000)));
@@ -78,10 +78,10 @@ async fn a_waiting_duplicate_is_refused_when_its_wait_ends() {
 #[tokio::test(start_paused = true)]
 async fn each_call_waits_as_long_as_its_own_expression() {
     fresh(async {
-        let begun = Instant::now();
+        let start = Instant::now();
         let refused = async |patience| {
             let refused = expression(5, patience).await.unwrap_err();
-            (refused.code(), begun.elapsed())
+            (refused.code(), start.elapsed())
         };
         let (first, hasty, brief, patient) = tokio::join!(
             expression(5, secs(9)),
@@ -102,7 +102,7 @@ async fn each_call_waits_as_long_as_its_own_expression() {
 #[tokio::test(start_paused = true)]
 async fn a_released_key_goes_to_a_waiting_call() {
     fresh(async {
-        let begun = Instant::now();
+        let start = Instant::now();
         let calls = (
             one_after_the_other(1),
             one_after_the_other(1),
@@ -112,7 +112,7 @@ async fn a_released_key_goes_to_a_waiting_call() {
         for ended in [first, second, third] {
             assert_eq!(ended.unwrap(), 1);
         }
-        assert_eq!(begun.elapsed().as_secs(), 3);
+        assert_eq!(start.elapsed().as_secs(), 3);
     })
     .await;
 }
@@ -136,10 +136,10 @@ async fn a_waiting_call_gets_a_chosen_error_and_runs_after_another_error() {
         let calls = tokio::join!(service.pay(1, outcome), service.pay(1, Ok(2)));
         assert_eq!(calls, (outcome.map_err(str::to_owned), second));
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     let calls = tokio::join!(service.pay(5, Ok(1)), async {
         let refused = service.pay(5, Ok(2)).await;
-        (refused, begun.elapsed().as_millis())
+        (refused, start.elapsed().as_millis())
     });
     assert_eq!(calls, (Ok(1), (Err("in_progress".to_owned()), 4000)));
 }

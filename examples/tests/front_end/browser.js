@@ -10,7 +10,7 @@ if (typeof fetch !== "function") {
 const [base, script, scenario] = process.argv.slice(2);
 const SPEED = 50;
 
-const seen = { shown: [], told: [], pauses: [], tokens: 0 };
+const seen = { shown: [], messages: [], pauses: [], tokens: 0 };
 let order;
 let ends = [];
 
@@ -40,7 +40,7 @@ const browser = {
     end();
   },
   tell: (words) => {
-    seen.told.push(words);
+    seen.messages.push(words);
     end();
   },
   fetchToken: async () => {

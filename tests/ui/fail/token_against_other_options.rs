@@ -1,12 +1,12 @@
 use idempotence::{Error, idempotent};
 
 #[idempotent(token = "token", name = "orders.submit", ttl = "10m")]
-async fn issued_to_nobody(token: &str) -> Result<(), Error> {
+async fn without_a_user(token: &str) -> Result<(), Error> {
     Ok(())
 }
 
 #[idempotent(token = "token, user_id", ttl = "10m")]
-async fn issued_for_nothing(user_id: u64, token: &str) -> Result<(), Error> {
+async fn without_an_operation(user_id: u64, token: &str) -> Result<(), Error> {
     Ok(())
 }
 
@@ -36,7 +36,7 @@ async fn in_a_transaction(tx: &mut (), user_id: u64, token: &str) -> Result<(), 
 }
 
 #[idempotent(token = "token, user_id", name = "orders.submit", release = false, give_back = true, ttl = "10m")]
-async fn kept_all_the_same(user_id: u64, token: &str) -> Result<(), Error> {
+async fn never_released(user_id: u64, token: &str) -> Result<(), Error> {
     Ok(())
 }
 
