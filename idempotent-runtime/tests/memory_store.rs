@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-//! The memory store: the suite, and what is its own.
+//! The memory store: the conformance suite, and its special properties.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A store without anything beyond the four operations.
+//! A store with only the four required operations.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use idempotent_runtime::store::{Claim, Entry, Swap, async_trait};
 use idempotent_runtime::{Store, StoreError};
 use tokio::task::yield_now;
 
-/// Hides what the store inside has beyond the four, and lets others in between two of them.
+/// Hides the other operations of the inner store, and yields before each operation, so that other tasks run in between.
 #[derive(Debug, Clone)]
 pub(crate) struct Four<S>(pub(crate) S);
 

@@ -1,4 +1,4 @@
-//! What is checked when a store connects.
+//! The checks when a store connects.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

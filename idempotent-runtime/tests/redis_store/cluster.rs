@@ -1,4 +1,4 @@
-//! A cluster.
+//! Stores on a cluster.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ mod suite {
     idempotent_runtime::testkit::conformance!(super::on_the_shared_cluster());
 }
 
-/// Without replicas, so that nothing of it ever moves.
+/// A cluster without replicas, so that no slot changes its node.
 fn shared_cluster() -> &'static RedisCluster {
     static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
@@ -55,7 +55,7 @@ async fn one_node_leads_to_the_others() {
     }
 }
 
-/// It has no room for another client, say.
+/// The refusal is, for example, that the node has too many clients.
 #[tokio::test]
 async fn connecting_succeeds_if_one_node_refuses() {
     let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -360,7 +360,7 @@ async fn add_least_user(cluster: &RedisCluster) {
     }
 }
 
-/// Asks until the key is served, each time as long as a call would.
+/// Repeats the claim until the key is served, each time with the limit of a call.
 async fn works_for(store: &RedisStore, key: &str) {
     let deadline = Instant::now() + PATIENCE;
     while !matches!(
@@ -375,7 +375,7 @@ async fn works_for(store: &RedisStore, key: &str) {
 async fn a_client_of_one_server_in_a_cluster_is_advised_to_use_the_cluster_url() {
     let node = &shared_cluster().nodes()[0];
     let store = RedisStore::connect(&node.url()).await.unwrap();
-    // Two thirds of the keys are kept by others.
+    // Other nodes have two thirds of the keys.
     let error = loop {
         if let Err(error) = store.claim(&key(), &VALUE, TTL).await {
             break error;

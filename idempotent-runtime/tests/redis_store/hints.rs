@@ -220,7 +220,7 @@ async fn subscribing_to_a_silent_server_fails_within_seconds() {
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let mut listener = store.subscribe("key").await.unwrap();
     server.pause().unwrap();
-    // On the connection that there is, then on a new one.
+    // First on the existing connection, then on a new one.
     for _ in 0..2 {
         let begun = Instant::now();
         assert!(store.subscribe("other").await.is_none());
@@ -263,7 +263,7 @@ fn subscribing_works_after_the_first_runtime_ended() {
         ended(&mut orphan).await;
         hears().await;
     });
-    // The second one is there still, but nothing runs on it.
+    // The second runtime still exists, but runs no task.
     runtime().block_on(async {
         assert!(store.subscribe(&key).await.is_none());
         hears().await;
@@ -286,7 +286,7 @@ async fn a_forbidden_publish_changes_no_answer() {
         let store = RedisStore::connect(&url_of_user(&server, "mute"))
             .await
             .unwrap();
-        // By their source first, because the server does not know them; then by their hash.
+        // First by source, because the server does not have the scripts; then by hash.
         send(&server, cmd("SCRIPT").arg("FLUSH")).await;
         for _ in 0..2 {
             store.claim("key", &VALUE, TTL).await.unwrap();

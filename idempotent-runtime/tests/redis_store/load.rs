@@ -1,4 +1,4 @@
-//! Calls that go on while servers fail.
+//! Calls during failures of servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ impl Load {
         load
     }
 
-    /// Waits until more calls succeed than could have begun before.
+    /// Waits until more calls succeed than were running at the beginning.
     pub(crate) async fn goes_well(&self) {
         let deadline = Instant::now() + PATIENCE;
         let before = self.successes.load(Ordering::SeqCst);
@@ -52,7 +52,7 @@ impl Load {
         }
     }
 
-    /// Ends the calls: all that was refused was refused in time, because there was no store.
+    /// Ends the calls, and asserts that every refusal came in time and was for an unavailable store.
     pub(crate) async fn end(self) -> Vec<Refusal> {
         self.ends.store(true, Ordering::SeqCst);
         let refusals: Vec<_> = self

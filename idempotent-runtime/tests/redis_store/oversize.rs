@@ -1,4 +1,4 @@
-//! Records that are longer than any that the library writes.
+//! Records that are longer than any record of the library.
 
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{FromRedisValue as _, cmd};
@@ -10,7 +10,7 @@ use crate::servers::{DONE, PATIENCE, TTL, VALUE, by_script, connection_to, send}
 const HUGE: usize = 100 * 1024 * 1024;
 const LONGEST: usize = 1000;
 
-/// What is read of a record that is longer: one byte more than the longest has.
+/// The bytes that are read of a longer record: one more than the longest has.
 fn is_cut(stored: &Bytes) {
     assert_eq!(stored.len(), LONGEST + 1);
     assert!(stored.iter().all(|byte| *byte == b'x'));
@@ -32,7 +32,7 @@ async fn reads_no_more_than_it_needs(store: impl Store, server: &RedisServer) {
     store.longest_record(LONGEST / 2);
     store.longest_record(LONGEST);
     store.longest_record(LONGEST / 2);
-    // The second claim knows of it.
+    // The second claim knows that the key has a long record.
     for _ in 0..2 {
         let Claim::Taken(stored) = store.claim("key", &VALUE, TTL).await.unwrap() else {
             panic!("a record is stored");

@@ -1,4 +1,4 @@
-//! Guarded calls through a proxy that harms one of their messages: each message, in each way.
+//! Guarded calls through a proxy that harms one message: every message, in every way.
 
 mod case;
 mod controls;
@@ -30,7 +30,7 @@ async fn a_harmed_connection_setup_fails_in_time_or_succeeds() {
     holds(Way::all().take(1), Moment::SetUp).await;
 }
 
-/// Asserts that all cases of these ways hold.
+/// Asserts that no case of these ways breaks a promise.
 async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) {
     let begun = Instant::now();
     let (count, broken) = broken(ways, moment, |store| store).await;
@@ -44,7 +44,7 @@ async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) {
     );
 }
 
-/// How many cases there are, and what is wrong with each that does not hold.
+/// The number of cases, and the failures.
 async fn broken<S: Store>(
     ways: impl Iterator<Item = Way>,
     moment: Moment,
@@ -73,7 +73,7 @@ async fn broken<S: Store>(
         running.spawn(async move {
             let _place = places.acquire().await.unwrap();
             let mut wrong = Some("the fault never struck".to_owned());
-            // On a slow machine a call may have ended before the message that was to be harmed.
+            // On a slow machine a call may end before the message that the proxy should harm.
             for _ in 0..TRIES {
                 let (traffic, found) = case.check(make).await;
                 if traffic.fault_applied || found.is_some() {
@@ -88,8 +88,8 @@ async fn broken<S: Store>(
     (count, broken)
 }
 
-/// What passes when nothing is harmed: the least of several times, because a server that was slow is
-/// asked again, and what it is to remember, such as a script, it remembers from the first time.
+/// The messages of an unharmed call: the smallest count of several runs, because a call repeats messages to a slow server, and the
+/// first run also sends what the server then remembers, such as scripts.
 async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Traffic {
     let mut least: Option<Traffic> = None;
     let mut reason = None;
@@ -106,7 +106,7 @@ async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Traffic {
 const AT_ONCE: usize = 48;
 const TRIES: usize = 5;
 
-/// A delay that a later try of the same call outlasts, and one that the call does not.
+/// A delay shorter than the deadline of a call, and a longer one.
 const DELAYS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(700)];
 
 fn faults(direction: Direction) -> impl Iterator<Item = ProxyFault> {

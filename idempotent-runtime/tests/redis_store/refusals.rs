@@ -1,4 +1,4 @@
-//! What the server refuses, and what the store makes of it.
+//! Refusals by the server, and their kinds.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ async fn commands_that_the_user_may_not_send_are_a_misconfiguration() {
     let completion = store.replace(&key, &VALUE, &DONE, TTL).await;
     assert_eq!(kind(completion), misconfigured);
     assert_eq!(store.get(&key).await.unwrap().unwrap().value, VALUE);
-    // The server's own command is another permission than `DEL`.
+    // The server's own command needs another permission than `DEL`.
     if !removes_natively(&store) {
         assert_eq!(kind(store.remove(&key, &VALUE).await), misconfigured);
     }
@@ -189,7 +189,7 @@ async fn a_deleted_user_is_a_misconfiguration_and_reconnects_only_now_and_then()
         let count = stats.split("total_connections_received:").nth(1).unwrap();
         count.lines().next().unwrap().parse().unwrap()
     };
-    // The connection ends with the user.
+    // Deleting the user closes its connections.
     while kind(store.get("key").await) != StoreErrorKind::Misconfigured {}
     let (begun, before) = (Instant::now(), connections().await);
     let mut calls = 0_u32;

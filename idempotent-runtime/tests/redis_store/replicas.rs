@@ -1,4 +1,4 @@
-//! Writes that count only when replicas have them, and what a store says of its durability.
+//! Writes that wait for replicas, and the durability of a store.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::servers::{
     DONE, PATIENCE, TTL, VALUE, chain, clients, connection_to, key, kind, send, url_of_user,
 };
 
-/// A server with one replica, which has caught up.
+/// A server with one replica in sync.
 pub(crate) struct Pair {
     pub(crate) primary: RedisServer,
     pub(crate) replica: RedisServer,
@@ -29,7 +29,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) async fn start() -> Self {
-        // By itself a server waits for five seconds whether more replicas come.
+        // By default a server waits five seconds for more replicas.
         let primary = RedisServer::start_with(["--repl-diskless-sync-delay", "0"]).unwrap();
         let port = primary.port().to_string();
         let replica = RedisServer::start_with(["--replicaof", "127.0.0.1", &port]).unwrap();
@@ -51,7 +51,7 @@ impl Pair {
     }
 }
 
-/// Long enough for a replica that answers, on a slow machine, too.
+/// Long enough for the answer of a replica, even on a slow machine.
 const LONG: &str = "20s";
 const SHORT: &str = "50ms";
 
@@ -67,7 +67,7 @@ pub(crate) async fn shared_with_replica() -> RedisStore {
     shared_pair().await.store(LONG).await
 }
 
-/// The same, on a connection of the caller's own.
+/// The same on the caller's own connection.
 pub(crate) async fn shared_with_replica_on_a_connection() -> RedisStore<MultiplexedConnection> {
     let connection = connection_to(&shared_pair().await.primary).await;
     patient().from_connection(connection).await.unwrap()
@@ -85,7 +85,7 @@ async fn has_caught_up(primary: &RedisServer) {
     loop {
         let mut wait = redis::pipe();
         wait.cmd("SET").arg("caught up").arg("").ignore();
-        // Less than the client waits for any reply.
+        // Shorter than the client's response timeout.
         wait.cmd("WAIT").arg(1).arg(100);
         let (have,): (u32,) = wait.query_async(&mut connection).await.unwrap();
         if have == 1 {
@@ -118,7 +118,7 @@ async fn says(server: &RedisServer, question: &Cmd, enough: impl Fn(&str) -> boo
     }
 }
 
-/// Until a `WAIT` holds a connection up.
+/// Polls until a `WAIT` blocks a connection.
 async fn waits(server: &RedisServer) {
     says(server, cmd("CLIENT").arg("LIST"), |clients| {
         clients.contains(" flags=b ")
@@ -196,7 +196,7 @@ async fn a_write_with_too_few_replicas_is_an_error_and_remains() {
     assert_eq!(claim, Claim::Claimed);
 }
 
-/// A `WAIT` on a connection that has written nothing ends at once (from Redis 7.2 on).
+/// From Redis 7.2 on, a `WAIT` on a connection without writes returns at once.
 #[tokio::test]
 async fn a_repeated_write_still_waits_for_replicas() {
     let pair = Pair::start().await;
@@ -290,7 +290,7 @@ async fn a_call_runs_only_when_the_replica_has_its_claim() {
     assert_eq!(pair.replica_has(&record).await, copy);
 }
 
-/// Has a call refused while these are paused, and run when they are back; the key of its record.
+/// Asserts that a call is refused while these replicas are paused and runs after they resume. Returns the key of its record.
 pub(crate) async fn runs_only_with_replicas(
     store: &RedisStore,
     replicas: &[&RedisServer],
@@ -402,7 +402,7 @@ async fn a_dropped_write_does_not_delay_others() {
     // Now the server has the script. Otherwise the `WAIT` of the first pipeline would have no write to wait for.
     store.claim("first", &VALUE, TTL).await.unwrap();
     pair.replica.pause().unwrap();
-    // More than there are connections for them; each goes on waiting on the server.
+    // More writes than connections; each continues to wait on the server.
     for number in 0..20 {
         let key = format!("key{number}");
         let claiming = tokio::spawn({
@@ -422,7 +422,7 @@ async fn a_dropped_write_does_not_delay_others() {
 async fn the_connection_of_a_dropped_write_is_not_used_again() {
     let server = RedisServer::start().unwrap();
     let url = format!("{}?replicas=1&replica_timeout=", server.url());
-    // From here on the server knows the script: else the first pipeline waits before it is put.
+    // Now the server has the script. Otherwise the first pipeline would wait before the write.
     let hasty = RedisStore::connect(&format!("{url}1ms")).await.unwrap();
     hasty.claim("first", &VALUE, TTL).await.unwrap_err();
     let store = RedisStore::connect(&format!("{url}5m")).await.unwrap();
@@ -456,7 +456,7 @@ async fn the_primary_may_restart() {
         claim.await.unwrap().unwrap();
     }
     pair.primary.restart().unwrap();
-    // One connection finds out for all.
+    // The first connection that breaks discards all others.
     let mut broken = 0;
     while let Err(error) = store.claim("key", &VALUE, TTL).await {
         broken += 1;
@@ -481,7 +481,7 @@ async fn a_primary_that_became_a_replica_is_disconnected() {
     by_connection.get("key").await.unwrap();
     let after = clients(&pair.primary).await;
     let new = after.iter().filter(|id| !before.contains(id)).count();
-    // The one that asks is new, too.
+    // The connection of the test itself is new, too.
     assert!(new >= 2, "{before:?} {after:?}");
 }
 
@@ -549,12 +549,11 @@ async fn a_user_who_may_not_wait_is_refused_when_connecting() {
     assert!(chain(&claim).contains("'wait'"), "{}", chain(&claim));
 }
 
-/// In a cluster the claim and its `WAIT` go to the primary of the key, and are answered by its
-/// replicas alone.
+/// In a cluster the claim and its `WAIT` go to the primary of the key, and only the replicas of this primary answer.
 #[tokio::test]
 async fn in_a_cluster_a_write_waits_for_the_replicas_of_its_key() {
     let node = || {
-        // The bus of a node is elsewhere by default, at a port that may be too high.
+        // The default port of the cluster bus may be above 65535.
         let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let bus = free.local_addr().unwrap().port().to_string();
         drop(free);
@@ -634,7 +633,7 @@ async fn the_durability_matches_the_setup() {
     let always = ["--appendonly", "yes", "--appendfsync", "always"];
     let always = RedisServer::start_with(always).unwrap();
     let replicated = Durability::Replicated { replicas: 2 };
-    // A fail-over asks no disk.
+    // After a fail-over the disk of the old master does not count.
     let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
     let sentinels = RedisSentinels::start_with(0, arguments).unwrap();
     let pair = Pair::start().await;

@@ -1,4 +1,4 @@
-//! A master that sentinels watch over.
+//! Stores on a master behind sentinels.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -111,7 +111,7 @@ async fn a_replicated_claim_survives_a_failover() {
     master.kill().unwrap();
     replica.resume().unwrap();
     sentinels.wait_for_failover(master).unwrap();
-    // The new master has no replica until the old one is back: every wait takes as long as it may.
+    // The new master has no replica until the old one is back, so every wait takes its longest time.
     for key in &keys {
         assert_eq!(claim_of_another(&hasty, key).await, Claim::Taken(VALUE));
     }
@@ -122,7 +122,7 @@ async fn a_replicated_claim_survives_a_failover() {
     assert_eq!(claim_of_another(&store, &key()).await, Claim::Claimed);
 }
 
-/// Asks until the claim is answered.
+/// Repeats the claim until it is answered.
 async fn claim_of_another(store: &RedisStore, key: &str) -> Claim {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -212,7 +212,7 @@ async fn a_replica_is_refused_although_a_sentinel_names_it_as_master() {
     assert_works(&RedisStore::connect(&url).await.unwrap()).await;
 }
 
-/// A sentinel that never looks.
+/// A sentinel that always names this server as the master.
 fn name_as_master(sentinel: &TcpListener, port: u16) {
     let length = port.to_string().len();
     let answer = format!("*2\r\n$9\r\n127.0.0.1\r\n${length}\r\n{port}\r\n");
@@ -222,7 +222,7 @@ fn name_as_master(sentinel: &TcpListener, port: u16) {
             let mut request = [0; 4096];
             while let Ok(length @ 1..) = client.read(&mut request) {
                 let asked = String::from_utf8_lossy(&request[..length]);
-                // A command begins with the count of its words.
+                // A command begins with the number of its words.
                 let commands = asked.matches('*').count();
                 let reply = if asked.contains("GET-MASTER-ADDR-BY-NAME") {
                     answer.clone()

@@ -1,4 +1,4 @@
-//! A server that speaks TLS.
+//! Stores on servers with TLS.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -53,7 +53,7 @@ async fn an_untrusted_certificate_is_refused() {
         );
         assert!(chain(&error).contains("certificate"), "{}", chain(&error));
     }
-    // The certificate is for the names of this machine, and this is none of them.
+    // The certificate is not for this address.
     let elsewhere = url.replace("127.0.0.1", "127.0.0.2");
     trusting(&server).connect(&elsewhere).await.unwrap_err();
     let by_name = url.replace("127.0.0.1", "localhost");

@@ -1,4 +1,4 @@
-//! The wire between a client and its server, cut at one message.
+//! A connection between a client and its server that fails at one message.
 
 use std::io::{Read, Write};
 use std::iter;
@@ -7,25 +7,25 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A message is what a client sends before it hears of the server again. The first is 0.
+/// Where the connection fails. A message is everything that a client sends before the next answer; the first is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Point {
     /// This message does not arrive.
     Unheard(usize),
-    /// This message arrives; whether it is carried out is a race.
+    /// This message arrives; whether the server executes it is a race.
     Heard(usize),
-    /// This message is carried out, but the answer does not arrive.
+    /// The server executes this message, but the answer does not arrive.
     Unanswered(usize),
 }
 
 impl Point {
-    /// All of them, from the first message on.
+    /// All points, from the first message on.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..).flat_map(|at| [Self::Unheard(at), Self::Heard(at), Self::Unanswered(at)])
     }
 }
 
-/// A wire for one connection, or for one and those that come after it.
+/// A listener that forwards connections to a server; the first one fails at a point.
 pub(crate) struct Wire {
     from: u16,
     to: u16,
@@ -33,13 +33,13 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Nothing passes after the point, and both ends wait for more.
+    /// From the point on nothing passes, and both ends wait.
     #[allow(dead_code, reason = "not every test stops its connections")]
     pub(crate) fn to(port: u16, point: Point) -> Self {
         Self::new(port, point, End::Silent)
     }
 
-    /// Both ends hear at the point that the connection is over. Those after it are whole.
+    /// At the point the connection is closed. Later connections do not fail.
     #[allow(dead_code, reason = "not every test cuts its connections")]
     pub(crate) fn cut(port: u16, point: Point) -> Self {
         Self::new(port, point, End::Closed)
@@ -74,25 +74,25 @@ impl Wire {
         }
     }
 
-    /// The URL of one of the server's databases, by this wire.
+    /// The URL of a database, through this wire.
     pub(crate) fn url(&self, url: &str) -> String {
         url.replace(&format!(":{}/", self.to), &format!(":{}/", self.from))
     }
 
-    /// Waits until the point is reached; `false` if the connection ends before.
+    /// Waits until the point is reached. Returns `false` if the connection ends before.
     pub(crate) fn reached(&self) -> bool {
         self.reached.recv().is_ok()
     }
 }
 
-/// What the ends hear after the point.
+/// What both ends see after the point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum End {
     Silent,
     Closed,
 }
 
-/// Carries both directions of a connection, until it ends.
+/// Forwards both directions of a connection until it ends.
 fn carry(client: TcpStream, server: TcpStream, talk: Talk) {
     let ends = Arc::new((client, server, talk));
     let answers = Arc::clone(&ends);
@@ -129,16 +129,16 @@ struct Talk {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// The next message of the client's is this.
+    /// The server has answered; the next message has this number.
     Answered(usize),
-    /// The client is sending this one, or waits for the answer.
+    /// The client is sending the message of this number, or waits for its answer.
     Asked(usize),
     /// The point is reached.
     Cut,
 }
 
 impl Talk {
-    /// One that has no such point.
+    /// A connection that does not fail.
     fn whole() -> Self {
         Self {
             point: None,

@@ -19,7 +19,7 @@ pub(crate) struct Case {
     pub(crate) harm: Option<(Direction, usize, ProxyFault)>,
 }
 
-/// From when on the messages are counted.
+/// When the counting of messages begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// Before the store connects.
@@ -30,9 +30,9 @@ pub(crate) enum Moment {
     Call,
 }
 
-/// What the handle of the harmed call waits for, before its body and after it.
+/// The deadline of the harmed call, before its body and after it.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
-/// Both, and room for a slow machine.
+/// Both deadlines, with a margin for a slow machine.
 const IN_TIME: Duration = Duration::from_secs(8);
 
 impl Case {
@@ -44,7 +44,7 @@ impl Case {
         }
     }
 
-    /// What passed the proxy, and what is wrong.
+    /// The messages through the proxy, and the failure.
     pub(crate) async fn check<S: Store>(
         self,
         make: fn(RedisStore) -> S,
@@ -97,7 +97,7 @@ impl Case {
         };
         in_time(begun)?;
         if matches!(self.harm, Some((_, _, ProxyFault::Silence))) {
-            // What is left to be sent would wait for the end of the silence.
+            // Remaining messages would wait for the end of the silence.
             proxy.close_connections();
         }
         let drained = idempotency.drain(PATIENCE).await;
@@ -145,8 +145,7 @@ impl Case {
         expected.then_some(()).ok_or_else(failure)
     }
 
-    /// When the key is free again is the table of `release`; of a body that did not run a claim may be
-    /// left, until it expires.
+    /// Checks the record against the table of `release`. If the body did not run, a claim may remain until it expires.
     fn check_record(self, outcome: &Outcome, stored: Stored) -> Result<(), String> {
         let Way {
             release, replay, ..
@@ -212,7 +211,7 @@ impl Stored {
             return Ok(Self::Nothing);
         };
         let ttl = ttl.ok_or("a record without an expiry")?;
-        // A ttl that is a lease has its grace.
+        // A `ttl` that is a lease has a grace period.
         if ttl > TTL + TTL / 10 {
             return Err(format!("a record that stays for {ttl:?}"));
         }

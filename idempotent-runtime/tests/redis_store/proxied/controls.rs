@@ -1,4 +1,4 @@
-//! Stores that are broken on purpose: the cases find them.
+//! Stores with deliberate mistakes, which the cases must find.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::way::Way;
 /// The mistake of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mistake {
-    /// Takes its own record for another's, when the reply to the first try was lost.
+    /// Takes the caller's own record for another one after a lost reply.
     OwnRecordIsTaken,
-    /// Says that a change was made when it does not know.
+    /// Reports an uncertain change as done.
     UnknownIsDone,
-    /// Says that a claim was put when it does not know.
+    /// Reports an uncertain claim as done.
     UnknownIsClaimed,
 }
 
@@ -67,7 +67,7 @@ impl Broken {
     }
 }
 
-/// Asserts that some case finds this, and which.
+/// Asserts that a case finds the mistake with this finding.
 async fn is_found(make: fn(RedisStore) -> Broken, finding: &str) {
     let ways = Way::all().filter(|way| way.replay && way.succeeds && !way.is_long);
     let (count, broken) = broken(ways, Moment::Call, make).await;

@@ -1,10 +1,10 @@
-//! The ways in which a call may be made and end.
+//! The policies and outcomes of calls.
 
 use std::time::Duration;
 
 use idempotent_runtime::{Error, GuardedCall, Idempotency, Release};
 
-/// Policy and outcome of a call.
+/// The policy and the outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) release: Release,
@@ -14,7 +14,7 @@ pub(crate) struct Way {
     pub(crate) is_long: bool,
 }
 
-/// How a call fails.
+/// The failure of a call.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(Error),
