@@ -76,7 +76,7 @@ pub struct Minimums {
     pub kills: usize,
     /// [`Figures::stops`]
     pub stops: usize,
-    /// [`Figures::server_away`]
+    /// [`Figures::server_down`]
     pub server_down: usize,
     /// [`Figures::dropped_replies`]
     pub dropped_replies: usize,
