@@ -13,7 +13,7 @@ pub use idempotent_runtime::{
     Idempotency, InvalidRequestId, KeyPart, Lang, Limited, Mechanism, MemoryStore, Observer,
     OnCancel, OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek, Redeemed, Release, Renew,
     Replay, RequestId, SeenSet, SeenSetBuilder, Setting, Settings, SetupError, Store, StoreError,
-    StoreErrorKind, Token, Tokens, endpoints,
+    StoreErrorKind, Token, Tokens, Translation, endpoints,
 };
 
 #[doc = include_str!("links.md")]

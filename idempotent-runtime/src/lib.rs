@@ -33,7 +33,7 @@ pub mod private;
 
 pub use call::builder::GuardedCall;
 pub use error::advice::ClientAction;
-pub use error::lang::Lang;
+pub use error::lang::{Lang, Translation};
 pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};
 pub use handle::Idempotency;
 pub use handle::builder::Builder;

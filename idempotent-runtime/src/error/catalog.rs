@@ -60,6 +60,10 @@ impl Error {
         match lang {
             Lang::En => self.facts().en,
             Lang::ZhHans => self.facts().zh_hans,
+            Lang::Custom(translation) => {
+                let text = translation.text(self.facts().code);
+                text.unwrap_or(self.facts().en)
+            }
         }
     }
 

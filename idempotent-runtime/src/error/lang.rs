@@ -1,6 +1,29 @@
-//! The languages in which errors speak to people.
+//! The languages of the texts for people.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// A language of [`Error::text`](crate::Error::text).
+///
+/// English and Chinese are built in. A program adds its own with [`Lang::custom`].
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::{Error, Lang};
+///
+/// const FRENCH: Lang = Lang::custom("fr", |code| match code {
+///     "in_progress" => Some("Votre demande est en cours de traitement."),
+///     "already_done" | "taken" => Some("Votre demande a déjà été reçue."),
+///     _ => None, // in English
+/// });
+///
+/// fn toast(error: &Error, accept_language: &str) -> &'static str {
+///     let lang = Lang::negotiate(accept_language, &[Lang::En, FRENCH]);
+///     error.text(lang)
+/// }
+/// ```
+///
+/// Such a language also goes to the functions `refusal` of the integrations with axum and tonic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Lang {
@@ -9,21 +32,77 @@ pub enum Lang {
     En,
     /// Chinese in simplified characters.
     ZhHans,
+    /// A language of the program: see [`Lang::custom`].
+    Custom(Translation),
+}
+
+/// A language that a program adds: see [`Lang::custom`]. Two of them are equal if their tags are.
+#[derive(Clone, Copy)]
+pub struct Translation {
+    tag: &'static str,
+    text: fn(&str) -> Option<&'static str>,
+}
+
+impl Translation {
+    /// The text for this code; `None` if the program has none.
+    pub(crate) fn text(self, code: &str) -> Option<&'static str> {
+        (self.text)(code)
+    }
+}
+
+impl fmt::Debug for Translation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.tag)
+    }
+}
+
+impl PartialEq for Translation {
+    fn eq(&self, other: &Self) -> bool {
+        self.tag == other.tag
+    }
+}
+
+impl Eq for Translation {}
+
+impl Hash for Translation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.tag.hash(state);
+    }
 }
 
 impl Lang {
-    /// The BCP 47 tag: `en` or `zh-Hans`.
+    /// A language of the program. `tag` is its BCP 47 tag, such as `fr` or `pt-BR`. `text` gets the
+    /// [code](crate::Error::code) of an error, or of a header that axum's extractors refuse, and returns the text for the
+    /// person. For a code without a text (`None`) the English text is used.
+    ///
+    /// # Panics
+    ///
+    /// If the tag is empty, or has other characters than `A-Z a-z 0-9 -`; in a constant that is a compile error.
+    pub const fn custom(tag: &'static str, text: fn(&str) -> Option<&'static str>) -> Self {
+        let bytes = tag.as_bytes();
+        assert!(!bytes.is_empty(), "the tag of a language is not empty");
+        let mut at = 0;
+        while at < bytes.len() {
+            assert!(
+                bytes[at].is_ascii_alphanumeric() || bytes[at] == b'-',
+                "the tag of a language has only the characters `A-Z a-z 0-9 -`"
+            );
+            at += 1;
+        }
+        Self::Custom(Translation { tag, text })
+    }
+
+    /// The BCP 47 tag, for example `en` or `zh-Hans`.
     pub const fn tag(self) -> &'static str {
         match self {
             Self::En => "en",
             Self::ZhHans => "zh-Hans",
+            Self::Custom(translation) => translation.tag,
         }
     }
 
-    /// The best match for the header `Accept-Language` (RFC 9110), else English.
-    ///
-    /// Only the language counts: `zh-TW` is Chinese too, and nearer to it than English. A weight of 0 refuses a language, and
-    /// `*` is every language that the header does not name. A range whose weight cannot be read counts for nothing.
+    /// The best match for the header `Accept-Language` (RFC 9110) among the built-in languages, else English. See
+    /// [`negotiate`](Self::negotiate).
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -34,6 +113,16 @@ impl Lang {
     /// assert_eq!(Lang::from_accept_language("fr"), Lang::En);
     /// ```
     pub fn from_accept_language(value: &str) -> Self {
+        Self::negotiate(value, &[Self::En, Self::ZhHans])
+    }
+
+    /// The best match for the header `Accept-Language` (RFC 9110) among `supported`, else the first of them; English if
+    /// there is none.
+    ///
+    /// If no tag is equal, the language before the first `-` counts: `zh-TW` matches `zh-Hans`, which is nearer to it than
+    /// English. A weight of 0 refuses a language. `*` is every language that the header does not name. A range whose weight
+    /// cannot be read is ignored.
+    pub fn negotiate(value: &str, supported: &[Self]) -> Self {
         let mut weights = Vec::new();
         let mut others = 0.0_f32;
         for range in value.split(',') {
@@ -41,15 +130,15 @@ impl Lang {
             let weight = weight(parameters);
             match tag.trim() {
                 "*" => others = others.max(weight),
-                tag => weights.extend(Self::spoken(tag).map(|lang| (lang, weight))),
+                tag => weights.extend(named(tag, supported).map(|lang| (lang, weight))),
             }
         }
-        for lang in Self::ALL {
-            if !weights.iter().any(|(named, _)| *named == lang) {
-                weights.push((lang, others));
+        for lang in supported {
+            if !weights.iter().any(|(named, _)| named == lang) {
+                weights.push((*lang, others));
             }
         }
-        let mut best = (Self::default(), 0.0);
+        let mut best = (supported.first().copied().unwrap_or_default(), 0.0);
         for (lang, weight) in weights {
             // Of equal weights the first one counts.
             if weight > best.1 {
@@ -58,21 +147,21 @@ impl Lang {
         }
         best.0
     }
+}
 
-    const ALL: [Self; 2] = [Self::En, Self::ZhHans];
-
-    /// The language of a tag: that of `zh-Hant-TW` is `zh`.
-    fn spoken(tag: &str) -> Option<Self> {
-        let language = |tag: &str| {
-            tag.split('-')
-                .next()
-                .unwrap_or_default()
-                .to_ascii_lowercase()
-        };
-        Self::ALL
-            .into_iter()
-            .find(|lang| language(lang.tag()) == language(tag))
-    }
+/// The supported language that a tag names: the tag itself, or its language, which is `zh` in `zh-Hant-TW`.
+fn named(tag: &str, supported: &[Lang]) -> Option<Lang> {
+    let language = |tag: &str| {
+        let language = tag.split('-').next().unwrap_or_default();
+        language.to_ascii_lowercase()
+    };
+    let mut langs = supported.iter();
+    let exact = langs.find(|lang| lang.tag().eq_ignore_ascii_case(tag));
+    let nearest = || {
+        let mut langs = supported.iter();
+        langs.find(|lang| language(lang.tag()) == language(tag))
+    };
+    exact.or_else(nearest).copied()
 }
 
 /// The weight among the parameters of a range, as in `q=0.8`; 1 if none is given. The names of parameters have no case. A
@@ -168,10 +257,39 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_accepts_neither_language_is_told_in_english() {
+    fn a_client_that_accepts_no_language_gets_english() {
         assert_eq!(
             Lang::from_accept_language("en;q=0, zh;q=0, *;q=0"),
             Lang::En
         );
+    }
+
+    #[test]
+    fn a_language_of_the_program_is_negotiated_like_the_others() {
+        const FRENCH: Lang = Lang::custom("fr", |_| None);
+        const BRAZILIAN: Lang = Lang::custom("pt-BR", |_| None);
+        const PORTUGUESE: Lang = Lang::custom("pt", |_| None);
+        let supported = [Lang::En, FRENCH, BRAZILIAN, PORTUGUESE];
+        for (value, lang) in [
+            ("fr-CA, en;q=0.5", FRENCH),
+            ("en, fr;q=0.5", Lang::En),
+            ("pt-BR", BRAZILIAN),
+            ("pt", PORTUGUESE),
+            ("pt-AO", BRAZILIAN),
+            ("zh", Lang::En),
+            ("en;q=0, *", FRENCH),
+        ] {
+            assert_eq!(Lang::negotiate(value, &supported), lang, "{value:?}");
+        }
+        assert_eq!(Lang::negotiate("zh", &[FRENCH, Lang::En]), FRENCH);
+        assert_eq!(Lang::negotiate("zh", &[]), Lang::En);
+        assert_ne!(FRENCH, PORTUGUESE);
+        assert_eq!(FRENCH.tag(), "fr");
+    }
+
+    #[test]
+    #[should_panic(expected = "the tag of a language")]
+    fn a_tag_that_is_no_header_value_is_refused() {
+        Lang::custom("fr\r\n", |_| None);
     }
 }

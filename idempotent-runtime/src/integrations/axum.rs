@@ -165,6 +165,19 @@ mod tests {
         assert_eq!(problem["detail"], "系统正在处理中,请勿重复操作");
     }
 
+    #[tokio::test]
+    async fn the_detail_may_be_in_a_language_of_the_program() {
+        let french = Lang::custom("fr", |code| match code {
+            "in_progress" => Some("Votre demande est en cours de traitement."),
+            _ => None,
+        });
+        let response = refusal(sample("in_progress"), french);
+        assert_eq!(response.headers()[header::CONTENT_LANGUAGE], "fr");
+        let problem: Value = serde_json::from_str(&body(response).await).unwrap();
+        let detail = "Votre demande est en cours de traitement.";
+        assert_eq!(problem["detail"], detail);
+    }
+
     #[test]
     fn every_status_is_the_status_in_the_catalog() {
         for error in Error::samples() {

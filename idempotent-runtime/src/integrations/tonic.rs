@@ -16,7 +16,7 @@
 //! A mismatch is not `INVALID_ARGUMENT`, because gRPC has that code for arguments that are wrong in any state of the server.
 //! The arguments of a mismatch would be right with another key.
 //!
-//! The message is the English [`Error::text`]. The metadata has [`CODE`], [`ACTION`], [`SILENT`] and [`RETRY_AFTER_MS`].
+//! The message is the English [`Error::text`]; [`refusal`] takes another language. The metadata has [`CODE`], [`ACTION`], [`SILENT`] and [`RETRY_AFTER_MS`].
 //! Neither names the endpoint, the key, the process that holds it, or the error of the store. The whole error is the source of
 //! the status, which is not sent.
 
@@ -55,22 +55,27 @@ pub const RETRY_AFTER_MS: &str = "retry-after-ms";
 /// ```
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
-        let facts = error.facts();
-        let mut metadata = MetadataMap::new();
-        metadata.insert(CODE, AsciiMetadataValue::from_static(facts.code));
-        let action = facts.action.as_str();
-        metadata.insert(ACTION, AsciiMetadataValue::from_static(action));
-        let silent = if facts.silent { "true" } else { "false" };
-        metadata.insert(SILENT, AsciiMetadataValue::from_static(silent));
-        if let Some(wait) = wait::advised(&error) {
-            let millis = in_whole(Duration::from_millis(1), wait);
-            metadata.insert(RETRY_AFTER_MS, AsciiMetadataValue::from(millis));
-        }
-        let code = Code::from_i32(facts.grpc as i32);
-        let mut status = Self::with_metadata(code, error.text(Lang::En), metadata);
-        status.set_source(Arc::new(error));
-        status
+        refusal(error, Lang::En)
     }
+}
+
+/// The status of a refused call, with its message in this language.
+pub fn refusal(error: Error, lang: Lang) -> Status {
+    let facts = error.facts();
+    let mut metadata = MetadataMap::new();
+    metadata.insert(CODE, AsciiMetadataValue::from_static(facts.code));
+    let action = facts.action.as_str();
+    metadata.insert(ACTION, AsciiMetadataValue::from_static(action));
+    let silent = if facts.silent { "true" } else { "false" };
+    metadata.insert(SILENT, AsciiMetadataValue::from_static(silent));
+    if let Some(wait) = wait::advised(&error) {
+        let millis = in_whole(Duration::from_millis(1), wait);
+        metadata.insert(RETRY_AFTER_MS, AsciiMetadataValue::from(millis));
+    }
+    let code = Code::from_i32(facts.grpc as i32);
+    let mut status = Status::with_metadata(code, error.text(lang), metadata);
+    status.set_source(Arc::new(error));
+    status
 }
 
 #[cfg(test)]
@@ -143,5 +148,14 @@ mod tests {
         };
         assert_eq!(pay(5).await.unwrap().into_inner(), 5);
         assert_eq!(pay(6).await.unwrap().into_inner(), 5);
+    }
+
+    #[test]
+    fn the_message_may_be_in_a_language_of_the_program() {
+        let french = Lang::custom("fr", |_| Some("Votre demande est refusée."));
+        for error in Error::samples() {
+            let status = refusal(error, french);
+            assert_eq!(status.message(), "Votre demande est refusée.");
+        }
     }
 }

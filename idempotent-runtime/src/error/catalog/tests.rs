@@ -58,6 +58,21 @@ fn every_error_has_a_text_in_both_languages() {
 }
 
 #[test]
+fn a_language_of_the_program_has_its_texts_and_english_for_the_rest() {
+    let french = Lang::custom("fr", |code| match code {
+        "taken" => Some("Votre demande a déjà été reçue."),
+        _ => None,
+    });
+    for error in Error::samples() {
+        let expected = match error.code() {
+            "taken" => "Votre demande a déjà été reçue.",
+            _ => error.text(Lang::En),
+        };
+        assert_eq!(error.text(french), expected);
+    }
+}
+
+#[test]
 fn texts_that_ask_for_different_actions_differ() {
     let errors = Error::samples();
     for (a, b) in errors

@@ -163,8 +163,13 @@ impl HeaderRejection {
     /// What the client must send.
     fn request(self, lang: Lang) -> String {
         let header = self.header();
+        if let Lang::Custom(translation) = lang
+            && let Some(text) = translation.text(self.code())
+        {
+            return text.to_owned();
+        }
         match lang {
-            Lang::En => {
+            Lang::En | Lang::Custom(_) => {
                 format!("Send the header {header} once, with 1 to 255 printable ASCII characters.")
             }
             Lang::ZhHans => {
