@@ -67,7 +67,7 @@ where
     let args = [id.as_bytes(), window.as_bytes()];
     let reply = executor.write(&COUNT, &COUNT, &[key], &args).await?;
     if reply == Value::Nil {
-        return Err(count::foreign());
+        return Err(count::foreign().place(executor.place().to_owned()));
     }
     let (attempt, remaining) = executor.read(reply)?;
     Ok(Count {

@@ -13,8 +13,8 @@ use crate::store::{StoreError, StoreErrorKind};
 pub(super) struct Failures {
     /// Where the store is, without a password.
     pub(super) place: Arc<str>,
-    /// Whether the client sends a command once. A cluster's client sends again by itself: then the last answer says
-    /// nothing about the sends before it.
+    /// Whether the client sends a command once. The client of a cluster may repeat it, and then the last answer says nothing
+    /// about the earlier sends.
     pub(super) sends_once: bool,
 }
 
@@ -36,7 +36,7 @@ impl Failures {
     }
 }
 
-/// The error of a connection to `place`, or of a question that is asked there before the first operation.
+/// The error of connecting to `place`, or of the checks there before the first operation.
 pub(super) fn of_connection(error: RedisError, place: &str) -> StoreError {
     with_reason(kind_of(&error), error).place(place.to_owned())
 }
@@ -55,7 +55,7 @@ fn with_reason(kind: StoreErrorKind, error: RedisError) -> StoreError {
     }
 }
 
-/// A refusal by this crate: `subject` is what is wrong, and `reason` the rest of the sentence.
+/// A refusal by this crate. The text is `subject` and then `reason`.
 pub(super) fn refused(
     subject: impl Into<Cow<'static, str>>,
     reason: impl Into<Cow<'static, str>>,
@@ -65,7 +65,7 @@ pub(super) fn refused(
         .place(subject)
 }
 
-/// A refusal of the URL. No part of the URL is repeated: in a malformed one any part may belong to the password.
+/// A refusal of the URL. The text repeats no part of the URL: in a malformed URL any part may belong to the password.
 pub(super) fn bad_url(reason: &'static str) -> StoreError {
     refused("the Redis URL", reason)
 }

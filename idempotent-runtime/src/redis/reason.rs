@@ -1,6 +1,6 @@
 //! Why a server or the way to it failed, as the rest of a sentence that begins with "the store".
 //!
-//! Clients may see these words: they have no address, no key, and no name of a user.
+//! Clients may see these words, so they contain no address, no key and no name of a user.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -53,7 +53,7 @@ const NOT_REDIS: &str = "gave an answer that is not in the Redis protocol (does 
     `rediss://`)";
 const NO_NODE: &str = "has no node that answers for this key (see `CLUSTER INFO`)";
 
-/// The code and the details of the error that a server replied. A pipeline has them inside.
+/// The code and the details of an error reply. The client hides them in the errors of pipelines.
 pub(super) fn reply_of(error: &RedisError) -> Option<(String, String)> {
     let replies = error.clone().into_server_errors();
     if let Some((_, reply)) = replies.as_deref().and_then(|replies| replies.first()) {
@@ -65,10 +65,10 @@ pub(super) fn reply_of(error: &RedisError) -> Option<(String, String)> {
     matches!(error.kind(), ErrorKind::Server(_)).then(|| ("ERR".to_owned(), details.to_owned()))
 }
 
-/// The code of a reply, or of the reply that a script met.
+/// The code of an error reply, or the code of the error inside a script.
 ///
-/// Before Redis 7 a command that fails in a script is named in the text of the script's error, as
-/// in `ERR Error running script (call to f_…): @user_script:1: -READONLY You can't write …`.
+/// Before Redis 7 the text of a script's error contains the error of the failed command, as in
+/// `ERR Error running script (call to f_…): @user_script:1: -READONLY You can't write …`.
 pub(super) fn effective_code<'a>(code: &'a str, details: &'a str) -> &'a str {
     if code != "ERR" || !details.to_ascii_lowercase().contains("script") {
         return code;
@@ -81,7 +81,7 @@ pub(super) fn effective_code<'a>(code: &'a str, details: &'a str) -> &'a str {
     inner.unwrap_or(code)
 }
 
-/// The codes that say by themselves what happened.
+/// The codes that have a fixed meaning; `ERR` has none.
 pub(super) const CODES: [&str; 18] = [
     "MOVED",
     "ASK",
@@ -242,12 +242,12 @@ fn reason_for_io(error: &io::Error, phase: Phase) -> Option<Cow<'static, str>> {
     }))
 }
 
-/// The error of the system in an error of the client.
+/// The error of the operating system inside an error of the client.
 pub(super) fn io_error(error: &RedisError) -> Option<&io::Error> {
     error.source()?.downcast_ref::<Source>()?.downcast_ref()
 }
 
-/// How the client keeps the cause of an error.
+/// How the client stores the cause of an error.
 type Source = Arc<dyn Error + Send + Sync>;
 
 /// A server that cannot be used now, for this reason.
