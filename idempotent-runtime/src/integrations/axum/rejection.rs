@@ -90,7 +90,7 @@ impl Mistake {
             ),
         };
         match lang {
-            Lang::En => en,
+            Lang::En | Lang::Custom(_) => en,
             Lang::ZhHans => zh_hans,
         }
     }
@@ -150,12 +150,17 @@ impl HeaderRejection {
 
     /// What is wrong with a malformed header, and what the client must send.
     pub fn text(self, lang: Lang) -> String {
+        if let Lang::Custom(translation) = lang
+            && let Some(text) = translation.text(self.code())
+        {
+            return text.to_owned();
+        }
         let (header, request) = (self.header(), self.request(lang));
         let Some(mistake) = self.mistake.map(|mistake| mistake.text(lang)) else {
             return request;
         };
         match lang {
-            Lang::En => format!("The header {header} {mistake}. {request}"),
+            Lang::En | Lang::Custom(_) => format!("The header {header} {mistake}. {request}"),
             Lang::ZhHans => format!("请求头 {header} 无法读取:{mistake}。{request}"),
         }
     }
@@ -163,11 +168,6 @@ impl HeaderRejection {
     /// What the client must send.
     fn request(self, lang: Lang) -> String {
         let header = self.header();
-        if let Lang::Custom(translation) = lang
-            && let Some(text) = translation.text(self.code())
-        {
-            return text.to_owned();
-        }
         match lang {
             Lang::En | Lang::Custom(_) => {
                 format!("Send the header {header} once, with 1 to 255 printable ASCII characters.")
