@@ -12,7 +12,7 @@ use crate::process::step;
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) number: u32,
-    /// The process that pays. In production it would be the same for equal calls; here it tells them apart.
+    /// The name of the process that pays. Equal calls in production share it; the test needs to know which call paid.
     pub(crate) by: String,
 }
 

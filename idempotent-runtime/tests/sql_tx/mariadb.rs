@@ -106,9 +106,9 @@ async fn a_duplicate_with_an_older_snapshot_sees_the_winner() {
 #[tokio::test]
 async fn a_lock_around_the_row_is_no_duplicate() {
     let (pool, (handle, _)) = (pool().await, handle());
-    let mut beside = begin(&pool).await.unwrap();
+    let mut blocker = begin(&pool).await.unwrap();
     let lock = "SELECT * FROM idempotence WHERE `key` > '' FOR UPDATE";
-    beside.execute(lock).await.unwrap();
+    blocker.execute(lock).await.unwrap();
     let mut tx = begin(&pool).await.unwrap();
     let body = async |_: &mut Connection| Ok::<_, Trouble>(());
     let wait = Duration::from_millis(100);
