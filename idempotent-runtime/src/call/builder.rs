@@ -242,12 +242,12 @@ impl<A, K, T> GuardedCall<A, K, T> {
     }
 }
 
+/// A call with what its answers are made of: error, success, duplicate and stored result.
+type Answering<E, S, D, M, K, T> = GuardedCall<Answers<E, S, D, M>, K, T>;
+
 impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
     /// Converts an [`Error`] into the caller's error, for error types that cannot implement `From<Error>`.
-    pub fn error<R, X>(
-        self,
-        error: fn(Error) -> X,
-    ) -> GuardedCall<Answers<Conversion<R, X>, S, D, M>, K, T>
+    pub fn error<R, X>(self, error: fn(Error) -> X) -> Answering<Conversion<R, X>, S, D, M, K, T>
     where
         R: Fallible<X>,
     {
@@ -255,7 +255,7 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
     }
 
     /// Sets what counts as a success. Default: `Ok`.
-    pub fn success<R, F>(self, success: F) -> GuardedCall<Answers<E, F, D, M>, K, T>
+    pub fn success<R, F>(self, success: F) -> Answering<E, F, D, M, K, T>
     where
         F: Fn(&R) -> bool,
     {
@@ -263,7 +263,7 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
     }
 
     /// Answers a duplicate of a running or done call, if no result is stored for it.
-    pub fn on_duplicate<R, F>(self, answer: F) -> GuardedCall<Answers<E, S, F, M>, K, T>
+    pub fn on_duplicate<R, F>(self, answer: F) -> Answering<E, S, F, M, K, T>
     where
         F: FnOnce(Duplicate) -> R,
     {
@@ -273,7 +273,7 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
 
 impl<E, S, D, K, T> GuardedCall<Answers<E, S, D>, K, T> {
     /// Stores the value of a success, and answers duplicates with it; not with [`Release::Always`].
-    pub fn replay<R, Via>(mut self) -> GuardedCall<Answers<E, S, D, ReplayOk<R>>, K, T>
+    pub fn replay<R, Via>(mut self) -> Answering<E, S, D, ReplayOk<R>, K, T>
     where
         R: Replay<Via>,
     {
@@ -287,7 +287,7 @@ impl<E, S, D, R, K, T> GuardedCall<Answers<E, S, D, ReplayOk<R>>, K, T> {
     pub fn replay_err<X>(
         self,
         chosen: fn(&X) -> bool,
-    ) -> GuardedCall<Answers<E, S, D, ReplayOkAndErr<R, X>>, K, T>
+    ) -> Answering<E, S, D, ReplayOkAndErr<R, X>, K, T>
     where
         R: Fallible<X>,
         X: Storable,

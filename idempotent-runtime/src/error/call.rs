@@ -116,6 +116,7 @@ impl Error {
     }
 
     /// The error of a name that no endpoint can have. It has no endpoint.
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it by value")]
     pub(crate) fn invalid_name(name: InvalidName) -> Self {
         let site = Site::without_key(Endpoint::named("?"));
         Self::InvalidKey(Failure::new(site, name.to_string(), None))

@@ -78,12 +78,14 @@ impl StoreError {
     /// depends on the kind.
     ///
     /// Clients may see it: it must be one line, without an address, a path, a statement or a secret.
+    #[must_use]
     pub fn reason(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
         self.0.reason = Some(reason.into());
         self
     }
 
     /// Sets the place: the kind of store and its address, or its file. Only operators see it; it must not hold a password.
+    #[must_use]
     pub fn place(mut self, place: impl Into<Cow<'static, str>>) -> Self {
         self.0.place = Some(place.into());
         self

@@ -295,7 +295,7 @@ impl Builder {
             prefix: self.prefix,
             deadline: self.deadline,
             retry_hint: self.retry_hint,
-            result_options: self.result_options,
+            results: self.result_options,
             observers: self.observers,
             cleanup_limit: self.cleanup_limit,
         })))

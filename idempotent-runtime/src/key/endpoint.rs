@@ -38,9 +38,12 @@ impl Endpoint {
     /// The endpoint of calls that were made, with the option `name` or without it.
     pub(crate) fn called(name: &str) -> Result<Self, InvalidName> {
         // The path of a method names its type between `<` and `>`, with more characters than the path of a function.
-        let allowed = |char: char| match name.contains('<') {
-            true => !char.is_control() && !"#:{}".contains(char),
-            false => char.is_alphanumeric() || "._-()~%".contains(char),
+        let allowed = |char: char| {
+            if name.contains('<') {
+                !char.is_control() && !"#:{}".contains(char)
+            } else {
+                char.is_alphanumeric() || "._-()~%".contains(char)
+            }
         };
         match why_invalid(name, LONGEST, allowed) {
             None => Ok(Self(Cow::Owned(name.to_owned()))),

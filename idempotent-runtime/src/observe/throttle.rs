@@ -53,24 +53,18 @@ impl ThrottledLog {
         let open = windows
             .iter_mut()
             .find(|window| window.kind == event.kind() && window.endpoint == *endpoint);
-        let is_first = match open {
-            Some(window) => {
-                window.count += 1;
-                self.has_counts.store(true, Ordering::Relaxed);
-                false
-            }
-            None => {
-                if windows.len() < MOST_WINDOWS {
-                    windows.push(Window {
-                        endpoint: endpoint.clone(),
-                        kind: event.kind(),
-                        opened: now,
-                        count: 0,
-                    });
-                }
-                true
-            }
-        };
+        let is_first = open.is_none();
+        if let Some(window) = open {
+            window.count += 1;
+            self.has_counts.store(true, Ordering::Relaxed);
+        } else if windows.len() < MOST_WINDOWS {
+            windows.push(Window {
+                endpoint: endpoint.clone(),
+                kind: event.kind(),
+                opened: now,
+                count: 0,
+            });
+        }
         drop(windows);
         write_counts(&ended, now);
         if is_first {

@@ -208,10 +208,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_earlier_cause_is_preferred_to_a_timeout() {
-        let mut sent = 0;
+        let mut count = 0;
         let send = || -> StoreFuture<'_, ()> {
-            sent += 1;
-            if sent > 1 {
+            count += 1;
+            if count > 1 {
                 return Box::pin(pending());
             }
             let reset = StoreError::new(StoreErrorKind::Unknown, "a test");

@@ -32,7 +32,7 @@ pub(crate) struct Options {
     pub(crate) token_keying: Keying,
     pub(crate) deadline: Duration,
     pub(crate) retry_hint: RangeInclusive<Duration>,
-    pub(crate) result_options: ResultOptions,
+    pub(crate) results: ResultOptions,
     pub(crate) observers: Observers,
     pub(crate) cleanup_limit: usize,
     pub(crate) known: Arc<KnownEndpoints>,
@@ -70,7 +70,7 @@ impl Shared {
     }
 
     pub(crate) fn result_options(&self) -> ResultOptions {
-        self.options.result_options
+        self.options.results
     }
 
     pub(crate) fn in_flight_table(&self) -> &InFlightTable {
@@ -120,7 +120,7 @@ impl fmt::Debug for Shared {
             .field("keying", &options.keying)
             .field("deadline", &options.deadline)
             .field("retry_hint", &options.retry_hint)
-            .field("result_options", &options.result_options)
+            .field("results", &options.results)
             .finish_non_exhaustive()
     }
 }

@@ -38,11 +38,10 @@ pub(super) fn reason_for(error: &RedisError) -> Option<Cow<'static, str>> {
         ErrorKind::UnexpectedReturnType => {
             "gave an answer of an unexpected type (is a proxy in between?)".into()
         }
-        ErrorKind::ClusterConnectionNotFound => NO_NODE.into(),
         ErrorKind::Io if text.to_ascii_lowercase().contains("refused") => {
             "refused the connection at every node (are the servers running?)".into()
         }
-        ErrorKind::Io => NO_NODE.into(),
+        ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => NO_NODE.into(),
         _ => return None,
     })
 }

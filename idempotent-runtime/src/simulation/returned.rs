@@ -18,19 +18,7 @@ impl Checks<'_> {
         let (process, made) = (seen.process, seen.made.unwrap_or_default());
         let own_body = seen.ended.map(|ended| ended.1);
         self.counts.add("calls returned");
-        self.counts.add(match returned {
-            Returned::Value(value) if value == call => "returned: its own value",
-            Returned::Value(_) => "returned: replayed",
-            Returned::BodyFailed => "returned: body failed",
-            Returned::Panicked => "returned: panicked",
-            Returned::InProgress => "returned: in progress",
-            Returned::Taken => "returned: taken",
-            Returned::Done => "returned: done",
-            Returned::Mismatch => "returned: mismatch",
-            Returned::LeaseLost => "returned: lease lost",
-            Returned::Unavailable => "returned: unavailable",
-            Returned::Otherwise(_) => "returned: otherwise",
-        });
+        self.counts.add(count_name(call, returned));
         self.in_time(at, call)?;
         let fair = self.plan.fair();
         let key = self.call_plan(call).key;
@@ -153,5 +141,22 @@ impl Checks<'_> {
             return self.broken(IN_TIME, at, [call]);
         }
         Ok(())
+    }
+}
+
+/// Under which name a run counts an answer.
+fn count_name(call: CallId, returned: Returned) -> &'static str {
+    match returned {
+        Returned::Value(value) if value == call => "returned: its own value",
+        Returned::Value(_) => "returned: replayed",
+        Returned::BodyFailed => "returned: body failed",
+        Returned::Panicked => "returned: panicked",
+        Returned::InProgress => "returned: in progress",
+        Returned::Taken => "returned: taken",
+        Returned::Done => "returned: done",
+        Returned::Mismatch => "returned: mismatch",
+        Returned::LeaseLost => "returned: lease lost",
+        Returned::Unavailable => "returned: unavailable",
+        Returned::Otherwise(_) => "returned: otherwise",
     }
 }

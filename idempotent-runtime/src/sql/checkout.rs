@@ -28,7 +28,7 @@ impl<DB: Records> Checkout<DB> {
         }
     }
 
-    /// As [`for_statements`](Self::for_statements), for a connection that was [idle](Self::as_idle).
+    /// As [`for_statements`](Self::for_statements), for a connection that was [idle](Self::into_idle).
     pub(crate) fn reuse_for_statements(mut self) -> Self {
         self.reusable = !DB::ANSWERS_LATE;
         self
@@ -44,7 +44,7 @@ impl<DB: Records> Checkout<DB> {
     }
 
     /// Marks the connection as reusable without returning it to the pool: all answers have arrived.
-    pub(crate) fn as_idle(mut self) -> Self {
+    pub(crate) fn into_idle(mut self) -> Self {
         self.reusable = true;
         self
     }

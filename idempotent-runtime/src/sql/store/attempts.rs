@@ -108,7 +108,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
 
     fn put_down(&mut self, connection: Checkout<DB>) {
         if self.keeps_connection {
-            self.connection = Some(connection.as_idle());
+            self.connection = Some(connection.into_idle());
         } else {
             connection.release();
         }
