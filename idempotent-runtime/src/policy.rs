@@ -1,4 +1,4 @@
-//! What an attribute compiles to: how long a key is held, and when it becomes free.
+//! The policy that an attribute compiles to: how long a key is held, and when it becomes free.
 
 pub(crate) mod deadline;
 pub(crate) mod duration;
@@ -9,16 +9,16 @@ use std::time::Duration;
 /// When a key becomes free again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Release {
-    /// `release = true`: as soon as the body ends. Mutual exclusion: a later equal call runs again.
+    /// `release = true`: as soon as the body returns. This is mutual exclusion: a later equal call runs again.
     Always,
-    /// `release = "on_error"`: at once after a failure, `ttl` after the end of a success.
+    /// `release = "on_error"`: immediately after a failure, `ttl` after a success.
     #[default]
     OnError,
-    /// `release = false`: `ttl` after the claim, whatever happens.
+    /// `release = false`: `ttl` after the claim, whatever the outcome.
     Never,
 }
 
-/// How long the lease of a running body is kept alive.
+/// How long the lease of a running body is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Renew {
     /// `renew = true`: for the longer of one hour and the lease.
@@ -33,23 +33,23 @@ pub enum Renew {
 /// What happens to a running body whose caller drops the future.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnCancel {
-    /// `on_cancel = "keep"`: the key is held until the lease ends.
+    /// `on_cancel = "keep"`: the key stays taken until the lease expires.
     #[default]
     Keep,
-    /// `on_cancel = "release"`: the key is freed at once.
+    /// `on_cancel = "release"`: the key becomes free immediately.
     ///
-    /// Whoever can drop the future, such as a client that closes its connection, can then have the beginning of the body run as often
-    /// as it likes. Take it only where the body does nothing before its last await that may not be repeated.
+    /// Every caller that can drop the future, for example a client that closes its connection, can then make the start of the body run
+    /// any number of times. Use this only if everything that the body does before its last await may be repeated.
     Release,
 }
 
 /// What happens to a running body whose claim could not be renewed in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnLeaseLost {
-    /// `on_lease_lost = "stop"`: it is dropped at its next await. The default.
+    /// `on_lease_lost = "stop"`: the body is dropped at its next await. The default.
     #[default]
     Stop,
-    /// `on_lease_lost = "continue"`: it runs on, loudly. The default with [`OnStoreError::Run`].
+    /// `on_lease_lost = "continue"`: the body continues, and an event reports it. The default with [`OnStoreError::Run`].
     Continue,
 }
 
@@ -59,8 +59,8 @@ pub enum OnStoreError {
     /// `on_store_error = "refuse"`: the body does not run.
     #[default]
     Refuse,
-    /// `on_store_error = "run"`: the body runs unguarded, loudly; and one that has begun runs on without its lease, unless
-    /// `on_lease_lost` says otherwise.
+    /// `on_store_error = "run"`: the body runs unguarded, and an event reports it. A running body continues without its lease,
+    /// unless `on_lease_lost` is set to `"stop"`.
     Run,
 }
 
@@ -68,7 +68,7 @@ pub enum OnStoreError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is an option that is on or off by itself"
+    reason = "each is an independent option"
 )]
 pub struct Policy {
     pub(crate) ttl: Duration,
@@ -82,7 +82,7 @@ pub struct Policy {
     pub(crate) replay: bool,
     pub(crate) tx: bool,
     pub(crate) give_back: bool,
-    /// The option `when` was false in this call.
+    /// Whether the option `when` was false in this call.
     pub(crate) bypassed: bool,
 }
 
@@ -112,35 +112,35 @@ impl Policy {
         self
     }
 
-    /// Sets how long an unfinished claim outlives a silent holder; only with [`Release::OnError`].
+    /// Sets how long a claim is valid without a renewal; only with [`Release::OnError`].
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// Sets how long the lease is kept alive.
+    /// Sets how long the lease is renewed.
     #[must_use]
     pub const fn renew(mut self, renew: Renew) -> Self {
         self.renew = renew;
         self
     }
 
-    /// Sets what a dropped future does to the key.
+    /// Sets what happens to the key when the future is dropped.
     #[must_use]
     pub const fn on_cancel(mut self, on_cancel: OnCancel) -> Self {
         self.on_cancel = on_cancel;
         self
     }
 
-    /// Sets what a lost lease does to the body; else that depends on [`on_store_error`](Self::on_store_error).
+    /// Sets what happens to the body when its lease is lost. The default depends on [`on_store_error`](Self::on_store_error).
     #[must_use]
     pub const fn on_lease_lost(mut self, on_lease_lost: OnLeaseLost) -> Self {
         self.on_lease_lost = Some(on_lease_lost);
         self
     }
 
-    /// Sets what an unavailable store does to the call.
+    /// Sets what happens to the call when the store is unavailable.
     #[must_use]
     pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = Some(on_store_error);
@@ -154,23 +154,23 @@ impl Policy {
         self
     }
 
-    /// Has duplicates be given the stored result; not with [`Release::Always`].
+    /// Gives duplicates the stored result; not with [`Release::Always`].
     #[must_use]
     pub const fn replay(mut self) -> Self {
         self.replay = true;
         self
     }
 
-    /// Has the caller's transaction hold the key, so that there is no lease; not with [`Release::Always`].
+    /// Holds the key in the caller's transaction, without a lease; not with [`Release::Always`].
     #[must_use]
     pub const fn tx(mut self) -> Self {
         self.tx = true;
         self
     }
 
-    /// Has a call that ended without success give its one-time token back.
+    /// Makes the one-time token redeemable again if the body does not succeed.
     ///
-    /// With [`OnCancel::Release`], one that was dropped, too: then one token serves for as many beginnings of the body.
+    /// With [`OnCancel::Release`], also if the call is dropped: one token can then start the body any number of times.
     #[must_use]
     pub const fn give_back(mut self) -> Self {
         self.give_back = true;
@@ -179,7 +179,8 @@ impl Policy {
 }
 
 impl Policy {
-    /// What a lost lease does to the body. Where bodies begin while the store is away, those that have begun go on, too.
+    /// What happens to the body when its lease is lost. If bodies start while the store is unavailable, running bodies
+    /// continue by default.
     pub(crate) fn when_lost(&self) -> OnLeaseLost {
         self.on_lease_lost.unwrap_or(match self.on_store_error {
             Some(OnStoreError::Run) => OnLeaseLost::Continue,
@@ -187,13 +188,13 @@ impl Policy {
         })
     }
 
-    /// Whether nothing is written after the body: the record of the claim says that the call is done, which it is
-    /// once it is committed.
+    /// Whether the call writes nothing after the body. The record of the claim already marks the call as done, which is
+    /// true as soon as the record is committed.
     pub(crate) fn is_done_at_once(&self) -> bool {
         self.tx && self.release == Release::OnError && !self.replay
     }
 
-    /// Whether the record of a call says when it is over.
+    /// Whether the store shows that a call has ended.
     pub(crate) fn marks_the_end(&self) -> bool {
         self.release != Release::Never || self.replay
     }
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_runs_on_without_its_lease_where_bodies_run_without_a_store() {
+    fn on_store_error_run_lets_a_body_continue_without_its_lease() {
         let (run, stop) = (OnStoreError::Run, OnLeaseLost::Stop);
         let policy = Policy::new(Duration::from_secs(10));
         assert_eq!(policy.when_lost(), stop);

@@ -2,34 +2,34 @@
 
 use std::fmt;
 
-/// What a client should do about a refused call: the answer of [`Error::client_action`](crate::Error::client_action).
+/// What a client should do about a refused call. [`Error::client_action`](crate::Error::client_action) returns it.
 ///
 /// | error | action | because |
 /// | --- | --- | --- |
-/// | `InProgress` | `Wait` | the equal call may still fail, and the same one is then allowed |
-/// | `AlreadyDone` | `Ignore` | it has worked |
-/// | `Taken` | `Ignore` | it was made, and is not to be made twice, whatever came of it |
-/// | `PayloadMismatch` | `Fix` | another request has this key: this one needs a key of its own |
-/// | `TokenUsed` | `NewToken` | it was redeemed: whether anything was done then is to be looked up, and what comes next needs a token of its own |
-/// | `TokenUnknown` | `NewToken` | it has expired, or is somebody else's |
-/// | `TokenMalformed` | `Fix` | no such token is ever issued |
-/// | `LimitReached` | `Wait` | the next window allows it |
-/// | `ResultUnavailable` | `Refresh` | it has worked, and what it gave must be read from where it is kept |
-/// | `Unavailable` | `Wait` | the body did not run, and the store may be back |
-/// | `LeaseLost` | `Refresh` | the body was stopped in the middle, or its transaction ended under it: a repetition may do its work twice |
-/// | `Misconfigured`, `ForeignRecord`, `InvalidKey`, `InvalidPolicy`, `NotInstalled` | `Fix` | the same call meets the same obstacle until somebody has removed it |
+/// | `InProgress` | `Wait` | the equal call may still fail, and a repetition may then run |
+/// | `AlreadyDone` | `Ignore` | an equal call has succeeded |
+/// | `Taken` | `Ignore` | an equal call was made, and must not run twice, whatever its outcome |
+/// | `PayloadMismatch` | `Fix` | another request has this key: this request needs a different key |
+/// | `TokenUsed` | `NewToken` | the token was redeemed: look up whether the work is done; the next request needs a new token |
+/// | `TokenUnknown` | `NewToken` | the token has expired, or was issued to another subject |
+/// | `TokenMalformed` | `Fix` | no issued token has this form |
+/// | `LimitReached` | `Wait` | the next window allows the attempt |
+/// | `ResultUnavailable` | `Refresh` | an equal call has succeeded: read its outcome from your own data |
+/// | `Unavailable` | `Wait` | the body did not run, and the store may be available again |
+/// | `LeaseLost` | `Refresh` | the body was stopped, or its transaction ended while it ran: a repetition may do its work twice |
+/// | `Misconfigured`, `ForeignRecord`, `InvalidKey`, `InvalidPolicy`, `NotInstalled` | `Fix` | the same call fails again until the cause is fixed |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClientAction {
-    /// The request or the server must be mended; to repeat the call does not help.
+    /// The request or the server must be corrected. Repeating the call does not help.
     Fix,
     /// Make the same call again later.
     Wait,
-    /// Do nothing: an equal call takes the place of this one.
+    /// Do nothing: an equal call replaces this call.
     Ignore,
-    /// Load the state again before anything else: what came of the call is not known here.
+    /// Load the current state first: the outcome of the call is not known here.
     Refresh,
-    /// Fetch a new one-time token, and let the person try again with it.
+    /// Fetch a new one-time token, and let the user try again with it.
     NewToken,
 }
 

@@ -1,4 +1,4 @@
-//! The facts of an error that depend on its kind alone: one row per kind. Everything else looks them up.
+//! The facts that depend only on the kind of an error: one row per kind. All other code looks them up here.
 
 use super::advice::ClientAction;
 use super::call::Error;
@@ -15,7 +15,7 @@ impl Error {
         self.facts().code
     }
 
-    /// What the client should do about it.
+    /// What the client should do about the error.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -29,8 +29,8 @@ impl Error {
         self.facts().action
     }
 
-    /// Whether a front end should tell nobody: the person's own earlier request takes the place of this one, as after a
-    /// double click.
+    /// Whether a front end should show nothing, because an earlier request of the same user replaces this request, for
+    /// example after a double click.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -44,9 +44,9 @@ impl Error {
         self.facts().silent
     }
 
-    /// What to tell the person who made the call, without technical words.
+    /// The text for the user who made the call, without technical words.
     ///
-    /// It names neither the key nor the endpoint. For the log there is `Display`.
+    /// It names neither the key nor the endpoint. Use `Display` for the log.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -90,31 +90,31 @@ impl Error {
     }
 }
 
-/// One row.
+/// One row of the catalog.
 #[derive(Debug)]
 pub(crate) struct Facts {
     /// The name for programs.
     pub(crate) code: &'static str,
-    /// What events call it.
+    /// The group that decides the kind of the event.
     pub(crate) group: Group,
     pub(crate) action: ClientAction,
-    /// Whether a front end tells nobody.
+    /// Whether a front end shows nothing.
     pub(crate) silent: bool,
-    /// The status of HTTP.
+    /// The HTTP status.
     #[cfg_attr(not(feature = "axum"), allow(dead_code, reason = "axum reads it"))]
     pub(crate) http: u16,
     #[cfg_attr(not(feature = "tonic"), allow(dead_code, reason = "tonic reads it"))]
     pub(crate) grpc: Grpc,
-    /// What is wrong, as a client's programmer reads it.
+    /// What is wrong, for the programmer of a client.
     #[cfg_attr(not(feature = "axum"), allow(dead_code, reason = "axum reads it"))]
     pub(crate) title: &'static str,
-    /// What to tell the person, in English.
+    /// The text for the user, in English.
     en: &'static str,
-    /// The same in Chinese, in simplified characters.
+    /// The text for the user, in Simplified Chinese.
     zh_hans: &'static str,
 }
 
-/// The errors that events do not tell apart.
+/// Errors that have the same kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     /// An equal call is running.
@@ -127,19 +127,19 @@ pub(crate) enum Group {
     Mismatch,
     /// The result of an equal call cannot be given.
     NoResult,
-    /// A one-time token or an order number is not good.
+    /// A one-time token or an order number is not valid.
     Token,
     /// A counter's limit is reached.
     Limit,
-    /// The store cannot serve it.
+    /// The store cannot serve the call.
     Store,
     /// The lease was lost while the body ran.
     LeaseLost,
-    /// The program asks for something that cannot be.
+    /// The program asks for something that is not possible.
     Invalid,
 }
 
-/// The codes of gRPC that errors have, with their numbers.
+/// The gRPC codes of errors, with their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grpc {
     Unknown = 2,
@@ -189,7 +189,7 @@ const PAYLOAD_MISMATCH: Facts = Facts {
     action: ClientAction::Fix,
     silent: false,
     http: 422,
-    // No `InvalidArgument`, which gRPC keeps for arguments that are wrong whatever the state of the server.
+    // Not `InvalidArgument`: gRPC reserves it for arguments that are wrong in every state of the server.
     grpc: Grpc::FailedPrecondition,
     title: "The key belongs to another request",
     en: "Your request was changed after it was first sent. Please start again with a new one.",
@@ -290,7 +290,7 @@ const LEASE_LOST: Facts = Facts {
     group: Group::LeaseLost,
     action: ClientAction::Refresh,
     silent: false,
-    // A 503 would invite proxies and clients to send again what may be done already.
+    // A 503 would make proxies and clients repeat a request whose work may already be done.
     http: 500,
     grpc: Grpc::Unknown,
     title: "The request was interrupted, and its outcome is unknown",

@@ -1,6 +1,6 @@
-//! Did you mean …?
+//! Suggestions for misspelled words.
 
-/// The candidate that `word` was probably meant to be.
+/// The candidate that `word` probably stands for, if one is similar enough.
 pub(crate) fn closest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,

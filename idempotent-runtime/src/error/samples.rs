@@ -1,4 +1,4 @@
-//! An error of each kind, for tests.
+//! An error of each variant, for tests.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
 
 impl Error {
-    /// One of each variant.
+    /// One error of each variant.
     pub(crate) fn samples() -> [Self; 16] {
         let site = || Site {
             endpoint: Endpoint::named("orders.pay"),
@@ -32,15 +32,15 @@ impl Error {
             }))
         };
         let failure = || {
-            let source = "10.0.0.7:6379 said nothing";
+            let source = "10.0.0.7:6379 sent no answer";
             Failure::new(
                 site(),
-                "refused because it failed; mend it",
+                "refused because it failed; fix the cause",
                 Some(source.into()),
             )
         };
         let refused = |kind| {
-            let source = StoreError::new(kind, "10.0.0.7:6379 said nothing")
+            let source = StoreError::new(kind, "10.0.0.7:6379 sent no answer")
                 .reason("refused the connection")
                 .place("redis 10.0.0.7:6379");
             Self::store(site(), source)

@@ -6,8 +6,8 @@ use super::call::Error;
 use super::store::{StoreError, StoreErrorKind};
 use crate::key::fingerprint::Fingerprint;
 
-/// The holder, the host and the source in the samples.
-const OPERATORS_ONLY: [&str; 5] = ["web-3", "4242", "10.0.0.7", "6379", "said nothing"];
+/// Parts of the samples that only operators may see: the holder, the address and the source.
+const OPERATORS_ONLY: [&str; 5] = ["web-3", "4242", "10.0.0.7", "6379", "sent no answer"];
 
 #[test]
 fn every_text_is_one_line_with_the_endpoint_the_key_and_advice() {
@@ -25,7 +25,7 @@ fn every_text_is_one_line_with_the_endpoint_the_key_and_advice() {
 }
 
 #[test]
-fn no_text_has_what_only_operators_may_see() {
+fn no_text_has_the_holder_the_address_or_the_source() {
     for error in Error::samples() {
         let text = error.to_string();
         for part in OPERATORS_ONLY {
@@ -35,7 +35,7 @@ fn no_text_has_what_only_operators_may_see() {
 }
 
 #[test]
-fn debug_and_the_source_have_what_the_text_leaves_out() {
+fn debug_and_the_source_have_the_holder_and_the_address() {
     for error in Error::samples() {
         let debug = format!("{error:?}");
         if error.duplicate().is_some() {
@@ -66,7 +66,7 @@ fn debug_does_not_repeat_the_text() {
 }
 
 #[test]
-fn the_reason_of_a_store_is_shown_and_its_place_never() {
+fn the_text_has_the_reason_of_the_store_but_not_its_place() {
     let site = || Error::samples()[0].site().clone();
     for kind in [
         StoreErrorKind::NotApplied,

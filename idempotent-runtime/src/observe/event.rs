@@ -1,4 +1,4 @@
-//! What happens to calls, and to operations of tokens, counters, sets, filters and order numbers.
+//! The events of calls, and of operations on tokens, counters, sets, filters and order numbers.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,10 +8,10 @@ use super::kind::EventKind;
 use crate::error::catalog::Group;
 use crate::error::{Error, Site};
 
-/// One thing that happened to a call, or that an operation of a token, a counter, a set, a filter or order numbers came to.
+/// One event of a call, or the outcome of an operation on a token, a counter, a set, a filter or order numbers.
 ///
-/// It has no argument of the call and not the whole key. As text it is a sentence with the endpoint,
-/// the key's first digits and the reason.
+/// An event contains no argument of the call and not the whole key. Its text is a sentence with the endpoint, the first
+/// digits of the key and the reason.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Event<'a> {
@@ -34,22 +34,22 @@ impl<'a> Event<'a> {
     }
 
     /// The first 8 hexadecimal digits of the key's fingerprint, enough to tell keys apart in a log.
-    /// `None` if the call has no key, as when a part of it could not be encoded.
+    /// `None` if the call has no key, for example because a part of the key could not be encoded.
     pub fn key(&self) -> Option<impl fmt::Display + fmt::Debug + Copy + use<>> {
         digits(self.site)
     }
 
-    /// How long the call or the operation took, if this ended it; how long it waited, if it [`Waited`](EventKind::Waited).
+    /// How long the call or the operation took, if this event ends it. For [`Waited`](EventKind::Waited): how long the call waited.
     pub fn took(&self) -> Option<Duration> {
         self.took
     }
 
-    /// The error that the call was refused with, or that the store gave.
+    /// The error of the refused call, or of the store.
     pub fn error(&self) -> Option<&'a (dyn StdError + 'static)> {
         self.error
     }
 
-    /// Why, in words for people, where the kind does not say it.
+    /// The reason, as text, if the kind does not already give it.
     pub fn reason(&self) -> Option<&'a str> {
         self.because
     }
@@ -64,12 +64,12 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The end of the call that gets this error.
+    /// The event of a call that ends with this error.
     pub(crate) fn refused(error: &'a Error) -> Self {
         Self::new(error.site(), EventKind::of(error)).caused_by(error)
     }
 
-    /// What an operation came to that got this error.
+    /// The event of an operation that ends with this error.
     pub(crate) fn of_operation(error: &'a Error) -> Self {
         Self::new(error.site(), EventKind::of_operation(error)).caused_by(error)
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Event<'_> {
     }
 }
 
-/// As much of a key as may be seen.
+/// The digits of a key that may be shown.
 pub(super) fn digits(site: &Site) -> Option<impl fmt::Display + fmt::Debug + Copy + use<>> {
     let fingerprint = site.fingerprint.as_ref()?;
     Some(Digits(fingerprint.short()))
@@ -135,7 +135,7 @@ impl fmt::Display for Sentence<'_> {
 }
 
 impl EventKind {
-    /// How a call that is refused with this error ends.
+    /// The kind for a call that ends with this error.
     const fn of(error: &Error) -> Self {
         match error.facts().group {
             Group::Running => Self::InProgress,
@@ -146,18 +146,18 @@ impl EventKind {
             Group::Token => Self::TokenRefused,
             Group::Store => Self::StoreError,
             Group::LeaseLost => Self::LeaseLost,
-            // A limit is a counter's. No call is refused by it, and what ends a call has to be an end.
+            // Only counters have limits, and no call ends with `LimitReached`. This function must return an end of a call.
             Group::Invalid | Group::Limit => Self::Invalid,
         }
     }
 
-    /// What an operation that gets this error comes to.
+    /// The kind for an operation that ends with this error.
     const fn of_operation(error: &Error) -> Self {
         match error.facts().group {
             Group::Token => Self::TokenRejected,
             Group::Limit => Self::LimitReached,
             Group::Invalid => Self::OperationInvalid,
-            // Duplicates and lost leases are of calls only.
+            // Only calls have duplicates and leases.
             _ => Self::OperationFailed,
         }
     }
@@ -185,7 +185,7 @@ mod tests {
         let site = Site::example();
         let whole = site.fingerprint.unwrap().to_string();
         for &kind in EventKind::ALL {
-            let event = Event::new(&site, kind).because("it is so");
+            let event = Event::new(&site, kind).because("of a test");
             let key = event.key().unwrap();
             assert_eq!(key.to_string(), whole[..8]);
             for text in [event.to_string(), format!("{event:?}"), format!("{key:?}")] {
@@ -201,17 +201,16 @@ mod tests {
             fingerprint: None,
             ..Site::example()
         };
-        let event =
-            Event::new(&site, EventKind::Unrecorded).because("nothing stands under its key");
+        let event = Event::new(&site, EventKind::Unrecorded).because("no record is stored");
         assert!(event.key().is_none());
         assert_eq!(
             event.to_string(),
-            "call of `orders.pay`: the end of a call is not recorded: nothing stands under its key"
+            "call of `orders.pay`: the end of a call is not recorded: no record is stored"
         );
     }
 
     #[test]
-    fn a_refused_call_ends_as_its_error_says() {
+    fn the_error_of_a_call_decides_the_kind_of_its_end() {
         for (error, kind, _) in errors() {
             let event = Event::refused(&error);
             assert_eq!(event.kind(), kind, "{error:?}");
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_operation_comes_to_what_its_error_says() {
+    fn the_error_of_an_operation_decides_the_kind_of_its_event() {
         for (error, _, kind) in errors() {
             let event = Event::of_operation(&error);
             assert_eq!(event.kind(), kind, "{error:?}");
@@ -230,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Errors, with what a call and an operation make of each.
+    /// Errors, each with the kinds of the events for a call and for an operation.
     fn errors() -> [(Error, EventKind, EventKind); 11] {
         use EventKind::{Invalid, LeaseLost, LimitReached, StoreError, TokenRefused};
         use EventKind::{OperationFailed, OperationInvalid, TokenRejected};

@@ -1,4 +1,4 @@
-//! The kinds of events: one table, a row each.
+//! The table of the kinds of events.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use tracing::Level;
 
 macro_rules! event_kinds {
     ($($(#[$more:meta])* $kind:ident => $word:literal, $class:ident, $level:ident, $sentence:literal;)*) => {
-        /// What happened to a call, or what an operation came to.
+        /// What happened to a call, or the outcome of an operation.
         ///
-        /// Each call ends with exactly one of the first, `Executed` to `Panicked`. Any number of the next, `Waited` to `AlreadyGone`, may come
-        /// before or, when a record is settled without the caller, after it. The last, `TokenIssued` to `OperationCancelled`, are of the
-        /// operations of tokens, counters, seen-sets, Bloom filters and order numbers: each operation has exactly one, wherever it is made (but for
-        /// [`Bloom::first_time`](crate::Bloom::first_time), which says which it has), and none of them ends a call. As text a kind is the label of the
-        /// metrics, such as `in_progress`.
+        /// Each call ends with exactly one of the kinds `Executed` to `Panicked`. Any number of the kinds `Waited` to `AlreadyGone` may come
+        /// before this end, or after it if the record is settled in the background. The kinds `TokenIssued` to `OperationCancelled` belong to
+        /// operations on tokens, counters, seen-sets, Bloom filters and order numbers, and never end a call. Each operation has exactly one of
+        /// them, also inside a call, except [`Bloom::first_time`](crate::Bloom::first_time), which documents its events. The text of a kind is the
+        /// label in the metrics, such as `in_progress`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum EventKind {
@@ -41,92 +41,92 @@ macro_rules! event_kinds {
     };
 }
 
-// Each row: the name in code, the word for programs, the class, the level in the log, and the sentence for people. The docs are made of
-// these; what the sentence leaves out is above the row. INFO is for what is odd with the caller and not with this program.
+// Each row: the name in code, the word for programs, the class, the level in the log, and the sentence for people. The docs are generated
+// from these; the comment above a row adds what the sentence leaves out. INFO marks what is unusual about the caller, not about this program.
 event_kinds! {
     Executed => "executed", End, DEBUG, "the body ran, with success";
     Failed => "failed", End, DEBUG, "the body ran, without success";
     Bypassed => "bypassed", End, DEBUG, "the body ran without a key, because `when` was false";
     Replayed => "replayed", End, DEBUG, "an equal call is done and its result was given";
     InProgress => "in_progress", End, DEBUG, "an equal call is running";
-    /// The equal call ended with a success.
+    /// The equal call succeeded.
     Done => "done", End, DEBUG, "an equal call is done";
-    /// With `release = false`: the equal call may be running or over.
+    /// With `release = false`: the equal call may be running or may have ended.
     Taken => "taken", End, DEBUG, "an equal call was made";
     Mismatch => "mismatch", End, INFO, "the key is that of a call with another payload";
     ResultUnavailable => "result_unavailable", End, INFO, "an equal call is done and its result cannot be given";
-    /// The token was used before, is unknown, or is no token.
+    /// The token was used before, is unknown, or is malformed.
     TokenRefused => "token_refused", End, INFO, "the one-time token is refused";
-    /// The store could not be asked, is not set up for the call, or has a foreign record.
+    /// The store is unavailable, is not set up for the call, or has a foreign record.
     StoreError => "store_error", End, WARN, "the store cannot serve the call";
     /// The call has no key, no valid policy, or no handle.
     Invalid => "invalid", End, WARN, "the call is not set up right";
-    /// The body was stopped, or its row was gone from the transaction of its caller when it had ended: its work may be done or not.
+    /// The body was stopped, or its row was missing from the caller's transaction when it returned: its work may or may not be done.
     LeaseLost => "lease_lost", End, WARN, "its lease, or its row in a transaction, was lost while the body ran";
-    /// The call was dropped in its body or while it claimed its key.
+    /// The call was dropped while its body ran or while it claimed its key.
     Cancelled => "cancelled", End, DEBUG, "the caller dropped the call";
     Panicked => "panicked", End, WARN, "the body panicked";
 
     Waited => "waited", Note, DEBUG, "it waited for an equal call to end";
     /// The lease was lost while the body ran.
     Overrun => "overrun", Note, ERROR, "lease lost; an equal call may run beside this one";
-    /// Logged once for each row of failures.
+    /// Logged once for consecutive failures.
     RenewalFailed => "renewal_failed", Note, WARN, "a claim could not be renewed; it is tried again until its lease ends";
     /// The body runs without a claim because of `on_store_error = "run"`.
     Unguarded => "unguarded", Note, ERROR, "the store is unavailable; the body runs unguarded";
     /// An equal call may run again too early, or be refused for too long.
     Unrecorded => "unrecorded", Note, ERROR, "the end of a call is not recorded";
-    /// The result is too large or cannot be written, or the store has no room.
+    /// The result is too large or cannot be serialized, or the store is full.
     NotKept => "not_kept", Note, WARN, "the result is not kept; the claim stays for the whole ttl";
-    /// A claim whose answer never came could not be taken back: the claim may hold the key until its lease ends.
+    /// A claim without an answer could not be withdrawn: it may hold the key until its lease expires.
     NotWithdrawn => "not_withdrawn", Note, WARN, "what was sent and never answered may stand until it expires";
-    /// The claim was gone from the store before the call came to remove it.
+    /// The claim had expired or was removed before the call removed it.
     AlreadyGone => "already_gone", Note, DEBUG, "the claim is not there any more";
 
     TokenIssued => "token_issued", Operation, DEBUG, "a one-time token was issued";
     TokenRedeemed => "token_redeemed", Operation, DEBUG, "a one-time token was redeemed";
     /// The token may be redeemed again.
     TokenGivenBack => "token_given_back", Operation, DEBUG, "a one-time token was given back";
-    /// The token or number was used before, has expired, was issued to somebody else, or is none.
+    /// The token or number was used before, has expired, was issued to another subject, or is malformed.
     TokenRejected => "token_rejected", Operation, INFO, "a one-time token or an order number was rejected";
     NumberIssued => "number_issued", Operation, DEBUG, "an order number was issued";
     Counted => "counted", Operation, DEBUG, "an attempt was counted, within the limit";
-    /// There were as many attempts as the counter allows in its window.
+    /// The counter allows no more attempts in its window.
     LimitReached => "limit_reached", Operation, INFO, "there were too many attempts";
-    /// A member was added to a seen-set or marked in a Bloom filter: the member was not there.
+    /// A new member was added to a seen-set or a Bloom filter.
     FirstSeen => "first_seen", Operation, DEBUG, "it was seen for the first time";
-    /// A member was in the seen-set already, or in the database that decides for a Bloom filter.
+    /// The member was already in the seen-set, or in the database that decides for a Bloom filter.
     SeenBefore => "seen_before", Operation, DEBUG, "it was seen before";
     /// A Bloom filter may have seen the member.
     PerhapsSeen => "perhaps_seen", Operation, DEBUG, "it was perhaps seen before";
     TakenBack => "taken_back", Operation, DEBUG, "a member was taken out of its set again";
-    /// The token or member is gone.
+    /// The token or member has expired or was removed.
     NotThere => "not_there", Operation, DEBUG, "what was to be taken back is not there any more";
-    /// The store could not be asked, is not set up for the operation, or has a foreign record.
+    /// The store is unavailable, is not set up for the operation, or has a foreign record.
     OperationFailed => "operation_failed", Operation, WARN, "the store cannot serve the operation";
-    /// A subject or member could not be serialized, or a name or time is not valid.
+    /// A subject or member cannot be serialized, or a name or duration is not valid.
     OperationInvalid => "operation_invalid", Operation, WARN, "the operation is not set up right";
-    /// The operation was dropped before its end.
+    /// The operation was dropped before it ended.
     OperationCancelled => "operation_cancelled", Operation, DEBUG, "the caller dropped the operation";
 }
 
 impl EventKind {
-    /// The label of the metrics and the field of tracing, such as `in_progress`.
+    /// The label in the metrics and the field `outcome` in tracing, such as `in_progress`.
     pub const fn as_str(self) -> &'static str {
         self.facts().word
     }
 
-    /// Whether it ends a call. Each call has exactly one such event.
+    /// Whether this kind ends a call. Each call has exactly one such event.
     pub const fn is_end(self) -> bool {
         matches!(self.class(), Class::End)
     }
 
-    /// Whether it is what an operation of a token, a counter, a seen-set, a Bloom filter or order numbers came to. It never ends a call.
+    /// Whether this kind is the outcome of an operation on a token, a counter, a seen-set, a Bloom filter or order numbers. Such a kind never ends a call.
     pub const fn is_operation(self) -> bool {
         matches!(self.class(), Class::Operation)
     }
 
-    /// The end of a call that was dropped: by its caller, or because something panicked.
+    /// The kind for a call that was dropped: by its caller, or by a panic.
     pub(crate) fn of_a_dropped_call() -> Self {
         if std::thread::panicking() {
             Self::Panicked
@@ -144,7 +144,7 @@ impl EventKind {
         self.facts().level
     }
 
-    /// What happened, in words for people.
+    /// What happened, as text.
     pub(super) const fn sentence(self) -> &'static str {
         self.facts().sentence
     }
@@ -161,9 +161,9 @@ impl fmt::Display for EventKind {
 pub(super) enum Class {
     /// The end of a call.
     End,
-    /// A call, which the event does not end.
+    /// A call that the event does not end.
     Note,
-    /// An operation, from its beginning to its end.
+    /// A whole operation.
     Operation,
 }
 

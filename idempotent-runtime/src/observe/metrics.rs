@@ -39,9 +39,9 @@ pub(super) const LABELS: [&str; 2] = [ENDPOINT, OUTCOME];
 
 /// Whether a recorder is installed, for the process or for this thread.
 ///
-/// The facade has no such question. In place of a missing recorder it has a static without a size. A recorder without a
-/// size that is installed for the process is a leaked box, so its address is its alignment. A recorder without a size
-/// that is installed for one thread only is taken for a missing one.
+/// The facade offers no such check. In place of a missing recorder it has a zero-sized static. A zero-sized recorder
+/// that is installed for the process is a leaked box, so its address is its alignment. A zero-sized recorder
+/// that is installed for one thread only counts as missing.
 #[inline]
 pub(super) fn is_recording() -> bool {
     with_recorder(|recorder| {
@@ -50,7 +50,7 @@ pub(super) fn is_recording() -> bool {
     })
 }
 
-/// Counts an event, and records how long it took.
+/// Counts an event, and records its duration.
 pub(super) fn record(event: &Event<'_>) {
     static PANICKED: AtomicBool = AtomicBool::new(false);
 
@@ -74,12 +74,12 @@ pub(super) fn record(event: &Event<'_>) {
     });
 }
 
-/// How many names that are data become labels. A recorder never removes a label.
+/// The maximum number of names from data that become labels. A recorder never removes a label.
 const MOST_NAMES: usize = 1000;
 /// The label of all other names.
 const OTHER: &str = "other";
 
-/// The label of an endpoint: its name if that is a constant of the program, or among the first names that are data.
+/// The label of an endpoint: its name, if the name is a constant of the program or among the first names from data.
 fn label(endpoint: &Endpoint) -> Cow<'static, str> {
     static NAMES: LazyLock<RwLock<HashSet<Box<str>>>> = LazyLock::new(RwLock::default);
 
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_end_no_call_are_counted_apart() {
+    fn events_that_end_no_call_are_counted_separately() {
         let site = Site::example();
         let waited = Event::new(&site, EventKind::Waited).lasted(Some(Duration::from_secs(2)));
         assert_eq!(
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_counted_and_timed_apart_from_calls() {
+    fn operations_are_counted_and_timed_separately_from_calls() {
         let site = Site::example();
         let took = Some(Duration::from_millis(500));
         let counted = Event::new(&site, EventKind::Counted).lasted(took);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_names_that_are_data_is_a_thousand_labels_and_one() {
+    fn names_from_data_have_at_most_a_thousand_labels_and_other() {
         let sites = (0..MOST_NAMES + 500).map(|number| Site {
             endpoint: Endpoint::try_new(format!("data.{number}")).unwrap(),
             ..Site::example()
@@ -253,12 +253,12 @@ mod tests {
     }
 
     #[test]
-    fn a_recorder_is_seen_if_and_only_if_it_is_installed() {
+    fn is_recording_is_true_only_while_a_recorder_is_installed() {
         let recorder = DebuggingRecorder::new();
         assert!(!is_recording(), "no recorder is installed");
         with_local_recorder(&recorder, || assert!(is_recording()));
         assert!(!is_recording(), "the recorder was removed");
-        // A recorder without fields, as installing it for the process leaks it.
+        // A zero-sized recorder in a leaked box, as the facade installs it for the process.
         let leaked: &dyn Recorder = Box::leak(Box::new(metrics::NoopRecorder));
         with_local_recorder(leaked, || assert!(is_recording()));
     }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorder_that_panics_changes_nothing() {
+    fn a_panic_in_the_recorder_is_caught() {
         struct Broken;
 
         impl Recorder for Broken {

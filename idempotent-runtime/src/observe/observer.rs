@@ -41,7 +41,7 @@ use super::throttle::ThrottledLog;
 /// first line of an endpoint and a kind is written at once, and for 5 seconds further ones are only counted. The count is
 /// the field `repeated` of one line without `key` and `error`. The handle writes that line with its next event after the 5
 /// seconds, of any kind and level; with [`Idempotency::drain`](crate::Idempotency::drain); and when the handle is dropped. A
-/// process that ends without any of these loses the last count. Each handle counts for itself, for at most 256 pairs of
+/// process that ends without any of these events loses the last count. Each handle counts for itself, for at most 256 pairs of
 /// endpoint and kind at once; lines of further pairs are all written. Observers and metrics get every event.
 ///
 /// Each call is a span `idempotent` of the level DEBUG, with `endpoint`, `key` and, once it is
@@ -59,7 +59,7 @@ use super::throttle::ThrottledLog;
 /// | `idempotence_events_total` | counter | `endpoint`, `outcome` | what else happened to calls |
 /// | `idempotence_wait_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long duplicates waited |
 /// | `idempotence_operations_total` | counter | `endpoint`, `outcome` | operations of tokens, counters, seen-sets, Bloom filters and order numbers |
-/// | `idempotence_operation_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long these took |
+/// | `idempotence_operation_duration_seconds` | histogram, seconds | `endpoint`, `outcome` | how long these operations took |
 ///
 /// A panic in the recorder is caught like a panic in an observer. No key is ever a label.
 ///
@@ -115,8 +115,8 @@ impl Observers {
         }));
     }
 
-    /// Sends an event to tracing, the metrics and the observers. The caller must not hold a lock: foreign code runs here and
-    /// may call us.
+    /// Sends an event to tracing, the metrics and the observers. The caller must not hold a lock: observers run here and may
+    /// call this handle.
     #[inline]
     pub(crate) fn emit(&self, event: &Event<'_>) {
         self.log.write(event);
@@ -144,12 +144,12 @@ impl Observers {
         self.log.flush();
     }
 
-    /// The start of something whose event has a duration; `None` if no one wants durations.
+    /// The start time of an event with a duration, or `None` if no log, recorder or observer uses durations.
     pub(crate) fn start_time(&self) -> Option<Instant> {
         self.wants_durations().then(Instant::now)
     }
 
-    /// Emits the event of something that started at `began`.
+    /// Emits an event with the time since `began`.
     pub(crate) fn emit_since(&self, began: Option<Instant>, event: Event<'_>) {
         let took = began.map(|began| began.elapsed());
         self.emit(&event.lasted(took));

@@ -1,13 +1,14 @@
-//! The deadline of a handle, and the part of it that the first try of an operation has.
+//! The default deadline of a handle, and the timeout of the first attempt of an operation.
 
 use std::time::Duration;
 
-/// How long an operation may take in all on a handle that sets no deadline.
+/// The deadline of a handle that sets none: the maximum total time of an operation.
 pub(crate) const DEFAULT: Duration = Duration::from_secs(1);
 
-/// How long the first try of an operation may take.
+/// How long the first attempt of an operation may take.
 ///
-/// A reply may just be lost, so the first try does not get all the time; a store may just be slow, so the next one does.
+/// The reply may be lost, so the first attempt gets only a part of the deadline. The store may be slow, so the next
+/// attempt gets all the remaining time.
 pub(crate) fn first_try(deadline: Duration) -> Duration {
     deadline / 4
 }

@@ -1,9 +1,9 @@
-//! Durations as text: the grammar of the attribute, which `idempotent-macro` has for itself.
+//! Durations as text, in the grammar of the attribute. `idempotent-macro` has its own copy of this grammar.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Reads a duration that may be zero, such as `0s`, or returns what is wrong with it.
+/// Reads a duration that may be zero, such as `0s`, or returns the text of an error.
 pub(crate) fn read_or_zero(text: &str) -> Result<Duration, String> {
     if is_zero(text) {
         return Ok(Duration::ZERO);
@@ -11,7 +11,7 @@ pub(crate) fn read_or_zero(text: &str) -> Result<Duration, String> {
     read(text)
 }
 
-/// Reads `1h30m`, or returns what is wrong with it.
+/// Reads a duration such as `1h30m`, or returns the text of an error.
 pub(crate) fn read(text: &str) -> Result<Duration, String> {
     let written = text.escape_debug();
     match millis(text) {
@@ -32,7 +32,7 @@ pub(crate) fn read(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Prints a duration as [`read`] reads it.
+/// Prints a duration in the form that [`read`] reads.
 pub(crate) struct Written(pub(crate) Duration);
 
 impl fmt::Display for Written {
@@ -43,7 +43,7 @@ impl fmt::Display for Written {
         if self.0.is_zero() {
             return f.write_str("0s");
         }
-        // An expression in an attribute may give a duration that has no text.
+        // An expression in an attribute can result in a duration that this grammar cannot express.
         if rest == 0 || Duration::from_millis(rest) != self.0 {
             return write!(f, "{:?}", self.0);
         }
@@ -66,12 +66,12 @@ const UNITS: [(&str, u64); 5] = [
 ];
 const LONGEST: u64 = 36_500 * UNITS[0].1;
 
-/// Whether all that is wrong with `written` is its zeros.
+/// Whether `written` is a duration of zero.
 fn is_zero(written: &str) -> bool {
     !written.contains(|c| ('1'..='9').contains(&c)) && millis(&written.replace('0', "1")).is_some()
 }
 
-/// Whole numbers with a unit each, the larger unit first; more than zero in all.
+/// The milliseconds of whole numbers with units, the larger unit first; `None` if the sum is zero.
 fn millis(text: &str) -> Option<u64> {
     let mut units = UNITS.as_slice();
     let mut rest = text;
@@ -80,7 +80,7 @@ fn millis(text: &str) -> Option<u64> {
         let (number, after) = split(rest, |c| c.is_ascii_digit());
         let (unit, after) = split(after, |c| !c.is_ascii_digit());
         let at = units.iter().position(|(name, _)| *name == unit)?;
-        // A number too large for `u64` is too long in any unit, which is another mistake than a typing error.
+        // A number too large for `u64` is too long in any unit. It is reported as too long, not as malformed.
         let number = match number {
             "" => return None,
             digits => digits.parse().unwrap_or(u64::MAX),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_has_its_own_words() {
+    fn each_mistake_has_its_own_text() {
         for (text, what) in [
             ("30", "a duration needs a unit: write `30s`"),
             (

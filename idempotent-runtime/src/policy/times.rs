@@ -11,7 +11,7 @@ pub(crate) struct Times {
     pub(crate) ttl: Duration,
     /// How long the claim is valid after its last renewal.
     pub(crate) lease: Duration,
-    /// The expiry in the store: the lease and a grace, so that the holder stops before the key is free.
+    /// The expiry in the store: the lease and a grace period, so that the holder stops before the key becomes free.
     pub(crate) expiry: Duration,
     /// How long after the claim the lease is renewed.
     pub(crate) renew_for: Duration,
@@ -60,7 +60,7 @@ impl Policy {
             .map(|wait| wait.min(LONGEST))
     }
 
-    /// The row of a call in a transaction is stored for `ttl`, and nothing renews it.
+    /// The durations of a call in a transaction: its row is stored for `ttl` and is never renewed.
     fn times_in_tx(&self) -> Result<Times, &'static str> {
         let leased = self.lease.is_some()
             || self.renew != Renew::Yes
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_is_the_shorter_of_ttl_and_half_a_minute_or_the_ttl_itself() {
+    fn the_default_lease_is_at_most_half_a_minute_or_the_ttl() {
         let lease = |policy: Policy| policy.times().unwrap().lease;
         assert_eq!(lease(Policy::new(secs(10))), secs(10));
         assert_eq!(lease(Policy::new(secs(600))), secs(30));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_out_of_range_or_with_a_contradiction_is_refused() {
+    fn a_policy_that_is_out_of_range_or_contradictory_is_refused() {
         for policy in [
             Policy::new(Duration::ZERO),
             Policy::new(Duration::from_micros(999)),

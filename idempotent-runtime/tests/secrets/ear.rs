@@ -1,4 +1,4 @@
-//! All that is said to tracing and to `log`, on every level.
+//! Records everything that is logged through `tracing` and `log`, on every level.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use tracing::{Event, Metadata, Subscriber, span};
 #[derive(Debug, Default)]
 pub(crate) struct Ear(Mutex<Text>);
 
-/// The ear, for one test at a time.
+/// Access to the recorded text, for one test at a time.
 pub(crate) struct Listening {
     ear: &'static Ear,
     _alone: MutexGuard<'static, ()>,
@@ -24,7 +24,7 @@ static HEARD: AtomicUsize = AtomicUsize::new(0);
 static ALONE: Mutex<()> = Mutex::new(());
 
 impl Listening {
-    /// Listens from now on, on every thread.
+    /// Records from now on, on every thread.
     pub(crate) fn to_the_process() -> Self {
         static EAR: OnceLock<&'static Ear> = OnceLock::new();
 
@@ -32,7 +32,7 @@ impl Listening {
         let ear = *EAR.get_or_init(|| {
             let ear: &'static Ear = Box::leak(Box::default());
             tracing::subscriber::set_global_default(ear).unwrap();
-            // What is said through tracing may be said to `log` again.
+            // Clients may log to `log` directly, and `tracing` may forward its events to `log`.
             log::set_logger(ear).unwrap();
             log::set_max_level(log::LevelFilter::Trace);
             ear
@@ -41,14 +41,14 @@ impl Listening {
         Self { ear, _alone: alone }
     }
 
-    /// What was said since the last time.
+    /// Returns and clears the recorded text.
     pub(crate) fn take(&self) -> String {
         std::mem::take(&mut self.ear.0.lock().unwrap().0)
     }
 }
 
 impl Ear {
-    /// How many events and spans were heard.
+    /// The number of recorded events and spans.
     pub(crate) fn heard() -> usize {
         HEARD.load(Ordering::Relaxed)
     }

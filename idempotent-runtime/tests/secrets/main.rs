@@ -1,4 +1,4 @@
-//! What nobody gets to see: arguments and results, in keys, records, logs, metrics, errors and listings.
+//! Tests that arguments and results never appear in keys, records, logs, metrics, errors or listings.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod ear;
@@ -43,7 +43,7 @@ enum End {
     Err,
     Panic,
     Dropped,
-    /// Its result cannot be written, and says so with the result in its words.
+    /// The result cannot be serialized, and the text of the error contains the result.
     Unwritable,
 }
 
@@ -57,11 +57,11 @@ struct Case {
     end: End,
 }
 
-/// A value that says what it is when it cannot be written, or read.
+/// A value whose serialization may fail with an error that contains the value.
 #[derive(Debug, Clone, Deserialize)]
-struct Talkative(String);
+struct Leaky(String);
 
-impl Serialize for Talkative {
+impl Serialize for Leaky {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.0 == RESULT {
             return serializer.serialize_str(&self.0);
@@ -74,7 +74,7 @@ impl Serialize for Talkative {
 }
 
 #[derive(Debug)]
-#[expect(dead_code, reason = "it is what a caller's error may hold")]
+#[expect(dead_code, reason = "only its `Debug` output is used")]
 enum Failed {
     Refused(Error),
     Body(&'static str),
@@ -124,11 +124,11 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// All that was said to anybody but the caller.
+/// Everything that errors, events and listings show.
 #[derive(Debug, Clone, Default)]
-struct Said(Arc<Mutex<String>>);
+struct Output(Arc<Mutex<String>>);
 
-impl Said {
+impl Output {
     fn note(&self, what: &dyn Debug) {
         writeln!(self.0.lock().unwrap(), "{what:?}").unwrap();
     }
@@ -157,10 +157,10 @@ impl Said {
     }
 }
 
-/// A call of everything that a case can do; whatever is said of it is noted.
+/// Runs calls and other operations of a case, and records everything that they show.
 ///
-/// Returns what else nobody gets to see: the token that was issued, if one was.
-async fn exercise(case: Case, handle: &Idempotency, said: &Said) -> Option<String> {
+/// Returns the issued token, if any. It must stay secret, too.
+async fn exercise(case: Case, handle: &Idempotency, output: &Output) -> Option<String> {
     for payload in [PAYLOAD, PAYLOAD, "another"] {
         let call = handle
             .call("orders.pay")
@@ -171,16 +171,16 @@ async fn exercise(case: Case, handle: &Idempotency, said: &Said) -> Option<Strin
             .release(case.release)
             .wait(case.wait)
             .on_store_error(case.on_store_error);
-        said.note(&call);
+        output.note(&call);
         let body = async move {
             let argument = OTHER.to_owned();
             tokio::task::yield_now().await;
             match case.end {
-                End::Ok => Ok(Talkative(RESULT.to_owned())),
+                End::Ok => Ok(Leaky(RESULT.to_owned())),
                 End::Err => Err(Failed::Body(FAILURE)),
                 End::Panic => std::panic::resume_unwind(Box::new(argument)),
                 End::Dropped => pending().await,
-                End::Unwritable => Ok(Talkative(format!("{RESULT} that cannot be written"))),
+                End::Unwritable => Ok(Leaky(format!("{RESULT} that cannot be written"))),
             }
         };
         let run = async {
@@ -193,61 +193,61 @@ async fn exercise(case: Case, handle: &Idempotency, said: &Said) -> Option<Strin
         let run = timeout(Duration::from_secs(5), run);
         let outcome = std::panic::AssertUnwindSafe(run).catch_unwind().await;
         if let Ok(Ok(Err(Failed::Refused(error)))) = outcome {
-            said.error(&error);
+            output.error(&error);
         }
     }
-    // The result was written for another type.
+    // The stored result has another type.
     let other_type = handle.call("orders.pay").key(KEY).key(&(7, KEY));
     let other_type = other_type.ttl(Duration::from_secs(30)).replay();
     let number: Result<u64, Error> = other_type.run(async { Ok(1) }).await;
     if let Err(error) = number {
-        said.error(&error);
+        output.error(&error);
     }
     match handle.peek("orders.pay", &(KEY, (7, KEY))).await {
         Ok(Some(peek)) => {
-            said.note(&peek);
-            said.text(peek.holder());
+            output.note(&peek);
+            output.text(peek.holder());
             let _ = handle
                 .forget(&peek)
                 .await
-                .map_err(|error| said.error(&error));
+                .map_err(|error| output.error(&error));
         }
         Ok(None) => {}
-        Err(error) => said.error(&error),
+        Err(error) => output.error(&error),
     }
-    let token = exercise_token(handle, said).await;
-    said.note(handle);
+    let token = exercise_token(handle, output).await;
+    output.note(handle);
     for info in handle.endpoints() {
-        said.note(&info);
-        said.text(&info.to_string());
+        output.note(&info);
+        output.text(&info.to_string());
     }
-    said.note(&handle.settings_problems());
+    output.note(&handle.settings_problems());
     let _ = handle.drain(Duration::from_mins(2)).await;
     token
 }
 
-/// A one-time token that is redeemed, given back, and told to be another's; whatever is said of it is noted.
-async fn exercise_token(handle: &Idempotency, said: &Said) -> Option<String> {
+/// Issues, redeems and gives back a one-time token, also with the wrong subject, and records everything that this shows.
+async fn exercise_token(handle: &Idempotency, output: &Output) -> Option<String> {
     let tokens = handle.tokens();
     let issued = tokens.issue(KEY, "orders.submit", Duration::from_secs(30));
-    let token = issued.await.map_err(|error| said.error(&error)).ok()?;
-    said.note(&(&tokens, &token));
+    let token = issued.await.map_err(|error| output.error(&error)).ok()?;
+    output.note(&(&tokens, &token));
     for subject in [KEY, OTHER, KEY] {
         let redeemed = tokens.redeem(token.as_str(), subject, "orders.submit");
         match redeemed.await {
             Ok(redeemed) => {
-                said.note(&redeemed);
+                output.note(&redeemed);
                 let given_back = redeemed.give_back().await;
-                let _ = given_back.map_err(|error| said.error(&error));
+                let _ = given_back.map_err(|error| output.error(&error));
             }
-            Err(error) => said.error(&error),
+            Err(error) => output.error(&error),
         }
     }
     Some(token.to_string())
 }
 
-/// Where in this text one of the canaries is: as it is, in hexadecimal digits, or as a list of bytes.
-fn betrayed(text: &str) -> Option<String> {
+/// The part of this text that contains a canary: as plain text, in hexadecimal digits, or as a list of bytes.
+fn find_canary(text: &str) -> Option<String> {
     static FORMS: LazyLock<Vec<String>> = LazyLock::new(|| {
         let canaries = [KEY, PAYLOAD, OTHER, RESULT, FAILURE, SECRET];
         let forms = canaries.map(|canary| {
@@ -270,25 +270,25 @@ fn betrayed(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&text.as_bytes()[before..after]).into_owned())
 }
 
-fn handle(store: &Spy, said: &Said, secret: bool) -> Idempotency {
-    let ear = said.clone();
+fn handle(store: &Spy, output: &Output, secret: bool) -> Idempotency {
+    let events = output.clone();
     let builder = Idempotency::builder(store.clone()).observer(move |event: &Event<'_>| {
-        ear.note(event);
-        ear.text(&event.to_string());
+        events.note(event);
+        events.text(&event.to_string());
     });
     let builder = if secret {
         builder.digest(Digest::Sha256).secret(SECRET)
     } else {
         builder
     };
-    said.note(&builder);
+    output.note(&builder);
     builder.build().unwrap()
 }
 
 #[test]
-fn arguments_and_results_are_told_to_nobody() {
+fn arguments_and_results_appear_in_no_output() {
     let logged = Listening::to_the_process();
-    let said = Said::default();
+    let output = Output::default();
     let clock = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -301,56 +301,63 @@ fn arguments_and_results_are_told_to_nobody() {
     for (number, case) in all.iter().enumerate() {
         let faulty = FaultyStore::new(MemoryStore::new());
         let store = Spy::new(faulty.clone());
-        let handle = handle(&store, &said, number % 2 == 0);
+        let handle = handle(&store, &output, number % 2 == 0);
         if let Some((op, fault)) = case.fault {
             faulty.always(op, fault);
         }
-        let run = || clock.block_on(exercise(*case, &handle, &said));
+        let run = || clock.block_on(exercise(*case, &handle, &output));
         #[cfg(feature = "metrics")]
         let token = metrics::with_local_recorder(&recorder, run);
         #[cfg(not(feature = "metrics"))]
         let token = run();
 
-        let (said, logged, (keys, values)) = (said.take(), logged.take(), store.take());
-        // Half of a token is not to be seen either.
+        let (output, logged, (keys, values)) = (output.take(), logged.take(), store.take());
+        // No half of a token may appear either.
         for half in token.iter().flat_map(|token| [&token[..32], &token[32..]]) {
-            for text in [&said, &logged, &keys, &values] {
+            for text in [&output, &logged, &keys, &values] {
                 assert!(!text.contains(half), "{case:?}: {text}");
             }
             tokens += 1;
         }
-        assert_eq!(betrayed(&said), None, "told: {case:?}");
-        assert_eq!(betrayed(&logged), None, "logged: {case:?}");
-        assert_eq!(betrayed(&keys), None, "in a key: {case:?}");
+        assert_eq!(
+            find_canary(&output),
+            None,
+            "in an error, an event or a listing: {case:?}"
+        );
+        assert_eq!(find_canary(&logged), None, "in the log: {case:?}");
+        assert_eq!(find_canary(&keys), None, "in a key: {case:?}");
         let values = match (case.replay, case.end) {
-            // The one thing that is asked for.
+            // With `replay`, the result of a success must be stored.
             (true, End::Ok) => values.replace(&format!("\"{RESULT}\""), ""),
             _ => values,
         };
-        assert_eq!(betrayed(&values), None, "in a record: {case:?}");
+        assert_eq!(find_canary(&values), None, "in a record: {case:?}");
     }
     #[cfg(feature = "metrics")]
     {
         let metrics = format!("{:?}", recorder.snapshotter().snapshot().into_vec());
-        assert!(metrics.contains("orders.pay"), "nothing was measured");
-        assert_eq!(betrayed(&metrics), None, "in the metrics");
+        assert!(
+            metrics.contains("orders.pay"),
+            "the recorder has no metrics of the calls"
+        );
+        assert_eq!(find_canary(&metrics), None, "in the metrics");
     }
     assert!(Ear::heard() > 1000 && Spy::seen() > 1000 && tokens > 1000);
 }
 
 #[test]
-fn a_canary_is_seen_wherever_it_sings() {
+fn a_canary_is_found_in_every_form() {
     let (hex, list) = (
         "63616e6172792d696e2d7468652d6b6579",
         format!("{:?}", KEY.as_bytes()),
     );
     for text in [KEY, &format!("a{KEY}b"), &KEY.to_uppercase(), hex, &list] {
-        assert!(betrayed(text).is_some(), "{text}");
+        assert!(find_canary(text).is_some(), "{text}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_in_a_key_part_a_key_is_a_name_and_digits() {
+async fn a_stored_key_is_a_name_and_digits_for_every_key_part() {
     let store = Spy::new(FaultyStore::new(MemoryStore::new()));
     let handle = Idempotency::new(store.clone());
     let parts = [
@@ -383,18 +390,18 @@ async fn whatever_is_in_a_key_part_a_key_is_a_name_and_digits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_data_is_checked_before_it_is_part_of_a_key() {
+async fn an_invalid_name_from_data_never_reaches_the_store() {
     let store = Spy::new(FaultyStore::new(MemoryStore::new()));
     let handle = Idempotency::new(store.clone());
     for name in ["", "a b", "a\n", "{a}", "a:b", "é", "a\0", &"a".repeat(129)] {
         let call = handle.call(name.to_owned()).key(&1);
         let call = call.ttl(Duration::from_secs(1));
-        let outcome: Result<(), Error> = call.run(async { panic!("it ran") }).await;
+        let outcome: Result<(), Error> = call.run(async { panic!("the body must not run") }).await;
         assert!(matches!(outcome, Err(Error::InvalidKey(_))), "{name:?}");
         assert!(
             !outcome.unwrap_err().to_string().contains(char::is_control),
             "{name:?}"
         );
     }
-    assert_eq!(store.take().0, "", "nothing was sent");
+    assert_eq!(store.take().0, "", "no command may reach the store");
 }

@@ -1,4 +1,4 @@
-//! A store that remembers what it was sent.
+//! A store that records the keys and values that it receives.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use idempotent_runtime::testkit::FaultyStore;
 #[derive(Clone)]
 pub(crate) struct Spy {
     store: FaultyStore<MemoryStore>,
-    /// The keys, one a line, and the values.
+    /// The keys, one per line, and the values.
     sent: Arc<Mutex<(String, String)>>,
 }
 
@@ -24,12 +24,12 @@ impl Spy {
         Self { store, sent }
     }
 
-    /// The keys and the values since the last time.
+    /// Returns and clears the recorded keys and values.
     pub(crate) fn take(&self) -> (String, String) {
         std::mem::take(&mut *self.sent.lock().unwrap())
     }
 
-    /// How many values all of them have seen.
+    /// The number of values that all spies have received.
     pub(crate) fn seen() -> usize {
         SEEN.load(Ordering::Relaxed)
     }
@@ -46,7 +46,7 @@ impl Spy {
 }
 
 impl fmt::Debug for Spy {
-    /// As the store inside, which a handle shows.
+    /// Prints the inner store, because the `Debug` of a handle shows its store.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.store.fmt(f)
     }

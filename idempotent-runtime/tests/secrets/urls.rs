@@ -1,6 +1,6 @@
-//! What nobody gets to see of a URL: its password, wherever a person may have put it.
+//! Tests that the password in a URL never appears in an output, in whatever part of the URL a user put it.
 //!
-//! All that is said is heard, on every level: by this crate, and by the clients of Redis and of the databases.
+//! The tests check all logs of this crate and of the clients of Redis and the databases, on every level.
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -15,13 +15,13 @@ use tokio::net::TcpListener;
 
 use crate::ear::{Ear, Listening};
 
-/// The password: some of it is `12`, which may be taken for a port.
+/// The password. Some URLs have `12` before it, which a parser may read as a port.
 const SECRET: &str = "s3cret";
 
-/// URLs for a server at this address, each with the password in another place, right or wrong.
+/// URLs for a server at this address, each with the password in another valid or invalid part.
 fn urls(at: &str) -> Vec<String> {
-    let mut urls = of_redis(at);
-    urls.extend(of_databases(at));
+    let mut urls = redis_urls(at);
+    urls.extend(database_urls(at));
     for scheme in ["", "http", "memory", "postgress", "redi", SECRET] {
         urls.push(format!("{scheme}://u:{SECRET}@{at}/d"));
         urls.push(format!("{scheme}:{SECRET}"));
@@ -29,7 +29,7 @@ fn urls(at: &str) -> Vec<String> {
     urls
 }
 
-fn of_redis(at: &str) -> Vec<String> {
+fn redis_urls(at: &str) -> Vec<String> {
     let mut urls = Vec::new();
     for scheme in [
         "redis",
@@ -39,7 +39,7 @@ fn of_redis(at: &str) -> Vec<String> {
         "rediss-cluster",
         "redis-sentinel",
     ] {
-        // Sentinels name a master.
+        // The path of a sentinel URL names the master.
         let path = if scheme.ends_with("sentinel") {
             "/m"
         } else {
@@ -85,7 +85,7 @@ fn of_redis(at: &str) -> Vec<String> {
     urls
 }
 
-fn of_databases(at: &str) -> Vec<String> {
+fn database_urls(at: &str) -> Vec<String> {
     let mut urls = Vec::new();
     for scheme in ["postgres", "postgresql", "mysql", "mariadb"] {
         for rest in [
@@ -148,9 +148,9 @@ fn of_databases(at: &str) -> Vec<String> {
     urls
 }
 
-/// All that a program may say of what became of a URL.
-async fn told(url: &str) -> String {
-    let mut said = String::new();
+/// Connects to a URL, and returns everything that a program may print about the result.
+async fn printed(url: &str) -> String {
+    let mut output = String::new();
     match Idempotency::from_url(url).await {
         Ok(handle) => {
             let store: Result<(), _> = handle
@@ -159,42 +159,42 @@ async fn told(url: &str) -> String {
                 .ttl(Duration::from_secs(30))
                 .run(async { Ok::<_, idempotent_runtime::Error>(()) })
                 .await;
-            write!(said, "{handle:?} {handle:#?} {store:?}").unwrap();
-            write!(said, "{}", handle.doctor().await).unwrap();
+            write!(output, "{handle:?} {handle:#?} {store:?}").unwrap();
+            write!(output, "{}", handle.doctor().await).unwrap();
         }
         Err(error) => {
-            write!(said, "{error} {error:?} {error:#?}").unwrap();
+            write!(output, "{error} {error:?} {error:#?}").unwrap();
             let mut cause = error.source();
             while let Some(error) = cause {
-                write!(said, "{error} {error:?} {error:#?}").unwrap();
+                write!(output, "{error} {error:?} {error:#?}").unwrap();
                 cause = error.source();
             }
         }
     }
-    said
+    output
 }
 
-/// Tells each of them; which ones told the password, and what was logged.
-async fn tell(urls: &[String], heard: &Listening) {
-    let said = join_all(urls.iter().map(|url| told(url))).await;
-    for (url, said) in urls.iter().zip(said) {
-        assert!(!said.contains(SECRET), "{url}: {said}");
+/// Checks that neither the output for any of these URLs nor the log contains the password.
+async fn assert_no_leak(urls: &[String], log: &Listening) {
+    let output = join_all(urls.iter().map(|url| printed(url))).await;
+    for (url, output) in urls.iter().zip(output) {
+        assert!(!output.contains(SECRET), "{url}: {output}");
     }
-    let logged = heard.take();
+    let logged = log.take();
     let line = logged.lines().find(|line| line.contains(SECRET));
-    assert_eq!(line, None, "logged");
+    assert_eq!(line, None, "in the log");
 }
 
-/// A server that answers each command with an error that repeats it, as Redis does with a command that it does not know.
-async fn parrot() -> String {
+/// Starts a server that answers each command with an error that repeats the command, as Redis does for unknown commands.
+async fn echo_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let mut heard = vec![0; 4096];
-                while let Ok(length @ 1..) = client.read(&mut heard).await {
-                    let text = String::from_utf8_lossy(&heard[..length]);
+                let mut buffer = vec![0; 4096];
+                while let Ok(length @ 1..) = client.read(&mut buffer).await {
+                    let text = String::from_utf8_lossy(&buffer[..length]);
                     let commands = text.matches('*').count().max(1);
                     let words = text.replace(['\r', '\n'], " ");
                     let answer =
@@ -214,20 +214,20 @@ async fn parrot() -> String {
 }
 
 #[tokio::test]
-async fn a_password_is_told_to_nobody_wherever_it_stands_in_a_url() {
-    let heard = Listening::to_the_process();
+async fn a_password_in_any_part_of_a_url_appears_in_no_output() {
+    let log = Listening::to_the_process();
     let before = Ear::heard();
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .unwrap();
-    tell(&urls(&closed.to_string()), &heard).await;
-    tell(&urls(&parrot().await), &heard).await;
-    assert!(Ear::heard() > before, "nothing was heard");
+    assert_no_leak(&urls(&closed.to_string()), &log).await;
+    assert_no_leak(&urls(&echo_server().await), &log).await;
+    assert!(Ear::heard() > before, "the log must contain events");
 }
 
 #[tokio::test]
-async fn a_password_is_told_to_nobody_by_servers_that_let_in_or_refuse() {
-    let heard = Listening::to_the_process();
+async fn a_password_appears_in_no_output_of_a_successful_or_refused_login() {
+    let log = Listening::to_the_process();
     let redis = RedisServer::start_with(["--requirepass", SECRET]).unwrap();
     let at = format!("127.0.0.1:{}", redis.port());
     let urls = ["redis", "redis-cluster", "redis-sentinel"].map(|scheme| {
@@ -238,7 +238,7 @@ async fn a_password_is_told_to_nobody_by_servers_that_let_in_or_refuse() {
             })
         })
     });
-    tell(urls.as_flattened().as_flattened(), &heard).await;
+    assert_no_leak(urls.as_flattened().as_flattened(), &log).await;
 
     let server = PostgresServer::start().unwrap();
     let url = server.database().unwrap();
@@ -252,14 +252,14 @@ async fn a_password_is_told_to_nobody_by_servers_that_let_in_or_refuse() {
     while PostgresStore::connect(&url).await.is_ok() {
         assert!(
             Instant::now() < deadline,
-            "the server does not ask for passwords"
+            "the server must require passwords"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let in_place = url.replace("postgres@", &format!("somebody:{SECRET}@"));
     PostgresStore::connect(&in_place).await.unwrap();
-    heard.take();
-    tell(&logins(&url, "postgres@"), &heard).await;
+    log.take();
+    assert_no_leak(&logins(&url, "postgres@"), &log).await;
 
     let server = MariaDbServer::start().unwrap();
     let url = server.database().unwrap();
@@ -269,8 +269,8 @@ async fn a_password_is_told_to_nobody_by_servers_that_let_in_or_refuse() {
     user.execute(admin.pool()).await.unwrap();
     let in_place = url.replace("root@", &format!("somebody:{SECRET}@"));
     MySqlStore::connect(&in_place).await.unwrap();
-    heard.take();
-    tell(&logins(&url, "root@"), &heard).await;
+    log.take();
+    assert_no_leak(&logins(&url, "root@"), &log).await;
 }
 
 async fn run(pool: &idempotent_runtime::sql::sqlx::PgPool, statement: &'static str) {
@@ -278,7 +278,7 @@ async fn run(pool: &idempotent_runtime::sql::sqlx::PgPool, statement: &'static s
     statement.execute(pool).await.unwrap();
 }
 
-/// The URL with another login in the place of this one.
+/// This URL with other logins in place of `login`.
 fn logins(url: &str, login: &str) -> Vec<String> {
     [
         format!("somebody:{SECRET}@"),

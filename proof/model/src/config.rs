@@ -121,7 +121,7 @@ pub struct Config {
     pub waits: u8,
     /// When the key becomes free.
     pub release: Release,
-    /// Operation happens to the claim of a dropped call.
+    /// What happens to the claim of a dropped call.
     pub on_cancel: OnCancel,
     /// Every call has another payload.
     pub payloads: bool,

@@ -397,7 +397,7 @@ pub fn wrong() -> Vec<(Config, Rule)> {
     ]
 }
 
-/// Operation the protocol does not promise, although a reader might expect it.
+/// What the protocol does not promise, although a reader might expect it.
 #[must_use]
 pub fn limits() -> Vec<(Config, Rule)> {
     vec![(

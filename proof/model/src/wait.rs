@@ -5,7 +5,7 @@ use crate::config::{Config, Variant};
 use crate::state::State;
 use crate::store::{Operation, Record};
 
-/// Operation the last answer of the store showed when a call ended (`state::LastSeen`).
+/// What the last answer of the store showed when a call ended (`state::LastSeen`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LastSeen {
     Nothing,

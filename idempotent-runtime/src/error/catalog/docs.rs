@@ -1,11 +1,11 @@
-//! The docs agree with the catalog about every error.
+//! Tests that the docs agree with the catalog about every error.
 
 use super::{Error, Facts};
 
 const ERRORS: &str = include_str!("../../../../docs/errors.md");
 const ATTRIBUTE: &str = include_str!("../../../../docs/attribute.md");
 
-/// Every table of errors: where it is, and its head.
+/// Every table of errors: its page and its head.
 const TABLES: [(&str, &str); 4] = [
     (
         ERRORS,
@@ -23,15 +23,15 @@ const TABLES: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn every_table_of_errors_says_what_the_catalog_says() {
+fn every_table_of_errors_agrees_with_the_catalog() {
     for (page, head) in TABLES {
         let columns = cells(head);
         let mut missing = named_samples();
         for row in rows(page, head) {
             for (name, error) in taken(&mut missing, &row[0]) {
                 for (column, cell) in columns.iter().zip(&row).skip(1) {
-                    let said = says(column, cell, error.facts());
-                    assert!(said, "{head}: {name}: {column}: {cell}");
+                    let agrees = cell_agrees(column, cell, error.facts());
+                    assert!(agrees, "{head}: {name}: {column}: {cell}");
                 }
             }
         }
@@ -41,14 +41,18 @@ fn every_table_of_errors_says_what_the_catalog_says() {
 
 #[test]
 fn the_list_of_the_attribute_names_every_error_of_a_call_once() {
-    let (_, section) = ATTRIBUTE.split_once("# Errors\n").expect("the section");
-    let (section, _) = section.split_once("\n# ").expect("the next one");
+    let (_, section) = ATTRIBUTE
+        .split_once("# Errors\n")
+        .expect("a section about errors");
+    let (section, _) = section
+        .split_once("\n# ")
+        .expect("a section after the errors");
     let mut missing = named_samples();
     for item in section.lines().filter_map(|line| line.strip_prefix("* ")) {
         let (names, _) = item.split_once(": ").expect(item);
         taken(&mut missing, names);
     }
-    // A counter's: no call is refused by it.
+    // Only counters return it, no call does.
     let left_out: Vec<_> = missing.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(left_out, ["LimitReached"]);
 }
@@ -68,7 +72,7 @@ fn a_front_end_shows_nothing_for_silent_errors_only() {
 }
 
 #[test]
-fn the_page_of_errors_says_which_errors_are_duplicates() {
+fn the_page_of_errors_names_the_duplicates() {
     assert!(ERRORS.contains("true for the first five, except `PayloadMismatch`"));
     let (page, head) = TABLES[0];
     let mut missing = named_samples();
@@ -81,9 +85,9 @@ fn the_page_of_errors_says_which_errors_are_duplicates() {
 }
 
 #[test]
-fn the_page_of_errors_shows_texts_as_they_are() {
-    let (_, shown) = ERRORS.split_once("简体中文 (").expect("the examples");
-    let (shown, _) = shown.split_once(", …)").expect("their end");
+fn the_page_of_errors_quotes_texts_exactly() {
+    let (_, shown) = ERRORS.split_once("简体中文 (").expect("examples of texts");
+    let (shown, _) = shown.split_once(", …)").expect("an end of the examples");
     let errors = Error::samples();
     for text in shown.split("`, `").map(|text| text.trim_matches('`')) {
         let known = errors.iter().any(|error| error.facts().zh_hans == text);
@@ -91,8 +95,8 @@ fn the_page_of_errors_shows_texts_as_they_are() {
     }
 }
 
-/// Whether this cell is right about these facts.
-fn says(column: &str, cell: &str, facts: &Facts) -> bool {
+/// Whether this cell agrees with these facts.
+fn cell_agrees(column: &str, cell: &str, facts: &Facts) -> bool {
     match column {
         "code()" => cell == facts.code,
         "client_action()" | "action" => bare(cell) == bare(facts.action.as_str()),
@@ -100,16 +104,16 @@ fn says(column: &str, cell: &str, facts: &Facts) -> bool {
         "HTTP" | "status" => cell == facts.http.to_string(),
         "gRPC" | "code" => bare(cell) == bare(&format!("{:?}", facts.grpc)),
         "what it means" | "because" | "the front end" => true,
-        _ => panic!("what is a column `{column}`?"),
+        _ => panic!("unknown column `{column}`"),
     }
 }
 
-/// A name whose words are joined in whichever way: `new_token` and `NewToken` are one.
+/// A name without its word separators and its case: `new_token` and `NewToken` become equal.
 fn bare(name: &str) -> String {
     name.replace(['_', '`'], "").to_lowercase()
 }
 
-/// The samples that a first cell names, which are missing no more.
+/// Removes the samples that a first cell names from `missing`, and returns them.
 fn taken(missing: &mut Vec<(String, Error)>, names: &str) -> Vec<(String, Error)> {
     if names == "the others" {
         return std::mem::take(missing);
@@ -117,12 +121,12 @@ fn taken(missing: &mut Vec<(String, Error)>, names: &str) -> Vec<(String, Error)
     let take = |name: &str| {
         let name = name.trim_matches('`');
         let at = missing.iter().position(|(missing, _)| missing == name);
-        missing.remove(at.unwrap_or_else(|| panic!("`{name}` is no error, or said twice")))
+        missing.remove(at.unwrap_or_else(|| panic!("`{name}` is not an error, or is named twice")))
     };
     names.split(", ").map(take).collect()
 }
 
-/// One error of each kind, with the name of its variant.
+/// One error of each variant, with the name of the variant.
 fn named_samples() -> Vec<(String, Error)> {
     let named = |error: Error| {
         let debug = format!("{error:?}");
@@ -132,7 +136,7 @@ fn named_samples() -> Vec<(String, Error)> {
     Error::samples().into_iter().map(named).collect()
 }
 
-/// The rows of the table with this head, in Markdown or in the docs of a source.
+/// The rows of the table with this head, in Markdown or in doc comments.
 fn rows(page: &str, head: &str) -> Vec<Vec<String>> {
     let lines = page.lines().map(|line| {
         let line = line.trim_start_matches(['/', '!']);

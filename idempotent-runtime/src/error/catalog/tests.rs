@@ -2,14 +2,14 @@ use super::super::duplicate::DuplicateState;
 use super::*;
 
 #[test]
-fn every_kind_has_a_code_of_its_own() {
+fn every_kind_has_its_own_code() {
     let mut codes = Error::samples().map(|error| error.code());
     codes.sort_unstable();
     assert!(codes.windows(2).all(|pair| pair[0] != pair[1]), "{codes:?}");
 }
 
 #[test]
-fn only_calls_whose_body_did_not_run_are_to_be_repeated() {
+fn clients_repeat_only_calls_whose_body_did_not_run() {
     for error in Error::samples() {
         let action = error.client_action();
         let expected = match error.code() {
@@ -24,18 +24,18 @@ fn only_calls_whose_body_did_not_run_are_to_be_repeated() {
 }
 
 #[test]
-fn whoever_should_wait_is_told_for_how_long() {
+fn errors_that_ask_for_a_wait_have_a_retry_after() {
     for error in Error::samples() {
-        let told = error.retry_after().is_some();
+        let has_retry_after = error.retry_after().is_some();
         match error.client_action() {
-            ClientAction::Wait => assert!(told, "{error}"),
-            _ => assert_eq!(told, error.is_duplicate(), "{error}"),
+            ClientAction::Wait => assert!(has_retry_after, "{error}"),
+            _ => assert_eq!(has_retry_after, error.is_duplicate(), "{error}"),
         }
     }
 }
 
 #[test]
-fn the_key_of_a_call_that_is_over_is_not_worth_a_wait() {
+fn clients_do_not_wait_for_the_key_of_an_ended_call() {
     for error in Error::samples().iter().filter(|error| error.is_duplicate()) {
         let duplicate = error.duplicate().expect("a duplicate");
         if duplicate.state() != DuplicateState::Running {
@@ -58,7 +58,7 @@ fn every_error_has_a_text_in_both_languages() {
 }
 
 #[test]
-fn a_language_of_the_program_has_its_texts_and_english_for_the_rest() {
+fn a_custom_language_uses_english_for_missing_texts() {
     let french = Lang::custom("fr", |code| match code {
         "taken" => Some("Votre demande a déjà été reçue."),
         _ => None,
