@@ -167,7 +167,7 @@ impl Contender for Ours {
         let issued = self.tokens.issue(&subject, OPERATION, LIFE).await;
         let token = issued.expect("a token");
         let redeemed = self.tokens.redeem(token.as_str(), &subject, OPERATION);
-        redeemed.await.expect("it is fresh");
+        redeemed.await.expect("a fresh token");
     }
 
     async fn count(&self, page: u64) {
@@ -277,7 +277,8 @@ impl Contender for ByHand {
                 .chain_update(subject.to_le_bytes())
                 .finalize();
             let mut text = [0; 64];
-            let text = base16ct::lower::encode_str(&digest, &mut text).expect("two a byte");
+            let text =
+                base16ct::lower::encode_str(&digest, &mut text).expect("two characters per byte");
             format!("idem:#token:{OPERATION}:{text}")
         };
         let mut issue = cmd("SET");

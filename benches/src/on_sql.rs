@@ -371,7 +371,7 @@ macro_rules! statements {
                 let refused = call().error(|_| Refused).run_in(tx, refused).await;
                 let succeeds = async |_: &mut $connection| Ok::<u8, Error>(1);
                 call().replay().run_in(tx, succeeds).await.expect("a result");
-                assert!(refused.is_err(), "by its body, or as a duplicate");
+                assert!(refused.is_err(), "the call must be refused, by its body or as a duplicate");
             }
 
             async fn guarded(

@@ -48,11 +48,11 @@ impl Receipt {
     }
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("it can be written")
+        serde_json::to_vec(self).expect("a receipt can be serialized")
     }
 
     pub(crate) fn from_json(json: &[u8]) -> Self {
-        serde_json::from_slice(json).expect("it was written by the first call")
+        serde_json::from_slice(json).expect("the JSON of a receipt")
     }
 }
 

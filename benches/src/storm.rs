@@ -78,7 +78,7 @@ impl Storm {
             "the body ran again"
         );
         let all = self.arrived.acquire_many(calls).await;
-        drop(all.expect("it is never closed"));
+        drop(all.expect("the semaphore is never closed"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Suggestions for misspelled words.
 
-/// The candidate that `word` probably stands for, if one is similar enough.
+/// The candidate that is most similar to `word`, if any is similar enough.
 pub(crate) fn closest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,

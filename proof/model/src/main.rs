@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 
 use idempotence_model::{check, spaces};
 
-#[expect(clippy::print_stdout, reason = "it is what the program is for")]
+#[expect(clippy::print_stdout, reason = "the program prints a table")]
 fn main() -> ExitCode {
     println!("| space | states | depth | seconds | verdict |\n| --- | --- | --- | --- | --- |");
     for (config, rule) in spaces::wrong().into_iter().chain(spaces::limits()) {

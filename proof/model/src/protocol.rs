@@ -330,7 +330,7 @@ impl Protocol {
     fn execute(&self, state: &mut State, command: Command, is_answered: bool) {
         let config = &self.config;
         let place = state.bag.iter().position(|other| *other == command);
-        state.bag.remove(place.expect("it is in the bag"));
+        state.bag.remove(place.expect("the command is in the bag"));
         if command.operation == Operation::Effect {
             return state.effect(config, command.call);
         }
