@@ -47,41 +47,41 @@ event_kinds! {
     Executed => "executed", End, DEBUG, "the body ran, with success";
     Failed => "failed", End, DEBUG, "the body ran, without success";
     Bypassed => "bypassed", End, DEBUG, "the body ran without a key, because `when` was false";
-    Replayed => "replayed", End, DEBUG, "an equal call is done and its result was given";
+    Replayed => "replayed", End, DEBUG, "an equal call has ended, and its result was returned";
     InProgress => "in_progress", End, DEBUG, "an equal call is running";
     /// The equal call succeeded.
-    Done => "done", End, DEBUG, "an equal call is done";
+    Done => "done", End, DEBUG, "an equal call has ended with success";
     /// With `release = false`: the equal call may be running or may have ended.
     Taken => "taken", End, DEBUG, "an equal call was made";
-    Mismatch => "mismatch", End, INFO, "the key is that of a call with another payload";
-    ResultUnavailable => "result_unavailable", End, INFO, "an equal call is done and its result cannot be given";
+    Mismatch => "mismatch", End, INFO, "a call with another payload has the key";
+    ResultUnavailable => "result_unavailable", End, INFO, "an equal call has ended, and its result cannot be returned";
     /// The token was used before, is unknown, or is malformed.
     TokenRefused => "token_refused", End, INFO, "the one-time token is refused";
     /// The store is unavailable, is not set up for the call, or has a foreign record.
     StoreError => "store_error", End, WARN, "the store cannot serve the call";
     /// The call has no key, no valid policy, or no handle.
-    Invalid => "invalid", End, WARN, "the call is not set up right";
+    Invalid => "invalid", End, WARN, "the call is not set up correctly";
     /// The body was stopped, or its row was missing from the caller's transaction when it returned: its work may or may not be done.
-    LeaseLost => "lease_lost", End, WARN, "its lease, or its row in a transaction, was lost while the body ran";
+    LeaseLost => "lease_lost", End, WARN, "the call lost its lease, or its row in a transaction, while the body ran";
     /// The call was dropped while its body ran or while it claimed its key.
     Cancelled => "cancelled", End, DEBUG, "the caller dropped the call";
     Panicked => "panicked", End, WARN, "the body panicked";
 
-    Waited => "waited", Note, DEBUG, "it waited for an equal call to end";
+    Waited => "waited", Note, DEBUG, "the call waited for an equal call to end";
     /// The lease was lost while the body ran.
-    Overrun => "overrun", Note, ERROR, "lease lost; an equal call may run beside this one";
+    Overrun => "overrun", Note, ERROR, "the lease was lost; an equal call may run at the same time";
     /// Logged once for consecutive failures.
-    RenewalFailed => "renewal_failed", Note, WARN, "a claim could not be renewed; it is tried again until its lease ends";
+    RenewalFailed => "renewal_failed", Note, WARN, "a claim could not be renewed; the renewal is tried again until the lease ends";
     /// The body runs without a claim because of `on_store_error = "run"`.
     Unguarded => "unguarded", Note, ERROR, "the store is unavailable; the body runs unguarded";
     /// An equal call may run again too early, or be refused for too long.
     Unrecorded => "unrecorded", Note, ERROR, "the end of a call is not recorded";
     /// The result is too large or cannot be serialized, or the store is full.
-    NotKept => "not_kept", Note, WARN, "the result is not kept; the claim stays for the whole ttl";
+    NotKept => "not_kept", Note, WARN, "the result was not stored; the claim stays for the whole ttl";
     /// A claim without an answer could not be withdrawn: it may hold the key until its lease expires.
-    NotWithdrawn => "not_withdrawn", Note, WARN, "what was sent and never answered may stand until it expires";
+    NotWithdrawn => "not_withdrawn", Note, WARN, "an unanswered claim could not be withdrawn; it may hold the key until it expires";
     /// The claim had expired or was removed before the call removed it.
-    AlreadyGone => "already_gone", Note, DEBUG, "the claim is not there any more";
+    AlreadyGone => "already_gone", Note, DEBUG, "the claim was already removed, or had expired";
 
     TokenIssued => "token_issued", Operation, DEBUG, "a one-time token was issued";
     TokenRedeemed => "token_redeemed", Operation, DEBUG, "a one-time token was redeemed";
@@ -94,18 +94,18 @@ event_kinds! {
     /// The counter allows no more attempts in its window.
     LimitReached => "limit_reached", Operation, INFO, "there were too many attempts";
     /// A new member was added to a seen-set or a Bloom filter.
-    FirstSeen => "first_seen", Operation, DEBUG, "it was seen for the first time";
+    FirstSeen => "first_seen", Operation, DEBUG, "the member was seen for the first time";
     /// The member was already in the seen-set, or in the database that decides for a Bloom filter.
-    SeenBefore => "seen_before", Operation, DEBUG, "it was seen before";
+    SeenBefore => "seen_before", Operation, DEBUG, "the member was seen before";
     /// A Bloom filter may have seen the member.
-    PerhapsSeen => "perhaps_seen", Operation, DEBUG, "it was perhaps seen before";
-    TakenBack => "taken_back", Operation, DEBUG, "a member was taken out of its set again";
+    PerhapsSeen => "perhaps_seen", Operation, DEBUG, "the member was perhaps seen before";
+    TakenBack => "taken_back", Operation, DEBUG, "a member was removed from its set again";
     /// The token or member has expired or was removed.
-    NotThere => "not_there", Operation, DEBUG, "what was to be taken back is not there any more";
+    NotThere => "not_there", Operation, DEBUG, "the token or the member was already removed, or had expired";
     /// The store is unavailable, is not set up for the operation, or has a foreign record.
     OperationFailed => "operation_failed", Operation, WARN, "the store cannot serve the operation";
     /// A subject or member cannot be serialized, or a name or duration is not valid.
-    OperationInvalid => "operation_invalid", Operation, WARN, "the operation is not set up right";
+    OperationInvalid => "operation_invalid", Operation, WARN, "the operation is not set up correctly";
     /// The operation was dropped before it ended.
     OperationCancelled => "operation_cancelled", Operation, DEBUG, "the caller dropped the operation";
 }

@@ -158,5 +158,5 @@ async fn a_lost_lease_is_logged_as_an_error() {
     guarded.run(1, forever()).await.unwrap_err();
     let errors = log.errors();
     assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(errors[0].contains("lease lost"), "{errors:?}");
+    assert!(errors[0].contains("the lease was lost"), "{errors:?}");
 }
