@@ -1,18 +1,18 @@
-//! Properties are tried on as many cases as the variable `IDEMPOTENCE_CASES` says: 10,000, or a million at night.
+//! Tries properties on random cases. The variable `IDEMPOTENCE_CASES` sets their number: by default 10,000, at night a million.
 //!
-//! The cases of a run are always the same. One that fails is named by its seed.
+//! Every run has the same cases. A failure names the seed of its case.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use arbtest::arbtest;
 
-/// Tries `property` on cases that are made of at most so many random bytes.
+/// Tries `property` on cases. Each case is made from 16 to `bytes + 15` random bytes.
 pub(crate) fn cases(bytes: u32, mut property: impl FnMut(&mut Unstructured<'_>) -> Result<()>) {
     for case in 1..=count() {
-        // The lower half of a seed is how many bytes there are. The upper one must not be zero, so it counts from 1.
+        // The lower half of a seed is the number of bytes. The upper half must not be zero, so cases are counted from 1.
         let size = 16 + (case.wrapping_mul(0x9e37_79b9) >> 7) % bytes;
         let seed = u64::from(case) << 32 | u64::from(size);
         arbtest(|bytes| {
-            // What there were too few bytes for is no case.
+            // An error means that the bytes are too few for a case: skip it.
             let _ = property(bytes);
             Ok(())
         })
@@ -23,5 +23,7 @@ pub(crate) fn cases(bytes: u32, mut property: impl FnMut(&mut Unstructured<'_>) 
 
 fn count() -> u32 {
     let set = std::env::var("IDEMPOTENCE_CASES");
-    set.map_or(10_000, |count| count.parse().expect("a number of cases"))
+    set.map_or(10_000, |count| {
+        count.parse().expect("`IDEMPOTENCE_CASES` is a number")
+    })
 }

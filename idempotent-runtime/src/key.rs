@@ -1,4 +1,4 @@
-//! What names a call: an endpoint, a fingerprint, a request id, and the keys that are made of them.
+//! The names of a call: its endpoint, its fingerprint, its request id, and the keys made of them.
 
 pub(crate) mod endpoint;
 pub mod fingerprint;

@@ -1,4 +1,4 @@
-//! The bytes that stores hold. They are frozen: every version reads what an earlier one wrote.
+//! The bytes of records in stores. Their format is frozen: every version reads the records of earlier versions.
 
 pub(crate) mod call;
 pub(crate) mod count;

@@ -7,22 +7,22 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use crate::key::fingerprint::{Digest, Keying};
 
-/// One guarded function. Two functions with equal names share an endpoint on purpose.
+/// The name of a guarded function. Two functions with equal names share an endpoint on purpose.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint(Cow<'static, str>);
 
 impl Endpoint {
-    /// The endpoint of the option `name`. The attribute has checked the name.
+    /// Returns the endpoint of the option `name`. The attribute has already checked the name.
     pub const fn named(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// The endpoint of a function without the option `name`, from the type name of a closure in the function.
+    /// Returns the endpoint of a function without the option `name`, from the type name of a closure in the function.
     pub fn at(path: &'static str) -> Self {
         Self(Cow::Borrowed(derived(path)))
     }
 
-    /// The endpoint of a name that is data. The rules are those of the option `name`.
+    /// Returns the endpoint of a computed name. The name must obey the rules of the option `name`.
     pub(crate) fn try_new(name: impl Into<Cow<'static, str>>) -> Result<Self, InvalidName> {
         let name = name.into();
         let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
@@ -35,7 +35,7 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint of calls that were made, with the option `name` or without it.
+    /// Returns the endpoint of recorded calls, whether their function has the option `name` or not.
     pub(crate) fn called(name: &str) -> Result<Self, InvalidName> {
         // The path of a method names its type between `<` and `>`, with more characters than the path of a function.
         let allowed = |char: char| {
@@ -58,7 +58,7 @@ impl Endpoint {
         &self.0
     }
 
-    /// The name, if it is a constant of the program. There are few of them, unlike names that are data.
+    /// The name, if it is a constant of the program. A program has few constants, but may compute any number of names.
     pub(crate) fn of_the_program(&self) -> Option<&'static str> {
         match self.0 {
             Cow::Borrowed(name) => Some(name),
@@ -79,7 +79,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Why a text cannot be the name of an endpoint, and what can.
+/// The error for a text that cannot name an endpoint: why, and which names are valid.
 #[derive(Debug)]
 pub(crate) struct InvalidName {
     name: String,
@@ -120,9 +120,9 @@ fn why_invalid(name: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Op
     (name.len() > longest).then(|| format!("is longer than {longest} bytes"))
 }
 
-/// The interned name of a path. Each guarded function leaks one short string.
+/// Returns the interned name of `path`. Each guarded function leaks one short string.
 fn derived(path: &'static str) -> &'static str {
-    /// The address and length of the text. They are quicker to compare than the text.
+    /// The address and the length of a path. They are faster to compare than its text.
     type Place = (usize, usize);
     static NAMES: LazyLock<RwLock<HashMap<Place, &'static str>>> = LazyLock::new(RwLock::default);
 
@@ -146,8 +146,8 @@ fn derived(path: &'static str) -> &'static str {
 // same text are equal.
 fn derive(path: &str) -> String {
     let function = path.replace("::{{closure}}", "");
-    // To Redis Cluster, braces are a hash tag, which would put all keys of the endpoint into one slot. A `#` marks keys that
-    // are not of calls, and a `:` ends a part of a key. A constant of type `char` brings these characters into a path.
+    // Redis Cluster reads braces as a hash tag and would put all keys of the endpoint into one slot. A `#` marks the keys of
+    // records that are not calls. A `:` ends a part of a key. A generic constant of type `char` can put them into a path.
     let name = without_arguments(&function)
         .replace("::", ".")
         .replace('%', "%25")
@@ -169,7 +169,7 @@ fn derive(path: &str) -> String {
     format!("{}~{digest}", &name[..end])
 }
 
-/// Removes the last brackets: `save<&str, fn(u8) -> u8>` becomes `save`.
+/// Removes the generic arguments of the function: `save<&str, fn(u8) -> u8>` becomes `save`.
 fn without_arguments(function: &str) -> &str {
     if !function.ends_with('>') {
         return function;

@@ -1,10 +1,10 @@
-//! What makes two calls equal: a digest of the key parts.
+//! The fingerprint of a call: a digest of its key parts. Calls with equal fingerprints are equal.
 //!
-//! The parts are written in a canonical encoding, in which a type tag stands before every value and
-//! a length before every string, and the digest of that is the [`Fingerprint`]. So `("a", "b:c")`
-//! and `("a:b", "c")` differ, `42` and `"42"` differ, and `5_u8` and `5_u64` agree.
+//! A canonical encoding writes the parts: a type tag before every value, and a length before every
+//! string. The digest of the encoded bytes is the [`Fingerprint`]. So `("a", "b:c")` and
+//! `("a:b", "c")` differ, `42` and `"42"` differ, and `5_u8` and `5_u64` are equal.
 //! The page of `idempotence::fingerprint` (`docs/fingerprint.md` in its package) specifies the
-//! encoding, with test vectors, for use from other languages.
+//! encoding, with test vectors, for programs in other languages.
 
 use std::fmt;
 
@@ -25,15 +25,15 @@ mod properties;
 
 pub use self::digest::{Digest, Fingerprint, UnencodablePart};
 
-/// A value that can be part of an idempotency key: every [`Serialize`] is one.
+/// A value that can be part of an idempotency key: every type that implements [`Serialize`].
 ///
-/// Two values are equal if they serialize to the same. Two kinds of values need care:
+/// Two values are equal if they serialize to the same data. Two kinds of values need care:
 ///
-/// * **Sets.** A `HashSet` serializes in any order, each in its own: two equal sets would be two
-///   different keys, and nothing is refused. Collect it into a `BTreeSet`, or a sorted `Vec`.
-///   (Maps may be of any kind: their entries are sorted for you.)
-/// * **Floats.** They are compared by their bits: `0.1 + 0.2` and `0.3` differ, and so do `42.0` and
-///   `42`. (`-0.0` is `0.0`, and every NaN is the same.) Write amounts as integers or strings.
+/// * **Sets.** The order of a `HashSet` is random: two equal sets make two different keys, and no
+///   duplicate is refused. Collect the set into a `BTreeSet` or a sorted `Vec`.
+///   (Maps of every type are safe, because the encoding sorts their entries.)
+/// * **Floats.** The encoding compares their bits: `0.1 + 0.2` and `0.3` differ, and so do `42.0` and
+///   `42`. (`-0.0` equals `0.0`, and all NaNs are equal.) Write amounts as integers or strings.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -70,7 +70,7 @@ pub trait Parts {
     ///
     /// # Errors
     ///
-    /// [`UnencodablePart`] if one of them could not be serialized.
+    /// [`UnencodablePart`] if a part could not be serialized.
     fn add_to(&self, hasher: &mut Hasher) -> Result<(), UnencodablePart>;
 }
 
@@ -92,9 +92,9 @@ macro_rules! tuples {
 
 tuples!(A B C D E F G H I J K L);
 
-/// How fingerprints are made: a digest, and a secret if there is one.
+/// How fingerprints are made: a digest, and optionally a secret.
 ///
-/// Prepared once and kept, so that a call need not derive the key of the HMAC again.
+/// Make a `Keying` once and reuse it: it derives the key of the HMAC only once.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -109,7 +109,7 @@ tuples!(A B C D E F G H I J K L);
 /// ```
 #[derive(Clone)]
 pub struct Keying {
-    /// Has taken the key of the HMAC and the start of the encoding.
+    /// A digest that has already taken the key of the HMAC and the start of the encoding.
     state: State,
 }
 
@@ -122,8 +122,8 @@ impl Keying {
         })
     }
 
-    /// Uses HMAC with `secret` over the digest, so that whoever sees a fingerprint cannot find the
-    /// parts by trying likely ones.
+    /// Uses HMAC with `secret`. An attacker who sees a fingerprint, but has no secret, cannot find
+    /// the parts by trying likely values.
     #[expect(clippy::missing_panics_doc, reason = "HMAC takes a key of any length")]
     pub fn with_secret(digest: Digest, secret: &[u8]) -> Self {
         const ANY_LENGTH: &str = "HMAC takes a key of any length";
@@ -142,7 +142,7 @@ impl Keying {
         Self { state }
     }
 
-    /// What it is called, and whether somebody who chooses the parts can make two keys of one fingerprint.
+    /// The name of the digest, and whether an attacker who chooses the parts can make two keys with one fingerprint.
     pub(crate) fn strength(&self) -> (&'static str, bool) {
         match self.state {
             State::Md5(_) => ("MD5", true),
@@ -176,13 +176,13 @@ impl Hasher {
     ///
     /// # Errors
     ///
-    /// [`UnencodablePart`] if it, or a part before it, could not be serialized. There is no
-    /// fingerprint of such a key: drop the hasher.
+    /// [`UnencodablePart`] if this part, or a part before it, could not be serialized. Such a key
+    /// has no fingerprint: drop the hasher.
     pub fn part<T: KeyPart + ?Sized>(&mut self, part: &T) -> Result<(), UnencodablePart> {
         self.encoder.value(part)
     }
 
-    /// Ends the key.
+    /// Ends the key and returns its fingerprint.
     pub fn finish(mut self) -> Fingerprint {
         self.encoder.finish()
     }
@@ -195,8 +195,8 @@ impl fmt::Debug for Hasher {
 }
 
 impl Fingerprint {
-    /// Makes the fingerprint that a handle with the default digest and no secret gives to a key of
-    /// these parts: `of(&(a, b))` is that of `key = "a, b"`, and `of(&(a,))` that of `key = "a"`.
+    /// Returns the fingerprint that a handle with the default digest and no secret gives to these
+    /// parts: `of(&(a, b))` for `key = "a, b"`, and `of(&(a,))` for `key = "a"`.
     ///
     /// # Errors
     ///

@@ -1,15 +1,15 @@
-//! The keys in a store, of calls and of everything else.
+//! The keys in a store: the keys of calls, and the keys of all other records.
 //!
-//! A call stands under `prefix:endpoint:digest`, and everything else under `prefix:#kind:…`. Neither a prefix nor the name of
-//! an endpoint has a `#`. So the first `#` of a key ends its prefix, and no choice of a prefix and a name makes a key that
-//! belongs to something else: the counter `logins` of `idem` is not the endpoint `logins` of `idem:count`.
+//! The key of a call is `prefix:endpoint:digest`. Every other key is `prefix:#kind:…`. Neither a prefix nor the name of an
+//! endpoint contains a `#`. So the first `#` of a key ends its prefix, and two different records never share a key: the
+//! counter `logins` under the prefix `idem` differs from the endpoint `logins` under the prefix `idem:count`.
 
 use std::fmt;
 
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
 
-/// What stands under a key that is not a call's of the handle's store.
+/// The kind of a record, unless the record is of a call in the handle's store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Bloom,
@@ -21,12 +21,12 @@ pub(crate) enum Kind {
     Number,
     Seen,
     Token,
-    /// A call that its caller's transaction holds.
+    /// A call whose record is written in the caller's transaction.
     Tx,
 }
 
 impl Kind {
-    /// Its name in a key.
+    /// The name of the kind in a key.
     fn mark(self) -> &'static str {
         match self {
             Self::Bloom => "#bloom",
@@ -42,13 +42,13 @@ impl Kind {
         }
     }
 
-    /// The key of something of this kind, with what names it: `idem:#token:orders.submit:9e10…`.
+    /// Returns the key of a record of this kind: `idem:#token:orders.submit:9e10…`.
     pub(crate) fn key(self, prefix: &str, name: impl fmt::Display) -> String {
         format!("{prefix}:{}:{name}", self.mark())
     }
 }
 
-/// The key of a call: `idem:orders.pay:9e10…`.
+/// Returns the key of a call: `idem:orders.pay:9e10…`.
 pub(crate) fn key_of_call(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
     let endpoint = endpoint.as_str();
     let mut key = String::with_capacity(prefix.len() + endpoint.len() + 66);
@@ -60,13 +60,13 @@ pub(crate) fn key_of_call(prefix: &str, endpoint: &Endpoint, fingerprint: &Finge
     key
 }
 
-/// The key of a call that its caller's transaction holds. It is not that of the same call in the store: a guarded call
-/// around it may have the same name and key, and the store may be the same table.
+/// Returns the key of a call whose record is written in the caller's transaction. It differs from the key of the same call
+/// in the handle's store: a guarded call around it may have the same name and key parts, and both may use one table.
 pub(crate) fn key_in_tx(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
     Kind::Tx.key(prefix, format_args!("{endpoint}:{fingerprint}"))
 }
 
-/// Whether keys may begin with `text`: 1 to 64 of `A-Z a-z 0-9 . _ : -`.
+/// Whether `text` is valid as the prefix of keys: 1 to 64 of `A-Z a-z 0-9 . _ : -`.
 pub(crate) fn is_prefix(text: &str) -> bool {
     let plain = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
     (1..=64).contains(&text.len()) && text.chars().all(plain)
@@ -83,7 +83,7 @@ mod tests {
 
     const KINDS: [Kind; 5] = [Kind::Bloom, Kind::Count, Kind::Seen, Kind::Token, Kind::Tx];
 
-    /// What makes keys that look alike: names of kinds, and everything that a key or its readers know.
+    /// Pieces of keys that look alike: names of kinds, and characters with a meaning in a key.
     const PIECES: [&str; 14] = [
         "idem", "count", "tx", "token", "seen", "bloom", "logins", ":", "::", "#", "'#'", "%", ".",
         "{",
@@ -97,10 +97,10 @@ mod tests {
         Ok(text)
     }
 
-    /// What a key belongs to: a prefix, a kind unless it is that of a call, and an endpoint.
+    /// The record that a key names: a prefix, a kind (`None` for a call), and an endpoint.
     type Owner = (String, Option<Kind>, String);
 
-    /// All keys that two words can make as a prefix and the name of an endpoint, and what each belongs to.
+    /// Returns all keys with this prefix and this name of an endpoint, each with the record that it names.
     fn keys(prefix: &str, name: &str) -> Vec<(String, Owner)> {
         if !is_prefix(prefix) {
             return Vec::new();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_prefix_and_name_make_a_key_of_something_else() {
+    fn two_different_records_never_share_a_key() {
         let mut known = HashMap::new();
         cases(128, |u| {
             for (key, owner) in keys(&text(u)?, &text(u)?) {
@@ -134,12 +134,12 @@ mod tests {
             }
             Ok(())
         });
-        assert!(known.len() > 1000, "{}", known.len());
+        assert!(known.len() > 1000, "only {} different keys", known.len());
     }
 
-    /// The negative control: without its mark, a kind is the end of another's prefix.
+    /// The negative control: without the `#`, the name of a kind can be the end of another record's prefix.
     #[test]
-    fn without_the_mark_keys_of_two_kinds_meet() {
+    fn without_the_hash_sign_two_records_share_a_key() {
         let of = |prefix| {
             let mut keys = keys(prefix, "logins");
             keys.retain(|(key, _)| key.contains("count"));
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_has_no_mark() {
+    fn a_prefix_contains_no_hash_sign() {
         for prefix in ["idem:#count", "#", "idem:#tx:orders.pay"] {
             assert!(!is_prefix(prefix), "{prefix}");
         }
     }
 
     #[test]
-    fn keys_say_what_they_are_of() {
+    fn a_key_contains_its_prefix_kind_endpoint_and_fingerprint() {
         let endpoint = Endpoint::named("orders.pay");
         let fingerprint = Fingerprint::of(&(1,)).unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The id of a request, made by its client.
+//! The id that a client gives to its request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The id of a request that its client made, and sends with every try of it: 1 to 255 printable ASCII characters.
+/// The id of a request: 1 to 255 printable ASCII characters. The client makes the id and sends it with every attempt.
 ///
-/// It is a key part, equal to the string of its characters. Clients choose it, so name the user beside it. Of an
-/// `Option<RequestId>` say `when` it is there: calls without an id would be equal to each other.
+/// As a key part the id equals the string of its characters. Clients choose it, so put the user into the key, too. For an
+/// `Option<RequestId>` use the option `when`: otherwise all calls without an id are equal to each other.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -38,26 +38,26 @@ use serde::{Serialize, Serializer};
 ///
 /// # Who makes it
 ///
-/// Whoever knows what the person meant: the page, or the app. It makes one for each intent (a random UUID, version 4 or 7)
-/// before the first try; keeps it for every retry, after a network timeout above all; and makes a new one when the request
-/// has succeeded, or its content has changed. A new id for each try would deduplicate nothing.
+/// The page or the app makes the id, because it knows what the person meant. It makes one id for each intent (a random UUID,
+/// version 4 or 7) before the first attempt. It sends the same id with every retry, above all after a network timeout. It
+/// makes a new id when the request has succeeded or its content has changed. A new id for each attempt deduplicates nothing.
 ///
-/// So the id that a proxy makes is none. `$request_id` of nginx is another one for each HTTP request, and so is the
-/// `x-request-id` that Envoy makes where it finds none: a double click is two requests with two ids. Such ids are for
+/// The id that a proxy makes is not suitable. nginx makes a new `$request_id` for each HTTP request, and Envoy makes a new
+/// `x-request-id` for each request without this header: a double click is two requests with two ids. Such ids are for
 /// tracing.
 ///
-/// `X-Request-Id` is right between services below the gateway, if the first service makes it, every retry of the request
-/// carries the same, and nothing on the way replaces it. With the feature `axum` this type is its extractor. For the clients of an API the
-/// header is `Idempotency-Key`: see `integrations::axum::IdempotencyKey`.
+/// Services behind the gateway may use `X-Request-Id` if the first service makes it, every retry of the request carries the
+/// same id, and nothing on the way replaces it. With the feature `axum` this type is the extractor of that header. Clients
+/// of an API send the header `Idempotency-Key`: see `integrations::axum::IdempotencyKey`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Takes what a client sent.
+    /// Checks an id that a client sent.
     ///
     /// # Errors
     ///
-    /// If it is not 1 to 255 printable ASCII characters, or begins or ends with a space.
+    /// If `text` is not 1 to 255 printable ASCII characters, or if it begins or ends with a space.
     pub fn new(text: impl Into<String>) -> Result<Self, InvalidRequestId> {
         let text = text.into();
         let bare = !text.starts_with(' ') && !text.ends_with(' ');
@@ -69,7 +69,7 @@ impl RequestId {
     }
 }
 
-/// Whether this could be an id: 1 to 255 printable ASCII characters.
+/// Whether `text` is 1 to 255 printable ASCII characters.
 pub(crate) fn is_id(text: &[u8]) -> bool {
     (1..=255).contains(&text.len()) && text.iter().all(|byte| matches!(byte, b' '..=b'~'))
 }
@@ -116,7 +116,7 @@ impl Serialize for RequestId {
     }
 }
 
-/// The error of a text that is no [`RequestId`]. It does not repeat the text, which a client chose.
+/// The error for a text that is not a [`RequestId`]. It does not repeat the text, because a client chose it.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -168,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn as_a_key_part_it_is_its_text() {
+    fn as_a_key_part_an_id_equals_its_text() {
         let id = RequestId::new("a b").unwrap();
         assert_eq!(Fingerprint::of(&(7, id)), Fingerprint::of(&(7, "a b")));
     }
 
     #[test]
-    fn every_way_to_make_one_has_the_same_rules() {
+    fn all_constructors_have_the_same_rules() {
         let (mut ids, mut others) = (0, 0);
         cases(300, |u| {
             let text: String = match u.int_in_range(0..=3)? {
@@ -197,6 +197,6 @@ mod tests {
             }
             Ok(())
         });
-        assert!(ids > 1000 && others > 1000, "{ids} {others}");
+        assert!(ids > 1000 && others > 1000, "{ids} ids, {others} others");
     }
 }

@@ -1,32 +1,33 @@
-//! The bytes of the canonical encoding: they go to the digest, and those of a map wait until its entries are sorted.
+//! The bytes of the canonical encoding. They go to the digest at once; only the bytes of a map wait until its entries are
+//! sorted.
 
 use super::digest::{Fingerprint, State};
 
 const VERSION: u8 = 1;
 
-/// Stands where the tag of a value would: no tag is zero.
+/// Ends a sequence or a map, in the place of the next tag. No tag is zero.
 const END: u8 = 0;
 const SEQUENCE: u8 = b'[';
 const MAP: u8 = b'{';
 
-/// What stands before the first part: the parts are the elements of one sequence.
+/// The bytes before the first part: the parts are the elements of one sequence.
 pub(super) const START: [u8; 2] = [VERSION, SEQUENCE];
 
-/// Takes the bytes of values for a digest that has taken [`START`].
+/// Writes the bytes of values to a digest that has taken [`START`].
 pub(super) struct Output {
     state: State,
-    /// Where the entries of maps wait to be sorted. Nothing else allocates.
-    held: Vec<u8>,
-    /// How many maps are open, one within the other; all share `held`.
-    holding: usize,
+    /// The entries of open maps, until they are sorted. Nothing else allocates.
+    buffer: Vec<u8>,
+    /// How many maps are open, one inside the other. All share `buffer`.
+    open_maps: usize,
 }
 
 impl Output {
     pub(super) fn new(state: State) -> Self {
         Self {
             state,
-            held: Vec::new(),
-            holding: 0,
+            buffer: Vec::new(),
+            open_maps: 0,
         }
     }
 
@@ -36,14 +37,14 @@ impl Output {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) {
-        if self.holding > 0 {
-            self.held.extend_from_slice(bytes);
+        if self.open_maps > 0 {
+            self.buffer.extend_from_slice(bytes);
             return;
         }
         self.state.update(bytes);
     }
 
-    /// A tag and an unsigned number: how many bytes it has, then these, the highest first.
+    /// Writes a tag and an unsigned number: how many bytes the number has, then its bytes, the highest first.
     pub(super) fn number(&mut self, tag: u8, number: u128) {
         let mut bytes = [0; 18];
         bytes[2..].copy_from_slice(&number.to_be_bytes());
@@ -55,7 +56,7 @@ impl Output {
         self.write(&bytes[start..]);
     }
 
-    /// A tag, a length and as many bytes.
+    /// Writes a tag, the length of `bytes`, and `bytes`.
     pub(super) fn text(&mut self, tag: u8, bytes: &[u8]) {
         self.number(tag, bytes.len() as u128);
         self.write(bytes);
@@ -74,35 +75,35 @@ impl Output {
     /// Begins a map.
     pub(super) fn map(&mut self) -> Entries {
         self.write(&[MAP]);
-        self.holding += 1;
+        self.open_maps += 1;
         Entries(Vec::new())
     }
 
-    /// Begins an entry of the map that was begun last.
+    /// Begins an entry of the innermost open map.
     pub(super) fn entry(&mut self, entries: &mut Entries) {
-        entries.0.push(self.held.len());
+        entries.0.push(self.buffer.len());
     }
 
-    /// Ends the map that was begun last.
+    /// Ends the innermost open map.
     pub(super) fn end_map(&mut self, entries: &Entries) {
         let Entries(starts) = entries;
         if let Some(&first) = starts.first() {
-            let ends = starts[1..].iter().copied().chain([self.held.len()]);
+            let ends = starts[1..].iter().copied().chain([self.buffer.len()]);
             let mut sorted: Vec<&[u8]> = (starts.iter().zip(ends))
-                .map(|(&start, end)| &self.held[start..end])
+                .map(|(&start, end)| &self.buffer[start..end])
                 .collect();
             sorted.sort_unstable();
             let sorted = sorted.concat();
-            self.held[first..].copy_from_slice(&sorted);
+            self.buffer[first..].copy_from_slice(&sorted);
         }
-        self.holding -= 1;
-        if self.holding == 0 {
-            let held = std::mem::take(&mut self.held);
-            self.write(&held);
+        self.open_maps -= 1;
+        if self.open_maps == 0 {
+            let buffer = std::mem::take(&mut self.buffer);
+            self.write(&buffer);
         }
         self.end();
     }
 }
 
-/// Where among the bytes that are held each entry of a map starts.
+/// The offsets in the buffer at which the entries of a map start.
 pub(super) struct Entries(Vec<usize>);

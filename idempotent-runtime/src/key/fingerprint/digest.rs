@@ -1,4 +1,4 @@
-//! The digest of a key: what it is made with, and what comes of it.
+//! The digests of a key: their algorithms, and the fingerprint that they return.
 
 use std::fmt;
 
@@ -20,11 +20,12 @@ use sha2::Sha256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Digest {
-    /// Fast, 16 bytes: for parts that nobody gains from choosing. Without a secret, whoever chooses two parts whole can make them
-    /// one fingerprint: the second call is then refused as a duplicate, or answered with the result of the first.
+    /// Fast, 16 bytes: for parts that an attacker gains nothing from choosing. Without a secret, an attacker who chooses two
+    /// whole parts can give them one fingerprint: the second call is then refused as a duplicate, or returns the result of
+    /// the first call.
     #[default]
     Md5,
-    /// 32 bytes: for parts that an attacker may choose so that two calls collide.
+    /// 32 bytes: for parts that an attacker may choose to make two calls collide.
     Sha256,
 }
 
@@ -56,7 +57,7 @@ impl Fingerprint {
         [a, b, c, d]
     }
 
-    /// Appends the whole in lower-case hexadecimal digits.
+    /// Appends all bytes to `text`, as lower-case hexadecimal digits.
     pub fn push_hex(&self, text: &mut String) {
         text.push_str(hex(self.as_bytes(), &mut [0; 64]));
     }
@@ -74,7 +75,7 @@ impl Fingerprint {
 }
 
 fn hex<'a>(bytes: &[u8], digits: &'a mut [u8; 64]) -> &'a str {
-    // Two digits a byte, and 32 bytes at most: it fits.
+    // 64 digits are enough: a fingerprint has at most 32 bytes, with two digits for each byte.
     base16ct::lower::encode_str(bytes, digits).unwrap_or_default()
 }
 
@@ -90,10 +91,10 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// The error of a key part whose [`Serialize`](serde::Serialize) implementation failed, or that is nested deeper than
+/// The error for a key part whose [`Serialize`](serde::Serialize) implementation failed, or that is nested deeper than
 /// 128 levels.
 ///
-/// It says no more, on purpose: the message of the implementation may quote the value.
+/// The error has no details on purpose: the message of the implementation may quote the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a key part could not be serialized")]
 #[non_exhaustive]
@@ -105,12 +106,12 @@ impl serde::ser::Error for UnencodablePart {
     }
 }
 
-/// A digest that takes bytes.
+/// The state of a digest that takes bytes.
 #[derive(Clone)]
 pub(super) enum State {
     Md5(Md5),
     Sha256(Sha256),
-    // Boxed, or every call would carry their size, and few have a secret.
+    // Boxed, because these states are large and few calls have a secret.
     HmacMd5(Box<Hmac<Md5>>),
     HmacSha256(Box<Hmac<Sha256>>),
 }
@@ -125,7 +126,7 @@ impl State {
         }
     }
 
-    // By reference, because moving the state costs more than the clone of one variant.
+    // Takes a reference, because moving the state costs more than the clone of one variant.
     pub(super) fn finish(&self) -> Fingerprint {
         match self {
             Self::Md5(state) => Fingerprint::new(&state.clone().finalize_fixed()),

@@ -1,4 +1,4 @@
-//! Values of `serde` in the canonical encoding.
+//! Writes the values of `serde` in the canonical encoding.
 
 use std::fmt::{self, Write as _};
 
@@ -39,10 +39,10 @@ impl Encoder {
         }
     }
 
-    /// Writes a value that stands next to the one before.
+    /// Writes a value on the same level as the value before.
     pub(super) fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
-        // An implementation may ignore the error of a field and carry on. What it has written by
-        // then could be the encoding of another value, so nothing may come of it any more.
+        // An implementation may ignore the error of a field and continue. The bytes that it has
+        // written could be the encoding of another value, so the whole key fails permanently.
         self.failed |= value.serialize(&mut *self).is_err();
         if self.failed {
             Err(UnencodablePart)
@@ -64,7 +64,7 @@ impl Encoder {
         }
     }
 
-    /// Writes a value that stands within another.
+    /// Writes a value inside another value.
     fn nested<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
         self.enter()?;
         self.value(value)?;
@@ -155,7 +155,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
 
     fn serialize_f64(self, value: f64) -> Written {
         let bits = if value.is_nan() {
-            // The bits of `f64::NAN` are not promised.
+            // Rust does not guarantee the bits of `f64::NAN`.
             0x7ff8_0000_0000_0000
         } else if value == 0.0 {
             0
@@ -272,7 +272,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Written {
-        // The provided method panics where a `Display` implementation fails.
+        // The default method panics if a `Display` implementation fails.
         let mut text = String::new();
         write!(text, "{value}").map_err(|_| UnencodablePart)?;
         self.serialize_str(&text)

@@ -1,4 +1,4 @@
-//! Two keys have the same fingerprint if, and only if, `docs/fingerprint.md` calls them the same.
+//! Two keys have the same fingerprint if, and only if, `docs/fingerprint.md` says that they are equal.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,11 +11,11 @@ use value::{Meaning, Value};
 
 mod value;
 
-/// The digest of a key, and what it means.
+/// Returns the fingerprint of a key, and the meaning of its parts.
 fn key(parts: &[Value]) -> (Fingerprint, Vec<Meaning>) {
     let mut hasher = Keying::new(Digest::Md5).hasher();
     for part in parts {
-        hasher.part(part).expect("it can be encoded");
+        hasher.part(part).expect("every value can be encoded");
     }
     (hasher.finish(), parts.iter().map(Value::meaning).collect())
 }
@@ -28,7 +28,7 @@ fn parts(u: &mut Unstructured<'_>) -> Result<Vec<Value>> {
 
 #[test]
 fn keys_share_a_fingerprint_if_and_only_if_they_mean_the_same() {
-    // Every key is compared with every other of the run, by what it means.
+    // The test compares the meaning of every key with all other keys of the run.
     let mut known: HashMap<Fingerprint, Vec<Meaning>> = HashMap::new();
     let mut meant: HashMap<Vec<Meaning>, Fingerprint> = HashMap::new();
     let (mut pairs, mut equal, mut near) = (0_u32, 0_u32, 0_u32);
@@ -54,7 +54,7 @@ fn keys_share_a_fingerprint_if_and_only_if_they_mean_the_same() {
                 assert_eq!(*known.get(), meaning, "one fingerprint for two meanings");
                 continue;
             }
-            // A night's worth of meanings does not fit.
+            // A bound on memory: a run of a whole night makes too many meanings.
             if known.len() < MOST_KNOWN {
                 assert!(
                     !meant.contains_key(&meaning),
@@ -68,7 +68,7 @@ fn keys_share_a_fingerprint_if_and_only_if_they_mean_the_same() {
     });
     assert!(
         pairs > 9_000 && equal > 1_000 && near > 1_000,
-        "{pairs} {equal} {near}"
+        "{pairs} pairs, {equal} equal, {near} different"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Values of every kind that `serde` knows, what they mean in a key, and how to make others that are almost the same.
+//! Values of every kind in `serde`, their meaning in a key, and other values that are almost the same.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use serde::ser::{
@@ -41,12 +41,12 @@ pub(super) enum Value {
     StructVariant(&'static str, Vec<(&'static str, Value)>),
 }
 
-/// What a value is in a key, by the words of `docs/fingerprint.md`: equal keys have equal meanings, and no others have.
+/// The meaning of a value in a key, by `docs/fingerprint.md`: two keys are equal if, and only if, their meanings are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Meaning {
     Unit,
     Bool(bool),
-    /// Whether it is less than zero, and the value without its sign.
+    /// Whether the integer is less than zero, and its absolute value.
     Integer(bool, u128),
     Float(u64),
     Str(String),
@@ -54,14 +54,14 @@ pub(super) enum Meaning {
     None,
     Some(Box<Meaning>),
     Sequence(Vec<Meaning>),
-    /// The entries in some order that is always the same.
+    /// The entries, sorted.
     Map(Vec<(Meaning, Meaning)>),
     Variant(&'static str, Box<Meaning>),
 }
 
-/// Names, among them those that a length or a tag could be taken for.
+/// Names. Some of them look like a tag or a length of the encoding.
 const NAMES: [&str; 7] = ["a", "b", "ab", "", "\"", "\u{1}a", "some"];
-/// What strings are made of: letters, and what the encoding itself is made of.
+/// The characters of strings: letters, and bytes that have a meaning in the encoding.
 const CHARS: [char; 16] = [
     'a', 'b', '"', '[', '{', '+', '-', '.', '_', 'n', '?', '@', '\0', '\u{1}', '\u{2}', 'é',
 ];
@@ -162,7 +162,7 @@ impl Value {
         }
     }
 
-    /// The same in other types: wider integers, tuples for lists, maps for structs, entries in another order.
+    /// Returns an equal value of other types: wider integers, tuples for lists, maps for structs, entries in another order.
     pub(super) fn otherwise(&self, u: &mut Unstructured<'_>) -> Result<Self> {
         if u.ratio(1, 8)? {
             return Ok(Self::Newtype(Box::new(self.clone())));
@@ -209,7 +209,7 @@ impl Value {
         })
     }
 
-    /// Another value that could be taken for this one.
+    /// Returns another value that an encoding could confuse with this value.
     fn almost(&self, u: &mut Unstructured<'_>) -> Result<Self> {
         let nothing = [
             Self::None,
@@ -242,7 +242,7 @@ impl Value {
                 Self::Seq(almost(values, u)?)
             }
             Self::Map(entries) => {
-                // Keys and values in each other's places, or all in one list.
+                // Swap keys and values, or put all of them into one list.
                 if u.arbitrary()? {
                     let turned = |(key, value): &(Self, Self)| (value.clone(), key.clone());
                     Self::Map(entries.iter().map(turned).collect())
@@ -263,7 +263,7 @@ impl Value {
     }
 }
 
-/// Other values that could be taken for these.
+/// Returns other values that an encoding could confuse with these values.
 pub(super) fn almost(values: &[Value], u: &mut Unstructured<'_>) -> Result<Vec<Value>> {
     let mut values = values.to_vec();
     let at = if values.is_empty() {
@@ -273,7 +273,7 @@ pub(super) fn almost(values: &[Value], u: &mut Unstructured<'_>) -> Result<Vec<V
         u.choose_index(values.len())?
     };
     match u.int_in_range(0..=4)? {
-        // Where one ends and the next begins: `"a", "bc"` and `"ab", "c"`.
+        // Move the border between two strings: `"a", "bc"` and `"ab", "c"`.
         0 => {
             if let [.., Value::Str(one), Value::Str(other)] = values.as_mut_slice() {
                 if other.is_empty() {
@@ -290,7 +290,7 @@ pub(super) fn almost(values: &[Value], u: &mut Unstructured<'_>) -> Result<Vec<V
                 );
             }
         }
-        // How deep they stand.
+        // Nest some of the values one level deeper.
         1 => {
             let rest = values.split_off(at);
             values.push(Value::Seq(rest));
@@ -307,7 +307,7 @@ fn small(u: &mut Unstructured<'_>) -> Result<i32> {
 }
 
 fn text(u: &mut Unstructured<'_>) -> Result<String> {
-    // At times as long as it takes for the length to need a second byte.
+    // Some strings are so long that their length needs a second byte.
     let most = if u.ratio(1, 50)? { 300 } else { 4 };
     (0..u.int_in_range(0..=most)?)
         .map(|_| u.choose(&CHARS).copied())
