@@ -1,4 +1,4 @@
-//! The encoding is what `docs/fingerprint.md` says: its vectors are read from there.
+//! The encoding follows `docs/fingerprint.md`. The test vectors are read from that page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -51,19 +51,19 @@ impl Serialize for Bytes<'_> {
     }
 }
 
-type Fill = Box<dyn Fn(&mut Hasher) -> Result<(), UnencodablePart>>;
+type AddParts = Box<dyn Fn(&mut Hasher) -> Result<(), UnencodablePart>>;
 
-/// The parts as they are written here, and what adds them to a hasher.
+/// The source text of the parts, and a function that adds the parts to a hasher.
 macro_rules! vectors {
     ($(($($part:expr),*),)*) => {
         vec![$((
             stringify!($($part),*).replace(char::is_whitespace, ""),
-            Box::new(|hasher: &mut Hasher| ($($part,)*).add_to(hasher)) as Fill,
+            Box::new(|hasher: &mut Hasher| ($($part,)*).add_to(hasher)) as AddParts,
         )),*]
     };
 }
 
-fn vectors() -> Vec<(String, Fill)> {
+fn vectors() -> Vec<(String, AddParts)> {
     vectors![
         (),
         (()),
@@ -133,7 +133,7 @@ fn vectors() -> Vec<(String, Fill)> {
     ]
 }
 
-/// The rows of the table on the page whose head begins with these cells; whitespace left out.
+/// Returns the rows of the table on the page that has this head, without whitespace.
 fn table<const N: usize>(head: [&str; N]) -> Vec<[String; N]> {
     let cells = |line: &str| -> Option<[String; N]> {
         let line = line.strip_prefix('|')?.strip_suffix('|')?;
@@ -150,9 +150,9 @@ fn table<const N: usize>(head: [&str; N]) -> Vec<[String; N]> {
         .collect()
 }
 
-fn fingerprint(keying: &Keying, fill: &Fill) -> Fingerprint {
+fn fingerprint(keying: &Keying, add_parts: &AddParts) -> Fingerprint {
     let mut hasher = keying.hasher();
-    fill(&mut hasher).expect("every vector can be encoded");
+    add_parts(&mut hasher).expect("every vector can be encoded");
     hasher.finish()
 }
 
@@ -175,8 +175,8 @@ fn encodes_as_the_page_says() {
             .map(|(label, _)| label.clone())
             .collect::<Vec<_>>(),
     );
-    for ([label, encoding, md5], (_, fill)) in rows.iter().zip(&vectors) {
-        let found = fingerprint(&Keying::new(Digest::Md5), fill);
+    for ([label, encoding, md5], (_, add_parts)) in rows.iter().zip(&vectors) {
+        let found = fingerprint(&Keying::new(Digest::Md5), add_parts);
         assert_eq!(&found.to_string(), md5, "the fingerprint of {label}");
         let digest = <md5::Md5 as md5::Digest>::digest(bytes(encoding));
         assert_eq!(found.as_bytes(), &digest[..], "the encoding of {label}");
@@ -208,7 +208,7 @@ fn the_example_of_the_page_is_right() -> Result<(), UnencodablePart> {
 }
 
 #[test]
-fn a_tuple_of_parts_is_its_parts() -> Result<(), UnencodablePart> {
+fn a_tuple_of_parts_equals_its_parts_in_order() -> Result<(), UnencodablePart> {
     let mut hasher = Keying::new(Digest::default()).hasher();
     hasher.part("a")?;
     hasher.part(&[1, 2][..])?;
@@ -218,7 +218,7 @@ fn a_tuple_of_parts_is_its_parts() -> Result<(), UnencodablePart> {
 }
 
 #[test]
-fn is_written_in_full_or_shortened() -> Result<(), UnencodablePart> {
+fn a_fingerprint_is_written_in_full_or_shortened() -> Result<(), UnencodablePart> {
     let found = Fingerprint::of(&(42, "9e107d9d372bb6826bd81d3542a419d6"))?;
     let mut text = String::from("idem:");
     found.push_hex(&mut text);
@@ -229,7 +229,7 @@ fn is_written_in_full_or_shortened() -> Result<(), UnencodablePart> {
 }
 
 #[test]
-fn shows_neither_secret_nor_parts() -> Result<(), UnencodablePart> {
+fn debug_shows_neither_secret_nor_parts() -> Result<(), UnencodablePart> {
     let keying = Keying::with_secret(Digest::Sha256, b"secret");
     assert_eq!(format!("{keying:?}"), "Keying(Sha256 with a secret)");
     let mut hasher = keying.hasher();
@@ -246,7 +246,7 @@ impl Serialize for Unserializable {
     }
 }
 
-/// Carries on after the error of an element.
+/// Ignores the error of an element and continues.
 struct Careless;
 
 impl Serialize for Careless {
@@ -258,14 +258,14 @@ impl Serialize for Careless {
 }
 
 #[test]
-fn a_failure_says_nothing_of_the_value() {
-    let error = Fingerprint::of(&(1, Unserializable)).expect_err("it fails");
+fn an_error_does_not_show_the_value() {
+    let error = Fingerprint::of(&(1, Unserializable)).expect_err("the part cannot be serialized");
     assert_eq!(error.to_string(), "a key part could not be serialized");
     assert_eq!(format!("{error:?}"), "UnencodablePart");
 }
 
 #[test]
-fn a_failure_cannot_be_ignored() {
+fn an_ignored_error_still_fails_the_key() {
     assert!(Fingerprint::of(&(Careless,)).is_err());
 
     let mut hasher = Keying::new(Digest::Md5).hasher();
@@ -273,7 +273,7 @@ fn a_failure_cannot_be_ignored() {
     assert!(hasher.part(&1).is_err());
 }
 
-/// So many levels of `Some`.
+/// A value inside this many levels of `Some`.
 struct Deep(usize);
 
 impl Serialize for Deep {
@@ -292,7 +292,7 @@ fn depth_is_limited() {
     assert!(Fingerprint::of(&(Deep(10_000_000),)).is_err());
 }
 
-/// All that the encoding tells apart, and nothing that it does not.
+/// The values that the encoding distinguishes, and no others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Unit,
@@ -309,7 +309,7 @@ enum Value {
     Variant(&'static str, Box<Value>),
 }
 
-/// One of two ways to serialize the same value.
+/// A value and one of two ways to serialize it.
 struct Way<'a>(&'a Value, bool);
 
 impl Serialize for Way<'_> {
@@ -358,7 +358,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Other types, other orders, more wrapping.
+    /// Serializes with other types, in another order, and with more wrappers.
     fn odd<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Value::Unit => serializer.serialize_unit_struct("Odd"),
@@ -426,7 +426,7 @@ impl Random {
         among[self.below(among.len())]
     }
 
-    /// Bytes that mean something to the encoding, or digits.
+    /// Bytes that have a meaning in the encoding, or digits.
     fn bytes(&mut self) -> Vec<u8> {
         let length = self.pick(&[0, 1, 1, 2, 3, 5]);
         (0..length)
@@ -451,7 +451,7 @@ impl Random {
                 Value::Float(float.to_bits())
             }
             6 => Value::Float(0x7ff8_0000_0000_0000),
-            7 => Value::Text(String::from_utf8(self.bytes()).expect("all of them are ASCII")),
+            7 => Value::Text(String::from_utf8(self.bytes()).expect("all bytes are ASCII")),
             8 => Value::Bytes(self.bytes()),
             9 => Value::Some(Box::new(self.value(depth - 1))),
             10 => {

@@ -1,12 +1,12 @@
-//! What stands under a key: one readable line, then the bytes of the result.
+//! The record of a call: one readable line, then the bytes of the result.
 //!
 //! ```text
 //! idem1 R owner=0f1e… payload=- since=2026-11-21T09:30:00.250Z for=33000ms by=web-3:4242 codec=-
 //! ```
 //!
-//! The line of a running claim is written once and never changes, so it is its own compare value. Of a done call
-//! the codec says what follows: nothing (`-`, `too-large`, `unencodable`), or a result
-//! (`json:ok:0:9f86d081`: its form, whether it was an `Ok`, how many `Some` stand around it, and the tag of its type).
+//! The line of a running claim is written once and never changes, so it is its own compare value. In the line of a done
+//! call the codec says what follows: nothing (`-`, `too-large`, `unencodable`), or a result
+//! (`json:ok:0:9f86d081`: its form, whether it was an `Ok`, how many `Some` are around it, and the tag of its type).
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -21,14 +21,14 @@ use crate::record::kept::{Kept, Stored};
 use crate::record::owner::Owner;
 use crate::world;
 
-/// Whether the call that wrote a record was over by then.
+/// Whether the call is running or done, by its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Running,
     Done,
 }
 
-/// Writes the record of a running call; `lasts` is the time to live that it is put with.
+/// Writes the record of a running call. `lasts` is the time to live of the record.
 pub(crate) fn running(
     owner: Owner,
     payload: Option<&Fingerprint>,
@@ -38,7 +38,7 @@ pub(crate) fn running(
     write(State::Running, owner, payload, since, lasts, &Kept::Nothing)
 }
 
-/// Writes the record of a call that is done, with what is kept of its result.
+/// Writes the record of a call that is done, with its stored result if there is one.
 pub(crate) fn done(
     owner: Owner,
     payload: Option<&Fingerprint>,
@@ -107,8 +107,8 @@ fn push_kept(line: &mut String, kept: &Kept) {
     }
 }
 
-/// Writes `2026-11-21T09:30:00.250Z`. The calendar is worked out once a second: done for every call, it
-/// would be a tenth of one that is guarded in memory.
+/// Writes `2026-11-21T09:30:00.250Z`. The date is formatted once a second: for every call it would take a tenth of the time
+/// of a call that is guarded in memory.
 fn push_time(line: &mut String, time: SystemTime) {
     thread_local! {
         static SECOND: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
@@ -124,14 +124,14 @@ fn push_time(line: &mut String, time: SystemTime) {
         }
         line.push_str(text);
     });
-    // A leading 1 keeps the zeros of the milliseconds, and a dot takes its place.
+    // Adding 1000 keeps the leading zeros of the milliseconds. The leading 1 is cut off.
     let mut millis = itoa::Buffer::new();
     line.push('.');
     line.push_str(&millis.format(1000 + since_1970.subsec_millis())[1..]);
     line.push('Z');
 }
 
-/// A record that was read.
+/// A record, read from its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub(crate) state: State,
@@ -145,10 +145,10 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads a record; `None` if it is of another version or another program.
+    /// Reads a record; `None` if another version or another program wrote it.
     ///
-    /// Each field has to be as it is written, to the character: whoever can write into the store is not to write into the
-    /// logs, the terminals and the errors that show it.
+    /// Each field must have exactly the form that this version writes. So an attacker who can write to the store cannot
+    /// inject text into the logs, terminals and errors that show the fields.
     pub(crate) fn read(bytes: &'a Bytes) -> Option<Self> {
         let first = &bytes[..bytes.len().min(LONGEST_LINE)];
         let end = first.iter().position(|byte| *byte == b'\n')?;
@@ -182,12 +182,12 @@ impl<'a> Record<'a> {
         let whole = fields.next().is_none()
             && is_hex(owner, &[32])
             && payload.is_none_or(|payload| is_hex(payload, &[32, 64]))
-            && read.ends_as_it_says();
+            && read.has_valid_ending();
         whole.then_some(read)
     }
 
-    /// Whether what follows the line may follow it. A later version may have other words for what is kept.
-    fn ends_as_it_says(&self) -> bool {
+    /// Whether the codec is valid and fits the bytes after the line. A later version may write other codecs.
+    fn has_valid_ending(&self) -> bool {
         let word = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b':' | b'-');
         match self.codec {
             "-" | "too-large" | "unencodable" => self.result == self.bytes.len(),
@@ -195,7 +195,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether it was made with another payload. A call that names none, or that named none, agrees with all.
+    /// Whether the record has another payload. If either side has no payload, they do not differ.
     pub(crate) fn differs_from(&self, payload: Option<&Fingerprint>) -> bool {
         match (self.payload, payload) {
             (Some(one), Some(other)) => {
@@ -207,12 +207,12 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether it is of a call that ended with an error which is kept for its duplicates.
+    /// Whether the call ended with an error that is stored for its duplicates.
     pub(crate) fn is_failure(&self) -> bool {
         self.codec.split(':').nth(1) == Some("err")
     }
 
-    /// What is kept of the result.
+    /// What the record stores of the result.
     pub(crate) fn kept(&self) -> Kept {
         match self.codec {
             "-" => Kept::Nothing,
@@ -242,33 +242,34 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// How long ago it was written, by this machine's clock.
+    /// How long ago the record was written, by the clock of this machine.
     pub(crate) fn age(&self, now: SystemTime) -> Duration {
         now.duration_since(self.since).unwrap_or_default()
     }
 
-    /// How long it will stand if nothing is sent any more. An older one is being renewed.
+    /// The time until the record expires without a renewal. A record older than its time to live has been renewed: the whole
+    /// time to live is returned.
     pub(crate) fn left(&self, now: SystemTime) -> Duration {
         self.lasts
             .checked_sub(self.age(now))
-            .filter(|left| !left.is_zero())
+            .filter(|remaining| !remaining.is_zero())
             .unwrap_or(self.lasts)
     }
 }
 
-/// Lower-case hexadecimal digits, as many as one of these.
+/// Whether `digits` are lower-case hexadecimal digits, and their number is one of `lengths`.
 fn is_hex(digits: &str, lengths: &[usize]) -> bool {
     let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     lengths.contains(&digits.len()) && digits.bytes().all(hex)
 }
 
-/// A number as it is written, and in no other way: `+3` and `03` are numbers, too.
+/// Reads a number in the form that this version writes: `parse` also reads `+3` and `03`.
 fn plain(digits: &str) -> Option<u64> {
     let number = digits.parse().ok()?;
     (itoa::Buffer::new().format(number) == digits).then_some(number)
 }
 
-/// A time as it is written: in UTC, to the millisecond.
+/// Reads a time in the form that this version writes: in UTC, to the millisecond.
 fn time(text: &str) -> Option<SystemTime> {
     let written = text.len() == SHAPE_OF_TIME.len()
         && text
@@ -278,12 +279,12 @@ fn time(text: &str) -> Option<SystemTime> {
                 b'0' => byte.is_ascii_digit(),
                 shape => byte == *shape,
             });
-    // A leap second would be read, and is never written.
+    // `humantime` reads a leap second, but no version writes one.
     let written = written && !text.contains(":60.");
     written.then(|| humantime::parse_rfc3339(text).ok())?
 }
 
-/// `host:pid`, as [`push_holder`] writes it.
+/// Whether `text` is `host:pid`, as [`push_holder`] writes it.
 fn is_holder(text: &str) -> bool {
     text.split_once(':').is_some_and(|(host, process)| {
         host.len() <= LONGEST_HOST
@@ -294,17 +295,17 @@ fn is_holder(text: &str) -> bool {
 
 pub(super) const VERSION: &str = "idem1";
 const SHAPE_OF_TIME: &[u8] = b"0000-00-00T00:00:00.000Z";
-/// The last second that has a date of four digits for its year.
+/// The last second of the year 9999: later years have more than four digits.
 const END_OF_9999: u64 = 253_402_300_799;
 
-/// Writes this process as `host:pid`.
+/// Writes the host and the process id of this process, as `host:pid`.
 fn push_holder(line: &mut String) {
     line.push_str(&HOST);
     line.push(':');
     line.push_str(itoa::Buffer::new().format(world::process()));
 }
 
-/// The name of this machine, in characters that cannot end a field, or do anything to a terminal.
+/// The name of this machine, without characters that could end a field or control a terminal.
 static HOST: LazyLock<String> = LazyLock::new(|| {
     let host = hostname::get().unwrap_or_default();
     let host = host.to_string_lossy();
@@ -317,7 +318,7 @@ fn is_of_host(char: &char) -> bool {
 }
 
 const LONGEST_HOST: usize = 64;
-/// The line of a record is shorter than this, its result is not longer than the handle allows.
+/// The line of a record is shorter than this, in bytes. The handle has its own limit for results.
 pub(crate) const LONGEST_LINE: usize = 512;
 
 #[cfg(test)]

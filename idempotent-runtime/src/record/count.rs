@@ -1,39 +1,39 @@
-//! What stands under a counted key: one readable line, the same in all stores.
+//! The record of a counter: one readable line, the same in all stores.
 //!
 //! ```text
 //! idem1 C count=3 last=0f1e2d3c4b5a6978,9f86d081884c7d65,03ac674216f3e15c
 //! ```
 //!
-//! `last` names the latest attempts, the oldest first, so that one that is sent again finds its number: the last of
-//! them is number `count`. The script of Redis and the statements of databases read and write the same.
+//! `last` names the latest attempts, the oldest first. The number of the last attempt is `count`, so a repeated attempt
+//! finds its number. The Redis script and the SQL statements read and write the same line.
 
 use bytes::Bytes;
 
 use crate::error::store::{StoreError, StoreErrorKind};
 
-/// An attempt that is sent again is known as long as fewer than so many others were counted in between.
+/// How many attempts a record remembers. An older attempt that is repeated is counted again.
 const REMEMBERED: usize = 32;
 
-/// The record of the first attempt of a window.
+/// Returns the record of the first attempt of a window.
 pub(crate) fn first(attempt: u128) -> Bytes {
     write(1, &id(attempt))
 }
 
-/// What an attempt becomes that finds a record.
+/// The outcome of an attempt that finds a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) attempt: u64,
-    /// What is to take the place of what was found; `None` if the attempt was counted before.
+    /// The new record; `None` if the attempt was counted before.
     pub(crate) record: Option<Bytes>,
 }
 
-/// Counts one more attempt after those in `standing`.
+/// Counts `attempt` after the attempts in the record `stored`.
 ///
 /// # Errors
 ///
-/// If that is no record of a counted key.
-pub(crate) fn next(standing: &[u8], attempt: u128) -> Result<Next, StoreError> {
-    let (count, last) = read(standing).ok_or_else(foreign)?;
+/// If `stored` is not the record of a counter.
+pub(crate) fn next(stored: &[u8], attempt: u128) -> Result<Next, StoreError> {
+    let (count, last) = read(stored).ok_or_else(foreign)?;
     let id = id(attempt);
     if let Some(later) = last.split(',').rev().position(|known| known == id) {
         return Ok(Next {
@@ -52,19 +52,19 @@ pub(crate) fn next(standing: &[u8], attempt: u128) -> Result<Next, StoreError> {
     })
 }
 
-/// The number of an attempt by the line that stands after it was counted; `None` if it is not there any more, because of so many others
-/// that were counted since.
+/// Returns the number of an attempt from the record after it was counted; `None` if the record no longer names the attempt,
+/// because too many others were counted since.
 ///
 /// # Errors
 ///
-/// If that is no record of a counted key.
+/// If `stored` is not the record of a counter.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub(crate) fn number(standing: &[u8], attempt: u128) -> Result<Option<u64>, StoreError> {
-    let next = next(standing, attempt)?;
+pub(crate) fn number(stored: &[u8], attempt: u128) -> Result<Option<u64>, StoreError> {
+    let next = next(stored, attempt)?;
     Ok(next.record.is_none().then_some(next.attempt))
 }
 
-/// The error for bytes under the key that are no record of a counter: of another program, or of a later version.
+/// The error for bytes under the key that another program or a later version wrote.
 pub(crate) fn foreign() -> StoreError {
     let what = "the bytes under the key are no counter of this version";
     StoreError::new(StoreErrorKind::Misconfigured, what)
@@ -72,11 +72,11 @@ pub(crate) fn foreign() -> StoreError {
         .foreign_record()
 }
 
-fn read(standing: &[u8]) -> Option<(u64, &str)> {
-    let line = str::from_utf8(standing).ok()?.strip_suffix('\n')?;
+fn read(stored: &[u8]) -> Option<(u64, &str)> {
+    let line = str::from_utf8(stored).ok()?.strip_suffix('\n')?;
     let (digits, last) = line.strip_prefix(COUNT)?.split_once(LAST)?;
     let count: u64 = digits.parse().ok()?;
-    // As it is written, and in no other way: `+3` and `03` are numbers, too.
+    // Only the form that `write` writes: `parse` also reads `+3` and `03`.
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     let is_id = |id: &str| {
         let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -91,26 +91,26 @@ fn write(count: u64, last: &str) -> Bytes {
     Bytes::from(format!("{COUNT}{count}{LAST}{last}\n"))
 }
 
-/// Half of an attempt's bits tell it from the few that it is compared with.
+/// Returns half of an attempt's bits: enough to distinguish the few attempts that a record remembers.
 pub(crate) fn id(attempt: u128) -> String {
     format!("{:016x}", attempt & u128::from(u64::MAX))
 }
 
 const COUNT: &str = "idem1 C count=";
 const LAST: &str = " last=";
-/// Of one attempt and its comma.
+/// The bytes of one attempt and its comma.
 const WIDTH: usize = 17;
-/// Fifteen digits: the scripts of Redis count in floats. Nobody counts that far, and whoever does stays there.
+/// Fifteen digits, because the Redis scripts count in floats. A count that reaches this number stays there.
 const MOST: u64 = 999_999_999_999_999;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The record after these attempts, and the number of each.
+    /// Returns the record after these attempts, and the number of each attempt.
     fn counted(attempts: impl IntoIterator<Item = u128>) -> (Bytes, Vec<u64>) {
         let mut attempts = attempts.into_iter();
-        let mut record = first(attempts.next().expect("a first one"));
+        let mut record = first(attempts.next().expect("at least one attempt"));
         let mut numbers = vec![1];
         for attempt in attempts {
             let next = next(&record, attempt).expect("a record");
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_is_sent_again_has_the_number_that_it_had() {
+    fn a_repeated_attempt_has_its_first_number() {
         let (record, numbers) = counted([7, 8, 7, 9, 8, 9, 7]);
         assert_eq!(numbers, [1, 2, 1, 3, 2, 3, 1]);
         assert_eq!(record, counted([7, 8, 9]).0);
     }
 
     #[test]
-    fn an_attempt_is_known_until_so_many_others_were_counted_since() {
+    fn an_attempt_is_remembered_until_too_many_others_are_counted() {
         let others = REMEMBERED as u128;
         let (_, numbers) = counted((0..others).chain([0]));
         assert_eq!(numbers.last(), Some(&1));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_stays_where_no_further_one_could_be_written() {
+    fn a_count_stops_at_the_largest_number() {
         let last = vec!["0000000000000001"; REMEMBERED].join(",");
         let most = write(MOST, &last);
         let next = next(&most, 2).expect("a record");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_record_is_an_error() {
+    fn foreign_bytes_are_an_error() {
         let good = "idem1 C count=2 last=0000000000000001,0000000000000002\n";
         assert!(next(good.as_bytes(), 3).is_ok());
         for foreign in [

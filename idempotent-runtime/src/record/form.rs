@@ -1,13 +1,13 @@
-//! How the bytes of a result are written, by the name that its record has for it.
+//! The forms of a stored result, and their names in a record.
 
-/// What the bytes of a result are.
+/// The form of the bytes of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
     MessagePack,
-    /// The bits of a float that JSON has no word for, in hexadecimal digits: 8 of an `f32`, 16 of an `f64`.
+    /// The bits of a float that JSON cannot write, in hexadecimal digits: 8 for an `f32`, 16 for an `f64`.
     Bits,
-    /// Nothing: there was a `None`.
+    /// No bytes: the result was a `None`.
     None,
 }
 

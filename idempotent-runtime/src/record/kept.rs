@@ -1,26 +1,26 @@
-//! What a record keeps of the result of its call.
+//! What a record stores of the result of its call.
 
 use bytes::Bytes;
 
 use crate::record::form::Form;
 
-/// What a record keeps of its call's result.
+/// The stored result of a call, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Nothing: the call is not over, or was not asked to.
+    /// Nothing: the call has not ended, or its result is not stored for duplicates.
     Nothing,
-    /// Nothing, because it was larger than the handle allows.
+    /// Nothing, because the result was larger than the handle allows.
     TooLarge,
-    /// Nothing, because the codec cannot write it.
+    /// Nothing, because the codec cannot write the result.
     Unencodable,
-    /// Something that this version cannot read.
+    /// A result that this version cannot read.
     Unreadable,
     /// The result.
     Result(Stored),
 }
 
 impl Kept {
-    /// Why a result is not kept that was to be.
+    /// Why a result that should be stored was not stored.
     pub(crate) fn why_not(&self) -> Option<&'static str> {
         match self {
             Self::TooLarge => Some("it is larger than the handle allows"),
@@ -30,10 +30,10 @@ impl Kept {
     }
 }
 
-/// A result as it stands in a record.
+/// A result in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// It is the error of a `Result`.
+    /// Whether the result is the error of a `Result`.
     pub(crate) failure: bool,
     pub(crate) schema: u32,
     pub(crate) form: Form,

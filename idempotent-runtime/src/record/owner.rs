@@ -1,8 +1,8 @@
-//! Who wrote a record.
+//! The owner of a record: the call that wrote it.
 
 use crate::world;
 
-/// 128 random bits that one call made for itself.
+/// The id of the call that wrote a record: 128 random bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(pub(super) u128);
 
@@ -13,7 +13,7 @@ impl Owner {
 
     pub(crate) fn push_hex(self, line: &mut String) {
         let mut hex = [0; 32];
-        // Two digits a byte, and 16 bytes: it fits.
+        // 32 digits are enough: an owner has 16 bytes, with two digits for each byte.
         line.push_str(
             base16ct::lower::encode_str(&self.0.to_be_bytes(), &mut hex).unwrap_or_default(),
         );

@@ -1,4 +1,4 @@
-//! What kind of bytes is under a key, if they are no record: described without any of their content.
+//! Describes bytes under a key that are not a record, without their content.
 
 use crate::record::call::VERSION;
 

@@ -1,4 +1,4 @@
-//! What stands under the key of a token: one readable line.
+//! The record of a token: one readable line.
 //!
 //! ```text
 //! idem1 T fresh
@@ -6,37 +6,37 @@
 //! idem1 T returned owner=0f1e…
 //! ```
 //!
-//! A token begins as `fresh`. Who redeems it makes `used` of what stands there, with an owner made for that. Only the same
-//! makes `returned` of it, which is as good as fresh; or of what it had meant to use, if nobody waits for its redemption
-//! any more. So no line ever stands twice under one key, and a command that was delayed, for however long, finds something
-//! else than it expects.
+//! A token begins as `fresh`. A redemption replaces the line with `used` and a new owner. Only the same redemption writes
+//! `returned`, which can be redeemed like `fresh`: it replaces its own `used` line or, if no call waits for the redemption
+//! any more, the line that it meant to replace. So no line is ever stored twice under one key, and a delayed command never
+//! finds the line that it expects.
 
 use bytes::Bytes;
 
 use crate::record::owner::Owner;
 
-/// A token that nobody has redeemed yet.
+/// The record of a token that is not redeemed yet.
 pub(crate) const FRESH: Bytes = Bytes::from_static(b"idem1 T fresh");
 
-/// A token that `owner` has redeemed.
+/// Writes the record of a token that `owner` has redeemed.
 pub(crate) fn used(owner: Owner) -> Bytes {
     write(USED, owner)
 }
 
-/// A token that `owner` has given back.
+/// Writes the record of a token that `owner` has returned.
 pub(crate) fn returned(owner: Owner) -> Bytes {
     write(RETURNED, owner)
 }
 
-/// What a record says of its token.
+/// The state of a token, by its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It may be redeemed.
+    /// The token may be redeemed.
     Free,
     Used,
 }
 
-/// Reads a record; `None` if it is of another version or another program.
+/// Reads a record; `None` if another version or another program wrote it.
 pub(crate) fn read(record: &Bytes) -> Option<State> {
     if *record == FRESH {
         return Some(State::Free);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_record_is_read() {
         let owner = Owner::random();
         assert_eq!(read(&FRESH), Some(State::Free));
         assert_eq!(read(&used(owner)), Some(State::Used));

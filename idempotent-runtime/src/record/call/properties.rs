@@ -1,4 +1,4 @@
-//! Whatever is written is read, and whatever stands under a key is read or refused.
+//! Every written record is read, and any bytes under a key are read or refused.
 
 use arbtest::arbitrary::{Result, Unstructured};
 
@@ -77,7 +77,7 @@ fn a_record_is_read_as_it_was_written() {
     });
 }
 
-/// The line that a record was read from, made anew of what was read.
+/// Writes the line of a record again, from the fields that were read.
 fn as_written(bytes: &Bytes, record: &Record<'_>) -> Vec<u8> {
     let state = match record.state {
         State::Running => "R",
@@ -101,7 +101,7 @@ fn as_written(bytes: &Bytes, record: &Record<'_>) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Bytes that are a record but for a few of them, or not at all.
+/// The bytes of a record after a few changes, or arbitrary bytes.
 fn broken(u: &mut Unstructured<'_>) -> Result<Bytes> {
     if u.ratio(1, 8)? {
         return Ok(Bytes::from(u.arbitrary::<Vec<u8>>()?));
@@ -116,7 +116,7 @@ fn broken(u: &mut Unstructured<'_>) -> Result<Bytes> {
             2 => bytes.insert(at, *u.choose(b" \n:=-09azRD\xff\0")?),
             3 => drop(bytes.remove(at)),
             4 => bytes.truncate(at),
-            // A field more than once, or where another belongs.
+            // This repeats fields, or puts them in the wrong place.
             _ => bytes.extend_from_within(at..),
         }
     }
@@ -124,13 +124,13 @@ fn broken(u: &mut Unstructured<'_>) -> Result<Bytes> {
 }
 
 #[test]
-fn whatever_stands_there_is_read_or_refused() {
+fn any_bytes_are_read_or_refused() {
     cases(300, |u| {
         let bytes = broken(u)?;
         let now = UNIX_EPOCH + Duration::from_millis(u.arbitrary::<u32>()?.into());
         if let Some(record) = Record::read(&bytes) {
-            let left = record.left(now);
-            assert!(left <= record.lasts);
+            let remaining = record.left(now);
+            assert!(remaining <= record.lasts);
             assert!(is_holder(record.holder), "{:?}", record.holder);
             assert_eq!(as_written(&bytes, &record), bytes[..record.result]);
             let _ = (record.age(now), record.is_failure());
@@ -144,7 +144,7 @@ fn whatever_stands_there_is_read_or_refused() {
 }
 
 #[test]
-fn a_call_that_finds_it_is_answered_and_runs_nothing() {
+fn a_call_that_finds_any_bytes_is_answered_and_does_not_run() {
     let clock = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -189,7 +189,7 @@ fn a_call_that_finds_it_is_answered_and_runs_nothing() {
                 foreign += 1;
             }
             Err(error) => {
-                let duplicate = error.duplicate().expect("an equal call");
+                let duplicate = error.duplicate().expect("the error of a duplicate");
                 let hint = error.retry_after();
                 assert!(hint <= duplicate.free_in(), "{duplicate:?}");
                 let _ = (error.to_string(), error.code());
@@ -199,9 +199,12 @@ fn a_call_that_finds_it_is_answered_and_runs_nothing() {
         }
         Ok(())
     });
-    assert!(foreign > 1000 && ours > 1000, "{foreign} {ours}");
+    assert!(
+        foreign > 1000 && ours > 1000,
+        "{foreign} foreign, {ours} own records"
+    );
 }
 
 fn ran() -> std::result::Result<Option<u64>, Error> {
-    panic!("it ran beside what stands there")
+    panic!("the body ran although its key has a record")
 }

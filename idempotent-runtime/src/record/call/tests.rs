@@ -1,4 +1,4 @@
-//! The line of a record, as it is written and as it is read.
+//! The line of a record is written and read in its frozen form.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn holder() -> String {
     format!("{}:{}", *HOST, std::process::id())
 }
 
-/// A line that an earlier build has written.
+/// A line that an earlier build wrote.
 const OLD: &str = "idem1 D owner=0f1e2d3c4b5a69780f1e2d3c4b5a6978 payload=9e107d9d372bb6826bd81d3542a419d6 \
                    since=2026-11-21T09:30:00.250Z for=60000ms by=web-3.eu_west:4242 codec=json:ok:0:9f86d081\n7";
 
@@ -30,7 +30,7 @@ fn a_line_of_an_earlier_build_is_read() {
 }
 
 #[test]
-fn a_field_that_is_not_as_it_is_written_is_foreign() {
+fn a_field_in_another_form_is_refused() {
     let long = "h".repeat(65) + ":1";
     let longest = "h".repeat(8_000_000) + ":1";
     let times = [
@@ -126,7 +126,7 @@ fn the_line_is_frozen() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_record_is_read() {
     let minute = Duration::from_mins(1);
     let line = done(Owner::random(), None, at(5000), minute, &Kept::Nothing);
     let record = Record::read(&line).unwrap();
@@ -140,7 +140,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_clock_that_is_far_off_is_written_and_read() {
+fn the_time_of_a_wrong_clock_is_written_and_read() {
     for since in [
         at(0),
         SystemTime::UNIX_EPOCH - Duration::from_secs(5),
@@ -197,7 +197,7 @@ fn the_line_before_a_result_is_frozen() {
 }
 
 #[test]
-fn what_is_kept_of_a_result_is_read() {
+fn a_stored_result_is_read() {
     for kept in [
         Kept::Nothing,
         Kept::TooLarge,
@@ -213,7 +213,7 @@ fn what_is_kept_of_a_result_is_read() {
 }
 
 #[test]
-fn a_result_in_a_form_of_a_later_version_is_there_and_unreadable() {
+fn a_result_of_a_later_version_is_unreadable() {
     let record = done(
         Owner::random(),
         None,
@@ -246,7 +246,7 @@ fn only_two_payloads_can_differ() {
         Fingerprint::of(&(1,)).unwrap(),
         Fingerprint::of(&(2,)).unwrap(),
     );
-    for (written, asked, differ) in [
+    for (written, requested, differ) in [
         (Some(&one), Some(&other), true),
         (Some(&one), Some(&one), false),
         (None, Some(&one), false),
@@ -255,6 +255,10 @@ fn only_two_payloads_can_differ() {
     ] {
         let line = running(Owner::random(), written, at(5000), Duration::from_mins(1));
         let record = Record::read(&line).unwrap();
-        assert_eq!(record.differs_from(asked), differ, "{written:?} {asked:?}");
+        assert_eq!(
+            record.differs_from(requested),
+            differ,
+            "{written:?} {requested:?}"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Whatever was counted is read, and whatever stands under a key is read or refused.
+//! Every counted attempt is read, and any bytes under a key are read or refused.
 
 use arbtest::arbitrary::{Result, Unstructured};
 
 use super::*;
 use crate::cases::cases;
 
-/// Attempts of which many are sent again.
+/// Attempts. Many of them are repeated.
 fn attempts(u: &mut Unstructured<'_>) -> Result<Vec<u128>> {
     let count = u.int_in_range(1..=70)?;
     (0..count)
@@ -46,14 +46,14 @@ fn each_attempt_has_the_number_of_its_place() {
     });
 }
 
-/// Bytes that are a record but for a few of them, or not at all.
+/// The bytes of a record after a few changes, or arbitrary bytes.
 fn broken(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     if u.ratio(1, 8)? {
         return u.arbitrary();
     }
     let mut bytes = record(&attempts(u)?).to_vec();
     for _ in 0..u.int_in_range(0..=2)? {
-        // In the number as often as among the many attempts.
+        // Half of the changes are near the count, because the list of attempts is much longer.
         let most = if u.arbitrary()? { 20 } else { bytes.len() };
         let at = u.choose_index(bytes.len().min(most).max(1))?;
         match u.int_in_range(0..=5)? {
@@ -70,7 +70,7 @@ fn broken(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn whatever_stands_there_is_read_or_refused() {
+fn any_bytes_are_read_or_refused() {
     let (mut foreign, mut ours) = (0, 0);
     cases(200, |u| {
         let bytes = broken(u)?;
@@ -79,13 +79,20 @@ fn whatever_stands_there_is_read_or_refused() {
             return Ok(());
         };
         ours += 1;
-        let (count, last) = read(&bytes).expect("it was read");
-        assert_eq!(write(count, last), bytes, "what is read is written so");
+        let (count, last) = read(&bytes).expect("the record that `next` has read");
+        assert_eq!(
+            write(count, last),
+            bytes,
+            "a record is written as it was read"
+        );
         assert!((1..=MOST).contains(&next.attempt));
         if let Some(record) = next.record {
             assert!(read(&record).is_some_and(|(counted, _)| counted == next.attempt));
         }
         Ok(())
     });
-    assert!(foreign > 1000 && ours > 1000, "{foreign} {ours}");
+    assert!(
+        foreign > 1000 && ours > 1000,
+        "{foreign} foreign, {ours} own records"
+    );
 }
