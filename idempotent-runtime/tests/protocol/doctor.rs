@@ -37,7 +37,7 @@ async fn the_doctor_notes_that_a_memory_store_ends_with_the_process() {
         Level::Fine,
         "the clock of the store is as fast as the clock of this host",
     );
-    assert_found(&diagnosis, Level::Note, "die with the process");
+    assert_found(&diagnosis, Level::Note, "are lost when the process ends");
     assert_eq!(store.len(), 0, "the probes are removed");
     let text = diagnosis.to_string();
     assert!(text.starts_with("fine     every operation works"), "{text}");
