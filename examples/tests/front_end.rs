@@ -21,6 +21,7 @@ use idempotence::integrations::axum::IdempotencyKey;
 use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotence::{Idempotency, MemoryStore, Once, StoreErrorKind, idempotent};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("../../docs/errors.md");
 const BROWSER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/front_end/browser.js");
@@ -78,12 +79,24 @@ async fn place(
         "endless" => std::future::pending().await,
         "unicorn" => return Err((StatusCode::CONFLICT, "There are no unicorns left.").into()),
         "bug" => return Err((StatusCode::INTERNAL_SERVER_ERROR, "at line 7").into()),
-        _ => {}
+        item => {
+            if let Some((code, action)) = item.split_once(": ") {
+                return Err(problem(code, action).into());
+            }
+        }
     }
     Ok(Once::from(Json(Receipt {
         order: shop.orders.fetch_add(1, Ordering::SeqCst) + 1,
         item: order.item,
     })))
+}
+
+/// The problem of an error of the library with this code.
+fn problem(code: &str, action: &str) -> (StatusCode, Json<Value>) {
+    let silent = action == "ignore";
+    let problem =
+        json!({ "code": code, "client_action": action, "silent": silent, "detail": code });
+    (StatusCode::CONFLICT, Json(problem))
 }
 
 async fn network(State(shop): State<Shop>, request: Request, next: Next) -> Response {
@@ -360,6 +373,36 @@ async fn a_server_error_is_shown_without_its_text_and_keeps_the_id() {
         ["Your request cannot be processed. Please contact support."]
     );
     assert!(seen.id.is_some() && shop.orders() == 1, "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_outcome_keeps_the_id_until_the_page_has_seen_the_state() {
+    for (item, tokens, keeps_the_id) in [
+        ("lease_lost: refresh", 0, true),
+        ("taken: ignore", 0, true),
+        ("token_used: new_token", 1, true),
+        ("token_unknown: new_token", 1, true),
+        ("already_done: ignore", 0, false),
+        ("result_unavailable: refresh", 0, false),
+    ] {
+        let press = format!(r#"await press({{ item: "{item}" }});"#);
+        let seen = Shop::new().visited(&press).await;
+        let (code, action) = item.split_once(": ").unwrap();
+        let (orders, messages) = match action {
+            "ignore" => (vec![None], vec![]),
+            _ => (vec![], vec![code]),
+        };
+        assert_eq!((seen.orders(), seen.tokens), (orders, tokens), "{item}");
+        assert_eq!(seen.messages, messages, "{item}");
+        assert_eq!(seen.id.is_some(), keeps_the_id, "{item}");
+        assert!(seen.pauses.is_empty(), "{item}: {:?}", seen.pauses);
+
+        // The loaded state shows the order, so the next press is a new order.
+        let seen = Shop::new()
+            .visited(&format!("{press} renew(intent());"))
+            .await;
+        assert_eq!(seen.id, None, "{item}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,7 +48,8 @@ const browser = {
   },
 };
 
-const submit = new Function(...Object.keys(browser), `${script}\nreturn submit;`)(...Object.values(browser));
+const page = new Function(...Object.keys(browser), `${script}\nreturn { submit, intent, renew };`)(...Object.values(browser));
+const { submit, intent, renew } = page;
 
 // Presses the button. Resolves when the page next shows something.
 function press(what) {
@@ -64,14 +65,14 @@ function id() {
 }
 
 const AsyncFunction = (async () => {}).constructor;
-const run = new AsyncFunction("seen", "press", "submit", "id", scenario);
+const run = new AsyncFunction("seen", "press", "submit", "id", "intent", "renew", scenario);
 
 setTimeout(() => {
   console.error("the scenario does not end");
   process.exit(1);
 }, 60_000);
 
-run(seen, press, submit, id).then(
+run(seen, press, submit, id, intent, renew).then(
   () => {
     console.log(JSON.stringify({ ...seen, id: id() }));
     process.exit(0);

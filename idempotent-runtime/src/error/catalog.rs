@@ -204,8 +204,8 @@ const RESULT_UNAVAILABLE: Facts = Facts {
     http: 409,
     grpc: Grpc::AlreadyExists,
     title: "The result of an equal request is not available",
-    en: "Your request was completed, but its result cannot be shown here. Please reload.",
-    zh_hans: "请求已处理完成,请刷新后查看结果",
+    en: "Your request has ended, but its result cannot be shown here. Please reload to see it.",
+    zh_hans: "请求已结束,请刷新后查看结果",
 };
 
 const TOKEN_USED: Facts = Facts {
