@@ -198,11 +198,11 @@ impl Call {
                 let deadline = lease.call.shared.deadline();
                 let mut first = Attempt::first(claim.send(), deadline);
                 let answer = (&mut first).await;
-                let immediate = !first.has_waited();
+                let is_immediate = !first.has_waited();
                 // Ends an attempt that timed out before the next one starts.
                 drop(first);
                 let guard = match answer {
-                    Ok(Claim::Claimed) => claim.start_lease(immediate),
+                    Ok(Claim::Claimed) => claim.start_lease(is_immediate),
                     _ => None,
                 };
                 match (guard, answer) {

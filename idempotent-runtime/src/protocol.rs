@@ -43,7 +43,7 @@
 //! `State::final_view` is what they see, as `Ended`, and later phases are hidden. The table of [`in_flight`] lists every such case.
 //!
 //! Four other facts about a call have one owner each: what guards the body (`held::Guard`), whether a claim may be stored
-//! (`claim::ClaimGuard`), whether the end was sent (`settle::BackgroundSettle`), and whether the end gives a token back
+//! (`claim::ClaimGuard`), whether the end was sent (`settle::Unsettled`), and whether the end gives a token back
 //! (`token::of_call::CallToken`).
 
 pub(crate) mod background;

@@ -10,7 +10,7 @@ pub(crate) struct Times {
     /// How long a key stays taken after its call has ended.
     pub(crate) ttl: Duration,
     /// How long the claim is valid after its last renewal.
-    pub(crate) lease: Duration,
+    pub(crate) lease_time: Duration,
     /// The expiry in the store: the lease and a grace period, so that the holder stops before the key becomes free.
     pub(crate) expiry: Duration,
     /// How long after the claim the lease is renewed.
@@ -47,7 +47,7 @@ impl Policy {
         let grace = (lease / 10).clamp(SHORTEST_GRACE, LONGEST_GRACE);
         Ok(Times {
             ttl: self.ttl,
-            lease,
+            lease_time: lease,
             expiry: lease + grace,
             renew_for,
         })
@@ -80,7 +80,7 @@ impl Policy {
         self.check(self.ttl)?;
         Ok(Times {
             ttl: self.ttl,
-            lease: self.ttl,
+            lease_time: self.ttl,
             expiry: self.ttl,
             renew_for: Duration::ZERO,
         })
@@ -108,14 +108,14 @@ impl Times {
     /// The time from the claim to its first renewal.
     pub(crate) fn first_renewal(&self, release: Release) -> Duration {
         match release {
-            Release::Never => self.lease / 3 * 2,
+            Release::Never => self.lease_time / 3 * 2,
             _ => self.renewal(),
         }
     }
 
     /// The time between two renewals.
     pub(crate) fn renewal(&self) -> Duration {
-        self.lease / 3
+        self.lease_time / 3
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_default_lease_is_at_most_half_a_minute_or_the_ttl() {
-        let lease = |policy: Policy| policy.times().unwrap().lease;
+        let lease = |policy: Policy| policy.times().unwrap().lease_time;
         assert_eq!(lease(Policy::new(secs(10))), secs(10));
         assert_eq!(lease(Policy::new(secs(600))), secs(30));
         assert_eq!(lease(Policy::new(secs(600)).lease(secs(60))), secs(60));

@@ -36,7 +36,7 @@ pub(crate) fn start(job: impl Job, scheduler: Option<Arc<Scheduler>>) {
         undone: Some("it was dropped before it was sent"),
     };
     if let Some(scheduler) = scheduler {
-        scheduler.run(started.run());
+        scheduler.spawn(started.run());
     }
 }
 

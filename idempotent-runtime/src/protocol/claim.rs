@@ -25,7 +25,7 @@ pub(crate) struct ClaimGuard<'a> {
     first_sent: Option<Instant>,
     /// The last send was not the first.
     is_resend: bool,
-    /// Another owner notifies the waiters.
+    /// Dropping the guard does nothing: other code ends the call.
     is_defused: bool,
     /// Emits `cancelled` on drop.
     reports_cancellation: bool,
@@ -37,7 +37,7 @@ pub(crate) enum NotWon {
     Taken(Bytes),
     /// The store gave no answer in time.
     Unavailable(StoreError),
-    /// The store gave an answer, but it was read only after the lease had expired.
+    /// The claim was accepted, but the answer was read after the lease had expired.
     TooLate(StoreError),
     /// The store cannot serve the call.
     Refused(Error),
@@ -81,11 +81,11 @@ impl<'a> ClaimGuard<'a> {
         attempt.await
     }
 
-    /// Starts the lease of a claim that the store has accepted. `None` if the lease had expired before the answer was read, which
-    /// an `immediate` answer excludes.
-    pub(crate) fn start_lease(&mut self, immediate: bool) -> Option<Guard> {
-        let since = self.lease_start()?;
-        if !self.lease.start(since, immediate) {
+    /// Starts the lease of a claim that the store has accepted. Returns `None` if the lease had expired before the answer was read.
+    /// With `is_immediate` the expiry is not checked.
+    pub(crate) fn start_lease(&mut self, is_immediate: bool) -> Option<Guard> {
+        let since = self.possibly_stored_since()?;
+        if !self.lease.start(since, is_immediate) {
             return None;
         }
         self.first_sent = None;
@@ -93,8 +93,8 @@ impl<'a> ClaimGuard<'a> {
         Some(Guard::Claim)
     }
 
-    /// The instant from which the lease is counted.
-    fn lease_start(&self) -> Option<Instant> {
+    /// Since when the claim may be in the store, which is when its lease begins. `None` if it is certain that it is not stored.
+    fn possibly_stored_since(&self) -> Option<Instant> {
         let since = self.first_sent?;
         if mutant!(DeadlineFromReply) {
             return Some(Instant::now());
@@ -102,7 +102,7 @@ impl<'a> ClaimGuard<'a> {
         Some(since)
     }
 
-    /// Leaves the call to another owner. Returns when the claim was first sent, if it may be stored.
+    /// Leaves the call to the caller: dropping the guard then does nothing. Returns when the claim was first sent, if it may be stored.
     pub(crate) fn defuse(&mut self) -> Option<Instant> {
         self.is_defused = true;
         self.first_sent.take()
@@ -166,7 +166,7 @@ impl<'a> ClaimGuard<'a> {
         )))
     }
 
-    /// Decides by `on_store_error` whether the body runs, if no other call with the key is known.
+    /// Decides by `on_store_error` whether the body runs. The caller knows of no other call with the key.
     pub(crate) fn decide_without_store(&mut self, failure: StoreError) -> Result<Guard, Error> {
         match self.lease.call.policy.on_store_error.unwrap_or_default() {
             OnStoreError::Refuse => Err(Error::store(self.lease.call.site.clone(), failure)),
@@ -178,9 +178,10 @@ impl<'a> ClaimGuard<'a> {
         let call = &self.lease.call;
         call.emit(EventKind::Unguarded, |event| event.caused_by(failure));
         let first_sent = self.first_sent.take();
-        // No claim guards the body, so no lease limits it.
-        self.lease
-            .start(first_sent.unwrap_or_else(Instant::now), true);
+        // No claim guards the body, so it runs even if this lease is over.
+        let skips_expiry_check = true;
+        let since = first_sent.unwrap_or_else(Instant::now);
+        self.lease.start(since, skips_expiry_check);
         self.is_defused = true;
         Guard::None {
             may_be_stored: first_sent.is_some(),
@@ -190,7 +191,7 @@ impl<'a> ClaimGuard<'a> {
 
 fn too_late() -> NotWon {
     let late = StoreError::new(StoreErrorKind::Unknown, "a late answer to the claim");
-    NotWon::TooLate(late.reason("answered the claim only after its lease had expired"))
+    NotWon::TooLate(late.reason("answered the claim only after the claim's lease had expired"))
 }
 
 impl Drop for ClaimGuard<'_> {
@@ -198,7 +199,7 @@ impl Drop for ClaimGuard<'_> {
         if self.reports_cancellation && !self.is_defused {
             self.lease.call.emit_end(EventKind::of_a_dropped_call());
         }
-        if let Some(since) = self.lease_start() {
+        if let Some(since) = self.possibly_stored_since() {
             // The withdrawal is tried for as long as the claim may block the key, which is its lease.
             self.lease.count_from(since);
             settle::settle_in_background(Arc::clone(self.lease), Ending::Withdraw);

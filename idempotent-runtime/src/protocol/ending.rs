@@ -13,5 +13,5 @@ pub(crate) enum Ending {
     /// Removes the claim if it was stored at all. The body never ran.
     Withdraw,
     /// Sets the claim to expire at this instant, which a renewal may have moved.
-    Hold(Instant),
+    SetExpiry(Instant),
 }

@@ -61,7 +61,7 @@ impl Waiter {
             // Listens before it looks, so that it misses no change in between.
             let changed = leader.phase_changed.notified();
             let now = Instant::now();
-            let seen = leader.subscribe();
+            let seen = leader.snapshot_as_follower();
             let is_asking = matches!(seen.phase, Phase::Asking(_));
             let step = match &seen.phase {
                 Phase::Ended(last_seen) => Step::Stop(LeaderOutcome::Ended(last_seen.clone())),
@@ -98,7 +98,7 @@ impl Waiter {
 
     /// The leader has the store's answer by `due`, or asks again.
     fn behind_asking(&self, due: Instant, now: Instant) -> Result<Step, Refusal> {
-        let until = due.min(self.wait_until.unwrap_or(self.deadline));
+        let until = due.min(self.wait_until.unwrap_or(self.ask_until));
         let waits = self.wait_until.is_some();
         if until <= now && due > now && !waits && self.refuses_without_store() {
             return Err(self.unanswered());

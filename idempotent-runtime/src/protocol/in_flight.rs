@@ -7,12 +7,13 @@
 //! | --- | --- | --- |
 //! | finds its key taken, and does not wait (any more) | at once (`wait`) | the record |
 //! | gets no answer of the store | at once (`wait`) | "unavailable" |
+//! | reads its answer after its lease, and is refused | at once (`wait`) | nothing |
 //! | is dropped before it asks, or cannot be served | at once (`claim`) | nothing |
 //! | is dropped while its claim is on its way | after the claim is withdrawn, or the withdrawal fails (`settle`) | nothing |
 //! | is refused for its token, or dropped while it redeems it | after the claim is withdrawn, or the withdrawal fails (`settle`) | nothing |
 //! | gets no answer while it redeems its token | at once (`redeem`) | "unavailable" |
 //! | ends, with or without its caller | when its end is stored (`settle`) | the done record, if there is one |
-//! | ends, and its caller gets the answer first | when the caller gets it (`settle::settle`) | nothing |
+//! | ends, and its caller gets the answer before its end is stored | when the caller gets it (`settle::settle`) | nothing |
 //! | is dropped in its body | at once, or after its key is freed (`held`, `settle`) | nothing |
 //! | loses its lease | at once (`lease`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
@@ -51,8 +52,8 @@ pub(crate) trait Keyed: Send + Sync {
 
 impl InFlight {
     /// The state of the call, for a duplicate that follows it. The duplicate must listen to `phase_changed` before.
-    pub(crate) fn subscribe(&self) -> Snapshot {
-        self.state().subscribe()
+    pub(crate) fn snapshot_as_follower(&self) -> Snapshot {
+        self.state().snapshot_as_follower()
     }
 
     /// The state of the call, for a duplicate that does not wait for the next phase.
@@ -109,7 +110,7 @@ struct ByKey(Arc<InFlight>);
 
 impl InFlightTable {
     /// A call that has not entered the table.
-    pub(crate) fn outside(&self, call: Arc<dyn Keyed>) -> Arc<InFlight> {
+    pub(crate) fn new_call(&self, call: Arc<dyn Keyed>) -> Arc<InFlight> {
         Arc::new(InFlight {
             hash: self.seed.hash_one(call.key()),
             call,
@@ -157,7 +158,7 @@ impl InFlightTable {
 
     /// Removes the call with this key, because an operator has changed the record of the key.
     pub(crate) fn evict(&self, key: &str) {
-        let any = self.outside(Arc::new(Key(key.to_owned())));
+        let any = self.new_call(Arc::new(Key(key.to_owned())));
         let evicted = self.shard(&any).take(&ByKey(Arc::clone(&any)));
         if let Some(ByKey(call)) = evicted {
             call.dismiss_followers(LastSeen::Unknown);
@@ -262,18 +263,18 @@ mod tests {
 
     use super::*;
 
-    fn outside(table: &InFlightTable, key: &str) -> Arc<InFlight> {
-        table.outside(Arc::new(Key(key.to_owned())))
+    fn new_call(table: &InFlightTable, key: &str) -> Arc<InFlight> {
+        table.new_call(Arc::new(Key(key.to_owned())))
     }
 
     fn has_ended(call: &InFlight) -> bool {
-        matches!(call.subscribe().phase, Phase::Ended(_))
+        matches!(call.snapshot_as_follower().phase, Phase::Ended(_))
     }
 
     #[test]
     fn the_second_call_with_a_key_gets_the_first() {
         let table = InFlightTable::default();
-        let call = |key| outside(&table, key);
+        let call = |key| new_call(&table, key);
         let (first, second, other) = (call("k"), call("k"), call("l"));
         assert!(table.enter(&first).is_none());
         let found = table
@@ -286,7 +287,7 @@ mod tests {
     #[test]
     fn a_call_that_never_entered_removes_no_other() {
         let table = InFlightTable::default();
-        let (first, second) = (outside(&table, "k"), outside(&table, "k"));
+        let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
         assert!(table.enter(&first).is_none());
         table.leave(&second, LastSeen::Unknown);
         assert!(!has_ended(&first) && !has_ended(&second));
@@ -296,11 +297,11 @@ mod tests {
     #[test]
     fn followers_see_the_first_view_only() {
         let table = InFlightTable::default();
-        let (first, second) = (outside(&table, "k"), outside(&table, "k"));
+        let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
         table.enter(&first);
         table.leave(&first, LastSeen::Record(Bytes::from("record")));
         table.leave(&first, LastSeen::Unknown);
-        let Phase::Ended(LastSeen::Record(seen)) = first.subscribe().phase else {
+        let Phase::Ended(LastSeen::Record(seen)) = first.snapshot_as_follower().phase else {
             panic!("the call has ended with a record");
         };
         assert_eq!(seen, Bytes::from("record"));
@@ -310,12 +311,12 @@ mod tests {
     #[test]
     fn later_phases_of_a_call_that_has_left_are_not_seen() {
         let table = InFlightTable::default();
-        let first = outside(&table, "k");
+        let first = new_call(&table, "k");
         table.enter(&first);
         table.leave(&first, LastSeen::Unavailable);
         first.set_phase(Phase::Settling);
         assert!(matches!(first.state().phase(), Phase::Settling));
-        let seen = first.subscribe().phase;
+        let seen = first.snapshot_as_follower().phase;
         assert!(
             matches!(seen, Phase::Ended(LastSeen::Unavailable)),
             "{seen:?}"
@@ -325,9 +326,9 @@ mod tests {
     #[test]
     fn followers_are_woken_once_at_the_end() {
         let table = InFlightTable::default();
-        let first = outside(&table, "k");
+        let first = new_call(&table, "k");
         table.enter(&first);
-        first.subscribe();
+        first.snapshot_as_follower();
         let mut woken = pin!(first.phase_changed.notified());
         woken.as_mut().enable();
         table.finish(&first, LastSeen::Record(Bytes::from("record")));
@@ -336,7 +337,7 @@ mod tests {
         woken.as_mut().enable();
         table.finish(&first, LastSeen::Unknown);
         assert!(woken.now_or_never().is_none(), "it had ended before");
-        let seen = first.subscribe().phase;
+        let seen = first.snapshot_as_follower().phase;
         assert!(
             matches!(seen, Phase::Ended(LastSeen::Record(_))),
             "{seen:?}"
@@ -346,19 +347,19 @@ mod tests {
     #[test]
     fn an_operator_removes_a_call_from_the_table() {
         let table = InFlightTable::default();
-        let first = outside(&table, "k");
+        let first = new_call(&table, "k");
         table.enter(&first);
         table.evict("k");
         assert!(has_ended(&first));
         table.evict("k");
-        assert!(table.enter(&outside(&table, "k")).is_none());
+        assert!(table.enter(&new_call(&table, "k")).is_none());
     }
 
     #[test]
     fn the_table_forgets_calls_that_have_left() {
         let table = InFlightTable::default();
         for round in 0..1000 {
-            let call = outside(&table, &round.to_string());
+            let call = new_call(&table, &round.to_string());
             table.enter(&call);
             table.leave(&call, LastSeen::Unknown);
         }

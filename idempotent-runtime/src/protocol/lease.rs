@@ -19,7 +19,9 @@ use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::sync::MutexGuard;
 
-/// One claim of one call.
+/// One claim of one call: its record, and the lease that the call has after the store has accepted the claim.
+///
+/// [`Claim`](crate::store::Claim) is only the store's answer. How long a lease lasts is `lease_time` in the call's times.
 pub(crate) struct Lease {
     pub(crate) call: Arc<CallContext>,
     pub(crate) in_flight: Arc<InFlight>,
@@ -31,7 +33,7 @@ impl Lease {
     pub(crate) fn new(call: CallContext) -> Arc<Self> {
         let call = Arc::new(call);
         let keyed: Arc<dyn Keyed> = call.clone();
-        let in_flight = call.shared.in_flight_table().outside(keyed);
+        let in_flight = call.shared.in_flight_table().new_call(keyed);
         Self::with_random_owner(call, in_flight)
     }
 
@@ -100,16 +102,16 @@ impl Lease {
 
     /// Counts the lease from `since`, when its claim may have reached the store.
     pub(crate) fn count_from(&self, since: Instant) {
-        let lease = self.call.times.lease;
-        self.in_flight.state().start_lease(since, lease);
+        let lease_time = self.call.times.lease_time;
+        self.in_flight.state().start_lease(since, lease_time);
     }
 
-    /// Starts the lease, counted from `since`. Returns `false` if it has expired already. `immediate` says that the answer took no
-    /// time, so that the clock need not be read.
-    pub(crate) fn start(&self, since: Instant, immediate: bool) -> bool {
+    /// Starts the lease, counted from `since`. Returns `false` if it has expired already. With `skips_expiry_check` this is not checked,
+    /// and the clock is not read.
+    pub(crate) fn start(&self, since: Instant, skips_expiry_check: bool) -> bool {
         let mut state = self.in_flight.state();
-        state.start_lease(since, self.call.times.lease);
-        if !immediate && Instant::now() >= state.good_until() {
+        state.start_lease(since, self.call.times.lease_time);
+        if !skips_expiry_check && Instant::now() >= state.good_until() {
             return false;
         }
         state.set_record(&self.record);
@@ -221,11 +223,11 @@ impl Lease {
 
     fn hold_to_ttl_after(&self, term: Term) -> Option<Ending> {
         let is_too_long = self.call.policy.release == Release::Never && term.was_renewed;
-        is_too_long.then(|| Ending::Hold(term.since + self.call.times.expiry))
+        is_too_long.then(|| Ending::SetExpiry(term.since + self.call.times.expiry))
     }
 
     /// How long the done record lasts from now on.
-    pub(crate) fn done_for(&self) -> Duration {
+    pub(crate) fn done_ttl(&self) -> Duration {
         match self.call.policy.release {
             Release::Never => {
                 let taken_until = self.in_flight.state().since() + self.call.times.expiry;

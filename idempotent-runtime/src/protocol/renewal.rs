@@ -52,7 +52,7 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
         Phase::Settling if state.hold_until().is_none() => false,
         // The store may have applied this renewal after the end of the call, so the end is sent again.
         _ => {
-            let hold = state.hold_until().map(Ending::Hold);
+            let hold = state.hold_until().map(Ending::SetExpiry);
             drop(state);
             if let (Some(hold), Ok(Swap::Done) | Err(_)) = (hold, answer) {
                 settle::settle_in_background(lease, hold);
@@ -62,7 +62,7 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
     };
     let failure = match answer {
         Ok(Swap::Done) => {
-            state.extend_lease(sent + times.lease);
+            state.extend_lease(sent + times.lease_time);
             lease.schedule(&mut state, sent + times.renewal());
             return;
         }
@@ -79,7 +79,7 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
         Err(error) => error,
     };
     // Every failure is worth another attempt: permissions and passwords, too, may be wrong for a moment only.
-    let due = Instant::now() + (times.lease / 20).min(LONGEST_PAUSE);
+    let due = Instant::now() + (times.lease_time / 20).min(LONGEST_PAUSE);
     let is_first = state.note_failed_renewal();
     lease.schedule(&mut state, due);
     drop(state);

@@ -41,7 +41,7 @@ struct Queue {
     /// When the driver wakes up by itself, at the latest.
     alarm: Option<Instant>,
     /// Wakes the driver, unless it was woken since its last look at the queue.
-    driver: Option<Waker>,
+    driver_waker: Option<Waker>,
 }
 
 /// What happens when a timer is due.
@@ -109,7 +109,8 @@ impl Scheduler {
         queue.next_id += 1;
         if !self.is_shut_down() {
             queue.timers.insert(id, timer);
-            // An alarm that is too early is cheaper than waking the driver for each call.
+            // Only an earlier alarm wakes the driver. After a cancelled timer it may wake too early. That is cheaper than to wake it for
+            // each call.
             if queue.alarm.is_none_or(|alarm| due < alarm) {
                 queue.alarm = Some(due);
                 queue.wake_driver();
@@ -124,8 +125,8 @@ impl Scheduler {
         drop(timer);
     }
 
-    /// Runs `work` to its end.
-    pub(crate) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Queues `work`, which the driver runs to its end. Drops it if the runtime has dropped the driver.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut queue = self.queue();
         if !self.is_shut_down() {
             // The code of a store is foreign: its panic must not end the driver, which renews all leases.
@@ -147,7 +148,7 @@ impl Scheduler {
 
 impl Queue {
     fn wake_driver(&mut self) {
-        if let Some(driver) = self.driver.take() {
+        if let Some(driver) = self.driver_waker.take() {
             driver.wake();
         }
     }
@@ -178,7 +179,7 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let mut queue = self.scheduler.queue();
-            queue.driver = Some(cx.waker().clone());
+            queue.driver_waker = Some(cx.waker().clone());
             let due = queue.take_due(Instant::now());
             let jobs = std::mem::take(&mut queue.jobs);
             drop(queue);
@@ -209,7 +210,7 @@ impl Driver {
             .first_key_value()
             .map(|(timer, _)| timer.0.min(longest));
         queue.alarm = next;
-        let was_woken = queue.driver.is_none();
+        let was_woken = queue.driver_waker.is_none();
         drop(queue);
         match (next, &mut self.alarm) {
             (None, alarm) => *alarm = None,

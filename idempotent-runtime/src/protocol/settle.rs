@@ -18,27 +18,30 @@ use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 
 /// Settles with the caller waiting, at most for the handle's deadline. If the future is dropped, settling goes on in the background.
 pub(crate) fn settle(lease: Arc<Lease>, ending: Ending) -> impl Future<Output = ()> + Send {
-    let mut unsettled = BackgroundSettle::new(lease, ending);
+    let mut unsettled = Unsettled::new(lease, ending);
     async move {
         unsettled.was_sent = true;
         let settled = match &unsettled.end {
             Some((lease, ending)) => {
                 let deadline = lease.call.shared.deadline();
                 match Attempt::first(ending.send(lease), deadline).await {
-                    Ok(Swap::Done) => Settled::Stored,
+                    Ok(Swap::Done) => SettleOutcome::Stored,
                     // Seldom needed, so its state is not part of every caller's future.
                     answer => {
                         lease.renew_until_settled();
                         let backoff = Backoff::after_first_attempt(deadline);
-                        Box::pin(resolve(lease, ending, backoff, answer, false)).await
+                        let is_resend = false;
+                        Box::pin(resolve(lease, ending, backoff, answer, is_resend)).await
                     }
                 }
             }
-            None => Settled::Stored,
+            // Cannot happen: only the end of this function takes it.
+            None => SettleOutcome::Stored,
         };
         match (settled, &unsettled.end) {
-            // The caller gets its answer now, so the store must answer duplicates from now on.
-            (Settled::NotYet, Some((lease, _))) => lease.leave(None),
+            // The caller gets its answer now, so duplicates must ask the store from now on. The drop of `unsettled` starts the background
+            // job.
+            (SettleOutcome::Open, Some((lease, _))) => lease.leave(None),
             _ => {
                 if let Some((lease, ending)) = unsettled.end.take() {
                     lease.finish(ending.stored_record(settled));
@@ -50,29 +53,30 @@ pub(crate) fn settle(lease: Arc<Lease>, ending: Ending) -> impl Future<Output = 
 
 /// Whether the end of a call is in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Settled {
+enum SettleOutcome {
+    /// The end is stored.
     Stored,
-    /// It never will be, or another record took its place.
-    Superseded,
-    /// It may be stored later.
-    NotYet,
+    /// Nothing more is sent, because a later send would change nothing.
+    Closed,
+    /// The end may be stored by a later send.
+    Open,
 }
 
 /// Settles in the background.
 pub(crate) fn settle_in_background(lease: Arc<Lease>, ending: Ending) {
-    drop(BackgroundSettle::new(lease, ending));
+    drop(Unsettled::new(lease, ending));
 }
 
 /// The end of a call that is not settled yet. Dropping it starts a background job that settles it.
-struct BackgroundSettle {
+struct Unsettled {
     end: Option<(Arc<Lease>, Ending)>,
-    /// The end was sent, so the store may have applied it.
+    /// The end was sent at least once, so the store may have applied it.
     was_sent: bool,
 }
 
-impl BackgroundSettle {
+impl Unsettled {
     fn new(lease: Arc<Lease>, ending: Ending) -> Self {
-        if let Ending::Hold(until) = ending {
+        if let Ending::SetExpiry(until) = ending {
             lease.hold_until(until);
         }
         Self {
@@ -82,7 +86,7 @@ impl BackgroundSettle {
     }
 }
 
-impl Drop for BackgroundSettle {
+impl Drop for Unsettled {
     fn drop(&mut self) {
         let Some((lease, ending)) = self.end.take() else {
             return;
@@ -107,7 +111,7 @@ impl Drop for BackgroundSettle {
 struct SettleJob {
     lease: Arc<Lease>,
     ending: Ending,
-    /// The end was sent before, so the store may have applied it.
+    /// The end was sent at least once, so the store may have applied it, and the next send is a resend.
     was_sent: bool,
 }
 
@@ -118,7 +122,7 @@ impl Job for SettleJob {
 
     async fn run(&mut self) -> Result<(), &'static str> {
         let limit = self.lease.call.shared.deadline();
-        let mut until = self.give_up_at(limit);
+        let mut until = self.give_up_instant(limit);
         loop {
             let backoff = Backoff::until(until, limit);
             let answer = backoff.attempt(self.ending.send(&self.lease)).await;
@@ -128,11 +132,12 @@ impl Job for SettleJob {
                 self.lease.leave(None);
             }
             match resolve(&self.lease, &self.ending, backoff, answer, self.was_sent).await {
-                Settled::NotYet if !self.was_sent => {
+                // The first round ends early if the store is misconfigured. The second round retries.
+                SettleOutcome::Open if !self.was_sent => {
                     self.was_sent = true;
                     continue;
                 }
-                Settled::NotYet => {}
+                SettleOutcome::Open => {}
                 settled => {
                     self.lease.finish(self.ending.stored_record(settled));
                     return Ok(());
@@ -157,7 +162,7 @@ impl Job for SettleJob {
 impl SettleJob {
     /// When to give up. A success is stored even after its lease, if no other record has the key: otherwise the next call would
     /// repeat the work.
-    fn give_up_at(&self, limit: Duration) -> Instant {
+    fn give_up_instant(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {
             Ending::Complete(_) => self.lease.call.times.ttl.min(LONGEST_COMPLETION),
             _ => limit,
@@ -169,8 +174,8 @@ impl SettleJob {
 impl Ending {
     fn send<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
         match &lease.call.token {
-            // Before the key is free, because the next call with this token must be able to redeem it.
-            Some(token) if token.is_owed() => Box::pin(async {
+            // The token is given back before the key is free, because the next call with this token must be able to redeem it.
+            Some(token) if token.must_give_back() => Box::pin(async {
                 token.give_back().await?;
                 self.send_without_token(lease).await
             }),
@@ -187,10 +192,10 @@ impl Ending {
             Self::Remove | Self::Withdraw if notifies => store.remove_and_notify(key, claim),
             Self::Remove | Self::Withdraw => store.remove(key, claim),
             Self::Complete(done) if notifies => {
-                store.replace_and_notify(key, claim, done, lease.done_for())
+                store.replace_and_notify(key, claim, done, lease.done_ttl())
             }
-            Self::Complete(done) => store.replace(key, claim, done, lease.done_for()),
-            Self::Hold(until) => {
+            Self::Complete(done) => store.replace(key, claim, done, lease.done_ttl()),
+            Self::SetExpiry(until) => {
                 let remaining = until.duration_since(Instant::now());
                 if remaining.is_zero() {
                     store.remove(key, claim)
@@ -202,57 +207,57 @@ impl Ending {
     }
 
     /// The record that is in the store now, if that is known.
-    fn stored_record(&self, settled: Settled) -> Option<Bytes> {
+    fn stored_record(&self, settled: SettleOutcome) -> Option<Bytes> {
         match self {
-            Self::Complete(done) if settled == Settled::Stored => Some(done.clone()),
+            Self::Complete(done) if settled == SettleOutcome::Stored => Some(done.clone()),
             _ => None,
         }
     }
 }
 
-/// Sends the end until an answer is conclusive or no time remains. `sent_before` says that `answer` is not the answer to the first
-/// send.
+/// Sends the end until an answer is conclusive or no time remains. `is_resend` says that `answer` is not the answer to the first send.
 async fn resolve(
     lease: &Lease,
     ending: &Ending,
     mut backoff: Backoff,
     mut answer: Result<Swap, StoreError>,
-    mut sent_before: bool,
-) -> Settled {
+    mut is_resend: bool,
+) -> SettleOutcome {
     loop {
         if let Ending::Complete(done) = ending {
             match complete_with_fallback(lease, done, &backoff, answer).await {
                 Fallback::Answer(other) => answer = other,
-                Fallback::KeyHeld => return Settled::Superseded,
+                Fallback::ClaimStays => return SettleOutcome::Closed,
             }
         }
         match (answer, ending) {
-            (Ok(Swap::Done), _) => return Settled::Stored,
-            (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::Hold(_))
-            | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::Hold(_)) => {
+            (Ok(Swap::Done), _) => return SettleOutcome::Stored,
+            (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::SetExpiry(_))
+            | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::SetExpiry(_)) => {
                 lease.call.emit(EventKind::AlreadyGone, |event| event);
-                return Settled::Superseded;
+                return SettleOutcome::Closed;
             }
             // The reply to the removal was lost, and another call has claimed the key since.
-            (Ok(Swap::Other(_)), Ending::Remove) if sent_before => {
+            (Ok(Swap::Other(_)), Ending::Remove) if is_resend => {
                 lease.call.emit(EventKind::AlreadyGone, |event| event);
-                return Settled::Superseded;
+                return SettleOutcome::Closed;
             }
             (Ok(Swap::Absent), _) => {
                 report_unsettled(lease, ending, "nothing is stored under its key");
-                return Settled::Superseded;
+                return SettleOutcome::Closed;
             }
             (Ok(Swap::Other(_)), _) => {
                 report_unsettled(lease, ending, "another record is stored under its key");
-                return Settled::Superseded;
+                return SettleOutcome::Closed;
             }
-            // Permissions and passwords may be wrong for a moment only, but a caller must not wait for that.
-            (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured && !sent_before => {
-                return Settled::NotYet;
+            // This ends the round, because a caller may wait for it. Permissions and passwords may be wrong for a moment only, so the
+            // background job retries.
+            (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured && !is_resend => {
+                return SettleOutcome::Open;
             }
-            (Err(_), _) if !backoff.pause().await => return Settled::NotYet,
+            (Err(_), _) if !backoff.pause().await => return SettleOutcome::Open,
             (Err(_), _) => {
-                sent_before = true;
+                is_resend = true;
                 answer = backoff.attempt(ending.send(lease)).await;
             }
         }
@@ -261,10 +266,10 @@ async fn resolve(
 
 /// The outcome of the other ways to record a success.
 enum Fallback {
-    /// The answer to the done record.
+    /// The last answer of the store, which may be the given answer.
     Answer(Result<Swap, StoreError>),
     /// The claim has the key for as long as the done record would have it.
-    KeyHeld,
+    ClaimStays,
 }
 
 /// Tries other ways to record a success if the done record could not replace the claim.
@@ -275,7 +280,7 @@ async fn complete_with_fallback(
     answer: Result<Swap, StoreError>,
 ) -> Fallback {
     let store = lease.call.shared.store();
-    let (key, claim, lasts) = (lease.key(), &lease.record, lease.done_for());
+    let (key, claim, lasts) = (lease.key(), &lease.record, lease.done_ttl());
     Fallback::Answer(match answer {
         Ok(Swap::Absent) => match backoff.attempt(store.claim(key, done, lasts)).await {
             Ok(Claim::Claimed) => Ok(Swap::Done),
@@ -291,7 +296,7 @@ async fn complete_with_fallback(
                     lease
                         .call
                         .emit(EventKind::NotKept, |event| event.because(why));
-                    return Fallback::KeyHeld;
+                    return Fallback::ClaimStays;
                 }
                 answer => answer,
             }

@@ -126,7 +126,7 @@ impl State {
     }
 
     /// The view of a duplicate that may wait for the next phase.
-    pub(crate) fn subscribe(&mut self) -> Snapshot {
+    pub(crate) fn snapshot_as_follower(&mut self) -> Snapshot {
         self.has_followers = true;
         self.snapshot()
     }
@@ -158,10 +158,10 @@ impl State {
         }
     }
 
-    /// Notes that the lease lasts for `lease` from `since`.
-    pub(crate) fn start_lease(&mut self, since: Instant, lease: Duration) {
+    /// Notes that the lease lasts for `lease_time` from `since`.
+    pub(crate) fn start_lease(&mut self, since: Instant, lease_time: Duration) {
         self.since = since;
-        self.good_until = since + lease;
+        self.good_until = since + lease_time;
     }
 
     /// Notes the record of the claim that has the key.

@@ -85,19 +85,19 @@ impl Waiter {
         mut known: Known,
     ) -> Result<Held, Refusal> {
         let mut last_holder = None;
-        let mut stray_claims = StrayClaims::default();
+        let mut refused_claims = RefusedClaims::default();
         loop {
             let lease = Arc::clone(&self.lease);
             let mut claim = ClaimGuard::of_waiter(&lease, first_sent.take());
             let answer = self.resolve(&mut claim, &mut known).await;
-            let Some(answer) = self.remove_stray(&mut stray_claims, answer).await else {
+            let Some(answer) = self.remove_stray(&mut refused_claims, answer).await else {
                 claim.defuse();
                 drop(claim);
                 self.lease = lease.with_new_owner();
                 continue;
             };
-            let answered = Instant::now();
-            let verdict = self.judge(&mut claim, answer, &mut last_holder, answered)?;
+            let asked_until = Instant::now();
+            let verdict = self.judge(&mut claim, answer, &mut last_holder, asked_until)?;
             let (record, refusal) = match verdict {
                 Verdict::Won(guard) => {
                     drop(claim);
@@ -109,10 +109,10 @@ impl Waiter {
                 lease.leave(Some(record));
                 return Err(refusal);
             };
-            self.waiting_since.get_or_insert(answered);
+            self.waiting_since.get_or_insert(asked_until);
             lease.in_flight.set_phase(Phase::Waiting(record.clone()));
             self.poll_limiter.pause(&lease.call, until).await;
-            if until <= Instant::now() && answered.elapsed() < FRESH_ANSWER {
+            if until <= Instant::now() && asked_until.elapsed() < FRESH_ANSWER {
                 lease.leave(Some(record));
                 return Err(refusal);
             }
@@ -131,7 +131,7 @@ impl Waiter {
         claim: &mut ClaimGuard<'_>,
         answer: Result<Guard, NotWon>,
         last_holder: &mut LastHolder,
-        answered: Instant,
+        asked_until: Instant,
     ) -> Result<Verdict, Refusal> {
         match answer {
             Ok(guard) => Ok(Verdict::Won(guard)),
@@ -139,7 +139,7 @@ impl Waiter {
             Err(NotWon::Taken(record)) => {
                 let refusal = self.refusal(&record, false);
                 let lasts = refusal.error().duplicate().and_then(Duplicate::free_in);
-                *last_holder = lasts.map(|lasts| (record.clone(), answered + lasts));
+                *last_holder = lasts.map(|lasts| (record.clone(), asked_until + lasts));
                 Ok(Verdict::Taken(record, refusal))
             }
             // The store answers, so followers must ask it themselves.
@@ -151,24 +151,24 @@ impl Waiter {
                 }
             },
             Err(NotWon::Unavailable(failure)) => {
-                self.judge_unavailable(claim, failure, last_holder.as_ref(), answered)
+                self.judge_unavailable(claim, failure, last_holder.as_ref(), asked_until)
             }
         }
     }
 
-    /// As [`judge`](Self::judge), if the store does not answer. A known holder of the key comes before the failure of the store.
+    /// As [`judge`](Self::judge), if the store does not answer. A known holder of the key takes precedence over the failure.
     fn judge_unavailable(
         &self,
         claim: &mut ClaimGuard<'_>,
         failure: StoreError,
         last_holder: Option<&(Bytes, Instant)>,
-        answered: Instant,
+        asked_until: Instant,
     ) -> Result<Verdict, Refusal> {
         if let Some(refusal) = self.refusal_by_other() {
             return Err(refusal);
         }
         match last_holder {
-            Some((record, until)) if answered < *until => {
+            Some((record, until)) if asked_until < *until => {
                 Ok(Verdict::Taken(record.clone(), self.refusal(record, false)))
             }
             // The lease of the last known holder has expired, so no holder is known.
@@ -186,14 +186,14 @@ impl Waiter {
     /// and `None` says that the call must claim again.
     async fn remove_stray(
         &self,
-        stray_claims: &mut StrayClaims,
+        refused_claims: &mut RefusedClaims,
         answer: Result<Guard, NotWon>,
     ) -> Option<Result<Guard, NotWon>> {
         let Err(NotWon::Taken(record)) = &answer else {
             return Some(answer);
         };
-        let is_stray = stray_claims.0.contains(record);
-        stray_claims.0.push(self.lease.record.clone());
+        let is_stray = refused_claims.0.contains(record);
+        refused_claims.0.push(self.lease.record.clone());
         if !is_stray {
             return Some(answer);
         }
@@ -215,7 +215,7 @@ impl Waiter {
             Known::Record(record) => Err(NotWon::Taken(record)),
             Known::Answer(answer) => {
                 let limit = self.lease.call.shared.deadline();
-                let backoff = Backoff::until(self.deadline, limit);
+                let backoff = Backoff::until(self.ask_until, limit);
                 claim.resolve(answer, backoff).await
             }
             Known::Nothing => {
@@ -238,14 +238,16 @@ impl Waiter {
 
     fn backoff(&self) -> Backoff {
         let (now, limit) = (Instant::now(), self.lease.call.shared.deadline());
-        let last = self.wait_until.map_or(self.deadline, |until| until + limit);
+        let last = self
+            .wait_until
+            .map_or(self.ask_until, |until| until + limit);
         Backoff::until(last.clamp(now + first_try(limit), now + limit), limit)
     }
 }
 
 /// The claims of one call that were answered with "taken". A copy of such a claim may reach the store later.
 #[derive(Default)]
-struct StrayClaims(Vec<Bytes>);
+struct RefusedClaims(Vec<Bytes>);
 
 /// A waiter that times out polls once more unless its last answer is younger than this, which prevents a stampede of final polls.
 const FRESH_ANSWER: Duration = Duration::from_millis(25);

@@ -20,7 +20,7 @@ pub(crate) struct Waiter {
     /// The claim that the call makes next, or has made.
     pub(crate) lease: Arc<Lease>,
     /// Until when the call may ask the store, if it does not wait.
-    pub(crate) deadline: Instant,
+    pub(crate) ask_until: Instant,
     /// Until when the call waits for the end of another call, if it has the option `wait`.
     pub(crate) wait_until: Option<Instant>,
     pub(crate) poll_limiter: PollLimiter,
@@ -33,7 +33,7 @@ impl Waiter {
     pub(crate) fn new(lease: Arc<Lease>, began: Instant) -> Self {
         let call = &lease.call;
         Self {
-            deadline: began + call.shared.deadline(),
+            ask_until: began + call.shared.deadline(),
             wait_until: call.policy.longest_wait().map(|wait| began + wait),
             poll_limiter: PollLimiter::new(),
             waiting_since: None,
@@ -60,7 +60,8 @@ impl Waiter {
     /// The refusal if the store has not answered an equal call of this process.
     pub(crate) fn unanswered(&self) -> Refusal {
         let error = StoreError::new(StoreErrorKind::Unknown, "no answer to the equal call");
-        let error = error.reason("did not answer an equal call of this process either");
+        let error =
+            error.reason("did not answer an equal call of this process and was not asked again");
         Error::store(self.lease.call.site.clone(), error).into()
     }
 

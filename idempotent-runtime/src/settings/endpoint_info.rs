@@ -56,7 +56,7 @@ impl EndpointInfo {
             ttl: Some(by_attribute(attribute.ttl)),
             lease: Some(match attribute.lease {
                 Some(lease) => by_attribute(lease),
-                None => by_default(policy.times().map_or(policy.ttl, |times| times.lease)),
+                None => by_default(policy.times().map_or(policy.ttl, |times| times.lease_time)),
             }),
             wait: attribute.wait.map(by_attribute),
             on_store_error: Some(Setting {

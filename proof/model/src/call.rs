@@ -19,7 +19,7 @@ pub(crate) struct Call {
     pub(crate) claims: u8,
     pub(crate) owner: u8,
     /// A bit for each claim that was answered with "taken". A copy of such a claim may still arrive (`wait`).
-    pub(crate) stray_claims: u8,
+    pub(crate) refused_claims: u8,
     /// The remaining lease, counted from the first send: `good_until` in `state`.
     pub(crate) lease: u8,
     /// With `release = false`: how long the key remains taken, counted from the first send.
@@ -98,7 +98,7 @@ impl Call {
             is_refused: false,
             claims: 0,
             owner: 0,
-            stray_claims: 0,
+            refused_claims: 0,
             lease: 0,
             taken: 0,
             answer: None,

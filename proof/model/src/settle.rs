@@ -33,7 +33,7 @@ impl State {
         }
     }
 
-    /// Drops the future of the call (`Drop` of `Waiter`, `ClaimGuard`, `Held`, `BackgroundSettle`, `Finish`).
+    /// Drops the future of the call (`Drop` of `Waiter`, `ClaimGuard`, `Held`, `Unsettled`, `Finish`).
     pub(crate) fn cancel(&mut self, config: &Config, id: u8) {
         let call = self.call_mut(id);
         match call.phase {

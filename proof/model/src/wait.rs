@@ -80,8 +80,8 @@ impl State {
         let is = |claim: &u8| record.owner == owner(id, *claim);
         let stray = (1..=call.claims)
             .find(is)
-            .filter(|claim| call.stray_claims & (1 << claim) != 0);
-        call.stray_claims |= 1 << call.claims;
+            .filter(|claim| call.refused_claims & (1 << claim) != 0);
+        call.refused_claims |= 1 << call.claims;
         if stray.is_none() || config.is(Variant::StrayClaimsUnknown) {
             return false;
         }

@@ -52,7 +52,7 @@ impl CallToken {
         self.owed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_owed(&self) -> bool {
+    pub(crate) fn must_give_back(&self) -> bool {
         self.owed.load(Ordering::Relaxed) || self.redemption.is_in_doubt()
     }
 
