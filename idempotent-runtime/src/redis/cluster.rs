@@ -9,7 +9,7 @@ use ::redis::{Client, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::timeout;
 
-use super::link::{CONNECT_TIMEOUT, connect, in_time, repeats_command, tcp_settings, unavailable};
+use super::link::{CONNECT_TIMEOUT, connect, in_time, quotes_command, tcp_settings, unavailable};
 use super::replicas::Replicas;
 use super::tls::{self, Certificates};
 use crate::store::StoreError;
@@ -55,7 +55,7 @@ impl Cluster {
         // The client logs the answers of nodes, and a node that does not know `HELLO` repeats it with the password. Other
         // refusals of one node do not matter: other nodes may accept.
         if self.uses_hello()
-            && let Some(error) = self.refusal(repeats_command).await
+            && let Some(error) = self.refusal(quotes_command).await
         {
             return Err(error);
         }

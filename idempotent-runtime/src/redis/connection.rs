@@ -25,9 +25,11 @@ use super::topology::Topology;
 /// and repeats lost commands. There are three differences from the client's
 /// [`ConnectionManager`](::redis::aio::ConnectionManager):
 ///
-/// * it retries a refused reconnection, at most ten times a second, because a wrong password or too many clients may be temporary;
-/// * it drops the connection to a server that became a replica, so that it follows an address to the new primary;
-/// * when a caller stops waiting for a reply, it sends a probe, and drops the connection if the probe has no reply within a second.
+/// * `RedisConnection` retries a refused reconnection, at most ten times a second, because a wrong password or too many clients may
+///   be temporary;
+/// * `RedisConnection` drops the connection to a server that became a replica. So it follows an address to the new primary;
+/// * when a caller stops waiting for a reply, `RedisConnection` sends a probe. It drops the connection if the probe has no reply
+///   within a second.
 #[derive(Clone)]
 pub struct RedisConnection {
     shared: Arc<Inner>,
@@ -49,16 +51,16 @@ impl Drop for Inner {
     }
 }
 
-/// The connection in use, or the running attempt to connect, with its number.
+/// The connection in use, or the running attempt to connect, with its generation.
 struct Current {
-    number: u64,
-    connection: Option<Connecting>,
+    generation: u64,
+    connection: Option<SharedLink>,
     /// When a failed connection may be tried again.
     retry_at: Option<Instant>,
     probe: Option<JoinHandle<()>>,
 }
 
-type Connecting = Shared<BoxFuture<'static, RedisResult<Link>>>;
+type SharedLink = Shared<BoxFuture<'static, RedisResult<Link>>>;
 
 impl RedisConnection {
     /// Makes a connection to one server, which connects with the first command.
@@ -68,7 +70,7 @@ impl RedisConnection {
 
     pub(super) fn to(topology: Arc<Topology>) -> Self {
         let current = Mutex::new(Current {
-            number: 0,
+            generation: 0,
             connection: None,
             retry_at: None,
             probe: None,
@@ -83,10 +85,13 @@ impl RedisConnection {
         Self::to(Arc::clone(&self.shared.topology))
     }
 
-    /// Connects unless it is connected. So an error of connecting cannot be taken for the answer to a command.
+    /// Connects unless it is connected. Call it before a command, so that an error of connecting is not taken for the answer to the
+    /// command.
     pub(super) async fn connect(&self) -> RedisResult<()> {
-        let (number, connection) = self.acquire();
-        let connected = connection.await.inspect_err(|_| self.delay_retry(number));
+        let (generation, connection) = self.acquire();
+        let connected = connection
+            .await
+            .inspect_err(|_| self.delay_retry(generation));
         connected.map(drop)
     }
 
@@ -100,38 +105,39 @@ impl RedisConnection {
         current.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn acquire(&self) -> (u64, Connecting) {
+    fn acquire(&self) -> (u64, SharedLink) {
         let mut current = self.current();
+        // Until `retry_at`, a failed attempt is handed out again, with its error.
         let may_retry = current.retry_at.is_some_and(|at| at <= Instant::now());
         if let (Some(connection), false) = (&current.connection, may_retry) {
-            return (current.number, connection.clone());
+            return (current.generation, connection.clone());
         }
         let topology = Arc::clone(&self.shared.topology);
         // Shared, so that all waiting callers fail together instead of one after another.
         let connection = async move { topology.connect().await }.boxed().shared();
         current.set(Some(connection.clone()));
-        let (number, shared) = (current.number, Arc::downgrade(&self.shared));
-        // A task, so that connecting continues if its caller is dropped, and its failure expires like any other.
+        let (generation, shared) = (current.generation, Arc::downgrade(&self.shared));
+        // A task, so that connecting continues if its caller is dropped, and a failed attempt is retried after `RETRY_DELAY`.
         tokio::spawn(connection.clone().map(move |made| {
             if let (Err(_), Some(shared)) = (made, shared.upgrade()) {
-                Self { shared }.delay_retry(number);
+                Self { shared }.delay_retry(generation);
             }
         }));
-        (number, connection)
+        (generation, connection)
     }
 
     /// Makes the next command reconnect, unless the connection was replaced already.
-    fn forget(&self, number: u64) {
+    fn forget(&self, generation: u64) {
         let mut current = self.current();
-        if current.number == number {
+        if current.generation == generation {
             current.set(None);
         }
     }
 
     /// Delays the next attempt to connect, so that a refused client does not reconnect with every command.
-    fn delay_retry(&self, number: u64) {
+    fn delay_retry(&self, generation: u64) {
         let mut current = self.current();
-        if current.number == number && current.retry_at.is_none() {
+        if current.generation == generation && current.retry_at.is_none() {
             current.retry_at = Some(Instant::now() + RETRY_DELAY);
         }
     }
@@ -140,50 +146,53 @@ impl RedisConnection {
         &self,
         cmd: Option<&Cmd>,
         send: impl AsyncFnOnce(&mut Link) -> RedisResult<T>,
-        is_refused: impl FnOnce(&T) -> bool,
+        is_unusable_reply: impl FnOnce(&T) -> bool,
     ) -> RedisResult<T> {
-        let (number, connection) = self.acquire();
-        let mut link = connection.await.inspect_err(|_| self.delay_retry(number))?;
+        let (generation, connection) = self.acquire();
+        let mut link = connection
+            .await
+            .inspect_err(|_| self.delay_retry(generation))?;
         let mut pending = PendingCommand {
             connection: self,
-            number,
+            generation,
             cmd,
             answered: false,
         };
         let reply = send(&mut link).await;
         pending.answered = match (&link, &reply) {
+            // The client of one server reports a lost connection itself, so no probe is needed.
             (Link::Server(_), _) | (_, Ok(_)) => true,
             // The client may have lost the node, the whole cluster, or its runtime.
             (Link::Cluster(_), Err(error)) => is_answer(error),
         };
         if let Link::Server(_) = link
-            && reply.as_ref().map_or_else(is_unusable, is_refused)
+            && reply.as_ref().map_or_else(is_unusable, is_unusable_reply)
         {
-            self.forget(number);
+            self.forget(generation);
         }
         reply
     }
 
     /// Starts a probe, which drops the connection if it does not answer.
-    fn start_probe(&self, number: u64, question: Cmd) {
+    fn start_probe(&self, generation: u64, command: Cmd) {
         let mut current = self.current();
         let is_probed = current
             .probe
             .as_ref()
             .is_some_and(|task| !task.is_finished());
-        if current.number != number || is_probed {
+        if current.generation != generation || is_probed {
             return;
         }
         let link = current.connection.clone().and_then(FutureExt::now_or_never);
         if let (Ok(runtime), Some(Ok(link))) = (Handle::try_current(), link) {
-            let probe = probe(Arc::downgrade(&self.shared), number, link, question);
+            let probe = run_probe(Arc::downgrade(&self.shared), generation, link, command);
             current.probe = Some(runtime.spawn(probe));
         }
     }
 
-    fn replace(&self, number: u64, link: Link) {
+    fn replace(&self, generation: u64, link: Link) {
         let mut current = self.current();
-        if current.number == number {
+        if current.generation == generation {
             let connection = future::ready(Ok(link)).boxed().shared();
             current.set(Some(connection));
         }
@@ -191,8 +200,8 @@ impl RedisConnection {
 }
 
 impl Current {
-    fn set(&mut self, connection: Option<Connecting>) {
-        self.number += 1;
+    fn set(&mut self, connection: Option<SharedLink>) {
+        self.generation += 1;
         self.connection = connection;
         self.retry_at = None;
     }
@@ -201,13 +210,13 @@ impl Current {
 /// The pause after a failed connection.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A connection without a reply for this long is dropped.
+/// How long a probe waits for its reply.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A command without an answer yet. Dropping it without an answer starts a probe of the connection.
 struct PendingCommand<'a> {
     connection: &'a RedisConnection,
-    number: u64,
+    generation: u64,
     cmd: Option<&'a Cmd>,
     answered: bool,
 }
@@ -215,13 +224,14 @@ struct PendingCommand<'a> {
 impl Drop for PendingCommand<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            self.connection.start_probe(self.number, question(self.cmd));
+            self.connection
+                .start_probe(self.generation, probe_command(self.cmd));
         }
     }
 }
 
 /// The probe for a missing answer to `command`. It has the same key, so that in a cluster it goes to the same node.
-fn question(command: Option<&Cmd>) -> Cmd {
+fn probe_command(command: Option<&Cmd>) -> Cmd {
     let mut args = command.into_iter().flat_map(Cmd::args_iter);
     let key = match args.next() {
         Some(Arg::Simple(b"EVALSHA" | b"EVAL")) => args.nth(2),
@@ -233,9 +243,9 @@ fn question(command: Option<&Cmd>) -> Cmd {
     }
 }
 
-/// Sends `question`, and drops or replaces the connection if there is no answer.
-async fn probe(connection: Weak<Inner>, number: u64, mut link: Link, question: Cmd) {
-    if has_answer(&mut link, &question).await {
+/// Sends `command`, and drops or replaces the connection if there is no answer.
+async fn run_probe(connection: Weak<Inner>, generation: u64, mut link: Link, command: Cmd) {
+    if has_answer(&mut link, &command).await {
         return;
     }
     // No clone uses the connection any more.
@@ -244,21 +254,21 @@ async fn probe(connection: Weak<Inner>, number: u64, mut link: Link, question: C
     };
     let connection = RedisConnection { shared };
     if let Link::Server(_) = link {
-        return connection.forget(number);
+        return connection.forget(generation);
     }
     // Other nodes may answer. So the connection is replaced only by one on which this node answers, and dropped only if no
     // node can be reached.
     let Ok(mut link) = connection.shared.topology.connect().await else {
-        return connection.forget(number);
+        return connection.forget(generation);
     };
-    if has_answer(&mut link, &question).await {
-        connection.replace(number, link);
+    if has_answer(&mut link, &command).await {
+        connection.replace(generation, link);
     }
 }
 
 /// Whether any reply comes in time.
-async fn has_answer(link: &mut Link, question: &Cmd) -> bool {
-    match in_time(PROBE_TIMEOUT, link.command(question)).await {
+async fn has_answer(link: &mut Link, command: &Cmd) -> bool {
+    match in_time(PROBE_TIMEOUT, link.command(command)).await {
         Ok(_) => true,
         Err(error) => is_answer(&error) && !error.is_cluster_error(),
     }
@@ -296,7 +306,7 @@ pub(super) fn place_of<C: ConnectionLike + 'static>(client: &C) -> Arc<str> {
     }
 }
 
-fn is_refusal(reply: &Value) -> bool {
+fn makes_unusable(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(_))
         && reply
             .clone()
@@ -307,8 +317,8 @@ fn is_refusal(reply: &Value) -> bool {
 impl ConnectionLike for RedisConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         let reply = async move |link: &mut Link| link.command(cmd).await;
-        // The client of one server also returns refusals as replies.
-        self.send(Some(cmd), reply, is_refusal).boxed()
+        // The client of one server returns error replies as `Ok`.
+        self.send(Some(cmd), reply, makes_unusable).boxed()
     }
 
     fn req_packed_commands<'a>(
@@ -318,8 +328,8 @@ impl ConnectionLike for RedisConnection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         let replies = async move |link: &mut Link| link.pipeline(pipeline, offset, count).await;
-        let is_refused = |replies: &Vec<Value>| replies.iter().any(is_refusal);
-        self.send(pipeline.cmd_iter().next(), replies, is_refused)
+        let is_unusable_reply = |replies: &Vec<Value>| replies.iter().any(makes_unusable);
+        self.send(pipeline.cmd_iter().next(), replies, is_unusable_reply)
             .boxed()
     }
 
@@ -340,7 +350,7 @@ mod tests {
 
     #[test]
     fn the_probe_has_the_key_of_the_command() {
-        let asked = |command: &Cmd| question(Some(command)).get_packed_command();
+        let asked = |command: &Cmd| probe_command(Some(command)).get_packed_command();
         let expected = cmd("PTTL").arg("key").get_packed_command();
         for command in [
             cmd("SET").arg("key").arg("value"),
@@ -352,6 +362,6 @@ mod tests {
         }
         let ping = cmd("PING").get_packed_command();
         assert_eq!(asked(&cmd("INFO")), ping);
-        assert_eq!(question(None).get_packed_command(), ping);
+        assert_eq!(probe_command(None).get_packed_command(), ping);
     }
 }

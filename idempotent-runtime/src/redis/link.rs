@@ -116,23 +116,24 @@ pub(super) fn connection_info(
         .set_tcp_settings(tcp_settings()))
 }
 
-/// Whether the error repeats a command that the server does not know. The first commands of a connection contain the password.
-pub(super) fn repeats_command(error: &RedisError) -> bool {
-    let repeats = |detail: &str| detail.contains("with args beginning with");
-    error.detail().is_some_and(repeats)
+/// Whether the error quotes a command that the server does not know. The first commands of a connection contain the password.
+pub(super) fn quotes_command(error: &RedisError) -> bool {
+    let quotes = |detail: &str| detail.contains("with args beginning with");
+    error.detail().is_some_and(quotes)
 }
 
 /// The error, or another one in its place if its text has the password.
 pub(super) fn without_password(error: RedisError) -> RedisError {
-    if !repeats_command(&error) {
+    if !quotes_command(&error) {
         return error;
     }
-    let what = "the server does not know the first command of a connection: `HELLO` with \
-                `protocol=3`, else `AUTH` or `SELECT`";
+    let what = "the server does not know the first command of a connection, which is `HELLO` \
+                if the URL has `protocol=3`, and otherwise `AUTH` or `SELECT`";
     RedisError::from((ErrorKind::InvalidClientConfig, what))
 }
 
-/// Marks an error of connecting, time-outs included: the command was not sent.
+/// Converts an error of connecting, time-outs included, to a refused connection, because the command was not sent. An error of TLS
+/// becomes a wrong configuration, and other answers of the server stay.
 pub(super) fn unsent(error: RedisError) -> RedisError {
     // This is how rustls reports a certificate that it does not accept, and a peer without TLS.
     if io_error(&error).is_some_and(|error| error.kind() == io::ErrorKind::InvalidData) {
