@@ -46,7 +46,7 @@ use crate::store::{BloomFilter, BloomStats, Hint};
 ///             &number,
 ///             // Runs only if the member was perhaps seen: `SELECT 1 FROM orders WHERE number = $1`
 ///             async { contains(number).await },
-///             // Runs unless that found it: `INSERT INTO orders …`, and the rest of the work; `None` if the key is taken
+///             // Runs unless the look-up found the member: `INSERT INTO orders …`, and the rest of the work; `None` if the key is taken
 ///             async { insert(number).await },
 ///         )
 ///         .await?;
@@ -73,12 +73,14 @@ use crate::store::{BloomFilter, BloomStats, Hint};
 ///
 /// The store has three buckets, each for half of the retention. A member is remembered for at least the retention after its last
 /// mark, and for at most one and a half times the retention. Each bucket is large enough for the whole capacity at half of the
-/// error rate, so that the rate holds even if all members come at once. That is 33 bits per member for 1 %, and 47 bits for 0.1 %.
+/// error rate, so that the rate holds even if all members come at once: two buckets can be full at the same time, and their
+/// error rates add up. That is 33 bits per member for 1 %, and 47 bits for 0.1 %.
 ///
 /// Redis has bitmaps, or filters of its module `bf` if all servers have the module and the user may use it. A bitmap takes all its
 /// memory at the first mark of its bucket, and at most 2³² bits (512 MB). In a cluster one node has the whole filter. The
 /// memory store has bitmaps. Databases, and stores that do not implement
-/// [`Store::bloom_insert`](crate::Store::bloom_insert), have no filters: with them everything was perhaps seen.
+/// [`Store::bloom_insert`](crate::Store::bloom_insert), have no filters: on such a store the answer is always
+/// [`PerhapsSeen`](Hint::PerhapsSeen).
 ///
 /// Processes that share a filter must give it the same settings. With another capacity or error rate it is another filter, which
 /// is empty at first.
@@ -94,7 +96,7 @@ impl Bloom {
     ///
     /// After [`Unseen`](Hint::Unseen) you may skip a look-up, but never the insert that decides. After
     /// [`PerhapsSeen`](Hint::PerhapsSeen) you may skip nothing, because the member may be new.
-    /// [`first_time`](Self::first_time) does both.
+    /// [`first_time`](Self::first_time) follows both rules.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;

@@ -43,11 +43,12 @@ use crate::world;
 /// # Ok(()) }
 /// ```
 ///
-/// If a page may be submitted only once, guard its work by the attribute instead: a guarded call knows whether the work was
-/// done. A counter also counts an attempt whose work failed.
+/// If a page may be submitted only once, guard its work by the attribute `#[idempotent]` or by
+/// [`Idempotency::call`](crate::Idempotency::call) instead: a guarded call knows whether the work was done. A counter also counts an attempt whose work failed.
 ///
 /// The counted thing is a key part, and only its digest becomes part of a key. Clients choose page ids, so count the pair of
-/// user and page. Counters with one name on one store count together, even if their limits differ.
+/// user and page: otherwise another client could use up the attempts of a page. Counters with one name on one store count
+/// together, even if their limits differ.
 ///
 /// A clone is the same counter.
 #[derive(Debug, Clone)]
@@ -74,7 +75,8 @@ impl Counter {
     /// Together they take as long as that many commits. Attempts at other things do not wait for them.
     ///
     /// A lost reply costs a second request, within the handle's deadline. The attempt is still counted once if fewer than 32 other
-    /// attempts were counted in between, and otherwise twice. So the limit is never exceeded.
+    /// attempts were counted in between, and otherwise twice. Counting twice only
+    /// refuses earlier, so the limit is never exceeded.
     ///
     /// # Errors
     ///
@@ -89,7 +91,7 @@ impl Counter {
     pub async fn attempt<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<Attempt, Error> {
         let observers = self.shared.observers();
         let (site, key) = self
-            .place(thing)
+            .site_and_key(thing)
             .inspect_err(|error| observers.emit_refused(error))?;
         let operation = observers.begin(&site);
         let attempt = self.count(&site, &key).await;
@@ -97,7 +99,7 @@ impl Counter {
         attempt
     }
 
-    fn place<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<(Site, String), Error> {
+    fn site_and_key<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<(Site, String), Error> {
         let mut site = Site::without_key(self.endpoint.clone());
         let mut hasher = self.shared.keying().hasher();
         if hasher.part(thing).is_err() {
@@ -114,8 +116,8 @@ impl Counter {
     async fn count(&self, site: &Site, key: &str) -> Result<Attempt, Error> {
         let own = world::random_bits();
         let store = self.shared.store();
-        let count = || store.count(key, own, self.window);
-        let count = match retry(self.shared.deadline(), count).await {
+        let send = || store.count(key, own, self.window);
+        let count = match retry(self.shared.deadline(), send).await {
             Ok(count) => count,
             Err(error) => return Err(Error::store_operation(site.clone(), error)),
         };

@@ -16,7 +16,7 @@ use crate::key::endpoint::Endpoint;
 
 /// The log of one handle.
 pub(super) struct ThrottledLog {
-    /// Whether any window has counted a line. Without one, a quiet event costs a load of this.
+    /// Whether any window has counted a line. If false, events below WARN take no lock.
     has_counts: AtomicBool,
     windows: Mutex<Vec<Window>>,
 }
@@ -39,6 +39,7 @@ impl ThrottledLog {
 
     /// Writes the line of an event, or counts it. Writes the counts of windows that have ended.
     pub(super) fn write(&self, event: &Event<'_>) {
+        // Quieter than WARN.
         if event.kind().level() > Level::WARN {
             if self.has_counts.load(Ordering::Relaxed) {
                 self.flush_ended();
@@ -118,7 +119,7 @@ fn write_counts(windows: &[Window], now: Instant) {
     for window in windows.iter().filter(|window| window.count > 0) {
         let site = Site::without_key(window.endpoint.clone());
         let why = format!(
-            "{} more in the last {:.1?}",
+            "{} more since the last such line, {:.1?} ago",
             window.count,
             now.duration_since(window.opened)
         );
@@ -149,7 +150,7 @@ mod tests {
 
     fn counted(count: u64, time: &str) -> String {
         format!(
-            "idempotence: message=the store cannot serve the call: {count} more in the last {time} \
+            "idempotence: message=the store cannot serve the call: {count} more since the last such line, {time} ago \
              endpoint=\"orders.pay\" outcome=\"store_error\" repeated={count}"
         )
     }

@@ -23,7 +23,12 @@ use crate::world;
 /// Stores records under keys and changes them by compare-and-set only. The page of [`store`](crate::store) has a complete store.
 ///
 /// Every operation may be sent twice, because a reply may be lost. The second send changes nothing more, and its answer
-/// never takes the caller's own record for another caller's. (A second [`remove`](Self::remove) answers [`Swap::Absent`].)
+/// never takes the caller's own record for another caller's. Three operations may answer a second send otherwise than the first:
+///
+/// * [`remove`](Self::remove) and [`set_remove`](Self::set_remove) answer [`Swap::Absent`], or [`Swap::Other`] if another caller
+///   has stored a record meanwhile.
+/// * [`bloom_insert`](Self::bloom_insert) answers [`Hint::PerhapsSeen`].
+/// * [`count`](Self::count) counts the attempt again if 32 other attempts were counted in between.
 ///
 /// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond; a store with coarser units rounds up.
 /// An expired record is absent: the store never returns it and never compares with it.
@@ -66,8 +71,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Stores `value` under `key` for `ttl` if `expected` is stored there, byte for byte.
     ///
-    /// If both are equal, this sets only the time to live, and a full store must accept it. If `value` is stored already,
-    /// nothing changes and the answer is [`Swap::Done`].
+    /// If `expected` equals `value`, this sets only the time to live, and a full store must accept it. Otherwise, if `value` is
+    /// stored already, nothing changes and the answer is [`Swap::Done`].
     ///
     /// # Errors
     ///
@@ -142,8 +147,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Replaces `expected` by `value`, byte for byte, and keeps the instant at which the record expires.
     ///
     /// It answers as [`replace`](Self::replace) does. It does not replace a record that never expires, because another program
-    /// wrote it. By default this is [`get`](Self::get) and then [`replace`](Self::replace) with the remaining time, so the
-    /// expiry may move by the difference between the two round trips.
+    /// wrote it, and answers [`Swap::Other`] with that record. By default this is [`get`](Self::get) and then
+    /// [`replace`](Self::replace) with the remaining time, so the expiry may move by the difference between the two round trips.
     ///
     /// # Errors
     ///
@@ -190,7 +195,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         count_by_comparing(self, key, attempt, window).await
     }
 
-    /// Inserts `member`, of at most 64 bytes, into a set for `owner` and for at least `retention`, unless it is a member.
+    /// Adds `member`, of at most 64 bytes, with its `owner` to a set, if it is not there. It stays for at least `retention`.
     ///
     /// If `owner` already has the member, the answer is [`Claim::Claimed`]: the reply to an earlier attempt was lost.
     /// [`Claim::Taken`] has the owner of the member. By default each member is a separate record, under a key that begins with `set`.
@@ -294,18 +299,18 @@ fn member_key(set: &str, member: &[u8]) -> String {
 async fn count_by_comparing<S: Store + ?Sized>(
     store: &S,
     key: &str,
-    attempt: u128,
+    attempt_id: u128,
     window: Duration,
 ) -> Result<Count, StoreError> {
     static QUEUES: LazyLock<Queues<()>> = LazyLock::new(Queues::default);
 
-    // A queue per store: a store that hangs must not block another one.
+    // A queue per store and key: a store that hangs must not block another one.
     let store_id = ptr::from_ref(store).cast::<()>().addr();
     let _turn = QUEUES.wait_turn(format!("{store_id:x} {key}")).await;
     let mut pause = FIRST_PAUSE;
     loop {
         let Some(entry) = store.get(key).await? else {
-            let claim = store.claim(key, &count::first(attempt), window).await?;
+            let claim = store.claim(key, &count::first(attempt_id), window).await?;
             if claim == Claim::Claimed {
                 return Ok(Count {
                     attempt: 1,
@@ -315,9 +320,12 @@ async fn count_by_comparing<S: Store + ?Sized>(
             sleep_longer(&mut pause).await;
             continue;
         };
-        let Next { attempt, record } = count::next(&entry.value, attempt)?;
+        let Next {
+            attempt: number,
+            record,
+        } = count::next(&entry.value, attempt_id)?;
         let count = Count {
-            attempt,
+            attempt: number,
             remaining: entry.ttl.unwrap_or(window),
         };
         let Some(record) = record else {

@@ -60,7 +60,7 @@ impl MemoryStore {
     /// Makes an empty store for at most `capacity` live records.
     ///
     /// A full store refuses a claim of a new key with [`StoreErrorKind::Full`]. It never drops a live record to make room. Bloom
-    /// filters do not count: each has the memory that its settings need.
+    /// filters are not counted: each has the memory that its settings need.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             shards: Arc::new(Shards::new(capacity)),
@@ -198,7 +198,7 @@ const SHARDS: usize = 32;
 struct Shards {
     seed: RandomState,
     capacity: usize,
-    /// The number of records in all shards, including expired records that are not swept yet. Not counted without a limit: one
+    /// The number of records in all shards, including expired records that are not swept yet. Stays 0 if there is no limit: one
     /// counter that every thread writes would cost more than the shards save.
     stored: AtomicUsize,
     all: [Padded; SHARDS],
