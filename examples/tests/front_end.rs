@@ -388,9 +388,10 @@ async fn an_unknown_outcome_keeps_the_id_until_the_page_has_seen_the_state() {
         let press = format!(r#"await press({{ item: "{item}" }});"#);
         let seen = Shop::new().visited(&press).await;
         let (code, action) = item.split_once(": ").unwrap();
-        let (orders, messages) = match action {
-            "ignore" => (vec![None], vec![]),
-            _ => (vec![], vec![code]),
+        let (orders, messages) = if action == "ignore" {
+            (vec![None], vec![])
+        } else {
+            (vec![], vec![code])
         };
         assert_eq!((seen.orders(), seen.tokens), (orders, tokens), "{item}");
         assert_eq!(seen.messages, messages, "{item}");
