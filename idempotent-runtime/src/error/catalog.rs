@@ -29,7 +29,7 @@ impl Error {
         self.facts().action
     }
 
-    /// Whether a front end should show nothing, because an earlier request of the same user replaces this request, for
+    /// Whether a front end should show no message, because an earlier request of the same user replaces this request, for
     /// example after a double click.
     ///
     /// ```
@@ -98,7 +98,7 @@ pub(crate) struct Facts {
     /// The group that decides the kind of the event.
     pub(crate) group: Group,
     pub(crate) action: ClientAction,
-    /// Whether a front end shows nothing.
+    /// Whether a front end shows no message.
     pub(crate) silent: bool,
     /// The HTTP status.
     #[cfg_attr(not(feature = "axum"), allow(dead_code, reason = "axum reads it"))]
