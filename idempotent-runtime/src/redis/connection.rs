@@ -51,8 +51,9 @@ impl Drop for Inner {
     }
 }
 
-/// The connection in use, or the running attempt to connect, with its generation.
+/// The connection in use, or the latest attempt to connect.
 struct Current {
+    /// Grows with each replacement of `connection`, so that a late caller changes no newer connection.
     generation: u64,
     connection: Option<SharedLink>,
     /// When a failed connection may be tried again.
@@ -60,6 +61,7 @@ struct Current {
     probe: Option<JoinHandle<()>>,
 }
 
+/// A connection, or an attempt to connect that runs or has failed. All its callers get the same outcome.
 type SharedLink = Shared<BoxFuture<'static, RedisResult<Link>>>;
 
 impl RedisConnection {
