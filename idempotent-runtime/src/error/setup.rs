@@ -65,8 +65,14 @@ impl fmt::Debug for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
         let mut cause = self.cause.as_deref().map(|cause| cause as &dyn StdError);
+        let mut last = String::new();
         while let Some(error) = cause {
-            write!(f, ": {error}")?;
+            // Many errors of clients repeat the text of their cause.
+            let text = error.to_string();
+            if !last.ends_with(&text) {
+                write!(f, ": {text}")?;
+            }
+            last = text;
             cause = error.source();
         }
         Ok(())

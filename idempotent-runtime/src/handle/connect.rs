@@ -16,11 +16,21 @@ pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
         }
         "mysql" | "mariadb" => connected!("mysql", crate::MySqlStore, "MySQL", url),
         "sqlite" => connected!("sqlite", crate::SqliteStore, "SQLite", url),
-        _ => Err(SetupError::new(
-            "no store has the scheme of this URL: write `memory:`, `redis://host:port/`, \
-             `postgres://host:port/database`, `mysql://host:port/database` or `sqlite:file`",
-        )),
+        _ => Err(unknown_scheme(url)),
     }
+}
+
+fn unknown_scheme(url: &str) -> SetupError {
+    // Without `://` the text before the colon may be a user name.
+    let what = match url.split_once("://") {
+        _ if url.is_empty() => "the URL of the store is empty".to_owned(),
+        Some((scheme, _)) => format!("no store has the scheme `{}`", scheme.escape_debug()),
+        None => "the URL of the store has no known scheme".to_owned(),
+    };
+    SetupError::new(format!(
+        "{what}: write `memory:`, `redis://host:port/` (also `rediss`, `redis-cluster`, `redis-sentinel`), \
+         `postgres://host:port/database`, `mysql://host:port/database` or `sqlite:file`, in small letters"
+    ))
 }
 
 /// Connects to a store of a feature. Without the feature the error names it.
@@ -82,6 +92,25 @@ mod tests {
             }
             let text = connect(url).await.expect_err(url).to_string();
             assert!(text.contains(&format!("the feature `{feature}`")), "{text}");
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_error_for_an_unknown_scheme_names_it() {
+        for (url, what) in [
+            ("", "the URL of the store is empty: write `memory:`"),
+            (
+                "reddis://u:s3cret@host",
+                "no store has the scheme `reddis`: write",
+            ),
+            (
+                "u:s3cret@host",
+                "the URL of the store has no known scheme: write",
+            ),
+        ] {
+            let text = connect(url).await.expect_err(url).to_string();
+            assert!(text.starts_with(what), "{text}");
             assert!(!text.contains("s3cret"), "{text}");
         }
     }

@@ -26,7 +26,7 @@ impl Idempotency {
     /// Waits for background work, at most for `timeout`: bodies that run to their end after their caller dropped the call
     /// (`on_cancel = "finish"`), and records that are not settled yet.
     ///
-    /// Call it at shutdown, after the last request.
+    /// It does not wait for a body that still has a caller. So call it at shutdown, after the last request.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;

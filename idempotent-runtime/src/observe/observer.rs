@@ -38,11 +38,12 @@ use super::throttle::ThrottledLog;
 /// names, and the fields `endpoint`, `key` (8 hexadecimal digits), `outcome`, `took_ms` and `error`.
 ///
 /// Repeated lines of the levels WARN and ERROR are summed up, so that an outage does not write a line for each call: the
-/// first line of an endpoint and a kind is written at once, and for 5 seconds further ones are only counted. The count is
-/// the field `repeated` of one line without `key` and `error`. The handle writes that line with its next event after the 5
+/// first line of an endpoint, a kind and an error code is written at once, and for 5 seconds further ones are only counted.
+/// The count is the field `repeated` of one line without `key` and `error`. The handle writes that line with its next event after the 5
 /// seconds, of any kind and level; with [`Idempotency::drain`](crate::Idempotency::drain); and when the handle is dropped. A
-/// process that ends without any of these events loses the last count. Each handle counts for itself, for at most 256 pairs of
-/// endpoint and kind at once; lines of further pairs are all written. Observers and metrics get every event.
+/// process that ends without any of these loses the last count. An installed handle is never dropped, so call `drain` before
+/// the program ends. Each handle counts for itself, for at most 256 endpoints, kinds and codes at once; further lines are all
+/// written. Observers and metrics get every event.
 ///
 /// Each call is a span `idempotent` of the level DEBUG, with `endpoint`, `key` and, once it is
 /// known, `outcome`.

@@ -11,7 +11,7 @@ use tracing::Level;
 use super::event::Event;
 use super::kind::EventKind;
 use super::log;
-use crate::error::Site;
+use crate::error::{Error, Site};
 use crate::key::endpoint::Endpoint;
 
 /// The log of one handle.
@@ -21,10 +21,12 @@ pub(super) struct ThrottledLog {
     windows: Mutex<Vec<Window>>,
 }
 
-/// The time after a line in which lines of the same endpoint and kind are counted instead of written.
+/// The time after a line in which lines of the same endpoint, kind and error code are counted instead of written.
 struct Window {
     endpoint: Endpoint,
     kind: EventKind,
+    /// The code of the call's error, so that one cause does not hide another.
+    code: Option<&'static str>,
     opened: Instant,
     count: u64,
 }
@@ -51,9 +53,11 @@ impl ThrottledLog {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = self.take_ended(&mut windows, now);
         let endpoint = &event.site.endpoint;
-        let open = windows
-            .iter_mut()
-            .find(|window| window.kind == event.kind() && window.endpoint == *endpoint);
+        let (kind, code) = (event.kind(), code_of(event));
+        let is_same = |window: &&mut Window| {
+            window.kind == kind && window.code == code && window.endpoint == *endpoint
+        };
+        let open = windows.iter_mut().find(is_same);
         let is_first = open.is_none();
         if let Some(window) = open {
             window.count += 1;
@@ -61,7 +65,8 @@ impl ThrottledLog {
         } else if windows.len() < MOST_WINDOWS {
             windows.push(Window {
                 endpoint: endpoint.clone(),
-                kind: event.kind(),
+                kind,
+                code,
                 opened: now,
                 count: 0,
             });
@@ -118,14 +123,20 @@ impl Drop for ThrottledLog {
 fn write_counts(windows: &[Window], now: Instant) {
     for window in windows.iter().filter(|window| window.count > 0) {
         let site = Site::without_key(window.endpoint.clone());
+        let code = window.code.map(|code| format!(" with `{code}`"));
         let why = format!(
-            "{} more since the last such line, {:.1?} ago",
+            "{} more{} since the last such line, {:.1?} ago",
             window.count,
+            code.unwrap_or_default(),
             now.duration_since(window.opened)
         );
         let event = Event::new(&site, window.kind).because(&why);
         log::write_repeated(&event, window.count);
     }
+}
+
+fn code_of(event: &Event<'_>) -> Option<&'static str> {
+    Some(event.error()?.downcast_ref::<Error>()?.code())
 }
 
 /// How long lines are counted after the line that was written.
@@ -137,6 +148,7 @@ const MOST_WINDOWS: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::store::{StoreError, StoreErrorKind};
     use crate::observe::log_capture::LogCapture;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -195,6 +207,25 @@ mod tests {
         unavailable(&log, 3);
         drop(log);
         assert_eq!(capture.at("WARN")[1..], [counted(2, "0.0ns")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_not_counted_for_another_cause() {
+        let capture = LogCapture::start();
+        let log = ThrottledLog::new();
+        let foreign = Error::foreign(Site::example(), "a list");
+        let reason = StoreError::new(StoreErrorKind::Unknown, "a test");
+        let outage = Error::store(Site::example(), reason);
+        for error in [&foreign, &outage, &outage] {
+            log.write(&Event::refused(error));
+        }
+        assert_eq!(capture.at("WARN").len(), 2);
+        log.flush();
+        let lines = capture.at("WARN");
+        assert!(
+            lines[2].contains("1 more with `store_unavailable` since"),
+            "{lines:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

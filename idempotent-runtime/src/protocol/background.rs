@@ -23,8 +23,8 @@ pub(crate) trait Job: Send + 'static {
     fn on_end(&mut self, undone: Option<&'static str>);
 }
 
-/// Why a job stays undone if its store gave no answer.
-pub(crate) const NO_ANSWER: &str = "the store did not answer in time";
+/// Why a job stays undone if no attempt succeeded.
+pub(crate) const NOT_CONFIRMED: &str = "the store did not confirm it in time";
 
 /// Runs `job` on `scheduler`. A shutdown waits for it.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn start(job: impl Job, scheduler: Option<Arc<Scheduler>>) {
     let started = Started {
         _token: job.shared().tracker().track(),
         job,
-        undone: Some("it was dropped before it was sent"),
+        undone: Some("the runtime ended before the store confirmed it"),
     };
     if let Some(scheduler) = scheduler {
         scheduler.spawn(started.run());
@@ -62,7 +62,7 @@ pub(crate) async fn retry_until<'a, T>(
         match backoff.attempt(send()).await {
             Ok(answer) => return Ok(answer),
             Err(_) if backoff.pause().await => {}
-            Err(_) => return Err(NO_ANSWER),
+            Err(_) => return Err(NOT_CONFIRMED),
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::observe::EventKind;
 use crate::protocol::background;
-use crate::protocol::background::{Job, NO_ANSWER};
+use crate::protocol::background::{Job, NOT_CONFIRMED};
 use crate::protocol::ending::Ending;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
@@ -145,7 +145,7 @@ impl Job for SettleJob {
             }
             let renewed_until = self.lease.good_until();
             if renewed_until <= until {
-                return Err(NO_ANSWER);
+                return Err(NOT_CONFIRMED);
             }
             until = renewed_until;
         }

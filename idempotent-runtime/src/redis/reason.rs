@@ -48,8 +48,8 @@ pub(super) fn reason_for(error: &RedisError) -> Option<Cow<'static, str>> {
 
 const WRONG_PASSWORD: &str = "did not accept the user or the password (check both in the URL)";
 const NO_PASSWORD: &str = "requires a password (write `user:password@` before the host in the URL)";
-const NOT_REDIS: &str = "gave an answer that is not in the Redis protocol (does this port expect TLS? then write \
-    `rediss://`)";
+const NOT_REDIS: &str = "gave an answer that is not in the Redis protocol (does another program listen on this port, or \
+    does the port expect TLS? then write `rediss://`)";
 const NO_NODE: &str = "has no node that answers for this key (see `CLUSTER INFO`)";
 
 /// The code and the details of an error reply. The client hides them in the errors of pipelines.

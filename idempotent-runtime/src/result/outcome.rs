@@ -50,7 +50,7 @@ impl<T, E: FromError> Outcome for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`#[idempotent]` cannot turn its error into `{Self}`",
     label = "a refused call cannot return its error in this type",
-    note = "write the option `error`, for example `error = |error| error.to_string()` for a `String`, or `error = std::io::Error::other`",
+    note = "write the option `error`, for example `error = |error| error.to_string()` for a `String`, or `error = std::io::Error::other`; `Idempotency::call` has the method `.error(…)`",
     note = "if the error type is an enum or a struct of your crate, implement `From<idempotence::Error>` for it instead"
 )]
 pub trait FromError {

@@ -37,7 +37,13 @@ pub enum Takes {
 pub(super) fn check(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     if scheme == "sqlite" {
-        let (_, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (file, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // SQLite takes an empty name for a temporary database of each connection.
+        if file.trim_start_matches('/').is_empty() && !query.contains("mode=memory") {
+            return Err(invalid_url(
+                "names no file: write `sqlite:file`, or `sqlite::memory:` in a test",
+            ));
+        }
         return check_parameters(query, known);
     }
     let rest = rest
@@ -186,6 +192,7 @@ mod tests {
             "postgres://h/d?ssl%6dode=disable",
             "sqlite:a@b#c:d?mode=ro",
             "sqlite::memory:",
+            "sqlite://?mode=memory",
         ] {
             check(url, KNOWN).expect(url);
         }
@@ -218,6 +225,8 @@ mod tests {
             ),
             ("sqlite:f?mode=s3cret", "`mode` must be one of `ro`, `rw`"),
             ("sqlite:f?mode=RO", "`mode` must be"),
+            ("sqlite:", "the URL names no file: write `sqlite:file`"),
+            ("sqlite:///?mode=ro", "names no file"),
             (
                 "sqlite:f?key=s3cret",
                 "the URL has an unknown parameter `key`",

@@ -64,15 +64,15 @@ impl Connect for Sqlite {
         let folder = file.parent().filter(|folder| *folder != Path::new(""));
         Some(if file.is_dir() {
             "cannot open its file: the path is a directory (add the name of a file)"
-        } else if folder.is_some_and(|folder| !folder.exists()) {
+        } else if folder.is_some_and(is_missing) {
             "cannot open its file: the directory does not exist (create it, or correct the path)"
         } else if folder.is_some_and(|folder| !folder.is_dir()) {
             "cannot open its file: a part of the path is no directory (correct the path)"
-        } else if file.exists() {
-            "cannot open its file (check the permissions of the file and its directory)"
-        } else {
+        } else if is_missing(file) {
             "cannot open its file, which does not exist (create it, allow this process to write to its directory, or \
              leave `mode` out of the URL)"
+        } else {
+            "cannot open its file (check the permissions of the file and its directory)"
         })
     }
 
@@ -83,6 +83,11 @@ impl Connect for Sqlite {
     async fn session(_: &mut SqliteConnection) -> sqlx::Result<Session> {
         Ok(Session::UNKNOWN)
     }
+}
+
+/// Whether the path is known not to exist. Without the permission to look, it may exist.
+fn is_missing(path: &Path) -> bool {
+    path.try_exists().is_ok_and(|exists| !exists)
 }
 
 /// Whether this is the name that sqlx makes for a database in memory.
