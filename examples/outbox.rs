@@ -9,7 +9,7 @@
 //!
 //! # What guards what
 //!
-//! * The **transition** lets one notification of the bank, of any number, move the order from `PAYING` to `PAID`.
+//! * The **transition** lets one of any number of notifications of the bank move the order from `PAYING` to `PAID`.
 //! * The **outbox** is a table of the shop. The row that orders a shipment is written in the transaction of the
 //!   transition. So each paid order has one such row, and an unpaid order has none. Without the outbox, a process that dies
 //!   after the payment loses the shipment: the next notification of the bank finds the order paid and does nothing.

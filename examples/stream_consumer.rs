@@ -152,7 +152,7 @@ struct Message {
 
 /// The source of the messages of one consumer.
 struct Inbox {
-    /// An own connection, because a read that waits for messages blocks it.
+    /// A separate connection, because a read that waits for messages blocks it.
     redis: RedisConnection,
     consumer: String,
     redeliver_after: Duration,

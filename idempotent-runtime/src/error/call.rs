@@ -50,7 +50,7 @@ pub enum Error {
     /// The one-time token is unknown: it has expired, was never issued, or was issued to another subject or for another
     /// operation. The body did not run.
     TokenUnknown(Failure),
-    /// What the client sent has not the form of a one-time token or an order number. Nothing was sent to the store, and the
+    /// What the client sent does not have the form of a one-time token or an order number. Nothing was sent to the store, and the
     /// body did not run.
     TokenMalformed(Failure),
     /// The attempt exceeds the limit of a [`Counter`](crate::Counter).

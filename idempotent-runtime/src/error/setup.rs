@@ -80,7 +80,7 @@ impl fmt::Debug for SetupError {
 }
 
 impl StdError for SetupError {
-    /// What is below the reason, which the text of this error has.
+    /// The cause below the reason. The text of this error has the reason already.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.as_deref()?.source()
     }

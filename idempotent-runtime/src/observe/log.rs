@@ -24,39 +24,43 @@ pub(super) fn is_enabled() -> bool {
 
 /// Writes the line of an event.
 pub(super) fn write(event: &Event<'_>) {
-    write_line(event, None);
+    write_line!(event);
 }
 
-/// Writes a line that stands for this many events.
+/// Writes a line that stands for this many events. It belongs to no span, because any call may happen to write it.
 pub(super) fn write_repeated(event: &Event<'_>, count: u64) {
-    write_line(event, Some(count));
+    write_line!(event, parent: None, repeated = count);
 }
 
-fn write_line(event: &Event<'_>, repeated: Option<u64>) {
-    // Each level needs its own call site of tracing.
-    macro_rules! write_at {
-        ($level:ident) => {
-            tracing::event!(
-                target: "idempotence",
-                Level::$level,
-                endpoint = event.endpoint(),
-                key = event.key().map(field::display),
-                outcome = event.kind().as_str(),
-                took_ms = event.took().map(|took| (took.as_secs_f64() * 1e6).round() / 1e3),
-                error = event.error(),
-                repeated,
-                "{}",
-                event.sentence()
-            )
-        };
-    }
-    match event.kind().level() {
-        Level::ERROR => write_at!(ERROR),
-        Level::WARN => write_at!(WARN),
-        Level::INFO => write_at!(INFO),
-        _ => write_at!(DEBUG),
-    }
+macro_rules! write_line {
+    ($event:ident $(, parent: $parent:expr, repeated = $count:ident)?) => {{
+        // Each level needs its own call site of tracing.
+        macro_rules! write_at {
+            ($level:ident) => {
+                tracing::event!(
+                    target: "idempotence",
+                    $(parent: $parent,)?
+                    Level::$level,
+                    endpoint = $event.endpoint(),
+                    key = $event.key().map(field::display),
+                    outcome = $event.kind().as_str(),
+                    took_ms = $event.took().map(|took| (took.as_secs_f64() * 1e6).round() / 1e3),
+                    error = $event.error(),
+                    $(repeated = $count,)?
+                    "{}",
+                    $event.sentence()
+                )
+            };
+        }
+        match $event.kind().level() {
+            Level::ERROR => write_at!(ERROR),
+            Level::WARN => write_at!(WARN),
+            Level::INFO => write_at!(INFO),
+            _ => write_at!(DEBUG),
+        }
+    }};
 }
+use write_line;
 
 #[cfg(test)]
 mod tests {

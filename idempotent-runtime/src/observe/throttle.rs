@@ -42,7 +42,7 @@ impl ThrottledLog {
     /// Writes the line of an event, or counts it. Writes the counts of windows that have ended.
     pub(super) fn write(&self, event: &Event<'_>) {
         // Quieter than WARN.
-        if event.kind().level() > Level::WARN {
+        if !is_summed(event.kind()) {
             if self.has_counts.load(Ordering::Relaxed) {
                 self.flush_ended();
             }
@@ -133,6 +133,12 @@ fn write_counts(windows: &[Window], now: Instant) {
         let event = Event::new(&site, window.kind).because(&why);
         log::write_repeated(&event, window.count);
     }
+}
+
+/// Whether repeated lines of this kind are summed up. The keys of lost leases and of missing records must be checked by hand, so
+/// each of these lines is written.
+fn is_summed(kind: EventKind) -> bool {
+    kind.level() <= Level::WARN && !matches!(kind, EventKind::Overrun | EventKind::Unrecorded)
 }
 
 fn code_of(event: &Event<'_>) -> Option<&'static str> {
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn endpoints_and_kinds_are_counted_apart_and_quiet_events_never() {
+    async fn endpoints_and_kinds_are_counted_apart_and_lines_to_check_by_hand_never() {
         let capture = LogCapture::start();
         let log = ThrottledLog::new();
         let site = Site::example();
@@ -237,12 +243,14 @@ mod tests {
         for _ in 0..2 {
             log.write(&Event::new(&site, EventKind::StoreError));
             log.write(&Event::new(&other, EventKind::StoreError));
+            log.write(&Event::new(&site, EventKind::Unguarded));
             log.write(&Event::new(&site, EventKind::Overrun));
+            log.write(&Event::new(&site, EventKind::Unrecorded));
             log.write(&Event::new(&site, EventKind::Mismatch));
             log.write(&Event::new(&site, EventKind::InProgress));
         }
         let lines = ["WARN", "ERROR", "INFO", "DEBUG"].map(|level| capture.at(level).len());
-        assert_eq!(lines, [2, 1, 2, 2]);
+        assert_eq!(lines, [2, 1 + 2 * 2, 2, 2]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -213,8 +213,8 @@ impl Records {
 /// Makes the caller of a full server claim again.
 ///
 /// After `Full` a caller reads the key and takes its own record as claimed, without waiting for replicas. After
-/// `NotApplied` it claims again: then the script finds the own record and waits for its replicas. (A full server refuses
-/// `SET NX GET` even for an own record.)
+/// `NotApplied` it claims again: then the script finds its own record and waits for the replicas. (A full server refuses
+/// `SET NX GET` even if the stored record is the same.)
 fn claim_again_if_full(error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Full => {

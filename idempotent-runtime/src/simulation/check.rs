@@ -1,7 +1,7 @@
 //! Checks a history against the promises.
 //!
-//! Losses that no protocol can prevent are excused, per key: records that the store or an operator removed. The weather alone is no other
-//! excuse.
+//! Losses that no protocol can prevent are excused, per key: records that the store or an operator removed. Nothing else is
+//! excused.
 
 use std::collections::BTreeMap;
 

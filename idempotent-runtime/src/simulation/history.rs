@@ -19,7 +19,7 @@ impl fmt::Debug for CallId {
     }
 }
 
-/// One event, at so many milliseconds after the begin of the run.
+/// One event, at so many milliseconds after the start of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Event {
     pub(super) at: u64,

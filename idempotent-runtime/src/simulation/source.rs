@@ -46,7 +46,7 @@ pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simu
     Simulated(())
 }
 
-/// Lets the time of day follow tokio's clock on this thread, so far ahead of the begin of all runs.
+/// Lets the time of day follow tokio's clock on this thread, so far ahead of the start of all runs.
 #[cfg(all(feature = "order-numbers", feature = "testkit"))]
 pub(crate) fn clock_ahead(ahead: Duration) -> Simulated {
     let ahead = u64::try_from(ahead.as_millis()).expect("the time fits into 64 bits");

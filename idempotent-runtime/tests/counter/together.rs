@@ -62,7 +62,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The limit is admitted, the other attempts are refused, and all attempts at the other thing succeed.
+    /// As many attempts as the limit are admitted, the other attempts are refused, and all attempts at the other thing succeed.
     pub(crate) fn right(attempts: u64) -> Self {
         Self {
             admitted: LIMIT,

@@ -533,7 +533,7 @@ async fn a_user_who_may_not_wait_is_refused_when_connecting() {
                 assert!(!allowed);
                 assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
                 let text = chain(&error);
-                assert!(text.contains("wait"), "{text}");
+                assert!(text.contains("`wait`"), "{text}");
             }
         }
     }

@@ -101,7 +101,8 @@ impl Redemption {
         let until = Instant::now() + owned.shared.deadline();
         let current = loop {
             let remaining = until.duration_since(Instant::now());
-            match retry::retry(remaining, || Box::pin(guard.redeem())).await {
+            let answer = retry::retry(remaining, || Box::pin(guard.redeem())).await;
+            match answer.map_err(|error| retry::name_deadline(error, owned.shared.deadline())) {
                 Ok(Swap::Done) => return Ok(Redeemed(Arc::clone(&self.0))),
                 Ok(Swap::Absent) => {
                     let what = "there is no such one-time token: it has expired, was never issued, \

@@ -1,6 +1,6 @@
 //! The statements of a lock.
 //!
-//! Time is the database's time at the begin of the statement, so a statement that waited for another one sees a time that is
+//! Time is the database's time at the start of the statement, so a statement that waited for another one sees a time that is
 //! too early rather than too late. A release keeps the owner, so that a second release has the same outcome; the lock is
 //! free because its lease has expired.
 

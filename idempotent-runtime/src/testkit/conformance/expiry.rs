@@ -182,7 +182,7 @@ pub(super) async fn wait_until_expired(
     while subject.get(key).await?.is_some() {
         if Instant::now() > deadline {
             return Err(format!(
-                "`get` still returned a record with a time to live of {ttl:?}, {TOO_LATE:?} after it must expire"
+                "`get` still returned a record with a time to live of {ttl:?}, {TOO_LATE:?} after it should have expired"
             ));
         }
         sleep(POLL).await;
