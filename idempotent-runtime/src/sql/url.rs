@@ -192,7 +192,6 @@ mod tests {
             "postgres://h/d?ssl%6dode=disable",
             "sqlite:a@b#c:d?mode=ro",
             "sqlite::memory:",
-            "sqlite://?mode=memory",
         ] {
             check(url, KNOWN).expect(url);
         }
