@@ -21,11 +21,13 @@ pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
 }
 
 fn unknown_scheme(url: &str) -> SetupError {
-    // Without `://` the text before the colon may be a user name.
-    let what = match url.split_once("://") {
-        _ if url.is_empty() => "the URL of the store is empty".to_owned(),
-        Some((scheme, _)) => format!("no store has the scheme `{}`", scheme.escape_debug()),
-        None => "the URL of the store has no known scheme".to_owned(),
+    // The scheme is not repeated: it may be a part of a password.
+    let what = if url.is_empty() {
+        "the URL of the store is empty"
+    } else if url.contains("://") {
+        "no store has the scheme of this URL"
+    } else {
+        "the URL of the store has no known scheme"
     };
     SetupError::new(format!(
         "{what}: write `memory:`, `redis://host:port/` (also `rediss`, `redis-cluster`, `redis-sentinel`), \
@@ -97,12 +99,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_error_for_an_unknown_scheme_names_it() {
+    async fn the_error_for_an_unknown_scheme_says_what_is_wrong() {
         for (url, what) in [
             ("", "the URL of the store is empty: write `memory:`"),
             (
                 "reddis://u:s3cret@host",
-                "no store has the scheme `reddis`: write",
+                "no store has the scheme of this URL: write",
             ),
             (
                 "u:s3cret@host",
