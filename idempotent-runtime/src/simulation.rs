@@ -14,7 +14,7 @@
 //! | room | has |
 //! | --- | --- |
 //! | [`knobs`] | what a seed decides |
-//! | [`net`], [`way`], [`server`], [`link`] | messages in flight and mishaps; one message; the store; the [`Store`](crate::Store) of a process |
+//! | [`net`], [`way`], [`server`], [`link`] | messages in flight and incidents; one message; the store; the [`Store`](crate::Store) of a process |
 //! | [`caller`], [`run`] | one call; one run, and what is true after it |
 //! | [`history`], [`promise`], [`check`], [`returned`] | what happened; what is promised; whether the promises were kept |
 //! | [`mutants`] | wrong protocols that look right: the checks must see each break a promise |

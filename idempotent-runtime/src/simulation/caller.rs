@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::history::{BodyEnd, CallId, Returned, What};
+use super::history::{BodyEnd, CallId, Kind, Returned};
 use super::knobs::{BodyEnds, CallPlan, KeyPlan};
 use super::link::ENDPOINT;
 use super::net::{Gate, Net};
@@ -49,7 +49,7 @@ impl Caller {
     /// Makes the call, and records how it ends.
     pub(super) async fn run(self) {
         let (call, process) = (self.call, self.process);
-        self.note(What::Made { call, process });
+        self.note(Kind::Made { call, process });
         if let Some(after) = self.plan.dropped_after {
             self.net.nudge(self.net.now() + after, process, call);
         }
@@ -66,19 +66,19 @@ impl Caller {
             frozen_until: None,
             caller: &self,
         };
-        let what = match polling.await {
-            Ended::With(outcome) => What::Returned {
+        let kind = match polling.await {
+            Ended::With(outcome) => Kind::Returned {
                 call,
                 returned: returned(outcome),
             },
-            Ended::Panicked => What::Returned {
+            Ended::Panicked => Kind::Returned {
                 call,
                 returned: Returned::Panicked,
             },
-            Ended::Dropped => What::Dropped { call },
-            Ended::Died => What::Died { call },
+            Ended::Dropped => Kind::Dropped { call },
+            Ended::Died => Kind::Died { call },
         };
-        self.note(what);
+        self.note(kind);
     }
 
     /// The call in the code of the attribute.
@@ -160,7 +160,7 @@ impl Caller {
         let effect = self.plan.steps.len() / 2;
         for (at, step) in self.plan.steps.iter().enumerate() {
             if at == effect {
-                self.note(What::Effect { call });
+                self.note(Kind::Effect { call });
             }
             match step {
                 0 => yield_now().await,
@@ -175,8 +175,8 @@ impl Caller {
         }
     }
 
-    fn note(&self, what: What) {
-        self.net.record(Some(self.plan.key), what);
+    fn note(&self, kind: Kind) {
+        self.net.record(Some(self.plan.key), kind);
     }
 }
 
@@ -247,7 +247,7 @@ impl Future for Polling<'_> {
         if self.frozen_until.is_some_and(|until| now < until) {
             return Poll::Pending;
         }
-        if net.stutters() {
+        if net.delays_polls() {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -270,7 +270,7 @@ impl Future for Polling<'_> {
                     && at == self.polls
                 {
                     let until = now + lasts;
-                    self.caller.note(What::Frozen { call, until });
+                    self.caller.note(Kind::Frozen { call, until });
                     net.nudge(until, process, call);
                     self.frozen_until = Some(until);
                 }
@@ -304,7 +304,7 @@ impl Body {
     fn record_end(&mut self, end: BodyEnd) {
         self.has_ended = true;
         let call = self.caller.call;
-        self.caller.note(What::BodyEnded { call, end });
+        self.caller.note(Kind::BodyEnded { call, end });
     }
 }
 
@@ -320,7 +320,7 @@ impl Future for Body {
             Gate::Crashed => return Poll::Ready(Err(Failed::Body)),
         }
         let first = !std::mem::replace(&mut self.has_begun, true);
-        self.caller.note(What::BodyPolled { call, first });
+        self.caller.note(Kind::BodyPolled { call, first });
         let work = self.work.as_mut();
         let polled = catch_unwind(AssertUnwindSafe(|| work.poll(context)));
         match polled {

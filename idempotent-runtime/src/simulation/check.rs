@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::count::Counts;
-use super::history::{BodyEnd, CallId, Event, OPERATOR, Returned, Sends, What, Why};
+use super::history::{BodyEnd, CallId, Event, Kind, OPERATOR, RemovalCause, Returned, Sends};
 use super::knobs::{CallPlan, KeyPlan, Plan};
 use super::promise::{
     AFTER_LEASE, Broken, DONE_STAYS, ENDS, KEY_STAYS, ONE_BODY, OVERTAKEN, OWN_CLAIM, OWN_RECORD,
@@ -126,37 +126,37 @@ impl<'a> Checks<'a> {
 
     #[expect(clippy::too_many_lines, reason = "one arm for each thing that happens")]
     fn see(&mut self, event: &Event) -> Result<(), Broken> {
-        let Event { at, key, what } = *event;
-        if what.call().is_some_and(|call| call.0 >= self.calls.len())
-            && !matches!(what, What::Sent { .. })
+        let Event { at, key, kind } = *event;
+        if kind.call().is_some_and(|call| call.0 >= self.calls.len())
+            && !matches!(kind, Kind::Sent { .. })
         {
             return Ok(());
         }
-        match what {
-            What::Made { call, process } => {
+        match kind {
+            Kind::Made { call, process } => {
                 let seen = self.call_mut(call);
                 (seen.made, seen.process) = (Some(at), process);
                 self.counts.add("calls made");
             }
-            What::NoProcess { .. } => self.counts.add("calls without a process"),
-            What::Frozen { call, until } => {
+            Kind::NoProcess { .. } => self.counts.add("calls without a process"),
+            Kind::Frozen { call, until } => {
                 self.call_mut(call).frozen_for += until - at;
                 self.counts.add("callers frozen");
             }
-            What::Dropped { call } => {
+            Kind::Dropped { call } => {
                 self.call_mut(call).ended_at = Some(at);
                 self.counts.add("calls dropped");
             }
-            What::Died { call } => {
+            Kind::Died { call } => {
                 let seen = self.call_mut(call);
                 (seen.ended_at, seen.died) = (Some(at), true);
                 self.counts.add("calls died");
             }
-            What::Returned { call, returned } => self.returned(at, call, returned)?,
-            What::BodyPolled { call, first: true } => self.begins(at, call)?,
-            What::BodyPolled { call, first: false } => self.polled(at, call)?,
-            What::Effect { .. } => self.counts.add("effects"),
-            What::BodyEnded { call, end } => {
+            Kind::Returned { call, returned } => self.returned(at, call, returned)?,
+            Kind::BodyPolled { call, first: true } => self.begins(at, call)?,
+            Kind::BodyPolled { call, first: false } => self.polled(at, call)?,
+            Kind::Effect { .. } => self.counts.add("effects"),
+            Kind::BodyEnded { call, end } => {
                 self.call_mut(call).ended = Some((at, end));
                 self.counts.add(match end {
                     BodyEnd::Success => "successes",
@@ -165,18 +165,18 @@ impl<'a> Checks<'a> {
                     BodyEnd::Stopped => "bodies stopped",
                 });
             }
-            What::Unguarded { call } => {
+            Kind::Unguarded { call } => {
                 // Only if the policy allows it.
                 self.call_mut(call).unguarded =
                     self.call_plan(call).on_store_error == OnStoreError::Run;
                 self.counts.add("unguarded");
             }
-            What::Unrecorded { process } => {
+            Kind::Unrecorded { process } => {
                 self.unrecorded.push((process, key));
                 self.counts.add("unrecorded");
             }
-            What::Overrun { .. } => self.counts.add("leases lost"),
-            What::Sent { message, call, op } => {
+            Kind::Overrun { .. } => self.counts.add("leases lost"),
+            Kind::Sent { message, call, op } => {
                 self.messages.insert(message, (call, op, at));
                 match op {
                     _ if call == OPERATOR => {}
@@ -189,7 +189,7 @@ impl<'a> Checks<'a> {
                 }
                 self.counts.add("requests");
             }
-            What::Answered { message, fine } => {
+            Kind::Answered { message, fine } => {
                 if fine {
                     self.open_claims.retain(|open| open.0 != message);
                     if let Some((call, Sends::Claim, _)) = self.messages.get(&message).copied()
@@ -210,17 +210,17 @@ impl<'a> Checks<'a> {
                     self.counts.add("renewals");
                 }
             }
-            What::Arrived { given_up, .. } => {
+            Kind::Arrived { given_up, .. } => {
                 if given_up {
                     self.counts.add("late requests");
                 }
             }
-            What::Lost { reply, .. } => self.counts.add(if reply {
+            Kind::Lost { reply, .. } => self.counts.add(if reply {
                 "replies lost"
             } else {
                 "requests lost"
             }),
-            What::Refused { message, full } => {
+            Kind::Refused { message, full } => {
                 if let Some((call, ..)) = self.messages.get(&message).copied()
                     && full
                     && call != OPERATOR
@@ -229,33 +229,33 @@ impl<'a> Checks<'a> {
                 }
                 self.counts.add("refusals");
             }
-            What::Put {
+            Kind::Put {
                 call,
                 done,
                 sent,
                 until,
             } => self.put(event, call, done, sent, until),
-            What::Touched { call, sent, until } => {
+            Kind::Touched { call, sent, until } => {
                 let lease = self.key_plan(call).lease;
                 let seen = self.call_mut(call);
                 seen.holds_until = seen.holds_until.max(sent + lease);
                 self.set_span_end(key, call, Some(until));
             }
-            What::ExpiryMoved { call, until, .. } => {
+            Kind::ExpiryMoved { call, until, .. } => {
                 // After a jump of the clock a record may count as lost before it is removed.
                 key.map(|key| self.excused.entry(key).or_insert(at));
                 self.set_span_end(key, call, until);
             }
-            What::Removed { call, done, why } => self.removed(event, call, done, why)?,
-            What::Crashed { process } => {
+            Kind::Removed { call, done, cause } => self.removed(event, call, done, cause)?,
+            Kind::Crashed { process } => {
                 self.stops.push((process, at, u64::MAX));
                 self.counts.add("crashes");
             }
-            What::Paused { process } => {
+            Kind::Paused { process } => {
                 self.stops.push((process, at, u64::MAX));
                 self.counts.add("pauses");
             }
-            What::Resumed { process } => {
+            Kind::Resumed { process } => {
                 let stop = self
                     .stops
                     .iter_mut()
@@ -265,7 +265,7 @@ impl<'a> Checks<'a> {
                     stop.2 = at;
                 }
             }
-            What::Weather(_) => {}
+            Kind::StoreFault(_) => {}
         }
         Ok(())
     }
@@ -386,7 +386,13 @@ impl<'a> Checks<'a> {
         }
     }
 
-    fn removed(&mut self, event: &Event, call: CallId, done: bool, why: Why) -> Result<(), Broken> {
+    fn removed(
+        &mut self,
+        event: &Event,
+        call: CallId,
+        done: bool,
+        cause: RemovalCause,
+    ) -> Result<(), Broken> {
         let (at, Some(key)) = (event.at, event.key) else {
             return Ok(());
         };
@@ -394,13 +400,13 @@ impl<'a> Checks<'a> {
         if let Some(span) = self.spans.iter_mut().rev().find(mine) {
             span.until = at;
         }
-        match why {
-            Why::Forgotten => {
+        match cause {
+            RemovalCause::Forgotten => {
                 self.excused.entry(key).or_insert(at);
                 self.counts.add("records lost");
             }
-            Why::Changed(OPERATOR) if !self.excuses => {}
-            Why::Changed(by) if done || by != call => {
+            RemovalCause::Changed(OPERATOR) if !self.excuses => {}
+            RemovalCause::Changed(by) if done || by != call => {
                 if by == OPERATOR && self.operator_frees(key) {
                     self.excused.entry(key).or_insert(at);
                     self.counts.add("keys freed");
@@ -409,9 +415,9 @@ impl<'a> Checks<'a> {
                     return self.broken(promise, at, [call]);
                 }
             }
-            Why::Changed(_) => {}
-            Why::Expired if done || self.call(call).is_stray => {}
-            Why::Expired => {
+            RemovalCause::Changed(_) => {}
+            RemovalCause::Expired if done || self.call(call).is_stray => {}
+            RemovalCause::Expired => {
                 self.call_mut(call).expired = true;
                 self.counts.add("claims expired");
                 if !self.excused(key) {
@@ -423,9 +429,9 @@ impl<'a> Checks<'a> {
     }
 
     fn operator_frees(&self, key: usize) -> bool {
-        use super::knobs::Mishap;
-        let frees = |mishap: &(u64, Mishap)| matches!(mishap.1, Mishap::Free { key: freed, .. } if freed == key);
-        self.plan.mishaps.iter().any(frees)
+        use super::knobs::Incident;
+        let frees = |incident: &(u64, Incident)| matches!(incident.1, Incident::Free { key: freed, .. } if freed == key);
+        self.plan.incidents.iter().any(frees)
     }
 
     /// Checks that an expired claim was renewed for as long as its call needed it.

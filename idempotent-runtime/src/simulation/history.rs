@@ -24,11 +24,11 @@ impl fmt::Debug for CallId {
 pub(super) struct Event {
     pub(super) at: u64,
     pub(super) key: Option<usize>,
-    pub(super) what: What,
+    pub(super) kind: Kind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum What {
+pub(super) enum Kind {
     /// A call is made, in this process.
     Made {
         call: CallId,
@@ -128,7 +128,7 @@ pub(super) enum What {
     Removed {
         call: CallId,
         done: bool,
-        why: Why,
+        cause: RemovalCause,
     },
 
     Crashed {
@@ -140,7 +140,7 @@ pub(super) enum What {
     Resumed {
         process: usize,
     },
-    Weather(&'static str),
+    StoreFault(&'static str),
 }
 
 /// The kind of a message.
@@ -155,7 +155,7 @@ pub(super) enum Sends {
 
 /// Why a record was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Why {
+pub(super) enum RemovalCause {
     Expired,
     /// Removed or replaced by a request of this call.
     Changed(CallId),
@@ -188,7 +188,7 @@ pub(super) enum Returned {
     Otherwise(&'static str),
 }
 
-impl What {
+impl Kind {
     /// The call of the event.
     pub(super) fn call(&self) -> Option<CallId> {
         match *self {

@@ -1,4 +1,4 @@
-//! What a seed decides before the run: the weather of the store, the keys, the calls and the mishaps.
+//! What a seed decides before the run: the faults of messages, the keys, the calls and the incidents.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew}
 /// All times are in milliseconds.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    pub(super) weather: Weather,
+    pub(super) message_faults: MessageFaults,
     pub(super) deadline: u64,
     pub(super) keys: Vec<KeyPlan>,
     pub(super) calls: Vec<CallPlan>,
-    pub(super) mishaps: Vec<(u64, Mishap)>,
+    pub(super) incidents: Vec<(u64, Incident)>,
     /// How many milliseconds the clock of each process is ahead.
     pub(super) ahead: Vec<u64>,
 }
 
 /// What happens to single messages. Chances are in a thousand.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Weather {
+pub(super) struct MessageFaults {
     /// Requests and replies take up to this long.
     pub(super) slowest: u64,
     /// The chance that a message takes much longer.
@@ -36,7 +36,7 @@ pub(super) struct Weather {
     /// The chance that the answer is an immediate error, whatever the request did.
     pub(super) breaks: u64,
     /// The chance that a call is polled later than it was woken.
-    pub(super) stutters: u64,
+    pub(super) delays_polls: u64,
     /// The chance that a hint is lost, if the store gives hints.
     pub(super) hints: Option<u64>,
 }
@@ -84,7 +84,7 @@ pub(super) enum BodyEnds {
 
 /// What happens to more than one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mishap {
+pub(super) enum Incident {
     /// The process dies, and another process replaces it.
     Crash {
         slot: usize,
@@ -135,55 +135,55 @@ impl Plan {
             .collect();
         let longest_lease = keys.iter().map(|key| key.lease).max().unwrap_or_default();
         let lasts = dice.pick(&[20, 1000, 3000, 6000]);
-        let fair = dice.chance(300);
-        let weather = Weather::drawn(dice, fair, deadline, longest_lease);
+        let undisturbed = dice.chance(300);
+        let message_faults = MessageFaults::drawn(dice, undisturbed, deadline, longest_lease);
         let impatient = dice.chance(300);
-        let unguarded = !fair && dice.chance(100);
+        let unguarded = !undisturbed && dice.chance(100);
         let calls = (0..dice.within(3, 10))
             .map(|_| CallPlan::drawn(dice, &keys, slots, lasts, impatient, unguarded))
             .collect();
-        let mishaps = Mishap::drawn(dice, fair, slots, keys.len(), lasts, longest_lease);
+        let incidents = Incident::drawn(dice, undisturbed, slots, keys.len(), lasts, longest_lease);
         Self {
-            weather,
+            message_faults,
             deadline,
             calls,
-            mishaps,
+            incidents,
             // A process that replaces a crashed process has the clock of the same machine.
             ahead: (0..slots).map(|_| dice.pick(&[0, 0, 7, 60_000])).collect(),
             keys,
         }
     }
 
-    /// Whether nothing disturbs messages, so that the store is no excuse.
-    pub(super) fn fair(&self) -> bool {
-        let weather = &self.weather;
-        let is_obstacle = |mishap: &(u64, Mishap)| {
+    /// Whether nothing delays or loses messages, so that no answer may blame the store.
+    pub(super) fn undisturbed(&self) -> bool {
+        let message_faults = &self.message_faults;
+        let is_obstacle = |incident: &(u64, Incident)| {
             matches!(
-                mishap.1,
-                Mishap::Outage { .. } | Mishap::Full { .. } | Mishap::Pause { .. }
+                incident.1,
+                Incident::Outage { .. } | Incident::Full { .. } | Incident::Pause { .. }
             )
         };
-        weather.straggles
-            + weather.loses_requests
-            + weather.loses_replies
-            + weather.refuses
-            + weather.breaks
-            + weather.refuses_completions
-            + weather.is_full
+        message_faults.straggles
+            + message_faults.loses_requests
+            + message_faults.loses_replies
+            + message_faults.refuses
+            + message_faults.breaks
+            + message_faults.refuses_completions
+            + message_faults.is_full
             == 0
-            && 4 * weather.slowest < self.deadline / 4
-            && !self.mishaps.iter().any(is_obstacle)
+            && 4 * message_faults.slowest < self.deadline / 4
+            && !self.incidents.iter().any(is_obstacle)
     }
 }
 
-impl Weather {
-    fn drawn(dice: &mut Dice, fair: bool, deadline: u64, lease: u64) -> Self {
+impl MessageFaults {
+    fn drawn(dice: &mut Dice, undisturbed: bool, deadline: u64, lease: u64) -> Self {
         let hints = dice.chance(400).then(|| dice.pick(&[0, 300]));
-        if fair {
+        if undisturbed {
             return Self {
                 slowest: dice.pick(&[0, 0, 1, 5]),
                 repeats: dice.pick(&[0, 50]),
-                stutters: dice.pick(&[0, 100]),
+                delays_polls: dice.pick(&[0, 100]),
                 hints,
                 ..Self::default()
             };
@@ -198,7 +198,7 @@ impl Weather {
             is_full: rate(&[0, 0, 0, 100]),
             breaks: rate(&[0, 0, 30, 150]),
             straggles: rate(&[0, 50, 200]),
-            stutters: rate(&[0, 0, 100]),
+            delays_polls: rate(&[0, 0, 100]),
             slowest: rate(&[0, 3, deadline / 8, deadline]),
             longest: rate(&[deadline, lease, 2 * lease]),
             hints,
@@ -318,47 +318,47 @@ impl CallPlan {
     }
 }
 
-impl Mishap {
+impl Incident {
     fn drawn(
         dice: &mut Dice,
-        fair: bool,
+        undisturbed: bool,
         slots: usize,
         keys: usize,
         lasts: u64,
         lease: u64,
     ) -> Vec<(u64, Self)> {
-        let mut mishaps = Vec::new();
+        let mut incidents = Vec::new();
         let end = lasts + lease;
         let slot = |dice: &mut Dice| dice.pick(&[0, 1, 2]) % slots;
         let key = |dice: &mut Dice| dice.pick(&[0, 1]) % keys;
         if dice.chance(250) {
             for _ in 0..dice.within(1, 2) {
                 let (slot, down_for) = (slot(dice), dice.within(0, lease));
-                mishaps.push((dice.within(0, end), Self::Crash { slot, down_for }));
+                incidents.push((dice.within(0, end), Self::Crash { slot, down_for }));
             }
         }
         if dice.chance(100) {
             let (key, slot) = (key(dice), slot(dice));
-            mishaps.push((dice.within(0, end), Self::Free { key, slot }));
+            incidents.push((dice.within(0, end), Self::Free { key, slot }));
         }
-        if fair {
-            return mishaps;
+        if undisturbed {
+            return incidents;
         }
         if dice.chance(300) {
             let (slot, lasts) = (slot(dice), dice.within(1, 3 * lease));
-            mishaps.push((dice.within(0, end), Self::Pause { slot, lasts }));
+            incidents.push((dice.within(0, end), Self::Pause { slot, lasts }));
         }
         if dice.chance(300) {
             let lasts = dice.within(1, 3 * lease);
             let how = dice.pick(&[Outage::Loses, Outage::Refuses, Outage::Delays]);
-            mishaps.push((dice.within(0, end), Self::Outage { lasts, how }));
+            incidents.push((dice.within(0, end), Self::Outage { lasts, how }));
         }
         if dice.chance(150) {
             let lasts = dice.within(1, 3 * lease);
-            mishaps.push((dice.within(0, end), Self::Full { lasts }));
+            incidents.push((dice.within(0, end), Self::Full { lasts }));
         }
         if dice.chance(150) {
-            mishaps.push(match dice.within(0, 3) {
+            incidents.push(match dice.within(0, 3) {
                 0 => (dice.within(0, end), Self::ForgetAll),
                 1 => {
                     let by = i64::try_from(dice.within(1, 3 * lease)).unwrap_or_default();
@@ -368,6 +368,6 @@ impl Mishap {
                 _ => (dice.within(0, end), Self::Evict { key: key(dice) }),
             });
         }
-        mishaps
+        incidents
     }
 }

@@ -1,4 +1,4 @@
-//! The network between the processes and the store: messages in flight, and mishaps.
+//! The network between the processes and the store: messages in flight, and incidents.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Mutant;
 use super::dice::Dice;
-use super::history::{CallId, Event, OPERATOR, Sends, What, Why};
-use super::knobs::{Mishap, Outage, Plan, Weather};
+use super::history::{CallId, Event, Kind, OPERATOR, RemovalCause, Sends};
+use super::knobs::{Incident, MessageFaults, Outage, Plan};
 use super::server::{Answer, Change, Op, Server, call_of};
 use super::source;
 use crate::store::StoreErrorKind;
@@ -27,7 +27,7 @@ pub(super) struct Net {
 
 pub(super) struct Inside {
     pub(super) dice: Dice,
-    pub(super) weather: Weather,
+    pub(super) message_faults: MessageFaults,
     pub(super) server: Server,
     pub(super) outage: Option<(u64, Outage)>,
     /// What happens next, by time. A random number orders what happens at the same time.
@@ -54,7 +54,7 @@ pub(super) enum Next {
     Reply(Message, Reply),
     Nudge { process: usize, call: CallId },
     Hint(usize),
-    Mishap(Mishap),
+    Incident(Incident),
     Resume(usize),
     OutageEnds,
     HasRoom,
@@ -88,7 +88,7 @@ impl Net {
     pub(super) fn new(plan: Plan, seed: u64, mutant: Option<Mutant>) -> Arc<Self> {
         let mut inside = Inside {
             dice: Dice::new(seed, 2),
-            weather: plan.weather,
+            message_faults: plan.message_faults,
             server: Server::default(),
             outage: None,
             agenda: BTreeMap::new(),
@@ -99,8 +99,8 @@ impl Net {
             history: Vec::new(),
             log: Vec::new(),
         };
-        for (at, mishap) in &plan.mishaps {
-            inside.plan(*at, Next::Mishap(*mishap));
+        for (at, incident) in &plan.incidents {
+            inside.plan(*at, Next::Incident(*incident));
         }
         Arc::new(Self {
             plan,
@@ -126,11 +126,11 @@ impl Net {
         inside.processes.len() - 1
     }
 
-    pub(super) fn record(&self, key: Option<usize>, what: What) {
+    pub(super) fn record(&self, key: Option<usize>, kind: Kind) {
         let now = self.now();
         let mut inside = self.inside();
         inside.expire(now);
-        inside.history.push(Event { at: now, key, what });
+        inside.history.push(Event { at: now, key, kind });
     }
 
     pub(super) fn history(&self) -> Vec<Event> {
@@ -163,16 +163,16 @@ impl Net {
         self.changed.notify_one();
     }
 
-    pub(super) fn stutters(&self) -> bool {
+    pub(super) fn delays_polls(&self) -> bool {
         let mut inside = self.inside();
-        let chance = inside.weather.stutters;
+        let chance = inside.message_faults.delays_polls;
         inside.dice.chance(chance)
     }
 
     /// Ends all disturbances of messages.
     pub(super) fn heal(&self) {
         let mut inside = self.inside();
-        inside.weather = Weather::default();
+        inside.message_faults = MessageFaults::default();
         inside.outage = None;
         inside.server.full = false;
     }
@@ -186,7 +186,7 @@ impl Net {
         self.inside().server.empty_at()
     }
 
-    /// Whether no message and no mishap is pending.
+    /// Whether no message and no incident is pending.
     pub(super) fn idle(&self) -> bool {
         self.inside().agenda.is_empty()
     }
@@ -194,7 +194,7 @@ impl Net {
     /// Subscribes to hints for a key.
     pub(super) fn listen(&self, key: usize) -> Option<watch::Receiver<()>> {
         let mut inside = self.inside();
-        inside.weather.hints?;
+        inside.message_faults.hints?;
         let (sender, receiver) = watch::channel(());
         inside
             .listeners
@@ -238,7 +238,7 @@ impl Net {
         inside.note(
             now,
             Some(key),
-            What::Sent {
+            Kind::Sent {
                 message: number,
                 call,
                 op: sends,
@@ -297,8 +297,8 @@ impl Net {
 }
 
 impl Inside {
-    pub(super) fn note(&mut self, at: u64, key: Option<usize>, what: What) {
-        self.history.push(Event { at, key, what });
+    pub(super) fn note(&mut self, at: u64, key: Option<usize>, kind: Kind) {
+        self.history.push(Event { at, key, kind });
     }
 
     fn expire(&mut self, now: u64) {
@@ -308,10 +308,10 @@ impl Inside {
 
     pub(super) fn note_log(&mut self) {
         let changes = self.log.drain(..);
-        self.history.extend(changes.map(|(key, at, what)| Event {
+        self.history.extend(changes.map(|(key, at, kind)| Event {
             at,
             key: Some(key),
-            what,
+            kind,
         }));
     }
 
@@ -334,9 +334,9 @@ impl Inside {
                     let _ = listener.send(());
                 }
             }
-            Next::Mishap(mishap) => self.befall(now, mishap),
+            Next::Incident(incident) => self.apply_incident(now, incident),
             Next::Resume(process) => {
-                self.note(now, None, What::Resumed { process });
+                self.note(now, None, Kind::Resumed { process });
                 let resumed = &mut self.processes[process];
                 resumed.paused = false;
                 let held_up = std::mem::take(&mut resumed.held_up);
@@ -354,30 +354,32 @@ impl Inside {
         }
     }
 
-    fn befall(&mut self, now: u64, mishap: Mishap) {
-        match mishap {
+    fn apply_incident(&mut self, now: u64, incident: Incident) {
+        match incident {
             // `run` does these, because it has the handles.
-            Mishap::Crash { .. } | Mishap::Pause { .. } | Mishap::Free { .. } => {}
-            Mishap::Outage { lasts, how } => {
-                self.note(now, None, What::Weather("the store is unavailable"));
+            Incident::Crash { .. } | Incident::Pause { .. } | Incident::Free { .. } => {}
+            Incident::Outage { lasts, how } => {
+                self.note(now, None, Kind::StoreFault("the store is unavailable"));
                 self.outage = Some((now + lasts, how));
                 self.plan(now + lasts, Next::OutageEnds);
             }
-            Mishap::Full { lasts } => {
-                self.note(now, None, What::Weather("the store is full"));
+            Incident::Full { lasts } => {
+                self.note(now, None, Kind::StoreFault("the store is full"));
                 self.server.full = true;
                 self.plan(now + lasts, Next::HasRoom);
             }
-            Mishap::Evict { key } => {
-                self.server.lose(key, now, Why::Forgotten, &mut self.log);
+            Incident::Evict { key } => {
+                self.server
+                    .lose(key, now, RemovalCause::Forgotten, &mut self.log);
             }
-            Mishap::ForgetAll => {
+            Incident::ForgetAll => {
                 for key in 0..KEYS {
-                    self.server.lose(key, now, Why::Forgotten, &mut self.log);
+                    self.server
+                        .lose(key, now, RemovalCause::Forgotten, &mut self.log);
                 }
             }
-            Mishap::Step { by } => {
-                self.note(now, None, What::Weather("the store's clock jumps"));
+            Incident::Step { by } => {
+                self.note(now, None, Kind::StoreFault("the store's clock jumps"));
                 self.server.step(by, now, &mut self.log);
             }
         }
@@ -385,12 +387,12 @@ impl Inside {
     }
 }
 
-/// Mishaps of processes.
+/// Incidents of processes.
 impl Net {
     /// Ends a process: nothing that it sends arrives any more. Its messages in flight still arrive.
     pub(super) fn crash(&self, process: usize) {
         let mut inside = self.inside();
-        inside.note(self.now(), None, What::Crashed { process });
+        inside.note(self.now(), None, Kind::Crashed { process });
         let crashed = &mut inside.processes[process];
         crashed.crashed = true;
         let (held_up, tasks) = (
@@ -409,7 +411,7 @@ impl Net {
         if inside.processes[process].paused || inside.processes[process].crashed {
             return;
         }
-        inside.note(now, None, What::Paused { process });
+        inside.note(now, None, Kind::Paused { process });
         inside.processes[process].paused = true;
         inside.plan(now + lasts, Next::Resume(process));
         drop(inside);

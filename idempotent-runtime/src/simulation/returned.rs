@@ -20,7 +20,7 @@ impl Checks<'_> {
         self.counts.add("calls returned");
         self.counts.add(count_name(call, returned));
         self.in_time(at, call)?;
-        let fair = self.plan.fair();
+        let undisturbed = self.plan.undisturbed();
         let key = self.call_plan(call).key;
         let slack = self.plan.deadline;
         // A known holder of the key comes before the failure of the store. So a call may be refused because of the record that its
@@ -101,9 +101,9 @@ impl Checks<'_> {
             }
             Returned::LeaseLost => {
                 let renews = self.key_plan(call).renew == Renew::Yes;
-                !(fair && renews) || self.excused(key) || self.call(call).frozen_for > 0
+                !(undisturbed && renews) || self.excused(key) || self.call(call).frozen_for > 0
             }
-            Returned::Unavailable => !fair || frozen,
+            Returned::Unavailable => !undisturbed || frozen,
             Returned::Otherwise(_) => false,
         };
         if !is_true {

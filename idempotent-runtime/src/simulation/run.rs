@@ -13,8 +13,8 @@ use super::caller::Caller;
 use super::check;
 use super::count::Counts;
 use super::dice::Dice;
-use super::history::{CallId, Event, OPERATOR, What};
-use super::knobs::{Mishap, Plan};
+use super::history::{CallId, Event, Kind, OPERATOR};
+use super::knobs::{Incident, Plan};
 use super::link::{ENDPOINT, Link, number_of};
 use super::mutants::MutantStore;
 use super::net::Net;
@@ -135,13 +135,13 @@ fn handle(net: &Arc<Net>, process: usize) -> Idempotency {
         match event.kind() {
             EventKind::Unguarded => {
                 if let Some(Polled { call, .. }) = polled.filter(|polled| polled.call != OPERATOR) {
-                    net.record(Some(net.plan.calls[call.0].key), What::Unguarded { call });
+                    net.record(Some(net.plan.calls[call.0].key), Kind::Unguarded { call });
                 }
             }
             EventKind::Unrecorded | EventKind::NotKept => {
-                net.record(key_of(event), What::Unrecorded { process });
+                net.record(key_of(event), Kind::Unrecorded { process });
             }
-            EventKind::Overrun => net.record(key_of(event), What::Overrun { process }),
+            EventKind::Overrun => net.record(key_of(event), Kind::Overrun { process }),
             _ => {}
         }
     };
@@ -173,13 +173,13 @@ async fn live(net: Arc<Net>) -> Result<(), &'static str> {
     let calls: Vec<_> = (0..net.plan.calls.len())
         .map(|call| tokio::spawn(call_of(Arc::clone(&slots), CallId(call))))
         .collect();
-    let mishaps: Vec<_> = net
+    let incidents: Vec<_> = net
         .plan
-        .mishaps
+        .incidents
         .iter()
-        .map(|(at, mishap)| tokio::spawn(befalls(Arc::clone(&slots), *at, *mishap)))
+        .map(|(at, incident)| tokio::spawn(run_incident(Arc::clone(&slots), *at, *incident)))
         .collect();
-    for task in calls.into_iter().chain(mishaps) {
+    for task in calls.into_iter().chain(incidents) {
         if let Err(failed) = task.await
             && failed.is_panic()
         {
@@ -211,9 +211,9 @@ async fn live(net: Arc<Net>) -> Result<(), &'static str> {
     }
     let stepped = net
         .plan
-        .mishaps
+        .incidents
         .iter()
-        .any(|(_, mishap)| matches!(mishap, Mishap::Step { .. }));
+        .any(|(_, incident)| matches!(incident, Incident::Step { .. }));
     let jump = if stepped { 3 * longest } else { 0 };
     let free_at = net.empty_at();
     if free_at > net.now() + longest + jump {
@@ -236,7 +236,7 @@ async fn call_of(slots: Arc<Slots>, call: CallId) {
     let plan = net.plan.calls[call.0].clone();
     sleep_until(net.at(plan.starts)).await;
     let Some((process, idempotency)) = slots.latest(plan.slot) else {
-        return net.record(Some(plan.key), What::NoProcess { call });
+        return net.record(Some(plan.key), Kind::NoProcess { call });
     };
     let key = net.plan.keys[plan.key];
     let net = Arc::clone(net);
@@ -252,10 +252,10 @@ async fn call_of(slots: Arc<Slots>, call: CallId) {
     .await;
 }
 
-async fn befalls(slots: Arc<Slots>, at: u64, mishap: Mishap) {
+async fn run_incident(slots: Arc<Slots>, at: u64, incident: Incident) {
     let net = &slots.net;
-    match mishap {
-        Mishap::Crash { slot, down_for } => {
+    match incident {
+        Incident::Crash { slot, down_for } => {
             sleep_until(net.at(at)).await;
             let Some(process) = slots.stop(slot) else {
                 return;
@@ -264,13 +264,13 @@ async fn befalls(slots: Arc<Slots>, at: u64, mishap: Mishap) {
             sleep_until(net.at(at + down_for)).await;
             slots.start(slot);
         }
-        Mishap::Pause { slot, lasts } => {
+        Incident::Pause { slot, lasts } => {
             sleep_until(net.at(at)).await;
             if let Some((process, _)) = slots.latest(slot) {
                 net.pause(process, lasts);
             }
         }
-        Mishap::Free { key, slot } => {
+        Incident::Free { key, slot } => {
             sleep_until(net.at(at)).await;
             let Some((process, idempotency)) = slots.latest(slot) else {
                 return;
@@ -320,11 +320,11 @@ impl Run {
         };
         let _ = writeln!(text, "seed {}: {broken}", self.seed);
         let _ = writeln!(text, "run it again with {SEED}={}", self.seed);
-        let _ = writeln!(text, "{:#?}", self.plan.weather);
+        let _ = writeln!(text, "{:#?}", self.plan.message_faults);
         let _ = writeln!(
             text,
-            "deadline {} ms, ahead {:?}, mishaps {:?}",
-            self.plan.deadline, self.plan.ahead, self.plan.mishaps
+            "deadline {} ms, ahead {:?}, incidents {:?}",
+            self.plan.deadline, self.plan.ahead, self.plan.incidents
         );
         for (key, plan) in self
             .plan
@@ -344,9 +344,9 @@ impl Run {
         {
             let _ = writeln!(text, "#{call}: {plan:?}");
         }
-        for Event { at, key, what } in &self.history {
+        for Event { at, key, kind } in &self.history {
             if key.is_none() || broken.key.is_none() || *key == broken.key {
-                let _ = writeln!(text, "{at:>7} {what:?}");
+                let _ = writeln!(text, "{at:>7} {kind:?}");
             }
         }
         text

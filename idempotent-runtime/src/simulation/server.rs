@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::history::{CallId, What, Why};
+use super::history::{CallId, Kind, RemovalCause};
 use super::source;
 use crate::store::{Claim, Entry, Swap};
 
@@ -65,7 +65,7 @@ struct Stored {
 }
 
 /// A change of a record: its key, its time, and what happened.
-pub(super) type Change = (usize, u64, What);
+pub(super) type Change = (usize, u64, Kind);
 
 /// One request as it arrives.
 pub(super) struct Request<'a> {
@@ -120,7 +120,7 @@ impl Server {
             Op::Remove { expected } => Answer::Swap(match stored {
                 None => Swap::Absent,
                 Some(stored) if stored == expected => {
-                    self.lose(key, now, Why::Changed(request.call), log);
+                    self.lose(key, now, RemovalCause::Changed(request.call), log);
                     Swap::Done
                 }
                 Some(stored) => Swap::Other(stored),
@@ -141,7 +141,7 @@ impl Server {
                 Answer::Swap(Swap::Done)
             }
             Op::Delete { .. } => {
-                self.lose(key, now, Why::Changed(request.call), log);
+                self.lose(key, now, RemovalCause::Changed(request.call), log);
                 Answer::Swap(Swap::Done)
             }
         })
@@ -156,19 +156,25 @@ impl Server {
                 return true;
             };
             let at = u64::try_from(expires - ahead).unwrap_or_default().min(now);
-            let (call, done, why) = (stored.call, stored.done, Why::Expired);
-            log.push((*key, at, What::Removed { call, done, why }));
+            let (call, done, cause) = (stored.call, stored.done, RemovalCause::Expired);
+            log.push((*key, at, Kind::Removed { call, done, cause }));
             false
         });
     }
 
     /// Removes a record. Returns whether there was one.
-    pub(super) fn lose(&mut self, key: usize, now: u64, why: Why, log: &mut Vec<Change>) -> bool {
+    pub(super) fn lose(
+        &mut self,
+        key: usize,
+        now: u64,
+        cause: RemovalCause,
+        log: &mut Vec<Change>,
+    ) -> bool {
         self.expire(now, log);
         let Some(Stored { call, done, .. }) = self.records.remove(&key) else {
             return false;
         };
-        log.push((key, now, What::Removed { call, done, why }));
+        log.push((key, now, Kind::Removed { call, done, cause }));
         true
     }
 
@@ -191,17 +197,17 @@ impl Server {
             log.push((
                 key,
                 now,
-                What::Removed {
+                Kind::Removed {
                     call,
                     done,
-                    why: Why::Forgotten,
+                    cause: RemovalCause::Forgotten,
                 },
             ));
         }
         for (key, stored) in &self.records {
             let until = self.ends(stored);
             let (call, done) = (stored.call, stored.done);
-            log.push((*key, now, What::ExpiryMoved { call, done, until }));
+            log.push((*key, now, Kind::ExpiryMoved { call, done, until }));
         }
     }
 
@@ -238,7 +244,7 @@ impl Server {
             ..
         } = request;
         let done = value.starts_with(b"idem1 D");
-        self.lose(key, now, Why::Changed(call), log);
+        self.lose(key, now, RemovalCause::Changed(call), log);
         let expires = ttl.map(|ttl| self.clock(now) + whole_millis(ttl));
         let stored = Stored {
             value: value.clone(),
@@ -251,7 +257,7 @@ impl Server {
         log.push((
             key,
             now,
-            What::Put {
+            Kind::Put {
                 call,
                 done,
                 sent,
@@ -270,7 +276,7 @@ impl Server {
             log.push((
                 key,
                 now,
-                What::Touched {
+                Kind::Touched {
                     call: stored.call,
                     sent,
                     until,

@@ -2,20 +2,20 @@
 
 use tokio::sync::oneshot;
 
-use super::history::{Sends, What};
-use super::knobs::{Outage, Weather};
+use super::history::{Kind, Sends};
+use super::knobs::{MessageFaults, Outage};
 use super::net::{Inside, Message, Next, Reply};
 use super::server::Request;
 use crate::store::StoreErrorKind;
 
 impl Inside {
     pub(super) fn delay(&mut self) -> u64 {
-        let Weather {
+        let MessageFaults {
             slowest,
             straggles,
             longest,
             ..
-        } = self.weather;
+        } = self.message_faults;
         let most = if self.dice.chance(straggles) {
             longest
         } else {
@@ -26,7 +26,7 @@ impl Inside {
 
     pub(super) fn dispatch(&mut self, now: u64, mut message: Message) {
         let key = Some(message.key);
-        if self.dice.chance(self.weather.repeats) {
+        if self.dice.chance(self.message_faults.repeats) {
             message.repeated = true;
             let again = Message {
                 op: message.op.clone(),
@@ -36,12 +36,12 @@ impl Inside {
             let at = now + self.delay() + self.delay();
             self.plan(at, Next::Arrive(again));
         }
-        if self.dice.chance(self.weather.loses_requests) {
+        if self.dice.chance(self.message_faults.loses_requests) {
             let number = message.number;
             self.note(
                 now,
                 key,
-                What::Lost {
+                Kind::Lost {
                     message: number,
                     reply: false,
                 },
@@ -61,7 +61,7 @@ impl Inside {
                 self.note(
                     now,
                     key,
-                    What::Lost {
+                    Kind::Lost {
                         message: number,
                         reply: false,
                     },
@@ -77,12 +77,12 @@ impl Inside {
             }
             None => {}
         }
-        let Weather {
+        let MessageFaults {
             refuses,
             refuses_completions,
             is_full,
             ..
-        } = self.weather;
+        } = self.message_faults;
         let completes = message.sends == Sends::Completion;
         if self.dice.chance(refuses) || completes && self.dice.chance(refuses_completions) {
             return self.refuse(now, message, StoreErrorKind::NotApplied);
@@ -98,7 +98,7 @@ impl Inside {
         self.note(
             now,
             key,
-            What::Arrived {
+            Kind::Arrived {
                 message: number,
                 given_up,
             },
@@ -122,13 +122,13 @@ impl Inside {
         let Some(answer) = answer else {
             return self.refuse(now, message, StoreErrorKind::Full);
         };
-        if let (true, Some(hints)) = (message.notifies, self.weather.hints)
+        if let (true, Some(hints)) = (message.notifies, self.message_faults.hints)
             && !self.dice.chance(hints)
         {
             let at = now + self.delay();
             self.plan(at, Next::Hint(message.key));
         }
-        if self.dice.chance(self.weather.breaks) {
+        if self.dice.chance(self.message_faults.breaks) {
             return self.reply(now, message, Err(StoreErrorKind::Unknown));
         }
         self.reply(now, message, Ok(answer));
@@ -139,7 +139,7 @@ impl Inside {
         self.note(
             now,
             Some(message.key),
-            What::Refused {
+            Kind::Refused {
                 message: number,
                 full,
             },
@@ -157,12 +157,12 @@ impl Inside {
         if message.answer.is_none() {
             return;
         }
-        if self.dice.chance(self.weather.loses_replies) {
+        if self.dice.chance(self.message_faults.loses_replies) {
             let number = message.number;
             self.note(
                 now,
                 Some(message.key),
-                What::Lost {
+                Kind::Lost {
                     message: number,
                     reply: true,
                 },
@@ -188,7 +188,7 @@ impl Inside {
             self.note(
                 now,
                 Some(message.key),
-                What::Answered {
+                Kind::Answered {
                     message: number,
                     fine,
                 },
