@@ -24,8 +24,8 @@ impl Call<'_> {
     //         Call::new(<endpoint>, <policy>, None).token(&form.token, &user_id, "orders.submit").keyed()
     //         { let when = <when>; let call = Call::new(…); if when { call.part(&id) } else { call.when(false) } }
     //
-    // It borrows the arguments and keeps none, so that the body can take them. An unguarded call does not evaluate the parts of
-    // its key, because they may exist only in a guarded call.
+    // The expression borrows the arguments and does not keep them, so that the body can take them. An unguarded call does not
+    // evaluate the parts of its key, because they may exist only in a guarded call.
     fn call(&self) -> TokenStream {
         let private = self.options.private(Span::mixed_site());
         let (endpoint, policy) = (self.endpoint(), self.registered());
@@ -99,7 +99,7 @@ impl Call<'_> {
     //         { register! { "orders.pay", None } <policy> }
     //         { register! { "orders.pay", None, tx = true, at = ("src/orders.rs", 12, 21) } <policy> }
     //
-    // Spans hide a local from the body, but not an item: the braces hide the item.
+    // Spans hide a local variable from the body, but not an item: the braces hide the item.
     fn registered(&self) -> TokenStream {
         let (private, policy) = (self.options.private(Span::mixed_site()), self.policy());
         let tx = self.options.tx.as_ref().map(|_| mixed!(, tx = true));

@@ -48,7 +48,7 @@ impl Time {
         }
     }
 
-    /// The milliseconds of a literal and its text; an expression is not evaluated before the program runs.
+    /// The milliseconds of a literal, and its text. `None` for an expression: the program evaluates it.
     pub fn literal(&self) -> Option<(u64, String)> {
         match self {
             Self::Literal(text, millis) => Some((*millis, text.value())),
@@ -70,7 +70,7 @@ impl ToTokens for Time {
     }
 }
 
-/// The error of a text whose time is not between one millisecond and the longest.
+/// The error of a text that is not a duration between one millisecond and the longest.
 fn not_a_time(option: &Ident, text: &LitStr, millis: Option<u64>) -> syn::Error {
     let (written, span) = (text.value(), text.span());
     if millis.is_some() {
@@ -116,7 +116,7 @@ fn is_number(expr: &Expr) -> bool {
     }
 }
 
-/// The milliseconds of whole numbers with a unit each, the largest unit first. Zero is `None`.
+/// The milliseconds of whole numbers, each with a unit, the largest unit first. `None` for zero.
 pub fn millis(text: &str) -> Option<u64> {
     let mut units = UNITS.as_slice();
     let mut rest = text;

@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use proc_macro2::{Span, TokenStream};
 use strsim::osa_distance;
 
-/// An error: `message` is one clause that says what is wrong, `help` is a second line that says what to write.
+/// An error: `message` is one clause with the mistake, `help` is a second line with what to write.
 pub fn error(span: Span, message: impl Display, help: impl Display) -> syn::Error {
     syn::Error::new(span, format_args!("{message}\nhelp: {help}"))
 }
@@ -22,7 +22,7 @@ impl Errors {
         }
     }
 
-    /// Keeps the error of `result`, and returns its value.
+    /// Collects the error of `result`, or returns its value.
     pub fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }

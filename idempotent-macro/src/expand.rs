@@ -34,7 +34,8 @@ pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
 
 // Output: #[allow(unused, unexpected_cfgs)] async fn pay(id: u64) { #[cfg(rust_analyzer)] { _ = (&id,); } <body> }
 //
-// The function stays, so that its callers compile. rust-analyzer completes the names of an unfinished key.
+// The function is expanded without the guard, so that its callers compile. rust-analyzer completes the names of an unfinished
+// key.
 fn unguarded(options: &Options, function: &Function) -> TokenStream {
     let keys = options.parts().map(|key| {
         let parts = key.borrowed();
@@ -72,7 +73,7 @@ impl<'a> Expansion<'a> {
         self.function.with_body(&match self.function.output.future {
             Future::Async => guarded,
             Future::Boxed(_) => mixed!(::std::boxed::Box::pin(async move { #guarded })),
-            // Without the variable `clippy::manual_async_fn` would ask for an `async fn`.
+            // Without the variable, `clippy::manual_async_fn` would ask for an `async fn`.
             Future::Impl => mixed! {
                 let future = async move { #guarded };
                 future
@@ -126,7 +127,7 @@ impl<'a> Expansion<'a> {
     //         };
     //         returns.settle_in(held, outcome, rows(tx)).await
     //
-    // The body has the transaction while it runs. The row is written before and after it.
+    // The body has the transaction while it runs. The row is written before and after the body.
     fn in_transaction(
         &self,
         tx: &Transaction,
@@ -238,8 +239,8 @@ impl<'a> Expansion<'a> {
     // Output: async move { if let Some(outcome) = None::<R> { return outcome; } let _ = &_permit; { <body as written> } }
     //         async move { (move || -> Pin<Box<dyn Future<Output = R>>> { <body as written> })().await }
     //
-    // Both give the body its type, which coercions need. An early `return` ends only the closure. The closure is called when the
-    // body is polled, so that its panic is a panic of the body.
+    // Both forms give the body its type, because coercions need it. An early `return` ends only the closure. The closure is
+    // called when the body is polled, so that its panic is a panic of the body.
     fn body(&self) -> TokenStream {
         let (body, ty) = (self.function.body(), &self.function.output.ty);
         let hint = quote_spanned! {hidden(ty)=>

@@ -62,7 +62,7 @@ impl Function {
     pub fn with_body(&self, body: &TokenStream) -> TokenStream {
         let (attrs, vis, sig, inner) = (&self.attrs, &self.vis, &self.sig, &self.inner);
         let mut function = quote!(#(#attrs)* #vis #sig);
-        // These braces keep the user's span, or `dead_code` would take the function for generated.
+        // These braces have the user's span. With another span `dead_code` would treat the function as generated.
         self.brace.surround(&mut function, |tokens| {
             tokens.append_all(inner);
             body.to_tokens(tokens);
@@ -70,7 +70,7 @@ impl Function {
         function
     }
 
-    /// The body as written, in braces that `unused_braces` does not take for the user's.
+    /// The body as written, in braces that `unused_braces` does not treat as the user's braces.
     pub fn body(&self) -> Group {
         let mut body = Group::new(Delimiter::Brace, self.body.clone());
         body.set_span(self.brace.span.join().resolved_at(Span::mixed_site()));
@@ -115,7 +115,7 @@ impl Function {
         })
     }
 
-    /// Whether a pattern binds `name` that `#[async_trait]` moved into the body.
+    /// Whether a pattern that `#[async_trait]` moved into the body binds `name`.
     pub fn hides(&self, name: &str) -> bool {
         let hidden = |input: &FnArg| match input {
             FnArg::Receiver(_) => false,
@@ -189,7 +189,7 @@ fn is_function(ahead: ParseStream) -> bool {
     false
 }
 
-/// What is wrong with an item that is no function, and what to write.
+/// What is wrong with an item that is not a function, and what to write.
 fn not_a_function(item: ParseStream) -> (String, &'static str) {
     let mut thing = None;
     while let Ok(word) = item.call(Ident::parse_any) {

@@ -53,7 +53,7 @@ impl Key {
         Ok(token)
     }
 
-    /// Finds the parts that name no argument of `function`. Parts of which the macro cannot know this are left to rustc.
+    /// Reports the parts that name no argument of `function`. rustc checks the parts that the macro cannot check.
     pub fn check(&self, function: &Function) -> impl Iterator<Item = syn::Error> {
         let names = function.names();
         self.parts.iter().filter_map(move |part| {
@@ -66,10 +66,10 @@ impl Key {
 
     /// Gives each part that is a bare argument the place of this argument in the signature.
     ///
-    /// A macro cannot underline a piece of a string. With several parts in a string, an error at the argument shows which part is
-    /// wrong.
+    /// A macro cannot underline a piece of a string. If a string has several parts, an error at the argument shows which part
+    /// is wrong.
     pub fn point_at_arguments(&mut self, function: &Function) {
-        // Several parts of a user become one tuple, and an error of the tuple belongs to the whole string.
+        // Several parts of a user become one tuple, and an error in the tuple belongs to the whole string.
         let is_alone = self.parts.len() < 2;
         let is_one_value = self.option == "token" && self.parts.len() > 2;
         if !self.is_string || is_alone || is_one_value {
@@ -217,7 +217,7 @@ fn is_path(expr: &Expr) -> bool {
     }
 }
 
-/// Stops rustc from proposing a similar field name as a replacement for the whole string.
+/// Prevents rustc from proposing a similar field name as a replacement for the whole string.
 fn unhook(expr: &mut Expr) {
     if let Expr::Field(field) = expr {
         match &mut field.member {
@@ -228,7 +228,7 @@ fn unhook(expr: &mut Expr) {
     }
 }
 
-/// The name that a simple expression starts with.
+/// The first name in a simple expression.
 fn root(part: &Expr) -> Option<&Ident> {
     match part {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
@@ -244,7 +244,7 @@ fn root(part: &Expr) -> Option<&Ident> {
     }
 }
 
-/// The error of an option that names an argument which the function does not have.
+/// The error of an option that names an argument that the function does not have.
 pub fn unknown(
     option: &str,
     root: &Ident,

@@ -1,4 +1,4 @@
-//! Implementation detail of the [`idempotence`](https://docs.rs/idempotence) crate: depend on that one.
+//! Implementation detail of the crate [`idempotence`](https://docs.rs/idempotence): depend on `idempotence`.
 
 #![allow(
     unreachable_pub,

@@ -21,7 +21,7 @@ pub struct Options {
     pub release: Option<Release>,
     pub name: Option<LitStr>,
     pub payload: Option<Key>,
-    /// Says which calls are guarded.
+    /// Decides which calls are guarded.
     pub when: Option<Expr>,
     /// Where `replay = true` is written.
     pub replay: Option<Span>,
@@ -73,7 +73,7 @@ const NAMES: [&str; 23] = [
 ];
 
 impl Options {
-    /// Parses every option that has no mistake, and adds the mistakes of the others to `errors`.
+    /// Parses every option that has no mistake, and adds the mistakes of the other options to `errors`.
     pub fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         let list = |input: ParseStream| {
@@ -90,7 +90,7 @@ impl Options {
         options
     }
 
-    /// Gives the parts of a key, written as a string, better places for errors.
+    /// Gives the parts of a key that is written as a string better places for errors.
     pub fn point_at_arguments(&mut self, function: &Function) {
         let parts = [&mut self.key, &mut self.payload, &mut self.token];
         for key in parts.into_iter().flatten() {
@@ -104,7 +104,7 @@ impl Options {
         parts.into_iter().flatten()
     }
 
-    /// The operation that a token was issued for.
+    /// The operation for which a token was issued.
     pub fn operation(&self) -> Option<&LitStr> {
         self.operation.as_ref().or(self.name.as_ref())
     }

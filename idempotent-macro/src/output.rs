@@ -1,4 +1,4 @@
-//! The return type of a function: one of three kinds of future, and the output of this future.
+//! The return type of a function: one of three kinds of future, and the output of the future.
 
 use proc_macro2::Span;
 use syn::punctuated::Punctuated;
@@ -30,7 +30,8 @@ pub enum Future {
 impl Future {
     // Input:  Pin<Box<dyn Future<Output = R> + Send + 'a>>, BoxFuture<'a, R>
     // Output: Pin<Box<dyn Future<Output = R> + Send + '_>>, BoxFuture<'_, R>
-    /// The type of a boxed future whose lifetimes are inferred: the body may borrow arguments for less time than the caller lends them.
+    /// The type of a boxed future with inferred lifetimes: the body may borrow arguments for less time than the caller lends
+    /// them.
     pub fn shortened(ty: &Type) -> Type {
         let mut ty = ty.clone();
         if let Some(segment) = last_segment_mut(&mut ty) {
@@ -41,7 +42,7 @@ impl Future {
 }
 
 impl Output {
-    /// `blocks` says whether the body waits for a future, as the expansion of `#[tokio::main]` does.
+    /// `blocks`: whether the body blocks on a future, as the expansion of `#[tokio::main]` does.
     pub fn of(sig: &Signature, blocks: bool) -> syn::Result<Self> {
         let name = &sig.ident;
         let awaits = "write `async fn`: `#[idempotent]` awaits the store";
@@ -109,7 +110,7 @@ fn future_of(ty: &Type) -> Option<(Future, Type)> {
 
 // Input:  Result<&'static str, Error>
 // Output: &'static str
-/// The reference in the `Ok` of a `Result`.
+/// The type in the `Ok` of a `Result`, if it is a reference.
 pub fn reference_in_ok(ty: &Type) -> Option<&TypeReference> {
     let segment = last_segment(ty).filter(|segment| segment.ident == "Result")?;
     match ungrouped(arguments(segment).find_map(type_argument)?) {

@@ -74,10 +74,10 @@ fn check_replay(options: &Options, errors: &mut Errors) {
     match (options.replay, &options.replay_err) {
         (Some(span), _) if options.release == Some(Release::Always) => errors.push(error(
             span,
-            "`replay` does not go with `release = true`, which frees the key at once",
+            "`replay` cannot be combined with `release = true`, which frees the key at once",
             "leave `release` out, or write `replay = false`",
         )),
-        // A `replay` with a mistake is also `None`, and reported already.
+        // A `replay` with a mistake is also `None`, and was already reported.
         (None, Some((span, _))) if errors.is_empty() => errors.push(error(
             *span,
             "`replay_err` needs `replay = true`",
@@ -88,7 +88,7 @@ fn check_replay(options: &Options, errors: &mut Errors) {
 }
 
 fn check_token(options: &Options, errors: &mut Errors) {
-    // An option with a mistake is also `None`, and reported already.
+    // An option with a mistake is also `None`, and was already reported.
     let has_no_errors = errors.is_empty();
     let Some(span) = options.token.as_ref().and(options.written("token")) else {
         let alone = ["operation", "give_back"]
@@ -115,21 +115,21 @@ fn check_token(options: &Options, errors: &mut Errors) {
     {
         errors.push(error(
             span,
-            "`give_back` does not go with `release = false`, which keeps the key taken",
+            "`give_back` cannot be combined with `release = false`, which keeps the key taken",
             "leave `release` out, or write `give_back = false`",
         ));
     }
     if let Some(span) = options.written("when") {
         errors.push(error(
             span,
-            "`when` does not go with `token`: an unguarded call would run its body without a token",
+            "`when` cannot be combined with `token`: an unguarded call would run its body without a token",
             "leave `when` out, or write a second function with `token` for the calls that have a token",
         ));
     }
     if options.tx.is_some() {
         errors.push(error(
             span,
-            "`token` does not go with `tx`, whose transaction may be rolled back after the token is used",
+            "`token` cannot be combined with `tx`, whose transaction may be rolled back after the token is used",
             "write `token` on the function that begins the transaction",
         ));
     }
@@ -141,7 +141,7 @@ fn check_tx(options: &Options, errors: &mut Errors) {
     {
         errors.push(error(
             span,
-            "`release = true` does not go with `tx`, which commits the key with the work",
+            "`release = true` cannot be combined with `tx`, which commits the key with the work",
             "leave `release` out, or write `release = false`",
         ));
     }
@@ -149,7 +149,9 @@ fn check_tx(options: &Options, errors: &mut Errors) {
         if let Some(span) = options.written(name) {
             errors.push(error(
                 span,
-                format_args!("`{name}` does not go with `tx`, where the transaction holds the key"),
+                format_args!(
+                    "`{name}` cannot be combined with `tx`, where the transaction holds the key"
+                ),
                 format_args!("leave `{name}` out"),
             ));
         }
@@ -157,7 +159,7 @@ fn check_tx(options: &Options, errors: &mut Errors) {
     if let Some(span) = options.written("on_store_error") {
         errors.push(error(
             span,
-            "`on_store_error` does not go with `tx`, which uses no store",
+            "`on_store_error` cannot be combined with `tx`, which uses no store",
             "leave `on_store_error` out",
         ));
     }
@@ -197,7 +199,7 @@ fn check_lease(options: &Options, errors: &mut Errors) {
             return errors.push(error(
                 *span,
                 format_args!(
-                    "`lease` does not go with `release = {release}`, where `ttl` is the lease"
+                    "`lease` cannot be combined with `release = {release}`, where `ttl` is the lease"
                 ),
                 "leave `lease` out, or write `release = \"on_error\"`",
             ));

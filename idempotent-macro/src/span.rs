@@ -26,7 +26,7 @@ pub fn span(value: &Expr) -> Span {
     ungrouped(value).span()
 }
 
-/// Looks through the invisible groups that `macro_rules!` puts around what it substitutes.
+/// Removes the invisible groups that `macro_rules!` puts around what it substitutes.
 pub fn ungrouped(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => ungrouped(&group.expr),

@@ -121,7 +121,7 @@ fn an_error_says_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(replay = true, release = true),
-            "`replay` does not go with `release = true`, which frees the key at once\nhelp: leave `release` out, or write `replay = false`",
+            "`replay` cannot be combined with `release = true`, which frees the key at once\nhelp: leave `release` out, or write `replay = false`",
         ),
         (
             quote!(replay_err = is_final),
@@ -232,7 +232,7 @@ fn an_error_with_a_token_says_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(token = "form.token, user_id", name = "o", tx = tx),
-            "`token` does not go with `tx`, whose transaction may be rolled back after the token is used\nhelp: write `token` on the function that begins the transaction",
+            "`token` cannot be combined with `tx`, whose transaction may be rolled back after the token is used\nhelp: write `token` on the function that begins the transaction",
         ),
     ];
     for (options, text) in table {
@@ -260,7 +260,7 @@ fn an_error_with_when_says_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(token = "token, id", name = "pay", when = id.is_some()),
-            "`when` does not go with `token`: an unguarded call would run its body without a token\nhelp: leave `when` out, or write a second function with `token` for the calls that have a token".to_owned(),
+            "`when` cannot be combined with `token`: an unguarded call would run its body without a token\nhelp: leave `when` out, or write a second function with `token` for the calls that have a token".to_owned(),
         ),
     ];
     for (options, text) in table {
@@ -308,7 +308,7 @@ fn the_error_for_a_token_without_arguments_says_to_leave_it_out() {
 }
 
 #[test]
-fn a_token_goes_with_every_option_but_tx() {
+fn a_token_can_be_combined_with_every_option_but_tx() {
     let function = quote!(
         async fn submit(user_id: u64, form: Form) -> R {
             body
@@ -378,7 +378,7 @@ fn rust_analyzer_sees_the_names_of_an_unfinished_payload() {
 }
 
 #[test]
-fn replay_goes_with_each_release_that_keeps_the_key() {
+fn replay_can_be_combined_with_each_release_that_does_not_free_the_key() {
     let function = quote!(
         async fn pay(id: u64) -> R {
             body
@@ -408,7 +408,7 @@ fn a_named_endpoint_registers_a_policy_without_expressions() {
         (quote!(renew = false), "Some"),
         (quote!(lease = lease()), "None"),
         (quote!(renew = cap()), "None"),
-        (quote!(wait = patience()), "None"),
+        (quote!(wait = some_time()), "None"),
     ];
     for (options, policy) in table {
         let expanded = |name: TokenStream| {

@@ -109,7 +109,7 @@ pub fn flag(option: &Ident, value: &Expr) -> syn::Result<bool> {
     }
 }
 
-/// An expression over the arguments that says which calls are guarded.
+/// An expression over the arguments that decides which calls are guarded.
 pub fn condition(value: Expr) -> syn::Result<Expr> {
     let help = match literal(&value) {
         None => return Ok(value),
@@ -223,7 +223,7 @@ fn word<T: Copy>(option: &Ident, value: &Expr, words: &[(&str, T)]) -> syn::Resu
     Err(not_one_of(option, value, &quoted))
 }
 
-/// The error of an option whose value is none of `choices`. Words have their quotes there.
+/// The error of an option whose value is none of `choices`. In `choices` words have their quotes.
 fn not_one_of(option: &Ident, value: &Expr, choices: &[&str]) -> syn::Error {
     let (choice, literal) = (List(choices, " or "), literal(value));
     let tokens = value.to_token_stream().to_string();
@@ -231,7 +231,7 @@ fn not_one_of(option: &Ident, value: &Expr, choices: &[&str]) -> syn::Error {
         Expr::Lit(_) | Expr::Path(_) => format!("`{option}` must be {choice}, not `{tokens}`"),
         _ => format!("`{option}` must be {choice}"),
     };
-    // The comparison ignores quotes, because missing and superfluous quotes are the most frequent mistakes.
+    // The comparison ignores quotes, because missing and extra quotes are the most frequent mistakes.
     let words: Vec<&str> = choices.iter().map(|word| word.trim_matches('"')).collect();
     let written = match literal {
         Some(Lit::Str(text)) => text.value(),
