@@ -1,4 +1,4 @@
-//! What operators ask of a handle.
+//! The operations of a handle for operators: `doctor`, `peek` and `forget`.
 
 pub(crate) mod doctor;
 pub(crate) mod peek;

@@ -1,4 +1,4 @@
-//! The options of endpoints that operators set without compiling, and the endpoints that are known.
+//! The options of endpoints that operators set without compiling, and the known endpoints.
 
 mod called;
 pub(crate) mod endpoint_info;
@@ -59,7 +59,7 @@ use crate::settings::table::{Layer, Table};
 ///
 /// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_PREFIX`,
 /// `IDEMPOTENCE_SECRET`, `IDEMPOTENCE_DEADLINE` and `IDEMPOTENCE_SETTINGS` are ignored here: your program may read them. The
-/// variables that Kubernetes sets for a service named `idempotence…` are ignored, too. Any other variable that begins with
+/// variables that Kubernetes sets for a service named `idempotence…` are also ignored. Any other variable that begins with
 /// `IDEMPOTENCE_` is an error.
 ///
 /// # Precedence
@@ -78,9 +78,9 @@ use crate::settings::table::{Layer, Table};
 /// * a `ttl` or `lease` that does not fit the attribute of an endpoint: for example a `lease` with `release = true`, or a
 ///   `renew` shorter than the lease.
 ///
-/// An endpoint is known from the start if its function has the option `name` and only literals as durations. Any other
-/// endpoint is known from its first call on. If its `ttl` or `lease` does not fit then, that setting is ignored, with an error
-/// in the log.
+/// An endpoint is known from the start if its function has the option `name` and only literals as durations. Any other endpoint
+/// is known from its first call on. If its `ttl` or `lease` then does not fit, this setting is ignored, with an error in the
+/// log.
 ///
 /// With `on_store_error = "run"` a running body continues after it has lost its lease, unless the attribute has
 /// `on_lease_lost = "stop"`. Otherwise an outage would stop the bodies that must run during it.
@@ -102,7 +102,7 @@ impl Settings {
         }
     }
 
-    /// The TOML file at `path`, and the environment, which is stronger.
+    /// The TOML file at `path`, and the environment, which overrides the file.
     ///
     /// To change the file, write a new file and rename it to `path`. Otherwise a reload may read a half-written file.
     #[cfg(feature = "toml")]

@@ -28,7 +28,7 @@ mod transition;
 mod url;
 mod version;
 
-/// The client that this module works with. Name the types of sqlx through this, so that the versions agree.
+/// The version of sqlx that this module uses. Take the types of sqlx from here, so that the versions agree.
 pub use ::sqlx;
 
 pub use self::connection::AsConnection;

@@ -16,12 +16,12 @@ pub struct Failure(pub(super) Box<Cause>);
 #[derive(Debug, Clone)]
 pub(super) struct Cause {
     pub(super) site: Site,
-    why: Why,
+    explanation: Explanation,
 }
 
 /// Why the call failed, and what to do.
 #[derive(Debug, Clone)]
-enum Why {
+enum Explanation {
     /// In these words.
     Stated {
         what: Cow<'static, str>,
@@ -41,11 +41,11 @@ impl Failure {
         what: impl Into<Cow<'static, str>>,
         source: Option<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        let why = Why::Stated {
+        let explanation = Explanation::Stated {
             what: what.into(),
             source: source.map(Arc::from),
         };
-        Self(Box::new(Cause { site, why }))
+        Self(Box::new(Cause { site, explanation }))
     }
 
     /// The store failed: "the store {reason}, {so}; {advice}". The place of the store is only in the source.
@@ -56,22 +56,22 @@ impl Failure {
         advice: &'static str,
     ) -> Self {
         let source = Arc::new(source);
-        let why = Why::Store { so, advice, source };
-        Self(Box::new(Cause { site, why }))
+        let explanation = Explanation::Store { so, advice, source };
+        Self(Box::new(Cause { site, explanation }))
     }
 
     /// Attributes the failure to the call at `site`. If the store failed, `consequence` is what that means to the call.
     pub(super) fn attribute_to(&mut self, site: &Site, consequence: &'static str) {
         self.0.site = site.clone();
-        if let Why::Store { so, .. } = &mut self.0.why {
+        if let Explanation::Store { so, .. } = &mut self.0.explanation {
             *so = consequence;
         }
     }
 
     pub(super) fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.0.why {
-            Why::Stated { source, .. } => source.as_deref().map(|source| source as _),
-            Why::Store { source, .. } => Some(&**source),
+        match &self.0.explanation {
+            Explanation::Stated { source, .. } => source.as_deref().map(|source| source as _),
+            Explanation::Store { source, .. } => Some(&**source),
         }
     }
 
@@ -84,9 +84,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.0.site)?;
-        match &self.0.why {
-            Why::Stated { what, .. } => f.write_str(what),
-            Why::Store { so, advice, source } => {
+        match &self.0.explanation {
+            Explanation::Stated { what, .. } => f.write_str(what),
+            Explanation::Store { so, advice, source } => {
                 write!(f, "the store {}, {so}; {advice}", source.why())
             }
         }

@@ -33,7 +33,8 @@
 //! `code` is [`Error::code`], `client_action` is [`Error::client_action`], `silent` is [`Error::is_silent`], and `detail` is
 //! [`Error::text`]. `retry_after_ms` and the header `Retry-After` (in whole seconds, at least 1) are [`Error::retry_after`],
 //! rounded up. They are present if the action is `wait`. The response does not name the endpoint, the key, the process that
-//! holds it, or the error of the store. The whole error is an extension of the response, `Arc<Error>`, for a layer that logs it.
+//! holds it, or the error of the store. A layer that logs errors finds the whole error as an extension of the response,
+//! `Arc<Error>`.
 
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ mod problem;
 mod rejection;
 mod request_id;
 
-/// The response to a refused call in this language. As an extractor, [`Lang`] is the language that the request asks for.
+/// The response to a refused call in this language. The extractor [`Lang`] reads the language that the request asks for.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -100,7 +101,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// The response of the value. A replayed response has the header `idempotency-replayed: true`.
+/// The response of the value. A replayed response also has the header `idempotency-replayed: true`.
 impl<T: IntoResponse> IntoResponse for Once<T> {
     fn into_response(self) -> Response {
         let replayed = self.is_replayed();

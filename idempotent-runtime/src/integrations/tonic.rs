@@ -13,12 +13,12 @@
 //! | `LeaseLost` | `UNKNOWN` |
 //! | the others | `INTERNAL` |
 //!
-//! A mismatch is not `INVALID_ARGUMENT`, because gRPC has that code for arguments that are wrong in any state of the server.
-//! The arguments of a mismatch would be right with another key.
+//! A mismatch is not `INVALID_ARGUMENT`, because in gRPC that code means that the arguments are wrong in any state of the
+//! server. The arguments of a mismatch would be right with another key.
 //!
-//! The message is the English [`Error::text`]; [`refusal`] takes another language. The metadata has [`CODE`], [`ACTION`], [`SILENT`] and [`RETRY_AFTER_MS`].
-//! Neither names the endpoint, the key, the process that holds it, or the error of the store. The whole error is the source of
-//! the status, which is not sent.
+//! The message is the English [`Error::text`]; [`refusal`] takes another language. The metadata has [`CODE`], [`ACTION`],
+//! [`SILENT`] and [`RETRY_AFTER_MS`]. The message and the metadata do not name the endpoint, the key, the process that holds
+//! it, or the error of the store. The whole error is the source of the status. The source is not sent.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -14,13 +14,13 @@ use crate::protocol::retry::{Attempt, retry};
 use crate::protocol::shared::Shared;
 use crate::store::{BloomFilter, BloomStats, Hint};
 
-/// A Bloom filter, which saves the look-up of members that were never seen. Cheap to clone.
+/// A Bloom filter. It saves the look-up of members that were never seen. Cheap to clone.
 ///
 /// Most requests are first requests. A service that begins with a look-up of an earlier request, for example of the order with
 /// the same number, asks its database a question whose answer is nearly always "no". The filter answers it with about four
 /// bytes of memory per member and one round trip to the store. The answer is [`Unseen`](Hint::Unseen) or
-/// [`PerhapsSeen`](Hint::PerhapsSeen). A share of the unseen members is taken for seen: the error rate. **The filter never
-/// knows that something is a duplicate.**
+/// [`PerhapsSeen`](Hint::PerhapsSeen). A small share of the unseen members also gets `PerhapsSeen`: the error rate. **The
+/// filter never proves that something is a duplicate.**
 ///
 /// # What decides
 ///
@@ -55,19 +55,19 @@ use crate::store::{BloomFilter, BloomStats, Hint};
 /// # Ok(()) }
 /// ```
 ///
-/// A `SELECT` cannot decide. Request 1 has marked the member, and its transaction is open. Request 2 gets `PerhapsSeen`, and its
-/// `SELECT` does not find the row, because the row is not committed. If request 2 takes that for an error of the filter and
-/// continues without an insert that can fail, both requests do the work. An insert of the same key waits for the transaction
-/// of request 1, and then succeeds or fails.
+/// A `SELECT` cannot decide. Suppose request 1 has marked the member, and its transaction is open. Request 2 gets
+/// `PerhapsSeen`, and its `SELECT` does not find the row, because the row is not committed. If request 2 concludes that the
+/// filter was wrong, and continues without an insert that can fail, both requests do the work. An insert of the same key waits
+/// for the transaction of request 1, and then succeeds or fails.
 ///
 /// A mark cannot decide either. A request that crashes between its mark and its commit has done nothing. Its retry gets
 /// `PerhapsSeen`, does not find a row, and must run.
 ///
 /// # A full, lost or unreachable filter
 ///
-/// It costs look-ups, and nothing else. A *full* filter takes more of the unseen members for seen: see [`stats`](Self::stats).
-/// After a restart or a fail-over has *lost* the filter, everything is unseen, and the insert finds the duplicates. While the
-/// store is *unreachable*, [`first_time`](Self::first_time) takes everything for perhaps seen.
+/// Such a filter costs look-ups, and nothing else. A *full* filter answers `PerhapsSeen` for more of the unseen members: see
+/// [`stats`](Self::stats). After a restart or a fail-over has *lost* the filter, everything is unseen, and the insert finds the
+/// duplicates. While the store is *unreachable*, [`first_time`](Self::first_time) treats everything as perhaps seen.
 ///
 /// # Memory
 ///
@@ -82,8 +82,8 @@ use crate::store::{BloomFilter, BloomStats, Hint};
 /// [`Store::bloom_insert`](crate::Store::bloom_insert), have no filters: on such a store the answer is always
 /// [`PerhapsSeen`](Hint::PerhapsSeen).
 ///
-/// Processes that share a filter must give it the same settings. With another capacity or error rate it is another filter, which
-/// is empty at first.
+/// Processes that share a filter must give it the same settings. Another capacity or error rate makes another filter, which is
+/// empty at first.
 #[derive(Clone)]
 pub struct Bloom {
     shared: Arc<Shared>,
@@ -117,8 +117,8 @@ impl Bloom {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidKey`] if the member cannot be serialized, [`Error::Unavailable`] or [`Error::Misconfigured`] if the store
-    /// does not answer. After any error, take the member for perhaps seen.
+    /// [`Error::InvalidKey`] if the member cannot be serialized, [`Error::Unavailable`] or [`Error::Misconfigured`] if the
+    /// store does not answer. After any error, treat the member as perhaps seen.
     ///
     /// # Cancellation
     ///
@@ -134,20 +134,21 @@ impl Bloom {
         hint
     }
 
-    /// Runs `insert`, after `look_up` if the member was perhaps seen. `None` if the member exists already.
+    /// Runs `insert`, after `look_up` if the member was perhaps seen. Returns `None` if the member already exists.
     ///
-    /// `look_up` returns whether a committed row with the member exists. If another transaction has not committed the row
-    /// yet, it returns `false`, and `insert` decides.
+    /// `look_up` returns whether a committed row with the member exists. While another transaction has not yet committed the
+    /// row, `look_up` returns `false`, and `insert` decides.
     ///
     /// `insert` does the work, in a transaction whose first statement inserts the member under a unique key. It returns `Some`
     /// if it has inserted the row, and `None` if the row existed, as `sql::insert_once` reports.
     ///
-    /// The member is marked before `look_up` and `insert`, and stays marked if they fail. A retry is then perhaps seen, and runs.
+    /// The member is marked before `look_up` and `insert`, and stays marked if they fail. For a retry the member is then
+    /// perhaps seen, and the retry runs.
     ///
-    /// Round trips: one, as for [`hint`](Self::hint), and the ones of `look_up` and `insert`. If the store does not answer, the
-    /// member counts as perhaps seen, and the event [`OperationFailed`](EventKind::OperationFailed) is emitted before the event
-    /// of the decision. If `look_up` or `insert` fails, or the future is dropped, nothing is decided, and no event of a decision
-    /// is emitted.
+    /// Round trips: one, as for [`hint`](Self::hint), and the round trips of `look_up` and `insert`. If the store does not
+    /// answer, the member counts as perhaps seen, and the event [`OperationFailed`](EventKind::OperationFailed) is emitted
+    /// before the event of the decision. If `look_up` or `insert` fails, or the future is dropped, nothing is decided, and no
+    /// event of a decision is emitted.
     ///
     /// # Errors
     ///
@@ -155,7 +156,7 @@ impl Bloom {
     ///
     /// # Cancellation
     ///
-    /// A dropped call drops `look_up` or `insert`. The member may stay marked, which does no harm.
+    /// A dropped call drops `look_up` or `insert`. The member may stay marked. That does no harm.
     pub async fn first_time<M: KeyPart + ?Sized, T, E>(
         &self,
         member: &M,
@@ -179,7 +180,7 @@ impl Bloom {
         Ok(inserted)
     }
 
-    /// How full the filter is; `None` if the store has no filters.
+    /// How full the filter is. `None` if the store has no filters.
     ///
     /// Ask from time to time, and give the filter a larger [capacity](crate::BloomBuilder::capacity) before it is full. The store counts the
     /// bits of three buckets, which takes about a millisecond for two megabytes. Redis serves no other request meanwhile.

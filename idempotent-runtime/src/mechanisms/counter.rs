@@ -15,12 +15,13 @@ use crate::protocol::retry::retry;
 use crate::protocol::shared::Shared;
 use crate::world;
 
-/// Counts the attempts at a thing, and allows a limited number of them in a window: for example submits of a page, or codes that
-/// are mailed to a user.
+/// Counts the attempts at a thing, and allows a limited number of attempts in a window: for example submits of a page, or codes
+/// that are mailed to a user.
 ///
-/// The first attempt at a thing starts its window. Every later attempt is counted, also above the limit, and no attempt moves the
-/// end of the window. After that end the next attempt is the first of a new window. Counting and setting the expiry are one
-/// atomic step of the store, before your work begins. So no counter stays in the store permanently, even after a crash.
+/// The first attempt at a thing starts its window. Every later attempt is counted, also above the limit. No attempt moves the
+/// end of the window. After the end of the window the next attempt is the first of a new window. Counting and setting the
+/// expiry are one atomic step of the store, before your work begins. So no counter stays in the store permanently, even after a
+/// crash.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -70,20 +71,20 @@ pub struct Attempt {
 impl Counter {
     /// Counts one more attempt at `thing`.
     ///
-    /// Round trips: 1 on Redis and PostgreSQL, 2 on MySQL and MariaDB, 2 statements on SQLite, which runs in the process. On a
-    /// database, concurrent attempts at one thing in a process are sent one after the other, in their order, on one connection.
-    /// Together they take as long as that many commits. Attempts at other things do not wait for them.
+    /// Round trips: 1 on Redis and PostgreSQL, 2 on MySQL and MariaDB, 2 statements on SQLite, which runs inside the process.
+    /// On a database, concurrent attempts at one thing in a process are sent one after the other, in their order, on one
+    /// connection. Together they take as long as that many commits. Attempts at other things do not wait for them.
     ///
-    /// A lost reply costs a second request, within the handle's deadline. The attempt is still counted once if fewer than 32 other
-    /// attempts were counted in between, and otherwise twice. Counting twice only
-    /// refuses earlier, so the limit is never exceeded.
+    /// A lost reply costs a second request, within the handle's deadline. The attempt is still counted once if fewer than 32
+    /// other attempts were counted in between, otherwise twice. An attempt that is counted twice uses up the limit earlier, so
+    /// the limit is never exceeded.
     ///
     /// # Errors
     ///
-    /// [`Error::LimitReached`] with the number of the attempt and the end of the window. The attempt is counted, and does not move
-    /// that end. [`Error::Unavailable`] if the store did not answer in time: the attempt may be counted or not.
-    /// [`Error::Misconfigured`] if the store cannot serve the request with its current setup. [`Error::InvalidKey`] if the thing
-    /// cannot be serialized.
+    /// [`Error::LimitReached`] with the number of the attempt and the end of the window. The attempt is counted, and does not
+    /// move the end of the window. [`Error::Unavailable`] if the store did not answer in time: the attempt may be counted or
+    /// not. [`Error::Misconfigured`] if the store cannot serve the request with its current setup. [`Error::InvalidKey`] if the
+    /// thing cannot be serialized.
     ///
     /// # Cancellation
     ///

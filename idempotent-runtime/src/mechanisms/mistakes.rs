@@ -1,4 +1,4 @@
-//! What is wrong with the settings of a mechanism, collected so that all of it is reported at once.
+//! The mistakes in the settings of a mechanism, collected so that all are reported at once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::key::endpoint::Endpoint;
 
 /// The mistakes in the settings of one mechanism.
 pub(super) struct Mistakes {
-    /// What is built, such as "counter `pages.submit`".
+    /// The mechanism with its name, such as "counter `pages.submit`".
     subject: String,
     found: Vec<String>,
 }

@@ -46,7 +46,7 @@ use crate::store::Hint;
 ///     let placed = numbers.redeem(&number, &user, async |number, _| {
 ///         Ok::<_, Error>(if orders.insert(number) { Placed::New(()) } else { Placed::Again })
 ///     });
-///     // For the user both mean "your order is placed".
+///     // For the user both results mean "your order is placed".
 ///     assert_eq!(placed.await?, if click == 1 { Placed::New(()) } else { Placed::Again });
 /// }
 /// assert!(matches!(numbers.check(&number, &mallory), Err(Error::TokenUnknown(_))));
@@ -103,10 +103,10 @@ use crate::store::Hint;
 ///
 /// * A machine id is leased through the store, so only one handle has it. The time in a number is before the end of the
 ///   lease, by the same clock. A process that was suspended for longer issues nothing until it has renewed its lease.
-/// * The store keeps the id reserved for [`skew`](crate::OrderNumbersBuilder::skew) after that end, or after the last number if
-///   the id was given back.
-/// * So the next handle with the id reads a later time than the time in any earlier number, if the two clocks differ by less
-///   than `skew`. A later time makes a greater number.
+/// * The store reserves the id for [`skew`](crate::OrderNumbersBuilder::skew) after that end, or after the last number if the
+///   id was given back.
+/// * So if the two clocks differ by less than `skew`, the next handle with the id reads a later time than any time in an
+///   earlier number. A later time makes a greater number.
 ///
 /// A handle reads the time of day when it leases a machine id, and then uses the monotonic clock. So setting the clock during
 /// a lease has no effect, and a clock that was set back before the next lease is ignored. If there are more than 4096 numbers in a
@@ -119,7 +119,7 @@ use crate::store::Hint;
 pub struct OrderNumbers(Arc<Issuer>);
 
 impl OrderNumbers {
-    /// Issues a number to `subject`, for example to a user, who alone can redeem it.
+    /// Issues a number to `subject`, for example to a user. Only this subject can redeem it.
     ///
     /// Round trips: none. Nothing is stored.
     ///
@@ -147,14 +147,14 @@ impl OrderNumbers {
 
     /// Checks that `text` is a number that was issued to `subject`, and is not too old.
     ///
-    /// Round trips: none. It does not check whether an order with the number exists; only [`redeem`](Self::redeem) does. An event is
-    /// emitted only for a rejected number. The age follows from the time in the number, which is by the clock of the machine
-    /// that issued it.
+    /// Round trips: none. It does not check whether an order with the number exists; only [`redeem`](Self::redeem) does. An
+    /// event is emitted only for a rejected number. The age follows from the time in the number: the time on the machine that
+    /// issued it.
     ///
     /// # Errors
     ///
-    /// [`Error::TokenMalformed`] if no order number has such a text; [`Error::TokenUnknown`] if the number was made up, was issued
-    /// to another subject or with another name or secret, or has expired; [`Error::InvalidKey`] if the subject cannot be
+    /// [`Error::TokenMalformed`] if the text cannot be an order number; [`Error::TokenUnknown`] if the number was made up, was
+    /// issued to another subject or with another name or secret, or has expired; [`Error::InvalidKey`] if the subject cannot be
     /// serialized.
     pub fn check<S: KeyPart + ?Sized>(
         &self,
@@ -193,12 +193,13 @@ impl OrderNumbers {
 
     /// Inserts an order with a number that was issued to `subject`.
     ///
-    /// `insert` gets the number, and inserts the order under a unique index on the number, which decides whether the order exists.
-    /// `insert` also gets a hint. [`Hint::PerhapsSeen`] means that an earlier call tried to redeem the number, so a look-up before the
-    /// insert may be cheaper. The hint proves nothing; only the insert does.
+    /// `insert` gets the number, and inserts the order under a unique index on the number. This index decides whether the order
+    /// exists. `insert` also gets a hint. [`Hint::PerhapsSeen`] means that an earlier call tried to redeem the number, so a
+    /// look-up before the insert may be cheaper. The hint proves nothing; only the insert decides.
     ///
-    /// Round trips: one for the hint, which adds the number to a [`SeenSet`](crate::SeenSet), and the ones of `insert`. The hint
-    /// waits for at most a quarter of the handle's deadline. Without an answer it is [`Hint::Unseen`], and the order is inserted.
+    /// Round trips: one for the hint, which adds the number to a [`SeenSet`](crate::SeenSet), and the round trips of `insert`.
+    /// The hint waits for at most a quarter of the handle's deadline. Without an answer it is [`Hint::Unseen`], and the order
+    /// is inserted.
     ///
     /// # Errors
     ///
@@ -230,7 +231,7 @@ impl OrderNumbers {
         subject: &S,
     ) -> Result<Proof, UnencodablePart> {
         let mut mac = secret.hasher();
-        // Separates these proofs from other uses of the same secret.
+        // This part distinguishes these proofs from other uses of the same secret.
         mac.part("order number")?;
         mac.part(self.name())?;
         mac.part(&number)?;

@@ -1,4 +1,4 @@
-//! Seen-sets: what was seen before, for example the digests of uploaded files, or the numbers of orders.
+//! Seen-sets remember what was seen before, for example the digests of uploaded files, or the numbers of orders.
 
 pub(crate) mod builder;
 mod member;
@@ -53,7 +53,7 @@ use crate::store::{Claim, StoreErrorKind, Swap};
 /// # When to add
 ///
 /// **Before the work**, with [`take_back`](Added::take_back) after a failure: the work is done at most once. If the process
-/// dies in between, the member stays in the set for the retention, and the work stays undone. Choose this if lost work is better
+/// dies in between, the member stays in the set for the retention, and the work is not done. Choose this if lost work is better
 /// than work done twice: for example a message to a phone, or a file that can be uploaded again under another name.
 ///
 /// **After the work**, as its last step: the work is done at least once. Several callers may do it at the same time. A caller
@@ -64,15 +64,15 @@ use crate::store::{Claim, StoreErrorKind, Swap};
 ///
 /// # What is stored
 ///
-/// The store has no members, but their fingerprints by the [digest](crate::Builder::digest) of the handle. With MD5 an attacker
-/// can make two contents with the same fingerprint. If your users could gain from that, use
+/// The store does not have the members, but their fingerprints, made with the [digest](crate::Builder::digest) of the handle.
+/// With MD5 an attacker can make two contents with the same fingerprint. If your users could gain from that, use
 /// [`Digest::Sha256`](crate::Digest::Sha256), which takes 32 bytes per member instead of 16, and use the SHA-256 of a content
 /// as the member, not its MD5.
 ///
 /// A member is remembered for at least the retention. Most stores then forget it. Redis, which must have version 3.2 or later,
 /// remembers it for up to a quarter longer: a set is a ring of hashes, one for each quarter of the retention, and a hash
-/// expires as a whole. So a set with steady traffic neither grows without a limit nor forgets everything at once. All processes
-/// that share a set must use the same retention. While a deploy changes it, the shorter retention is in force.
+/// expires as a whole. So a set with steady traffic does not grow without a limit, and does not forget everything at once. All
+/// processes that share a set must use the same retention. While a deploy changes the retention, the shorter one is in force.
 #[derive(Clone)]
 pub struct SeenSet(Arc<Set>);
 
@@ -93,10 +93,10 @@ impl FirstTime {
     }
 }
 
-/// A member that this caller has added. It stays in the set when this is dropped.
+/// A member that this caller has added. Dropping this value does not remove the member.
 pub struct Added {
     member: Member,
-    /// Whether the add was sent more than once. A late copy may then add the member again.
+    /// Whether the add was sent more than once. If so, a late copy may add the member again.
     sent_again: bool,
 }
 
@@ -113,10 +113,10 @@ impl SeenSet {
     ///
     /// # Cancellation
     ///
-    /// After a drop, or after [`Error::Unavailable`], the caller does not know whether it has added the member. So the member is
-    /// removed in the background, for at most a minute, and the next caller is the first. [`drain`](crate::Idempotency::drain) waits for
-    /// that. Until then other callers get [`FirstTime::No`]. If the removal fails, or the process dies, they get it for the
-    /// retention, although no caller was the first.
+    /// After a drop, or after [`Error::Unavailable`], the caller does not know whether it has added the member. So a background
+    /// task tries for at most a minute to remove the member. After that the next caller is the first.
+    /// [`drain`](crate::Idempotency::drain) waits for this task. Until then other callers get [`FirstTime::No`]. If the removal
+    /// fails, or the process dies, they get it for the retention, although no caller was the first.
     pub async fn first_time<M: KeyPart + ?Sized>(&self, member: &M) -> Result<FirstTime, Error> {
         let member = Member::new(&self.0, member)?;
         let key = member.key();
@@ -154,7 +154,8 @@ impl SeenSet {
         }
     }
 
-    /// Adds `member`, and returns whether it may have been in the set. It is sent once, and a failure counts as unseen.
+    /// Adds `member`, and returns whether it may have been in the set. The request is sent once, and a failure counts as
+    /// unseen.
     #[cfg(feature = "order-numbers")]
     pub(crate) async fn hint<M: KeyPart + ?Sized>(&self, member: &M) -> Hint {
         let Ok(member) = Member::new(&self.0, member) else {
@@ -192,14 +193,14 @@ impl Added {
     /// Removes the member from the set after the work has failed, so that the next caller is the first.
     ///
     /// `false` if the entry of this caller is no longer in the set: it was taken back before, or it has expired. An entry that
-    /// another caller has added since stays.
+    /// another caller has added in the meantime stays.
     ///
     /// Round trips: one.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] and [`Error::Misconfigured`], as for [`SeenSet::first_time`]. The removal then continues in the
-    /// background, for at most a minute. You may also call this again.
+    /// background, for at most a minute. You may also call `take_back` again.
     ///
     /// # Cancellation
     ///
@@ -218,7 +219,7 @@ impl Added {
         match answer {
             Ok(swap) => {
                 guard.defuse_if(!self.sent_again);
-                // If it is absent after an attempt without an answer, that attempt has removed it.
+                // If the member is absent after an attempt without an answer, that attempt has removed it.
                 let taken_back = swap == Swap::Done || swap == Swap::Absent && sends > 1;
                 operation.succeed(if taken_back {
                     EventKind::TakenBack

@@ -1,4 +1,4 @@
-//! One-time tokens, which are issued to a subject for an operation, and redeemed once.
+//! One-time tokens. A token is issued to a subject for an operation, and is redeemed once.
 
 #[cfg(test)]
 mod properties;
@@ -78,7 +78,7 @@ impl Tokens {
     ///
     /// # Cancellation
     ///
-    /// After a drop the store may have a token that no client knows, until its `ttl` expires.
+    /// After a drop the store may have a token that no client knows. It expires after its `ttl`.
     pub async fn issue(
         &self,
         subject: &(impl KeyPart + ?Sized),
@@ -96,24 +96,24 @@ impl Tokens {
 
     /// Redeems a token. Of any number of concurrent callers exactly one is accepted.
     ///
-    /// Then the token is used, even if the work that it was redeemed for fails. Until its `ttl` expires, another redemption gets
+    /// From then on the token is used, even if the work after it fails. Until its `ttl` expires, another redemption gets
     /// [`Error::TokenUsed`]. If you know that no work was done, you can [give the token back](Redeemed::give_back).
     ///
-    /// Round trips: one, and a second one for a token that was given back.
+    /// Round trips: one, or two for a token that was given back.
     ///
     /// # Errors
     ///
-    /// * [`Error::TokenMalformed`] if it is not 64 lower-case hexadecimal digits. Nothing is sent then.
+    /// * [`Error::TokenMalformed`] if it is not 64 lower-case hexadecimal digits. In this case nothing is sent.
     /// * [`Error::TokenUsed`] if it was redeemed before.
-    /// * [`Error::TokenUnknown`] if it has expired, or was never issued to this subject for this operation. The token
-    ///   stays valid for the subject and operation that it was issued for.
+    /// * [`Error::TokenUnknown`] if it has expired, or was never issued to this subject for this operation. A token of another
+    ///   subject or operation stays valid for them.
     /// * [`Error::ForeignRecord`] if the store has other bytes under its key, which this version did not write.
     /// * The errors of [`issue`](Self::issue).
     ///
     /// # Cancellation
     ///
-    /// After a drop or [`Error::Unavailable`] no caller has redeemed the token, but the store may have it as used. So it is given
-    /// back in the background, for at most a minute, unless more than [`cleanup_limit`](crate::Builder::cleanup_limit)
+    /// After a drop or [`Error::Unavailable`] no caller has redeemed the token, but it may be stored as used. So a background
+    /// task tries for at most a minute to give it back, unless more than [`cleanup_limit`](crate::Builder::cleanup_limit)
     /// cleanups are waiting.
     pub async fn redeem(
         &self,
@@ -156,7 +156,7 @@ impl Tokens {
         let deadline = self.shared.deadline();
         match retry::retry(deadline, || store.claim(key, &fresh, ttl)).await {
             Ok(Claim::Claimed) => Ok(()),
-            // The token is new, so the bytes under its key are no token.
+            // The token is new, so the bytes under its key are not a token.
             Ok(Claim::Taken(found)) => Err(Error::foreign(site.clone(), shape::describe(&found))),
             Err(error) => Err(Error::store_operation(site.clone(), error)),
         }

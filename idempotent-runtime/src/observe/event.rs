@@ -33,7 +33,7 @@ impl<'a> Event<'a> {
         self.site.endpoint.as_str()
     }
 
-    /// The first 8 hexadecimal digits of the key's fingerprint, enough to tell keys apart in a log.
+    /// The first 8 hexadecimal digits of the key's fingerprint, enough to distinguish keys in a log.
     /// `None` if the call has no key, for example because a part of the key could not be encoded.
     pub fn key(&self) -> Option<impl fmt::Display + fmt::Debug + Copy + use<>> {
         digits(self.site)

@@ -1,4 +1,4 @@
-//! Whether a store is fit for a handle: the doctor tries it out, measures it, and reads its configuration.
+//! Whether a store is suitable for a handle: the doctor tries it, measures it, and reads its configuration.
 
 use std::fmt;
 
@@ -49,15 +49,16 @@ impl fmt::Display for Diagnosis {
 impl Idempotency {
     /// Checks that the store does what calls need, and that it is configured for that.
     ///
-    /// For an operator, at start-up or by hand. It checks whether every operation works, how long an operation takes compared to
-    /// the [deadline](crate::Builder::deadline), whether records expire in time, and how the store is configured: for example
-    /// the permissions, eviction and persistence of a Redis. Functions of this program that share one `name` are a problem, too.
+    /// Call it at start-up, or by hand as an operator. It checks whether every operation works, how long an operation takes
+    /// compared to the [deadline](crate::Builder::deadline), whether records expire in time, and how the store is configured:
+    /// for example the permissions, eviction and persistence of a Redis. It also reports functions of this program that share
+    /// one `name`.
     ///
-    /// It takes about half a second and sixty round trips. It uses one key with a random name under the handle's prefix. The key is
-    /// removed at the end, and otherwise expires after a minute.
+    /// It takes about half a second and sixty round trips. It uses one key with a random name under the handle's prefix. The
+    /// key is removed at the end. If that fails, it expires after a minute.
     ///
-    /// Needs of seen-sets and Bloom filters are notes only, because the handle does not know whether you use them. If you do,
-    /// call [`doctor_for`](Self::doctor_for).
+    /// Findings about seen-sets and Bloom filters are only notes, because the handle does not know whether you use them. If you
+    /// do, call [`doctor_for`](Self::doctor_for).
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -87,8 +88,8 @@ impl Idempotency {
         Diagnosis(findings)
     }
 
-    /// As [`doctor`](Self::doctor), for programs that also use these mechanisms. A finding that keeps one of them from working is a
-    /// [`Problem`](Level::Problem). Findings about other mechanisms are left out.
+    /// Does the same as [`doctor`](Self::doctor), for programs that also use these mechanisms. A finding that prevents one of
+    /// them from working is a [`Problem`](Level::Problem). Findings about other mechanisms are left out.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -116,7 +117,7 @@ impl Idempotency {
 
 fn durability(durability: Durability) -> Option<Finding> {
     let (level, what) = match durability {
-        // A store in the process reports this itself; it is also the default of a store that does not implement `durability`.
+        // A store in the process reports this itself. It is also the default of a store that does not implement `durability`.
         Durability::Process => return None,
         Durability::Server => (
             Level::Note,

@@ -31,7 +31,7 @@ pub struct Peek {
 }
 
 impl Idempotency {
-    /// Reads the record of a call of `endpoint` with these key parts; `None` if the key is free.
+    /// Reads the record of a call of `endpoint` with these key parts. Returns `None` if the key is free.
     ///
     /// Give the parts of the option `key` as a tuple in the same order. Calls with the option `token` have other keys: use
     /// [`peek_token`](Self::peek_token) or [`peek_subject`](Self::peek_subject). For calls with the option `tx` use `peek_tx`.
@@ -54,8 +54,8 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidKey`] if no endpoint can have the name, or a part cannot be serialized; [`Error::ForeignRecord`] if the
-    /// store has other bytes under the key, which this version did not write; [`Error::Unavailable`] or
+    /// [`Error::InvalidKey`] if the name is not a valid endpoint name, or a part cannot be serialized; [`Error::ForeignRecord`]
+    /// if the store has other bytes under the key, which this version did not write; [`Error::Unavailable`] or
     /// [`Error::Misconfigured`] if the store cannot serve the request.
     pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
         let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
@@ -63,7 +63,7 @@ impl Idempotency {
         self.read(endpoint, fingerprint, Shared::key).await
     }
 
-    /// Reads the committed row of a call with the option `tx`, or of `run_in`; `None` if there is no committed row.
+    /// Reads the committed row of a call with the option `tx`, or of `run_in`. Returns `None` if there is no committed row.
     ///
     /// The row is in the database of the transaction, so the handle needs a store on that database:
     /// `Idempotency::builder(PostgresStore::new(pool))`, with the prefix, digest and secret of the handle that made the
@@ -108,11 +108,11 @@ impl Idempotency {
         self.read(endpoint, fingerprint, Shared::key_in_tx).await
     }
 
-    /// Reads the record of a call of `endpoint` whose key is its token, which has the option `token` but not `key`. `None` if
-    /// the key is free.
+    /// Reads the record of a call of `endpoint` with the option `token` and without the option `key`: its key is the token.
+    /// Returns `None` if the key is free.
     ///
-    /// Give the subject and the operation that the token was [issued](crate::Tokens::issue) with. [`forget`](Self::forget) frees
-    /// the key; the token stays used.
+    /// Give the subject and the operation with which the token was [issued](crate::Tokens::issue). [`forget`](Self::forget)
+    /// frees the key; the token stays used.
     ///
     /// Round trips: one. Changes nothing.
     ///
@@ -132,7 +132,7 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// As [`peek`](Self::peek), and [`Error::TokenMalformed`] if the text is no token.
+    /// As [`peek`](Self::peek), and [`Error::TokenMalformed`] if the text is not a token.
     pub async fn peek_token(
         &self,
         endpoint: &str,
@@ -153,10 +153,10 @@ impl Idempotency {
         self.read(endpoint, fingerprint, Shared::key).await
     }
 
-    /// Reads the record of a call of `endpoint` with the options `key` and `token`; `None` if the key is free.
+    /// Reads the record of a call of `endpoint` with the options `key` and `token`. Returns `None` if the key is free.
     ///
-    /// Give the parts of the option `key`, and the subject and the operation that the token was [issued](crate::Tokens::issue)
-    /// with, which are part of the key.
+    /// Give the parts of the option `key`, and the subject and the operation with which the token was
+    /// [issued](crate::Tokens::issue): they are part of the key.
     ///
     /// Round trips: one. Changes nothing.
     ///
@@ -229,7 +229,7 @@ impl Idempotency {
         }))
     }
 
-    /// Frees the key if it still has the record that was read. Returns whether it had.
+    /// Frees the key if it still has the record that was read. Returns whether it had this record.
     ///
     /// A body that still runs loses its lease at its next renewal. Until then an equal call may run at the same time.
     ///
@@ -242,7 +242,7 @@ impl Idempotency {
         let removal = self.shared().store().remove(&peek.key, &peek.record);
         let removal = Attempt::new(removal, self.shared().deadline()).await;
         if !matches!(removal, Ok(Swap::Other(_))) {
-            // The record is removed, or may be. So duplicates in this process must ask the store again.
+            // The record is removed, or may be removed. So duplicates in this process must ask the store again.
             self.shared().in_flight_table().evict(&peek.key);
         }
         match removal {
@@ -268,7 +268,7 @@ impl Peek {
         self.since
     }
 
-    /// The time until the record expires if it is not renewed. For a running call that is the rest of its lease and the grace
+    /// The time until the record expires if it is not renewed. For a running call this is the rest of its lease and the grace
     /// after it. `None` if the record never expires.
     pub fn remaining(&self) -> Option<Duration> {
         self.remaining

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_of_one_server_is_told_to_use_the_cluster_url() {
+    fn the_error_of_a_client_of_one_server_names_the_cluster_url() {
         for code in ["MOVED", "ASK"] {
             let moved = || make_extension_error(code.to_owned(), Some("1 127.0.0.1:1".to_owned()));
             let error = failures(true).of_operation(moved());

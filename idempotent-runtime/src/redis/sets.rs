@@ -18,9 +18,9 @@ static INSERT: Script = Script::new(
         turn!(),
         "local member, owner = ARGV[2], ARGV[3]
 for _, key in ipairs(KEYS) do
-  local standing = redis.call('HGET', key, member)
-  if standing and standing ~= owner then return standing end
-  if standing then
+  local stored = redis.call('HGET', key, member)
+  if stored and stored ~= owner then return stored end
+  if stored then
     redis.call('HSET', key, member, owner)
     return 1
   end
@@ -34,9 +34,9 @@ return 1"
 /// Returns `1` if it removed the member, nil if there is none, else the owner of the member.
 static REMOVE: Script = Script::new(
     "for _, key in ipairs(KEYS) do
-  local standing = redis.call('HGET', key, ARGV[1])
-  if standing and standing ~= ARGV[2] then return standing end
-  if standing then return redis.call('HDEL', key, ARGV[1]) end
+  local stored = redis.call('HGET', key, ARGV[1])
+  if stored and stored ~= ARGV[2] then return stored end
+  if stored then return redis.call('HDEL', key, ARGV[1]) end
 end
 return false",
     || hash(&REMOVE),

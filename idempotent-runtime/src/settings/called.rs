@@ -22,9 +22,9 @@ pub(super) struct CalledEndpoint {
 
 /// The endpoints that were called.
 ///
-/// A program has at most one literal name per function, so these names are kept. Dynamic names are data, so there may be any
-/// number of them. They are kept in two generations: when the later generation is full, the earlier one is dropped, and the
-/// later one takes its place. A name that is still called moves to the later generation. Most calls only read.
+/// A program has at most one literal name per function, so these names are never dropped. Dynamic names are data, so there may
+/// be any number of them. They are in two generations: when the later generation is full, the earlier generation is dropped,
+/// and the later one takes its place. A name that is still called moves to the later generation. Most calls only read.
 #[derive(Debug, Default)]
 pub(super) struct CalledEndpoints {
     literal: Names<&'static str>,
@@ -35,7 +35,7 @@ pub(super) struct CalledEndpoints {
 
 type Names<N> = HashMap<N, CalledEndpoint, RandomState>;
 
-/// How many dynamic names are kept.
+/// How many dynamic names are remembered.
 pub(super) const MOST_NAMES: usize = 10_000;
 
 impl CalledEndpoints {
@@ -65,14 +65,14 @@ impl CalledEndpoints {
         later.or_insert_with(|| earlier.unwrap_or_else(new))
     }
 
-    /// All endpoints that are kept.
+    /// All remembered endpoints.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &CalledEndpoint)> {
         let data = self.earlier.iter().chain(&self.later);
         let data = data.map(|(name, called)| (&**name, called));
         data.chain(self.literal.iter().map(|(name, called)| (*name, called)))
     }
 
-    /// All endpoints that are kept, mutable.
+    /// All remembered endpoints, mutable.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut CalledEndpoint)> {
         let data = self.earlier.iter_mut().chain(&mut self.later);
         let data = data.map(|(name, called)| (&**name, called));

@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::overrides::{Applied, IgnoredSetting, Overrides, Resolved};
 use super::setting::{Origin, Setting};
 use crate::policy::{OnStoreError, Policy};
-use crate::store::rows::DEFAULT_PATIENCE;
+use crate::store::rows::DEFAULT_ROW_WAIT;
 
 /// A guarded function and the settings in force for it. Prints as one line.
 ///
-/// Functions that share a name are one endpoint, with the attribute of the one called last.
+/// Functions that share a name are one endpoint, with the attribute of the function that was called last.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EndpointInfo {
     pub(super) name: String,
-    /// The prefix of the handle that it was called on, if the list is of another handle.
+    /// The prefix of the handle on which the function was called, if another handle makes the list.
     pub(super) prefix: Option<String>,
     pub(super) called: bool,
     attribute_known: bool,
@@ -46,7 +46,7 @@ impl EndpointInfo {
                 ttl: Some(by_attribute(attribute.ttl)),
                 wait: Some(match attribute.wait {
                     Some(wait) => by_attribute(wait),
-                    None => by_default(DEFAULT_PATIENCE),
+                    None => by_default(DEFAULT_ROW_WAIT),
                 }),
                 ..Overrides::default()
             };
@@ -86,7 +86,7 @@ impl EndpointInfo {
         }
     }
 
-    /// Notes that it was called on the handle that makes the list.
+    /// Notes that the function was called on the handle that makes the list.
     pub(super) fn mark_called(self) -> Self {
         Self {
             called: true,
@@ -94,7 +94,7 @@ impl EndpointInfo {
         }
     }
 
-    /// Notes that it was called on another handle, with this prefix.
+    /// Notes that the function was called on another handle, with this prefix.
     pub(super) fn mark_called_on(self, prefix: &str) -> Self {
         Self {
             prefix: Some(prefix.to_owned()),
@@ -107,7 +107,7 @@ impl EndpointInfo {
         &self.name
     }
 
-    /// The prefix of the handle that runs it, if the list is of another handle.
+    /// The prefix of the handle that runs the function, if another handle makes the list.
     pub fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
     }
@@ -117,8 +117,8 @@ impl EndpointInfo {
         self.shown.ttl.as_ref()
     }
 
-    /// How long a claim outlives the last renewal by its holder. `None` if that is unknown before the first call, or if there
-    /// is no lease, as with `tx`.
+    /// How long a claim is stored after the last renewal by its holder. `None` if that is unknown before the first call, or if
+    /// there is no lease, as with `tx`.
     pub fn lease(&self) -> Option<&Setting<Duration>> {
         self.shown.lease.as_ref()
     }
@@ -134,7 +134,7 @@ impl EndpointInfo {
         self.shown.on_store_error.as_ref()
     }
 
-    /// The settings that are ignored because they do not fit the attribute: a line each.
+    /// The settings that are ignored because they do not fit the attribute, one line for each.
     pub fn ignored(&self) -> Vec<String> {
         let line = |ignored: &IgnoredSetting| ignored.describe(&self.name);
         self.ignored.iter().map(line).collect()

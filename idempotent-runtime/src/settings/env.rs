@@ -10,7 +10,7 @@ use crate::error::closest::closest;
 
 const PREFIX: &str = "IDEMPOTENCE_";
 
-/// Variables that a program may read itself to build its handle.
+/// Variables that a program may itself read to build its handle.
 const PROGRAM_VARIABLES: [&str; 5] = ["URL", "PREFIX", "SECRET", "DEADLINE", "SETTINGS"];
 
 /// Whether Kubernetes sets the variable for a service named `idempotence…`, as in `IDEMPOTENCE_REDIS_SERVICE_HOST`.
@@ -73,7 +73,7 @@ fn overrides_of<'a>(layer: &'a mut Layer, endpoint: &str, origin: &Origin) -> &'
 //
 // Input:  _ORDERS_PAY__TTL
 // Output: Some(ORDERS_PAY), ttl
-/// The endpoint that a variable is for, `None` for all endpoints, and the setting.
+/// The endpoint of a variable (`None` for all endpoints) and the setting.
 fn parse_name(rest: &str) -> Result<(Option<&str>, &'static str), String> {
     let parted = rest.strip_prefix('_').map(|named| named.rsplit_once("__"));
     match parted {
@@ -101,7 +101,7 @@ fn setting_named(name: &str) -> Option<&'static str> {
     NAMES.into_iter().find(is_it)
 }
 
-/// What to write instead of a variable that names no setting or no endpoint.
+/// The correct form of a variable that names no setting or no endpoint.
 fn explain_unknown(rest: &str) -> String {
     // Input:  ORDERS_PAY_TTL
     // Output: IDEMPOTENCE__ORDERS_PAY__TTL

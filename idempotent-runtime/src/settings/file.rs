@@ -37,7 +37,7 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Laye
     let (root, errors) = DeTable::parse_recoverable(text);
     let layer = reader.root(root.get_ref());
 
-    // A line that is not TOML is reported once: the values that the parser guesses for it are not checked.
+    // A line that is not TOML is reported only once: the values that the parser guesses for it are not checked.
     let at = |error: &toml::de::Error| line(text, error.span().map_or(0, |span| span.start));
     let broken: BTreeSet<usize> = errors.iter().map(at).collect();
     let mut mistakes = reader.mistakes;
@@ -155,7 +155,7 @@ fn line(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// Makes a name from the file safe to print on one line.
+/// Escapes a name from the file, so that it prints on one line.
 fn escape(name: &str) -> std::str::EscapeDebug<'_> {
     name.escape_debug()
 }

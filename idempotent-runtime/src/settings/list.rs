@@ -19,14 +19,14 @@ impl Endpoints {
         Self { known, forgotten }
     }
 
-    /// How often an endpoint was dropped from the list. A handle keeps the latest 10,000 names that are made at run time
+    /// How often an endpoint was dropped from the list. A handle remembers the latest 10,000 names that are made at run time
     /// (`idempotency.call(name)`). An endpoint that is called and dropped again counts again.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Adds the lists of other handles. An endpoint that was not called on this handle is listed only if no other handle has
-    /// called it.
+    /// Adds the lists of other handles. An endpoint that was not called on this handle is listed as such only if no other
+    /// handle has called it.
     pub(crate) fn merge(mut self, others: Vec<Self>) -> Self {
         let mut elsewhere = Vec::new();
         for other in others {

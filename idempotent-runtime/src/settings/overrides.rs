@@ -11,7 +11,7 @@ pub(super) const NAMES: [&str; 4] = ["ttl", "lease", "wait", "on_store_error"];
 /// The names of the settings, as part of a sentence.
 pub(super) const LIST: &str = "`ttl`, `lease`, `wait` and `on_store_error`";
 
-/// The options of the attribute that are no settings, in the order of the attribute's own list.
+/// The options of the attribute that are not settings, in the order of the attribute's list.
 const ATTRIBUTE_ONLY: [&str; 19] = [
     "key",
     "release",
@@ -39,7 +39,7 @@ pub(super) fn is_attribute_only(name: &str) -> bool {
     ATTRIBUTE_ONLY.contains(&name)
 }
 
-/// The name of an endpoint as it is part of a variable's name.
+/// The name of an endpoint in the form that a variable's name contains.
 pub(super) fn in_capitals(endpoint: &str) -> String {
     let capital = |c: char| match c.to_ascii_uppercase() {
         c @ ('A'..='Z' | '0'..='9') => c,
@@ -80,7 +80,7 @@ impl Overrides {
         Ok(())
     }
 
-    /// These settings, and for each that has no value the setting of `lower`.
+    /// These settings. For each setting without a value, the value of `lower`.
     pub(crate) fn or(self, lower: Self) -> Self {
         Self {
             ttl: self.ttl.or(lower.ttl),
@@ -159,8 +159,8 @@ impl Resolved {
             ..wanted.clone()
         };
         let why_not = |dropped: &[&str]| without(dropped).apply_to(attribute).times().err();
-        // The two are tried together first, because one may fit only with the other. If nothing fits, the attribute
-        // itself is invalid, and its calls are refused.
+        // First both are tried together, because one may fit only with the other. If nothing fits, the attribute itself is
+        // invalid, and its calls are refused.
         let tried: [&[&str]; 4] = [&[], &["lease"], &["ttl"], &["ttl", "lease"]];
         let fits = tried.into_iter().find(|dropped| why_not(dropped).is_none());
         let dropped = fits.unwrap_or_default();
@@ -196,8 +196,8 @@ impl Resolved {
         }
     }
 
-    /// The settings of an endpoint whose attribute is unknown: without the lease for all endpoints, because the lease of this
-    /// endpoint may be its ttl.
+    /// The settings of an endpoint whose attribute is unknown. The lease for all endpoints is left out, because the lease of
+    /// this endpoint may be its ttl.
     pub(crate) fn without_attribute(&self) -> Overrides {
         self.named.clone().or(Overrides {
             lease: None,

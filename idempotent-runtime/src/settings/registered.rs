@@ -17,8 +17,8 @@ pub struct Registered {
     place: Place,
 }
 
-/// Where the source code has the name of a function. All instances of a generic function have one place, and so have all
-/// functions that a macro makes with one name.
+/// The place of a function's name in the source code. All instances of a generic function have one place. All functions that a
+/// macro makes with one name also have one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     file: &'static str,
@@ -49,7 +49,8 @@ impl Registered {
     }
 }
 
-/// The names that several functions share, a line each. Equal calls of these functions would be duplicates of each other.
+/// The names that several functions share, one line for each name. Equal calls of these functions would be duplicates of each
+/// other.
 ///
 /// A function with `tx` and a function without it may share a name, because their records have different keys.
 pub(crate) fn shared_names() -> Vec<String> {

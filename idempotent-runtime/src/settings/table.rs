@@ -10,7 +10,7 @@ use crate::error::closest::closest;
 #[derive(Debug, Default)]
 pub(super) struct Layer {
     pub(super) all: Overrides,
-    /// By name in the file, by the name in capitals in the environment.
+    /// In the file by the name of the endpoint, in the environment by this name in capitals.
     pub(super) endpoints: BTreeMap<String, Named>,
 }
 

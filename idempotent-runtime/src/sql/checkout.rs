@@ -17,9 +17,9 @@ pub(crate) struct Checkout<DB: Records> {
 impl<DB: Records> Checkout<DB> {
     /// For statements that commit by themselves.
     ///
-    /// After a cancelled statement its answer is still on its way, and the next user of the connection would wait for that
-    /// answer first. So the connection is closed. SQLite answers at once, and a database in memory may end with its
-    /// connection, so there the connection is kept.
+    /// The answer to a cancelled statement is still on its way, and the next user of the connection would have to wait for it.
+    /// So the connection is closed. SQLite answers at once, and a database in memory may end with its connection, so a
+    /// connection to SQLite stays open.
     pub(crate) fn for_statements(connection: PoolConnection<DB>) -> Self {
         let reusable = !DB::ANSWERS_LATE;
         Self {
@@ -34,7 +34,7 @@ impl<DB: Records> Checkout<DB> {
         self
     }
 
-    /// For a transaction. If it is cancelled, it stays open, so the connection is closed.
+    /// For a transaction. A cancelled transaction stays open, so the connection is closed.
     pub(crate) fn for_transaction(connection: PoolConnection<DB>) -> Self {
         let reusable = false;
         Self {

@@ -5,7 +5,7 @@ use sqlx::pool::PoolConnection;
 
 use super::database::Database;
 
-/// A transaction or a connection, from a pool or not. A `&mut` to one implements this, too.
+/// A transaction or a connection, from a pool or not. A `&mut` reference to it also implements this trait.
 ///
 /// So `tx`, `&mut tx` and `&mut *tx` are all accepted.
 #[diagnostic::on_unimplemented(

@@ -13,11 +13,11 @@ use sqlx::error::DatabaseError;
 /// | SQLite | its columns as in the message: `orders.user_id, orders.number`; the name of an index with expressions |
 ///
 /// Use this for a hand-written `INSERT`; [`insert_once`](super::insert_once) needs no name. If a row violates several indexes,
-/// the error names one of them, which may not be the expected one. On PostgreSQL the error has ended the transaction,
-/// unless a savepoint was set before the `INSERT`.
+/// the error names only one of them, perhaps not the expected one. On PostgreSQL the error has ended the transaction, unless a
+/// savepoint was set before the `INSERT`.
 ///
-/// Do not take every violation for a duplicate: a telephone number that another user has would then be reported as
-/// success. A deadlock or a lock timeout is no violation: run the transaction again.
+/// Do not treat every violation as a duplicate: a telephone number that another user already has would then be reported as
+/// success. A deadlock or a lock timeout is not a violation: run the transaction again.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -47,8 +47,8 @@ fn is_postgres_constraint(error: &dyn DatabaseError, constraint: &str) -> bool {
     error.constraint() == Some(constraint)
 }
 
-/// Reads `Duplicate entry 'x' for key 'uk_order'`, in the language of the server, from its end: the value before the name
-/// may contain quotes.
+/// Reads `Duplicate entry 'x' for key 'uk_order'`, in any language of the server. It reads from the end, because the value
+/// before the name may contain quotes.
 #[cfg(feature = "mysql")]
 fn is_mysql_constraint(error: &dyn DatabaseError, constraint: &str) -> bool {
     let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() else {

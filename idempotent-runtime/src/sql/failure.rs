@@ -68,7 +68,7 @@ pub(crate) fn acquire_failed<DB: Database>(error: sqlx::Error, pool: &Pool<DB>) 
     }
 }
 
-/// The failure of the statements of `schema`, which make the tables.
+/// The failure of the statements of `schema` that make the tables.
 pub(crate) fn migration_failed(
     source: sqlx::Error,
     schema: &'static str,
@@ -83,7 +83,7 @@ pub(crate) fn migration_failed(
         .place(place)
 }
 
-/// Where the connections of `pool` lead.
+/// The place of the database that `pool` connects to.
 pub(crate) fn place<DB: Database>(pool: &Pool<DB>) -> String {
     DB::place(&pool.connect_options())
 }
@@ -135,9 +135,9 @@ fn kind_of_state(state: &str) -> StoreErrorKind {
         "53100" => Full,
         _ => match state.get(..2) {
             Some("08") | None => Unknown,
-            // A value that is too large for the server.
+            // The value is too large for the server.
             Some("54") => Full,
-            // No such database, user or schema; a password; a table or column that is missing or denied.
+            // An unknown database, user or schema; a wrong password; a missing or forbidden table or column.
             Some("28" | "3D" | "3F" | "42") => Misconfigured,
             _ => NotApplied,
         },
@@ -148,7 +148,7 @@ fn kind_of_number(number: u16, state: &str) -> StoreErrorKind {
     match number {
         // A full disk or table; a packet, a result or a row that is too large.
         1021 | 1114 | 1118 | 1153 | 1301 => Full,
-        // A failed commit, a shutdown, a killed connection, network errors, and "unknown error".
+        // A failed commit, a shutdown, a killed connection, a network error, "unknown error".
         1053 | 1105 | 1158..=1161 | 1180 | 1927 | 4031 => Unknown,
         // Users and passwords, databases, tables, columns, privileges, syntax, engines.
         1044..=1046
@@ -171,7 +171,7 @@ fn kind_of_number(number: u16, state: &str) -> StoreErrorKind {
     }
 }
 
-/// The kind for a result code of SQLite. The low byte is the error, the other bytes are where it happened.
+/// The kind for a result code of SQLite. The low byte is the error; the other bytes are the place in SQLite.
 fn kind_of_result_code(code: i32) -> StoreErrorKind {
     match code & 0xff {
         // A full disk; a value that is too large.

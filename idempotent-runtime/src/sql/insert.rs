@@ -34,12 +34,12 @@ use super::row::{Column, Row, explain_table};
 /// The table needs a unique index (or a primary key) on the columns of the [key](InsertOnce::key). Only this index makes one
 /// of several equal inserts succeed; without it all of them are inserted.
 ///
-/// The existing row decides what is a duplicate, not the index that the database names. A row that is sent again violates
-/// every unique index of the table, and the database names the first one that it checks. A row with another key and, for
-/// example, the same telephone number violates an index, too: that is an error, not a duplicate.
+/// The existing row decides what is a duplicate, not the index that the database names. A row that is sent again violates every
+/// unique index of the table, and the database names the first one that it checks. A row with another key but, for example, the
+/// same telephone number also violates an index: this is an error, not a duplicate.
 ///
-/// The insert waits for an open transaction that inserted the same row, up to the lock timeout of the database. A deadlock
-/// or a timeout is an error, never a duplicate, because the outcome is open.
+/// The insert waits for an open transaction that inserted the same row, up to the lock timeout of the database. A deadlock or a
+/// timeout is an error, never a duplicate, because the outcome of that transaction is not known.
 ///
 /// PostgreSQL refuses the statement (55000) for a table with a `DEFERRABLE` unique constraint. For such a table, and for
 /// other forms of `INSERT`, write the statement yourself and pass its error to [`duplicate_of`](super::duplicate_of). A
@@ -119,24 +119,24 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
 
     /// Inserts the row, unless it exists.
     ///
-    /// Round trips: one; two if the row exists; two or three if another row violates an index. The user of the database needs
-    /// `SELECT` on the table, too.
+    /// Round trips: one; two if the row exists; two or three if another row violates an index. The user of the database also
+    /// needs `SELECT` on the table.
     ///
     /// # Errors
     ///
     /// The errors of the database. A violation of another unique index is an error, and
     /// [`duplicate_of`](super::duplicate_of) identifies the index. On PostgreSQL an error ends the transaction.
     ///
-    /// In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses with 40001 if the row was inserted since
-    /// the transaction began: run the transaction again. The same holds for a deadlock, a lock timeout and a busy SQLite
-    /// file.
+    /// In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses the statement with 40001 if the row was
+    /// inserted after the transaction began: run the transaction again. Do the same after a deadlock, a lock timeout or a busy
+    /// SQLite file.
     ///
     /// [`InvalidArgument`](Error::InvalidArgument) before anything is sent: without a `key`, for an invalid name, and for a
     /// column that is set twice. Also if nothing was inserted and no index was violated, for example because of a trigger.
     ///
     /// # Cancellation
     ///
-    /// A dropped call may have inserted the row: roll the transaction back, or call again.
+    /// A dropped call may have inserted the row: roll back the transaction, or call again.
     pub async fn run<C>(self, connection: &mut C) -> sqlx::Result<Insertion>
     where
         C: AsConnection<Database = DB>,
@@ -145,8 +145,8 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         Ok(insertion.map_err(explain_table)?.map(|_| ()))
     }
 
-    /// As [`run`](Self::run), and reads a column of the new or the existing row, for example the number that the database
-    /// generated.
+    /// Does the same as [`run`](Self::run), and reads a column of the new or the existing row, for example the number that the
+    /// database generated.
     ///
     /// Round trips: as for `run`. On MySQL and MariaDB one more for a new row.
     ///
@@ -188,7 +188,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         if let Some(row) = self.find(connection, column).await? {
             return Ok(Insertion::AlreadyThere(Some(row)));
         }
-        // Either another row violates an index, which the error names, or the existing row was removed: insert again.
+        // Insert again: either another row violates an index, which the error then names, or the existing row was removed.
         if let Some(error) = refused {
             return Err(error);
         }

@@ -63,12 +63,12 @@ pub(super) mod waiting;
 ///
 /// # A separate connection
 ///
-/// Each operation is one statement that commits by itself (MySQL: unless `autocommit` is off). It runs on a connection of
-/// the pool and is never part of your transaction: other callers would not see a lock taken in a transaction before the
-/// commit, and a rollback would remove it. So take the lock before the transaction begins and release it after the
-/// commit. The pool needs one connection more than the number of open transactions. A pool that tests its connections, as
-/// pools do by default, adds one round trip to each operation. SQLite has one writer for the whole file: taking or renewing
-/// a lock waits for the end of a transaction that has written, at most for the `busy_timeout`.
+/// Each operation is one statement that commits by itself (MySQL: unless `autocommit` is off). It runs on a connection of the
+/// pool and is never part of your transaction: other callers would not see a lock taken in a transaction before the commit, and
+/// a rollback would remove it. So take the lock before the transaction begins and release it after the commit. The pool needs
+/// one more connection than there are open transactions. A pool that tests its connections, as pools do by default, adds one
+/// round trip to each operation. SQLite has one writer for the whole file: taking or renewing a lock waits for the end of a
+/// transaction that has written, at most for the `busy_timeout`.
 ///
 /// # The attribute as a lock
 ///
@@ -85,20 +85,20 @@ impl<DB: Database> Lock<DB> {
         Self { pool }
     }
 
-    /// Takes the lock `name` for the time `lease`; `None` if another holder has it. One round trip.
+    /// Takes the lock `name` for the time `lease`. Returns `None` if another holder has it. One round trip.
     ///
     /// This does not wait for the holder; [`take_within`](Self::take_within) does. Names are compared byte by byte: `A`,
     /// `a` and `a` followed by a space are three locks. Their rows are never removed, so that the fences grow: use a
     /// limited set of names, or remove the rows of names that are never used again.
     ///
-    /// A statement is sent again if the database refused it in favour of another, or if its reply was lost. The second
-    /// attempt finds the lock that the first one took.
+    /// A statement is sent again if the database refused it in favour of another statement, or if its reply was lost. The
+    /// second attempt finds the lock that the first attempt took.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the name is longer than 512 bytes or contains NUL, if the lease is shorter than a
-    /// millisecond or longer than 100 years, or if the lease expired before the database had answered. Otherwise the
-    /// database's error; the lock may be taken nevertheless, until the lease expires.
+    /// `InvalidArgument` if the name is longer than 512 bytes or contains NUL, if the lease is shorter than a millisecond or
+    /// longer than 100 years, or if the lease expired before the database had answered. Otherwise the database's error. The
+    /// lock may be taken in spite of the error, until the lease expires.
     ///
     /// # Cancellation
     ///
@@ -152,10 +152,10 @@ impl<DB: Database> fmt::Debug for Lock<DB> {
     }
 }
 
-/// A lock that was taken, until it is released or its lease expires.
+/// A lock that this caller holds until it releases the lock or the lease expires.
 ///
 /// Dropping the guard does not release the lock: no other caller gets it before the lease expires. So after a panic or a
-/// dropped future, other callers wait as long as the work that was begun may still run.
+/// dropped future, other callers wait as long as the interrupted work may still run.
 #[must_use = "the lock stays taken until its lease expires"]
 pub struct LockGuard<DB: Database> {
     pool: Pool<DB>,
@@ -173,13 +173,13 @@ impl<DB: Database> LockGuard<DB> {
 
     /// When the lease expires unless it is renewed.
     ///
-    /// The time is counted on this machine's monotonic clock from before the statement was sent, so the lease does not
-    /// expire earlier in the database.
+    /// This machine's monotonic clock measures the time from before the statement was sent, so the lease does not expire
+    /// earlier in the database.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// The remaining time of the lease; zero when it has expired. Check it before each step that only a holder may take.
+    /// The remaining time of the lease: zero if it has expired. Check it before each step that only a holder may take.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -190,11 +190,11 @@ impl<DB: Database> LockGuard<DB> {
     ///
     /// # Errors
     ///
-    /// The database's error; the lease expires no earlier than before. `InvalidArgument` as in [`Lock::take`].
+    /// The database's error. The lease expires no earlier than before. `InvalidArgument` as in [`Lock::take`].
     ///
     /// # Cancellation
     ///
-    /// If the future is dropped, the lease may be renewed or not; [`deadline`](Self::deadline) returns the earlier time.
+    /// If the future is dropped, the lease may be renewed or not. [`deadline`](Self::deadline) returns the earlier time.
     pub async fn renew(&mut self, lease: Duration) -> sqlx::Result<bool> {
         let (held, micros) = (&*self, micros(lease)?);
         let (sent, renewed) = send(&self.pool, |mut connection| {
@@ -218,11 +218,11 @@ impl<DB: Database> LockGuard<DB> {
     ///
     /// # Errors
     ///
-    /// The database's error; the lock is free already, or when the lease expires.
+    /// The database's error. The lock is free now, or becomes free when the lease expires.
     ///
     /// # Cancellation
     ///
-    /// If the future is dropped, the lock is free now, or when the lease expires.
+    /// If the future is dropped, the lock is free now, or becomes free when the lease expires.
     pub async fn release(self) -> sqlx::Result<bool> {
         let held = &self;
         let (_, released) = send(&self.pool, |mut connection| {
@@ -246,11 +246,11 @@ impl<DB: Database> fmt::Debug for LockGuard<DB> {
     }
 }
 
-/// Identifies one taking of a lock. Each call of `take` has a new one.
+/// Identifies the holder of a lock. Each call of `take` makes a new owner.
 type Owner = [u8; 16];
 
-/// Sends an idempotent statement, and sends it again after an error that a resend may resolve. Returns when it was sent
-/// last, and its answer. `statement` returns the connection that it got.
+/// Sends an idempotent statement, and sends it again after an error that a resend may resolve. Returns the time of the last
+/// send and the answer. `statement` returns the connection that it received.
 async fn send<'a, DB: Database, T>(
     pool: &Pool<DB>,
     statement: impl Fn(Checkout<DB>) -> BoxFuture<'a, sqlx::Result<(Checkout<DB>, T)>>,
@@ -279,9 +279,9 @@ async fn send_once<'a, DB: Database, T>(
 const NO_TABLE: &str = "call `sql::migrate` at every start, which makes the table of locks";
 const MAX_ATTEMPTS: u32 = 10;
 
-/// Whether a resend may succeed: the connection broke, or the database refused the statement in favour of another one.
+/// Whether a resend may succeed: the connection broke, or the database refused the statement in favour of another statement.
 ///
-/// Such an error comes at once. An error that comes after a wait, for example for a busy file, is not worth a second wait.
+/// These errors come at once. An error that comes after a wait, for example for a busy file, is not worth a second wait.
 fn is_worth_resending(error: &sqlx::Error) -> bool {
     const CONFLICT: [&str; 2] = ["40001", "40P01"];
     let code = error.as_database_error().and_then(DatabaseError::code);

@@ -13,26 +13,26 @@ use crate::store::StoreError;
 
 /// The statements that make the tables on `DB`, for a migration tool.
 ///
-/// They may be applied again: existing tables stay as they are. MySQL makes the tables in the current database, PostgreSQL
-/// in the first schema of the `search_path`.
+/// They may be applied again: existing tables do not change. MySQL makes the tables in the current database, PostgreSQL in the
+/// first schema of the `search_path`.
 pub fn schema<DB: Database>() -> &'static str {
     DB::SCHEMA
 }
 
 /// Makes the tables that are missing. Any number of processes may call this at every start, at the same time.
 ///
-/// If the tables exist, this costs one round trip and needs only `SELECT` on `idempotence_version`. Tables of a newer
-/// version of this crate stay as they are.
+/// If the tables exist, this costs one round trip and needs only `SELECT` on `idempotence_version`. Tables of a newer version
+/// of this crate do not change.
 ///
 /// # Errors
 ///
 /// [`Misconfigured`](crate::StoreErrorKind::Misconfigured) if the user of the database may not make tables. The source of the
-/// error has the statements for a user who may.
+/// error contains the statements, for a user who may make tables.
 ///
 /// # Cancellation
 ///
-/// After a dropped future PostgreSQL and SQLite have all tables or none. MySQL commits each table by itself, and the
-/// next call makes the rest.
+/// After a dropped future PostgreSQL and SQLite have all tables or none. MySQL commits each table separately, and the next call
+/// makes the missing tables.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), StoreError> {
     let place = failure::place(pool);
     let deadline = Instant::now() + RETRY_TIMEOUT;
@@ -77,7 +77,7 @@ pub(crate) async fn migrate_on<DB: Database>(
 const RETRY_TIMEOUT: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The version of the tables that this crate works with: the number in each `schema.sql`.
+/// The version of the tables that this crate uses: the number in each `schema.sql`.
 pub(crate) const VERSION: i64 = 1;
 
 #[cfg(test)]

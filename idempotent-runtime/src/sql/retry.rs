@@ -33,12 +33,13 @@ use crate::world;
 /// `|tx| Box::pin(pay(tx, order_no))`. (An `async |tx| …` that borrows could not be spawned, because the compiler cannot
 /// prove that its future is `Send`.)
 ///
-/// After an `Err` of `body` the transaction is rolled back, before the pause. Use [`Retry::with_row`] for a `body` with a
+/// After an `Err` from `body` the transaction is rolled back before the pause. Use [`Retry::with_row`] for a `body` with a
 /// guarded call (the option `tx`, or `run_in`). Give that call `replay`: an attempt after a `COMMIT` whose reply was lost then
 /// returns the committed result instead of [`Error::AlreadyDone`](crate::Error::AlreadyDone).
 ///
 /// `body` may run more than once, so its effects outside `tx` may happen more than once. It must return every error of a
-/// statement: after one the transaction may have ended, later statements run outside it, and `COMMIT` does not report that.
+/// statement: after an error the transaction may have ended. Later statements would then run outside it, and `COMMIT` would not
+/// report that.
 ///
 /// On SQLite the transaction begins with `BEGIN IMMEDIATE`, elsewhere with `BEGIN`.
 ///
@@ -46,14 +47,14 @@ use crate::world;
 ///
 /// # Errors
 ///
-/// The error of the last attempt: from `body`, or from `BEGIN` or `COMMIT`, converted by `E::from`. A duplicate is not
-/// retried, and neither is a pool without a free connection. With [`Retry::with_row`] an error does not prove that nothing
-/// was done, because an earlier attempt may be committed: make the same call again.
+/// The error of the last attempt: from `body`, or from `BEGIN` or `COMMIT`, converted by `E::from`. A duplicate and a pool
+/// without a free connection are not retried. With [`Retry::with_row`] an error does not prove that nothing was done, because
+/// an earlier attempt may be committed: make the same call again.
 ///
 /// # Cancellation
 ///
 /// If the future is dropped in `body` or between two attempts, the transaction is rolled back and nothing is done. If it is
-/// dropped during the `COMMIT`, or with [`Retry::with_row`] after one, the transaction may be committed.
+/// dropped during a `COMMIT`, or with [`Retry::with_row`] after a `COMMIT`, the transaction may be committed.
 pub async fn retry<'env, DB, T, E>(
     pool: &Pool<DB>,
     policy: Retry,
@@ -66,7 +67,7 @@ where
     let mut backoff = Backoff::new(policy);
     loop {
         let (error, again) = match begin(pool).await {
-            // Only `BEGIN` was sent, so a lost connection can be retried, too.
+            // Only `BEGIN` was sent, so the attempt can be repeated even after a lost connection.
             Err(error) => {
                 let again = is_retryable_with_row(&error);
                 (E::from(error), again)
@@ -83,7 +84,7 @@ where
         let Some(pause) = pause else {
             return Err(error);
         };
-        // The error is not logged, because its text may hold data of the caller.
+        // The error is not logged, because its text may contain data of the caller.
         tracing::debug!(?pause, "a transaction failed and is retried after a pause");
         drop(error);
         sleep(pause).await;
@@ -92,9 +93,9 @@ where
 
 /// When [`retry`] runs a transaction again: after which errors, how often, and for how long.
 ///
-/// The defaults: at most 10 attempts, the last of which begins within 30 s of the first. The pauses grow from 20 ms to 1 s.
-/// Each is twice as long as the pause before it, plus up to half of that at random, so that two conflicting
-/// transactions do not meet again.
+/// The defaults: at most 10 attempts, and the last begins within 30 s of the first. The pauses grow from 20 ms to 1 s. Each
+/// pause is twice as long as the previous one, plus up to half of that at random, so that two conflicting transactions do not
+/// conflict again.
 #[derive(Debug, Clone, Copy)]
 #[must_use = "pass it to `sql::retry`"]
 pub struct Retry {
@@ -106,8 +107,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Retries after errors that prove that nothing was done ([`is_retryable`]), and after a failed `BEGIN`. For any
-    /// transaction.
+    /// Retries any transaction after an error that proves that nothing was done ([`is_retryable`]), and after a failed `BEGIN`.
     pub const fn when_nothing_was_done() -> Self {
         Self::when(is_retryable)
     }
@@ -130,14 +130,14 @@ impl Retry {
         }
     }
 
-    /// Sets how often the transaction runs at most, the first time included. It runs at least once.
+    /// Sets the largest number of attempts, including the first. The transaction runs at least once.
     pub const fn tries(mut self, most: u32) -> Self {
         self.tries = most;
         self
     }
 
-    /// Sets the time after the first attempt in which the last attempt may begin. A running attempt is not interrupted,
-    /// because an interrupted `COMMIT` may be applied: limit its statements with the timeouts of the database.
+    /// Sets the time limit for new attempts: no attempt begins later than this after the first. A running attempt is not
+    /// interrupted, because an interrupted `COMMIT` may be applied: limit its statements with the timeouts of the database.
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = time;
         self
@@ -169,7 +169,7 @@ impl Backoff {
         }
     }
 
-    /// The pause after an attempt; `None` if it was the last one.
+    /// The pause after an attempt; `None` after the last attempt.
     fn next_pause(&mut self) -> Option<Duration> {
         self.attempts += 1;
         if self.attempts >= self.policy.tries {
@@ -213,7 +213,7 @@ where
 
 /// The longest pause. It can be multiplied without an overflow.
 const MAX_PAUSE: Duration = Duration::from_hours(24);
-/// How long a rollback may take. The server itself rolls back the transaction of a closed connection.
+/// How long a rollback may take. If it takes longer, the connection is closed, and the server rolls back.
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use crate::store::{StoreError, StoreErrorKind};
 /// lock or for a busy SQLite file. The error may be an error of sqlx, or any error whose `source()` leads to one: a
 /// [`StoreError`], an [`Error`](crate::Error), or an error type of the caller.
 ///
-/// `false` after a lost connection, because a `COMMIT` whose reply was lost may be applied. A transaction that writes the
-/// dedup row may be retried in that case, too: see [`is_retryable_with_row`].
+/// `false` after a lost connection, because a `COMMIT` whose reply was lost may be applied. A transaction that writes the dedup
+/// row may also be retried then: see [`is_retryable_with_row`].
 pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !may_be_applied(*cause))
@@ -27,8 +27,8 @@ pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
 /// from its beginning, with the same key.
 ///
 /// In addition to [`is_retryable`], this is `true` after a lost connection and after a `COMMIT` whose reply was lost. The
-/// transaction may be committed then. If it is, the row exists, the body does not run a second time, and with `replay` the
-/// caller gets the first result. If it is not, the body runs.
+/// transaction may then be committed. If it is, the row exists, the body does not run a second time, and with `replay` the
+/// caller gets the first result. If it is not committed, the body runs.
 ///
 /// **Work that the row does not protect may be done twice:** a transaction without a guarded call, statements outside the
 /// call, and a call that its `when` left unguarded. Use [`is_retryable`] there.
@@ -36,9 +36,9 @@ pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
 /// `false` if the row was removed from the transaction before its end (`Error::LeaseLost`): later statements may be
 /// committed without the row.
 ///
-/// An [`io::Error`] of a lost connection counts even without an error of sqlx around it, because `#[error(transparent)]`
-/// leaves only the inner error. So the lost connection to another service counts, too. If the body must not call that
-/// service again, do not return its error as a `source()`.
+/// An [`io::Error`] of a lost connection counts even without an error of sqlx around it, because `#[error(transparent)]` leaves
+/// only the inner error. So a lost connection to another service also counts. If the body must not call that service again, do
+/// not return its error as a `source()`.
 pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !is_from_another_store(*cause))
@@ -54,7 +54,7 @@ pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether the connection is broken. The statement may have been applied, and only its reply lost.
+/// Whether the connection is broken. The statement may have been applied although its reply was lost.
 pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) => true,
@@ -78,7 +78,7 @@ fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a dyn DatabaseEr
     refusal.map(|refusal| &**refusal)
 }
 
-/// Whether the database undid the statement or the transaction in favour of another one.
+/// Whether the database undid the statement or the transaction in favour of another transaction.
 fn is_conflict(refusal: &dyn DatabaseError) -> bool {
     match Code::from_refusal(refusal) {
         Code::State(state) => matches!(&*state, "40001" | "40P01" | "55P03"),
@@ -88,7 +88,7 @@ fn is_conflict(refusal: &dyn DatabaseError) -> bool {
     }
 }
 
-/// Whether the database ended the session, or left the outcome of a `COMMIT` open. The statement may have been applied.
+/// Whether the database ended the session, or does not know the outcome of a `COMMIT`. The statement may have been applied.
 fn is_unanswered(refusal: &dyn DatabaseError) -> bool {
     match Code::from_refusal(refusal) {
         Code::State(state) => {
@@ -103,13 +103,13 @@ fn is_unanswered(refusal: &dyn DatabaseError) -> bool {
     }
 }
 
-/// Whether a store sent the operation several times, so that the last answer proves nothing about the earlier sends.
+/// Whether a store sent the operation several times. If so, the last answer proves nothing about the earlier sends.
 fn may_be_applied(error: &(dyn StdError + 'static)) -> bool {
     let error: Option<&StoreError> = error.downcast_ref();
     error.is_some_and(|error| error.kind() == StoreErrorKind::Unknown)
 }
 
-/// Whether the error is from a store that is no database. Its connection is not the transaction's connection.
+/// Whether the error is from a store that is not a database. Such a store does not use the transaction's connection.
 fn is_from_another_store(error: &(dyn StdError + 'static)) -> bool {
     let is_from_a_database = || {
         error

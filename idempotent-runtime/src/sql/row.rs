@@ -1,4 +1,4 @@
-//! A row that is changed if a column has one of certain values, or inserted if it does not exist, and otherwise read.
+//! A row that is changed if a column has one of the given values, or inserted if it does not exist. Otherwise the row is read.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -46,7 +46,7 @@ impl<'a> Column<'a> {
 /// The outcome of a change.
 pub(super) enum RowChange<T> {
     Yes,
-    /// The column has another value: this one.
+    /// The column has this other value.
     No(T),
     NotFound,
 }
@@ -80,10 +80,10 @@ impl<'a, DB: Database> Row<'a, DB> {
         });
     }
 
-    /// Changes the row, or reads why not. One round trip if the row is changed, two if not.
+    /// Changes the row, or reads why the row cannot be changed. One round trip if the row is changed, two if not.
     ///
     /// The read takes the lock of an update, because a plain read may see an old snapshot. If the row gets one of the values
-    /// between the two statements, both are sent once more; in a transaction the read has locked the row by then.
+    /// between the two statements, both are sent once more. In a transaction the first read has then locked the row.
     pub(super) async fn change<T>(
         &self,
         connection: &mut DB::Connection,
@@ -123,7 +123,7 @@ impl<'a, DB: Database> Row<'a, DB> {
         self.check_once(self.assignments.iter().map(|set| set.column))
     }
 
-    /// Refuses an insert that the database would accept and that would not insert once.
+    /// Refuses an insert that the database would accept more than once.
     pub(super) fn check_insert(&self) -> sqlx::Result<()> {
         if self.id.is_empty() {
             let why = format!(
@@ -270,7 +270,7 @@ impl<DB: Database> fmt::Debug for Row<'_, DB> {
     }
 }
 
-/// Adds to the text of a missing table who makes it.
+/// Adds to the error of a missing table who must create it.
 pub(super) fn explain_table(error: Error) -> Error {
     failure::explained(
         error,

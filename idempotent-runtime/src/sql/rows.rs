@@ -18,13 +18,13 @@ impl<T: AsConnection> Rows for T {
     fn claim<'a>(
         &'a mut self,
         row: Row<'a>,
-        patience: Option<Duration>,
+        wait: Option<Duration>,
     ) -> BoxFuture<'a, Result<RowClaim, StoreError>> {
         let connection = self.as_connection();
         if !connection.is_in_transaction() {
             return std::future::ready(Ok(RowClaim::NoTransaction)).boxed();
         }
-        let claim = T::Database::claim_row(connection, row, patience);
+        let claim = T::Database::claim_row(connection, row, wait);
         async move { claim.await.map_err(failed::<T>) }.boxed()
     }
 
@@ -43,7 +43,7 @@ impl<T: AsConnection> Rows for T {
     }
 }
 
-/// The caller's connection does not say where it leads, so the place is the kind of database.
+/// A connection of the caller does not reveal its address, so the place is the kind of database.
 fn failed<T: AsConnection>(error: sqlx::Error) -> StoreError {
     failure::statement_failed(error, T::Database::NAME)
 }

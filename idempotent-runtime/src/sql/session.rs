@@ -1,4 +1,4 @@
-//! Whether a third party can read or change what a process and its database exchange.
+//! Whether a third party can read or change the messages between a process and its database.
 
 use crate::store::Finding;
 use crate::store::Level::{Fine, Note, Problem, Warning};
@@ -84,8 +84,8 @@ impl Session {
     }
 }
 
-/// Whether data sent to this host stays on this machine. Names are not resolved, because an answer of the network is no
-/// reason to trust the network.
+/// Whether data sent to this host stays on this machine. Names are not resolved, because an answer from the network does not
+/// prove that the network can be trusted.
 #[cfg(any(test, feature = "mysql", feature = "postgres"))]
 pub(super) fn is_loopback(host: &str) -> bool {
     use std::net::{IpAddr, Ipv6Addr};

@@ -37,8 +37,9 @@ impl<DB: Database> Statement<DB> {
     /// Adds a name in quotes, so that the database cannot read it as anything else.
     pub(super) fn name(&mut self, name: &str) -> sqlx::Result<&mut Self> {
         if name.is_empty() || name.contains('\0') {
-            let message =
-                format!("{name:?} is no name of a table or a column: it is empty or contains NUL");
+            let message = format!(
+                "{name:?} is not a name of a table or a column: it is empty or contains NUL"
+            );
             return Err(Error::InvalidArgument(message));
         }
         self.text.push(DB::QUOTE);

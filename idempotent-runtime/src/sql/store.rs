@@ -46,15 +46,15 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 
 /// Stores records in a table of a database: see `PostgresStore`, `MySqlStore` and `SqliteStore`.
 ///
-/// A record is a row, committed before it is acknowledged. The database's clock alone decides what has expired, so the
-/// clocks and time zones of clients do not matter. Any isolation level of the pool's sessions will do. An operation is sent
-/// up to three times, on SQLite up to twenty times: if it lost a race, if the database refused it because of a
-/// concurrent transaction (a serialization failure, a deadlock, a busy file), or if its connection was broken.
+/// A record is a row, committed before it is acknowledged. The database's clock alone decides what has expired, so the clocks
+/// and time zones of clients do not matter. The sessions of the pool may have any isolation level. An operation is sent up to
+/// three times, on SQLite up to twenty times: after a lost race, after a refusal because of a concurrent transaction (a
+/// serialization failure, a deadlock, a busy file), and after a broken connection.
 ///
-/// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, it
-/// reads that record with a second one. Counting an attempt is one statement on PostgreSQL and two on MySQL and SQLite,
-/// however many calls count at once: the calls of a process take turns for each key, and pass the connection on as long as
-/// the pool has others. The first statement of each kind on a connection costs one more round trip, which prepares it.
+/// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, a second
+/// statement reads that record. Counting an attempt is one statement on PostgreSQL and two on MySQL and SQLite, however many
+/// calls count at the same time: for each key the calls of a process take turns, and reuse one connection while the pool has
+/// other free connections. The first statement of each kind on a connection costs one more round trip, which prepares it.
 ///
 /// Expired rows are stored until another claim needs their key or until they are purged. Call
 /// [`purge_every`](Self::purge_every) in one process, or [`purge_expired`](Self::purge_expired) in a job.
@@ -63,13 +63,13 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// statements for other tools. After that the user of the database needs `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
 /// `idempotence`, and for `connect` and `migrate` also `SELECT` on `idempotence_version`.
 ///
-/// sqlx needs a runtime, or it panics when it first connects: enable the feature `sqlx-tokio` of this crate, or
-/// `runtime-tokio` of sqlx. Features of sqlx choose TLS, too.
+/// sqlx needs a runtime, or it panics when it first connects: enable the feature `sqlx-tokio` of this crate, or `runtime-tokio`
+/// of sqlx. Features of sqlx also choose TLS.
 ///
 /// A clone shares the pool.
 pub struct SqlStore<DB: Database> {
     pool: Pool<DB>,
-    /// The calls that count, by key: a key is one row, so one connection at a time is enough for it.
+    /// The calls that count, by key. A key is one row, so one connection at a time is enough.
     counting: Arc<Queues<Checkout<DB>>>,
     longest: Longest,
 }
@@ -79,7 +79,7 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// This sends no statement: call [`migrate`](Self::migrate) if the tables may be missing.
     ///
-    /// [`connect`](Self::connect) sets the following. Set it on your pool, too:
+    /// Set the following on your pool, as [`connect`](Self::connect) does:
     ///
     /// * `test_before_acquire(false)`: the test adds a round trip to every operation, and the store does not need it;
     /// * on PostgreSQL `lock_timeout`, on MySQL `innodb_lock_wait_timeout` and `lock_wait_timeout` of about a second for the
@@ -109,12 +109,12 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// The pool has up to ten connections, and one for SQLite, because only one connection can write to a file at a time.
     ///
-    /// Costs one connection, which is closed again, and one round trip; making the tables costs a second one.
+    /// Costs one connection, which is then closed, and one round trip. Making the tables costs a second round trip.
     ///
     /// # Errors
     ///
-    /// Within five seconds: if the URL is invalid or of another database, if the server cannot be reached or refuses the
-    /// login, or if the tables are missing and the user may not make them. In the last case the source of the error has the
+    /// Within five seconds: if the URL is invalid or of another database, if the server cannot be reached or refuses the login,
+    /// or if the tables are missing and the user may not make them. In the last case the source of the error contains the
     /// statements that make them. The text never contains the password or the user's name.
     ///
     /// # Panics
@@ -135,12 +135,12 @@ impl<DB: Database> SqlStore<DB> {
 
     /// Removes the expired records, and returns their number.
     ///
-    /// Each statement removes up to a thousand records and commits by itself, so that no call waits long for it. Records
-    /// that another call claims at the same time are kept.
+    /// Each statement removes up to a thousand records and commits by itself, so that no call waits long for it. Records that
+    /// another call claims at the same time are not removed.
     ///
     /// # Errors
     ///
-    /// The first failure. The records removed before it stay removed.
+    /// The first failure. Earlier removals are not undone.
     ///
     /// # Cancellation
     ///
@@ -152,8 +152,8 @@ impl<DB: Database> SqlStore<DB> {
     /// Calls [`purge_expired`](Self::purge_expired) in the background, about every `period`, until the returned task is
     /// dropped.
     ///
-    /// A failure is logged, and the next purge follows after `period`. One process is enough for this. Several do no harm:
-    /// the period varies at random.
+    /// A failure is logged, and the next purge follows after `period`. One process is enough. More processes do no harm: the
+    /// period varies at random.
     ///
     /// # Panics
     ///
@@ -162,7 +162,7 @@ impl<DB: Database> SqlStore<DB> {
         PurgeTask::start(self.pool.clone(), period)
     }
 
-    /// How many bytes of a record are read at most, as an argument of `substring`.
+    /// The largest number of bytes that is read of a record, as an argument of `substring`.
     fn max_bytes(&self) -> i32 {
         let most = self.longest.to_read();
         most.map_or(i32::MAX, |most| i32::try_from(most).unwrap_or(i32::MAX))
@@ -202,7 +202,7 @@ impl<DB: Database> Store for SqlStore<DB> {
             let claim =
                 claim::<DB>(&mut connection, key, value, micros(ttl), self.max_bytes()).await;
             match attempts.resolve(connection, claim)? {
-                // An earlier attempt of this call wrote it, and its reply was lost.
+                // An earlier attempt of this call wrote the record, and its reply was lost.
                 Some(Claim::Taken(stored)) if stored == value => return Ok(Claim::Claimed),
                 Some(claim) => return Ok(claim),
                 None => {}
@@ -330,8 +330,8 @@ async fn claim<DB: Database>(
     Ok(stored.map(|(value, _)| Claim::Taken(value)))
 }
 
-/// The outcome of a compare-and-swap that is `done` or not. `None`: the record differed from `expected` in the first
-/// statement and equals it in the second one, so send the operation again.
+/// The outcome of a compare-and-swap that is `done` or not. `None`: the record differed from `expected` in the first statement
+/// and equals it in the second, so send the operation again.
 async fn swap<DB: Database>(
     connection: &mut DB::Connection,
     key: &str,

@@ -1,4 +1,4 @@
-//! Moves a row from one state to the next, once: of several equal transitions one moves the row.
+//! Moves a row from one state to the next once: only one of several equal transitions moves the row.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use super::row::{Condition, Row, RowChange, explain_table};
 /// Begins a transition of a row of a table (`orders` or `shop.orders`) from one state to another.
 ///
 /// The database compares and sets in one statement, so exactly one of several equal transitions is
-/// [`Applied`](Transition::Applied), even on several machines. If the row was not moved, it is read to find out why: the work
-/// may be done, it may not be allowed, or the row may not exist.
+/// [`Applied`](Transition::Applied), even on several machines. If the row was not moved, it is read to find the reason: the
+/// work is already done, the transition is not allowed, or the row does not exist.
 ///
 /// ```
 /// # #[cfg(feature = "postgres")] mod example {
@@ -38,14 +38,15 @@ use super::row::{Condition, Row, RowChange, explain_table};
 /// # }
 /// ```
 ///
-/// Work that follows from the transition belongs in the same transaction, for example as a row in an outbox. A shipment
-/// ordered after the commit is lost if the process dies in between, because the next attempt finds the row already moved.
+/// Work that follows from the transition belongs in the same transaction, for example as a row in an outbox. If a shipment is
+/// ordered after the commit and the process dies in between, the shipment is lost, because the next attempt finds the row
+/// already moved.
 ///
 /// Names are quoted, so they must match the table exactly: PostgreSQL does not fold their case.
 ///
 /// A state is a type that sqlx can bind and read and Rust can compare: an enum with `#[derive(sqlx::Type, PartialEq)]`, a
-/// `String`, or a number; not a `&str`, because the state of the row is read, too. The column may have any text type or any
-/// integer type, with or without `NOT NULL`. On PostgreSQL a derived enum names the type of its column:
+/// `String`, or a number. A `&str` is not possible, because the state of the row is also read. The column may have any text
+/// type or any integer type, with or without `NOT NULL`. On PostgreSQL a derived enum names the type of its column:
 /// `#[sqlx(type_name = "text")]` for any text, `#[sqlx(type_name = "order_status")]` for a type made by `CREATE TYPE`. If the
 /// column may be NULL, the states are `Option`s, and `None` is a state like any other. The database compares states by the
 /// collation of the column, which ignores case by default on MySQL.
@@ -97,7 +98,8 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
         self
     }
 
-    /// Adds states that the row may leave, without the state `to`. Without any such state the row is only read.
+    /// Adds states from which the row may move. The state `to` must not be among them. Without any such state the row is only
+    /// read.
     pub fn from(mut self, states: impl IntoIterator<Item = S>) -> Self {
         self.from.extend(states);
         self
@@ -124,7 +126,7 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
         self
     }
 
-    /// Moves the row, or returns why not.
+    /// Moves the row, or returns why it did not move.
     ///
     /// One round trip if the row moves, two if not: the row is read under its lock, so that the answer holds until the
     /// transaction ends and cannot come from an old snapshot. The statement waits for another transaction that has changed the
@@ -132,20 +134,20 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
     ///
     /// # Errors
     ///
-    /// The errors of the database. In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses with 40001 if
-    /// another transaction changed the row since this one began: run the transaction again. The same holds for a deadlock,
-    /// a lock timeout and a busy SQLite file.
+    /// The errors of the database. In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses the statement
+    /// with 40001 if another transaction changed the row after this transaction began: run the transaction again. Do the same
+    /// after a deadlock, a lock timeout or a busy SQLite file.
     ///
     /// [`InvalidArgument`](Error::InvalidArgument) before anything is sent: without `id` or `to`, with `to` among `from` (all of
     /// several equal transitions would be applied), for an invalid name, and for a column that is set twice. Also if the `id`
     /// matched several rows: roll back.
     ///
     /// [`ColumnDecode`](Error::ColumnDecode), with the table and the column, if the row did not move and its state cannot be
-    /// read as an `S`: the state is NULL and `S` is no `Option`, or the enum does not have it.
+    /// read as an `S`: the state is NULL and `S` is not an `Option`, or the enum does not have the state.
     ///
     /// # Cancellation
     ///
-    /// A dropped call may have moved the row: roll the transaction back, or call again.
+    /// A dropped call may have moved the row: roll back the transaction, or call again.
     pub async fn run<C>(self, connection: &mut C) -> sqlx::Result<Transition<S>>
     where
         C: AsConnection<Database = DB>,

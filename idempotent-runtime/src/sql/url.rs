@@ -1,7 +1,7 @@
 //! Checks the URL of a database before the client gets it.
 //!
-//! The client ignores an unknown parameter, for example a misspelt request for TLS. It logs the parameter with its value,
-//! which may be a password, and its errors repeat a value that it cannot read.
+//! The client ignores an unknown parameter, for example a misspelt request for TLS. It logs the parameter with its value, which
+//! may be a password. Its errors repeat a value that it cannot read.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub(super) fn check(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     if scheme == "sqlite" {
         let (file, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // SQLite takes an empty name for a temporary database of each connection.
+        // For an empty name SQLite makes a temporary database for each connection.
         if file.trim_start_matches('/').is_empty() && !query.contains("mode=memory") {
             return Err(invalid_url(
                 "names no file: write `sqlite:file`, or `sqlite::memory:` in a test",
@@ -154,7 +154,7 @@ impl Takes {
     }
 }
 
-/// The error of a URL that is invalid. `reason`: the rest of a sentence that begins with "the URL".
+/// The error of an invalid URL. `reason`: the rest of a sentence that begins with "the URL".
 pub(super) fn invalid_url(reason: impl Into<Cow<'static, str>>) -> StoreError {
     let advice = "the documentation of `SqlStore::connect` has the forms of a URL";
     StoreError::new(StoreErrorKind::Misconfigured, advice)

@@ -33,10 +33,10 @@ use super::row::{Condition, Row, RowChange, explain_table};
 /// ```
 ///
 /// This is concurrency control, not idempotency. An update that is sent twice **with the version that was read first** is
-/// applied once. The usual mistake is to read again after a conflict, and to send the same deduction with the new version:
-/// if the first update was applied and only its answer was lost, the second one deducts again. Also, two different orders
-/// that read version 1 conflict, although both are valid. Work that must happen once needs a
-/// [transition](super::transition) or its own key in the same transaction. So this never retries with another version.
+/// applied once. The usual mistake is to read again after a conflict, and to send the same deduction with the new version: if
+/// the first update was applied and only its answer was lost, the second update deducts again. Also, two different orders that
+/// read version 1 conflict, although both are valid. Work that must happen once needs a [transition](super::transition) or its
+/// own key in the same transaction. So this never retries with another version.
 pub fn versioned_update<DB: Database>(table: &str) -> VersionedUpdate<'_, DB> {
     VersionedUpdate {
         row: Row::new(table),
@@ -53,7 +53,7 @@ pub enum Versioned {
         /// The new version.
         version: i64,
     },
-    /// The row has another version, and was not changed.
+    /// The row has another version and was not changed.
     Conflict {
         /// The version of the row.
         current: i64,
@@ -82,7 +82,7 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
         self
     }
 
-    /// Sets the integer column of the version, and the version that was read. The update adds 1 to it.
+    /// Sets the integer column of the version, and the version that was read. The update adds 1 to the version.
     pub fn version(mut self, column: &'a str, read: i64) -> Self {
         self.version = Some((column, read));
         self
@@ -106,7 +106,7 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
         self
     }
 
-    /// Changes the row, or returns why not.
+    /// Changes the row, or returns why it did not change.
     ///
     /// One round trip if the row is changed, two if not, as for a [transition](super::transition).
     ///
@@ -117,7 +117,7 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
     ///
     /// # Cancellation
     ///
-    /// A dropped call may have changed the row: roll the transaction back, or call again with the same version.
+    /// A dropped call may have changed the row: roll back the transaction, or call again with the same version.
     pub async fn run<C>(mut self, connection: &mut C) -> sqlx::Result<Versioned>
     where
         C: AsConnection<Database = DB>,

@@ -17,11 +17,11 @@ use crate::error::store::StoreError;
 )]
 pub trait Rows: Send {
     /// Inserts `row` unless a row that has not expired is stored under its key. If an open transaction holds that row, waits for
-    /// its end, at most for `patience`, by default 5 s.
+    /// its end, at most for `wait`, by default 5 s.
     fn claim<'a>(
         &'a mut self,
         row: Row<'a>,
-        patience: Option<Duration>,
+        wait: Option<Duration>,
     ) -> BoxFuture<'a, Result<RowClaim, StoreError>>;
 
     /// Replaces the row's value by `value`, with the row's `ttl` from now on. Returns whether the row existed.
@@ -36,7 +36,7 @@ pub trait Rows: Send {
 }
 
 /// How long a duplicate waits for an open transaction that holds its key, unless `wait` sets another time.
-pub(crate) const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const DEFAULT_ROW_WAIT: Duration = Duration::from_secs(5);
 
 /// The row of one call.
 #[derive(Debug, Clone, Copy)]

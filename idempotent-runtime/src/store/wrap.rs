@@ -46,7 +46,7 @@ macro_rules! forward {
     };
     ($of:ident: |$store:ident| $to:expr,
         async { $($operation:ident<$($life:lifetime),+>($($argument:ident: $type:ty),+) -> $answer:ty;)+ }
-        plain { $($plain:ident($($given:ident: $kind:ty)?) -> $said:ty;)+ }
+        plain { $($plain:ident($($given:ident: $kind:ty)?) -> $output:ty;)+ }
     ) => {
         $(
             #[doc = concat!("Forwards [`Store::", stringify!($operation), "`].")]
@@ -65,7 +65,7 @@ macro_rules! forward {
         )+
         $(
             #[doc = concat!("Forwards [`Store::", stringify!($plain), "`].")]
-            fn $plain(&self $(, $given: $kind)?) -> $said {
+            fn $plain(&self $(, $given: $kind)?) -> $output {
                 let $store = self;
                 $of::$plain($to $(, $given)?)
             }

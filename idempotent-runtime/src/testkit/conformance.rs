@@ -9,10 +9,10 @@
 //! idempotence::testkit::conformance!(async { MyStore::new() });
 //! ```
 //!
-//! [`conformance!`](crate::testkit::conformance!) makes one test per case, named after the behaviour.
-//! A failed test says what the store did, what it must do, and which rule it broke. Each case makes its
-//! own store and uses its own keys, so all stores may be on one server. Time is real: the records of the
-//! tests live for fractions of a second, and the suite waits until they expire.
+//! [`conformance!`](crate::testkit::conformance!) makes one test per case, named after the behaviour. A failed test says what
+//! the store did, what it must do, and which rule it broke. Each case makes its own store and uses its own keys, so all stores
+//! may be on one server. The tests use real time: their records live for fractions of a second, and the suite waits until they
+//! expire.
 
 mod answers;
 mod bytes;
@@ -36,8 +36,8 @@ use tokio::time::timeout;
 use self::subject::{Subject, Verdict};
 use crate::store::Store;
 
-/// Makes a test of every case of the [suite](mod@crate::testkit::conformance). The argument is a
-/// future that makes the store. Each test awaits it once.
+/// Makes a test of every case of the [suite](mod@crate::testkit::conformance). The argument is a future that makes the store.
+/// Each test awaits it once.
 ///
 /// The calling crate needs `tokio` with the features `macros` and `rt-multi-thread`.
 ///
@@ -123,8 +123,8 @@ macro_rules! __conformance_cases {
                 a_free_key_is_not_exchanged "`exchange` of a free key changes nothing and answers `Absent`"
                 another_value_is_not_exchanged "`exchange` changes nothing and answers `Other` with the stored value if that is not the expected value"
                 a_repeated_exchange_is_done_again "`exchange` by the value that is already stored changes nothing and answers `Done`: the first reply may have been lost"
-                an_exchange_keeps_the_ttl "`exchange` keeps the time to live"
-                an_exchanged_record_expires_at_its_first_time "`exchange` keeps the time to live"
+                an_exchange_does_not_change_the_ttl "`exchange` does not change the time to live"
+                an_exchanged_record_expires_at_its_first_time "`exchange` does not change the time to live"
                 an_exchange_does_not_revive_an_expired_record "`exchange` of an expired record changes nothing and answers `Absent`"
                 an_exchange_compares_byte_for_byte "`exchange` compares values byte for byte"
                 one_of_many_exchanges_wins "of concurrent exchanges of one value exactly one answers `Done`";
@@ -208,7 +208,7 @@ pub fn cases() -> impl Iterator<Item = &'static str> {
 
 /// Runs all cases at the same time, each on a store that `make` returns. Returns the failures.
 ///
-/// Needs a runtime with several threads: on one thread hardly any race happens.
+/// Needs a runtime with several threads: on one thread there are almost no races.
 pub async fn failures<S, F>(make: impl Fn() -> F) -> Vec<Failure>
 where
     S: Store,
@@ -241,7 +241,7 @@ pub async fn check<S: Store>(case: &str, store: impl Future<Output = S>) {
     }
 }
 
-/// A store that never answers fails the case instead of blocking the test.
+/// The time limit of a case: a store that never answers fails the case, and does not block the test.
 const LIMIT: Duration = Duration::from_mins(1);
 
 async fn run(case: &'static Case, store: Arc<dyn Store>) -> Result<(), Failure> {

@@ -93,7 +93,7 @@ impl<S> FaultyStore<S> {
         self.faults().next.entry(op).or_default().push_back(fault);
     }
 
-    /// Injects `fault` into every `op` that no fault of [`next`](Self::next) applies to.
+    /// Injects `fault` into every `op`, unless a fault of [`next`](Self::next) applies to it.
     pub fn always(&self, op: Op, fault: Fault) {
         self.faults().always.insert(op, fault);
     }
@@ -105,12 +105,12 @@ impl<S> FaultyStore<S> {
         }
     }
 
-    /// Removes all faults. Operations that already hang keep hanging.
+    /// Removes all faults. Operations that already hang continue to hang.
     pub fn heal(&self) {
         *self.faults() = Faults::default();
     }
 
-    /// How many faults of [`next`](Self::next) were not applied yet.
+    /// How many faults of [`next`](Self::next) have not been applied yet.
     pub fn remaining_faults(&self) -> usize {
         self.faults().next.values().map(VecDeque::len).sum()
     }

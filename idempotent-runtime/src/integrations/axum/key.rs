@@ -11,14 +11,13 @@ use crate::key::request_id::is_id;
 
 /// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
 ///
-/// `Idempotency-Key: "abc"`, as in the draft of the IETF, and the common `Idempotency-Key: abc` are the same key.
-/// A value without quotes must have no quote and no comma, because proxies join a header that was sent twice with a comma.
+/// `Idempotency-Key: "abc"`, as in the draft of the IETF, and the common `Idempotency-Key: abc` are the same key. A value
+/// without quotes must not contain a quote or a comma, because proxies join the values of a repeated header with commas.
 ///
-/// It is a key part. Clients choose it, so add the user to the key: `key = "user.id, idempotency_key"`.
+/// The value is a key part. Clients choose it, so add the user to the key: `key = "user.id, idempotency_key"`.
 ///
-/// An `Option<IdempotencyKey>` is `None` if the header is missing. As a key part it needs the option
-/// `when = idempotency_key.is_some()`. Then requests without the header run unguarded. Without that option all of them
-/// would be equal.
+/// An `Option<IdempotencyKey>` is `None` if the header is missing. As a key part it needs the option `when =
+/// idempotency_key.is_some()`. Requests without the header then run unguarded. Without this option all of them would be equal.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -8,7 +8,7 @@ use ::axum::http::{HeaderMap, header};
 
 use crate::error::lang::Lang;
 
-/// Reads the header `Accept-Language` with [`Lang::from_accept_language`]. English without the header.
+/// Reads the header `Accept-Language` with [`Lang::from_accept_language`]. Without the header the language is English.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -13,8 +13,8 @@ use crate::error::lang::Lang;
 
 /// Why a request has no [`IdempotencyKey`](super::IdempotencyKey), or no [`RequestId`](crate::RequestId).
 ///
-/// As a response it is a 400, `application/problem+json` as for a refused call, in the language that the request's
-/// `Accept-Language` asks for.
+/// The response has the status 400 and a body `application/problem+json`, as for a refused call, in the language of the
+/// request's `Accept-Language`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderRejection {
     id: Id,
@@ -28,11 +28,11 @@ pub struct HeaderRejection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HeaderFault {
-    /// There is no such header.
+    /// The header is missing.
     Missing,
-    /// It was sent more than once.
+    /// The header was sent more than once.
     Repeated,
-    /// It is not 1 to 255 printable ASCII characters, or its quotes are wrong.
+    /// The value is not 1 to 255 printable ASCII characters, or its quotes are wrong.
     Malformed,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Mistake {
 }
 
 impl Mistake {
-    /// What is wrong with a value that is not 1 to 255 printable ASCII characters.
+    /// The mistake in a value that is not 1 to 255 printable ASCII characters.
     pub(super) fn in_characters(value: &[u8]) -> Self {
         match value {
             [] => Self::Empty,
@@ -135,8 +135,8 @@ impl HeaderRejection {
         }
     }
 
-    /// A stable name for programs and clients: `idempotency_key_missing`, `_repeated` or `_malformed`, and the same three for
-    /// `request_id`.
+    /// A stable name for programs and clients: `idempotency_key_missing`, `_repeated` or `_malformed`, or `request_id_` with
+    /// one of the same three endings.
     pub const fn code(self) -> &'static str {
         match (self.id, self.fault) {
             (Id::IdempotencyKey, HeaderFault::Missing) => "idempotency_key_missing",
@@ -179,7 +179,7 @@ impl HeaderRejection {
     }
 }
 
-/// The value of the header; `None` if the header is missing.
+/// The value of the header. `None` if the header is missing.
 pub(super) fn single_value<'a>(
     headers: &'a HeaderMap,
     name: &str,
@@ -327,13 +327,13 @@ mod tests {
     #[test]
     fn the_page_of_errors_names_every_rejection() {
         let page = include_str!("../../../../docs/errors.md");
-        let (_, said) = page.split_once("The extractors of axum refuse").unwrap();
-        let (said, _) = said.split_once("\n\n").unwrap();
+        let (_, section) = page.split_once("The extractors of axum refuse").unwrap();
+        let (section, _) = section.split_once("\n\n").unwrap();
         for rejection in every_rejection() {
             let (id, fault) = rejection.code().rsplit_once('_').unwrap();
             let status = rejection.into_response().status();
             for fact in [id, &format!("_{fault}`"), status.as_str(), "`fix`"] {
-                assert!(said.contains(fact), "{fact} in {said}");
+                assert!(section.contains(fact), "{fact} in {section}");
             }
         }
     }

@@ -9,8 +9,8 @@ use crate::key::request_id::RequestId;
 
 const HEADER: &str = "X-Request-Id";
 
-/// Reads the header `X-Request-Id`. An `Option<RequestId>` is `None` if the header is missing. To read a header with another
-/// name use [`from_headers`](Self::from_headers).
+/// Reads the header `X-Request-Id`. An `Option<RequestId>` is `None` if the header is missing. For a header with another name
+/// use [`from_headers`](Self::from_headers).
 ///
 /// The id deduplicates requests only if the client makes it, and no proxy replaces it: see
 /// [Who makes it](Self#who-makes-it).
@@ -50,7 +50,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for RequestId {
 }
 
 impl RequestId {
-    /// Reads the header with this name, such as `X-Request-Id`; `None` if it is missing.
+    /// Reads the header with this name, such as `X-Request-Id`. Returns `None` if it is missing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;

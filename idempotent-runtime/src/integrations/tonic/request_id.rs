@@ -5,7 +5,7 @@ use ::tonic::metadata::MetadataMap;
 use crate::key::request_id::{InvalidRequestId, RequestId};
 
 impl RequestId {
-    /// Reads the metadata with this name, such as `x-request-id`; `None` if it is missing.
+    /// Reads the metadata with this name, such as `x-request-id`. Returns `None` if it is missing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -21,7 +21,7 @@ impl RequestId {
     ///
     /// # Errors
     ///
-    /// If the value is no request id, or was sent more than once.
+    /// If the value is not a request id, or was sent more than once.
     pub fn from_metadata(
         metadata: &MetadataMap,
         name: &str,

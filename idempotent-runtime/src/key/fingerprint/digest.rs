@@ -51,7 +51,7 @@ impl Fingerprint {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// The first four bytes, enough to tell keys apart in a log.
+    /// The first four bytes, enough to distinguish keys in a log.
     pub fn short(&self) -> [u8; 4] {
         let [a, b, c, d, ..] = self.bytes;
         [a, b, c, d]

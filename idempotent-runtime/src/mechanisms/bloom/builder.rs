@@ -24,8 +24,8 @@ pub struct BloomBuilder {
 }
 
 impl Idempotency {
-    /// A Bloom filter for `capacity` members within the `retention`. At most `error_rate` of the unseen members are taken for
-    /// seen: 0.01 is 1 %.
+    /// A Bloom filter for `capacity` members within the `retention`. At most the share `error_rate` of the unseen members gets
+    /// [`PerhapsSeen`](crate::Hint::PerhapsSeen): 0.01 is 1 %.
     ///
     /// Short for [`Bloom::builder`] with these settings. Round trips: none.
     ///
@@ -81,13 +81,14 @@ impl BloomBuilder {
         self
     }
 
-    /// Sets which share of the unseen members may be taken for seen, from 10⁻⁹ to 0.5. Default: 0.01, which is 1 %.
+    /// Sets which share of the unseen members may get [`PerhapsSeen`](crate::Hint::PerhapsSeen), from 10⁻⁹ to 0.5. Default:
+    /// 0.01, which is 1 %.
     pub fn error_rate(mut self, error_rate: f64) -> Self {
         self.error_rate = error_rate;
         self
     }
 
-    /// Sets how long a member is remembered at least. Required.
+    /// Sets the shortest time for which a member is remembered. Required.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = Some(retention);
         self

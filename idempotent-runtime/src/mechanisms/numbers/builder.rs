@@ -46,7 +46,7 @@ impl OrderNumbers {
         Self::builder(idempotency, name, secret).build().await
     }
 
-    /// Starts order numbers with other settings than the defaults.
+    /// Starts order numbers with settings other than the defaults.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -87,7 +87,7 @@ impl OrderNumbersBuilder {
     /// Also accepts numbers that were issued with this secret. May be called several times.
     ///
     /// To change the secret, first deploy processes that also accept the new secret. Then deploy processes that issue with the
-    /// new secret and accept the old one. After `max_age` the old secret can be removed.
+    /// new secret and accept the old secret. After `max_age` the old secret can be removed.
     pub fn accept(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.secrets.push(secret.as_ref().to_vec());
         self
@@ -100,15 +100,15 @@ impl OrderNumbersBuilder {
         self
     }
 
-    /// Sets how long a machine id is leased. The lease is renewed after a third of that time. While the store is unavailable,
+    /// Sets how long a machine id is leased. The lease is renewed after a third of this time. While the store is unavailable,
     /// numbers are issued until the lease ends. From 1 s to 1 h. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets by how much the clocks of two machines may differ, plus the largest jump of the store's clock. After a lease, a
-    /// machine id stays unused for that time. All processes need the same value. From 1 s to 1 h. Default: 1 min.
+    /// Sets the largest difference between the clocks of two machines, plus the largest jump of the store's clock. After a
+    /// lease, a machine id stays unused for this time. All processes need the same value. From 1 s to 1 h. Default: 1 min.
     pub fn skew(mut self, skew: Duration) -> Self {
         self.skew = skew;
         self

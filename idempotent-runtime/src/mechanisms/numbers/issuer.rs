@@ -13,7 +13,7 @@ use crate::protocol::tracker::TrackerToken;
 /// What all clones of one [`OrderNumbers`](crate::OrderNumbers) share.
 pub(super) struct Issuer {
     pub(super) machine: Arc<Machine>,
-    /// The first secret issues. There is at least one.
+    /// The first secret issues numbers. There is at least one secret.
     pub(super) secrets: Vec<Keying>,
     pub(super) max_age: Duration,
     pub(super) seen: SeenSet,

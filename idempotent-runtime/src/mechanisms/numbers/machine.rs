@@ -27,7 +27,7 @@ pub(super) struct Machine {
     pub(super) shared: Arc<Shared>,
     pub(super) site: Site,
     lease: Duration,
-    /// How long no process may have the id after the end of a lease.
+    /// How long the id stays reserved after the end of a lease: no process may have it.
     cooldown: Duration,
     sequence: Mutex<Sequence>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Machine {
 pub(super) struct LeasedId {
     key: String,
     record: Bytes,
-    /// The start of the lease: when the first request that the store may have applied was sent.
+    /// The start of the lease: the time when the first request that the store may have applied was sent.
     since: Instant,
 }
 
@@ -83,7 +83,7 @@ impl Machine {
             if let Ok(piece) = timeout_at(due, &mut shutdown).await {
                 break piece;
             }
-            // A store may be the user's code: its panic must not end this task.
+            // A store may be the user's code. Its panic must not end this task.
             let result = AssertUnwindSafe(self.renew_or_lease(&mut leased)).catch_unwind();
             let failed = match result.await {
                 Ok(Ok(())) => None,
@@ -109,7 +109,8 @@ impl Machine {
         if let Some(current) = leased {
             let sent = Instant::now();
             match self.renew(current, self.lease + self.cooldown).await? {
-                // This holds even long after the end of the lease: no other process had the id meanwhile.
+                // This is correct even long after the end of the lease, because no other process has had the id in the
+                // meantime.
                 Swap::Done => {
                     current.since = sent;
                     self.sequence().extend_until(sent + self.lease);
@@ -156,7 +157,7 @@ impl Machine {
     async fn release(&self, leased: Option<LeasedId>) {
         let ahead = self.sequence().stop();
         if let Some(leased) = leased {
-            // Without an answer the record stays for the rest of the lease as well.
+            // Without an answer the record also stays for the rest of the lease.
             let _ = self.renew(&leased, ahead + self.cooldown).await;
         }
     }

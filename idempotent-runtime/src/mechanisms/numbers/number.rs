@@ -1,4 +1,4 @@
-//! An order number as the client has it, with the proof that it was issued to its subject.
+//! The text of an order number that a client gets, with the proof that it was issued to its subject.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 /// An order number, and the proof that it was issued to its subject.
 ///
-/// As text it is `<number>-<proof>`, such as `239870541238272000-5c0f4b9e2d7a81c36f04`. The client gets that text, and sends it
+/// As text it is `<number>-<proof>`, such as `239870541238272000-5c0f4b9e2d7a81c36f04`. The client gets this text, and sends it
 /// back. `Debug` does not show the proof.
 ///
 /// ```
@@ -73,7 +73,7 @@ impl Serialize for OrderNumber {
 
 /// The first 80 bits of an HMAC.
 ///
-/// Two proofs are compared as integers, so that the time does not reveal how many digits of a guess are right.
+/// Proofs are compared as integers, so that the time of a comparison does not reveal how many digits of a guess are right.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Proof(u128);
 
@@ -84,7 +84,7 @@ impl Proof {
     }
 }
 
-/// The number and the proof in the text of a client; `None` if no [`OrderNumber`] has such a text.
+/// The number and the proof in the text of a client. `None` if the text cannot be an [`OrderNumber`].
 pub(super) fn parse(text: &str) -> Option<(u64, Proof)> {
     let (number, proof) = text.split_once('-')?;
     let plain = (1..=LONGEST_NUMBER).contains(&number.len())

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::world;
 
-/// The time in a number counts from here: the first of January 2025. The bits last until 2094.
+/// The time in a number counts from here: the first of January 2025. The bits are enough until 2094.
 pub(super) const EPOCH: Duration = Duration::from_hours(482_136);
 
 /// How many machine ids there are.
@@ -18,7 +18,7 @@ pub(super) fn millis_of(number: u64) -> u64 {
     Layout::from_raw(number).timestamp()
 }
 
-/// The time of day at one moment, and the monotonic clock since then. So a step of the wall clock has no effect.
+/// The time of day at one moment, and the monotonic clock since then. So a change of the wall clock has no effect.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     millis: u64,
@@ -50,7 +50,7 @@ pub(super) struct Sequence {
     last: Layout,
     /// The end of the lease: the time of every number is before it.
     limit: u64,
-    /// The process that has the lease. A child made by `fork()` has none.
+    /// The process that has the lease. A child made by `fork()` has no lease.
     process: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Texts that are no numbers, and machines whose clocks differ.
+//! Texts that are not numbers, and machines whose clocks differ.
 
 use super::number::{Proof, parse};
 use super::*;
@@ -105,8 +105,8 @@ mod handed_over {
         issued
     }
 
-    /// How many numbers two machines both made. The second machine leases the id of the first as soon as possible, and its
-    /// clock is `behind`.
+    /// The number of order numbers that both machines made. The second machine leases the id of the first as soon as possible,
+    /// and its clock is `behind`.
     async fn made_twice(behind: Duration, end: End) -> usize {
         let began = Instant::now();
         let store = FaultyStore::new(MemoryStore::new());
@@ -134,7 +134,7 @@ mod handed_over {
                 assert_eq!(began.elapsed(), LEASE);
             }
             End::Release => {
-                // The times of these numbers are ahead of the clock, because 4096 fit into a millisecond.
+                // The times of these numbers are ahead of the clock, because only 4096 numbers fit into a millisecond.
                 for _ in 0..20_000 {
                     assert!(issue(&first, &mut of_first));
                 }

@@ -68,16 +68,16 @@ impl SeenSet {
 }
 
 impl SeenSetBuilder {
-    /// Sets how long a member is remembered at least. Required.
+    /// Sets the shortest time for which a member is remembered. Required.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = Some(retention);
         self
     }
 
-    /// Sets into how many parts the set is split by the fingerprints of the members, from 1 to 4096. Default: 64.
+    /// Sets the number of parts of the set, from 1 to 4096. The fingerprint of a member decides its part. Default: 64.
     ///
     /// All processes that share the set must use the same number, or they do not see each other's members. On stores other than
-    /// Redis it changes only the names of keys.
+    /// Redis the number changes only the names of keys.
     ///
     /// In a cluster the parts are on different nodes, which share the load. On any Redis, a hash of at most 512 members takes a
     /// third of the memory of a larger hash. A large hash also blocks the server when it expires: a hundred thousand members for

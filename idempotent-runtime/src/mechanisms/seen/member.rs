@@ -86,7 +86,7 @@ impl Member {
     }
 }
 
-/// 64 random bits that are stored with the member. They tell the add of one caller from the adds of other callers.
+/// 64 random bits that are stored with the member. They distinguish the adds of different callers.
 fn owner() -> Bytes {
     let [owner @ .., _, _, _, _, _, _, _, _] = world::random_bits().to_be_bytes();
     Bytes::copy_from_slice(&owner)

@@ -13,7 +13,7 @@ use crate::protocol::scheduler::Scheduler;
 use crate::protocol::shared::Shared;
 use crate::store::Swap;
 
-/// Removes a member in the background when it is dropped, which happens if the caller is dropped before an answer.
+/// Removes a member in the background when it is dropped: if the caller is dropped before an answer.
 pub(super) struct RemovalGuard(Option<Member>);
 
 impl RemovalGuard {
@@ -21,7 +21,7 @@ impl RemovalGuard {
         Self(Some(member))
     }
 
-    /// Defuses the guard, because the answer is known: the member stays as it is.
+    /// Defuses the guard, because the answer is known. The member stays as it is.
     pub(super) fn defuse(mut self) {
         self.0 = None;
     }

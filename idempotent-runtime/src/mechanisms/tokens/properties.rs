@@ -1,4 +1,4 @@
-//! A redemption of any stored bytes returns, and changes only a token.
+//! A redemption returns for any stored bytes, and changes only a token.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Tries a store out with one record: whether each operation works, how long it takes, and whether the record expires.
+//! Tries a store with one record: whether each operation works, how long it takes, and whether the record expires.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -36,7 +36,7 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// Does what a call and its duplicates do, measures it, and removes the record.
+    /// Runs the operations of a call and its duplicates, measures them, and removes the record.
     pub(super) async fn exercise(&self) -> Vec<Finding> {
         let findings = match self.run_operations().await {
             Ok(took) => {
@@ -145,7 +145,7 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// Whether the clock of the store is as fast as the clock of this host, measured by the remaining time of a record.
+    /// Whether the clock of the store runs as fast as the clock of this host, measured by the remaining time of a record.
     async fn clock(&self) -> Finding {
         let look = async {
             let sent = Instant::now();
@@ -192,7 +192,7 @@ impl<'a> Probe<'a> {
     async fn clean_up(&self) {
         for value in [&CLAIM, &DONE] {
             let removal = self.store.remove(&self.key, value);
-            // If this fails, the record expires.
+            // If the removal fails, the record expires.
             let _ = timeout(self.deadline, removal).await;
         }
     }

@@ -17,12 +17,12 @@ pub trait Connect: Database {
     /// The parameters of a URL that the client knows.
     const PARAMETERS: &'static [Parameter];
 
-    /// The settings of the connections to `url`, whose scheme is one of [`SCHEMES`](Self::SCHEMES), and of their pool.
+    /// The settings of the connections and of the pool for `url`. Its scheme is one of [`SCHEMES`](Self::SCHEMES).
     fn options(
         url: &str,
     ) -> sqlx::Result<(<Self::Connection as Connection>::Options, PoolOptions<Self>)>;
 
-    /// Where the options lead, for operators: the kind of database, and its host and port or the name of its file.
+    /// The place of the database, for operators: its kind, and its host and port or the name of its file.
     fn place(options: &<Self::Connection as Connection>::Options) -> String;
 
     /// Why the file of the options cannot be opened.
@@ -30,7 +30,7 @@ pub trait Connect: Database {
         None
     }
 
-    /// The server of the options. `None`: the database has no server.
+    /// The server that the options name. `None`: the database has no server.
     fn server(options: &<Self::Connection as Connection>::Options) -> Option<Server<'_>>;
 
     /// The session, as the server describes it.

@@ -1,8 +1,8 @@
 //! The statements that count attempts.
 //!
-//! One statement counts: it begins a window, or replaces a valid [line](crate::record::count) by the same line with one more
-//! attempt. It finds the row by its key. It changes neither a line that contains the attempt already nor a value that is no
-//! such line. Afterwards the stored line contains the attempt, and so its number.
+//! One statement counts an attempt: it begins a window, or adds the attempt to the stored [line](crate::record::count). It
+//! finds the row by its key. It changes nothing if the line already contains the attempt, or if the value is not a line of a
+//! counter. Afterwards the stored line contains the attempt and its number.
 
 use std::future::Future;
 

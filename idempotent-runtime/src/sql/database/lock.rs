@@ -1,8 +1,8 @@
 //! The statements of a lock.
 //!
-//! Time is the database's time at the start of the statement, so a statement that waited for another one sees a time that is
-//! too early rather than too late. A release keeps the owner, so that a second release has the same outcome; the lock is
-//! free because its lease has expired.
+//! The time is the database's time at the start of the statement. So a statement that waited for another statement sees a time
+//! that is too early, never too late. A release does not change the owner, so that a second release has the same outcome. The
+//! lock is free because its lease has expired.
 
 use std::future::Future;
 
@@ -22,7 +22,8 @@ pub trait Locks: sqlx::Database {
         name: &str,
     ) -> impl Future<Output = sqlx::Result<Option<(i64, i64)>>> + Send;
 
-    /// Extends the lease to at least `micros` from now, if the owner has it and it has not expired. Returns whether that holds.
+    /// Extends the lease to at least `micros` from now, if the owner has the lock and its lease has not expired. Returns
+    /// whether the owner still has the lock.
     fn renew_lock(
         connection: &mut Self::Connection,
         name: &str,
@@ -30,7 +31,7 @@ pub trait Locks: sqlx::Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Ends the lease. Returns whether the owner had it.
+    /// Ends the lease. Returns whether the owner had the lock.
     fn release_lock(
         connection: &mut Self::Connection,
         name: &str,

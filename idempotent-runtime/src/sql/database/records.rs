@@ -7,10 +7,10 @@ use sqlx::Database;
 
 /// The statements of the store for one database. Times to live are in microseconds by the database's clock.
 pub trait Records: Database {
-    /// Whether the answer to a cancelled statement still arrives, before the answers to later statements.
+    /// Whether the answer to a cancelled statement still arrives, and delays the answers to later statements.
     const ANSWERS_LATE: bool = true;
 
-    /// How often an operation is sent at most, the first time included.
+    /// The largest number of sends of one operation, including the first.
     const MAX_SENDS: u32 = 3;
 
     /// Stores `value` under `key` if no live record has the key. Returns whether it did.
@@ -30,7 +30,7 @@ pub trait Records: Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Replaces `expected` by `value`, which keeps the remaining time. Returns whether it did.
+    /// Replaces `expected` by `value` and does not change the remaining time. Returns whether it did.
     fn exchange(
         connection: &mut Self::Connection,
         key: &str,

@@ -13,7 +13,7 @@ pub trait Dedup: sqlx::Database {
     fn claim_row(
         connection: &mut Self::Connection,
         row: Row<'_>,
-        patience: Option<Duration>,
+        wait: Option<Duration>,
     ) -> impl Future<Output = sqlx::Result<RowClaim>> + Send;
 
     /// See [`Rows::replace`](crate::store::rows::Rows::replace).

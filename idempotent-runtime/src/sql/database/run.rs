@@ -4,8 +4,8 @@ use std::future::Future;
 
 use sqlx::{AssertSqlSafe, Executor, QueryBuilder};
 
-/// Runs statements. Each database has its own implementation, because the bounds of a generic one do not hold behind a
-/// reference.
+/// Runs statements. Each database has its own implementation, because the bounds of a generic implementation do not hold behind
+/// a reference.
 pub trait Run: sqlx::Database {
     /// Runs a statement. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
     fn execute(

@@ -6,20 +6,21 @@ use sqlx::{ColumnIndex, Database, Decode, Encode, Error, Row, Type, ValueRef};
 
 /// The syntax of one database.
 pub trait Syntax: Database {
-    /// The statement that begins a transaction that will write. `None`: the usual one.
+    /// The statement that begins a transaction that will write. `None`: the usual statement.
     const BEGIN: Option<&'static str> = None;
 
-    /// The quote of a name. SQLite reads a double-quoted unknown name as a string, so it has another quote.
+    /// The character that quotes a name. SQLite reads an unknown name in double quotes as a string, so it uses another
+    /// character.
     const QUOTE: char;
 
     /// The operator `=` for which NULL equals NULL.
     const NULL_SAFE_EQUAL: &'static str;
 
-    /// Makes a `SELECT` take the lock of an `UPDATE`. SQLite has one lock for the file, and the update has taken it.
+    /// Makes a `SELECT` take the lock of an `UPDATE`. SQLite has one lock for the file, which the update has already taken.
     const FOR_UPDATE: &'static str;
 
     /// Makes a `SELECT` see what was committed after the snapshot of its transaction. On MySQL this is a shared lock: a
-    /// duplicate has one already, and two duplicates that ask for an exclusive lock would deadlock.
+    /// duplicate already has a shared lock, and two duplicates that asked for an exclusive lock would deadlock.
     const FOR_SHARE: &'static str;
 
     /// The clause that makes an `INSERT` do nothing if the row violates a unique index. Empty if the database has no
@@ -47,8 +48,8 @@ pub trait Syntax: Database {
 /// [`cast_type`](Syntax::cast_type).
 ///
 /// sqlx compares types more strictly than a database compares values. For example, MySQL finds an enum with
-/// `#[derive(sqlx::Type)]` in a `VARCHAR` and in an `ENUM NOT NULL`, but sqlx reads it from an `ENUM NULL` only. On SQLite
-/// sqlx reads a NULL as 0 or as an empty text, so a value read from a NULL is accepted only if it is written as a NULL.
+/// `#[derive(sqlx::Type)]` in a `VARCHAR` and in an `ENUM NOT NULL`, but sqlx reads it only from an `ENUM NULL`. On SQLite,
+/// sqlx reads NULL as 0 or as an empty text. So a value that was read from NULL is accepted only if it is also written as NULL.
 pub(crate) fn column<DB, T>(row: &DB::Row) -> sqlx::Result<T>
 where
     DB: Syntax,

@@ -1,4 +1,4 @@
-//! Durations in microseconds, which are bound to statements and which the database adds to its own clock.
+//! Durations in microseconds. Statements bind them, and the database adds them to its own clock.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ macro_rules! sqlite_now {
 #[cfg(feature = "sqlite")]
 pub(crate) use sqlite_now;
 
-/// A tick of SQLite's clock, which is added to a time to live: a record made just before a tick must not expire early.
+/// One tick of SQLite's clock. It is added to each time to live, so that a record made just before a tick does not expire
+/// early.
 #[cfg(feature = "sqlite")]
 pub(crate) const TICK: i64 = 1000;
 

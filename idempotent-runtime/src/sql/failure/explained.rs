@@ -21,7 +21,7 @@ pub(crate) fn explained(error: sqlx::Error, advice: &'static str) -> sqlx::Error
     }
 }
 
-/// The error of the database in everything but its text, so that its code can be read and it can be downcast.
+/// The error of the database with another text. Its code can be read, and it can be downcast, as before.
 #[derive(Debug)]
 struct Explained {
     refusal: Box<dyn DatabaseError>,

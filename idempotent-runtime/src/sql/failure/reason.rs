@@ -1,6 +1,6 @@
 //! Why an operation failed, as the rest of a sentence that begins with "the store".
 //!
-//! Clients may see a reason: it has no address, path, user or statement.
+//! Clients may see a reason, so it contains no address, path, user or statement.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,7 +11,7 @@ use sqlx::{Error, Pool};
 use super::code::Code;
 use crate::sql::database::Database;
 
-/// Why a statement failed. `None`: no more than its kind is known.
+/// Why a statement failed. `None`: only its kind is known.
 pub(super) fn of_statement(error: &Error) -> Option<&'static str> {
     match error {
         Error::Io(error) => of_lost_connection(error),

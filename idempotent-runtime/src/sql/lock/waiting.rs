@@ -27,9 +27,9 @@ impl<DB: Database> Lock<DB> {
     /// # Ok(()) }
     /// ```
     ///
-    /// Round trips: one if the lock is free. Otherwise one that only reads, every 50 to 75 ms or when the holder's lease
-    /// expires, and one that takes the lock once it is free. There is no queue: all waiting callers poll equally often,
-    /// however long they have waited, so each has the same chance.
+    /// Round trips: one if the lock is free. Otherwise one read every 50 to 75 ms or when the holder's lease expires, and one
+    /// that takes the lock once it is free. There is no queue: all waiting callers poll equally often, however long they have
+    /// waited, so each has the same chance.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl<DB: Database> Lock<DB> {
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The holder of a lock that stayed taken until the timeout.
+/// The holder of a lock that was not free before the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     fence: i64,
@@ -87,7 +87,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The holder's [fence](LockGuard::fence), which no other holder of that name has.
+    /// The holder's [fence](LockGuard::fence). No other holder of this name has the same fence.
     pub fn fence(&self) -> i64 {
         self.fence
     }

@@ -35,8 +35,8 @@ impl Connect for MySql {
             .test_before_acquire(false)
             .after_connect(|connection: &mut MySqlConnection, _| {
                 Box::pin(async move {
-                    // A cancelled statement continues to wait for a lock in the server: this limits the wait. A server may
-                    // also be set up without autocommit.
+                    // The server continues to wait for the lock of a cancelled statement: this limits the wait. A server may
+                    // also be configured without autocommit.
                     let set = "SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1";
                     connection.execute(set).await?;
                     Ok(())

@@ -30,8 +30,8 @@ macro_rules! last {
     };
 }
 
-/// Assignments run from left to right, and each sees the assignments before it, so the expiry is last. The check of the
-/// length refuses what the pattern accepts: a second newline at the end, or a wrong number of attempts.
+/// Assignments run from left to right, and each sees the results of the earlier ones, so the expiry is last. The check of the
+/// length refuses lines that the pattern wrongly accepts: a second newline at the end, or a wrong number of attempts.
 const COUNT: &str = concat!(
     "INSERT INTO idempotence (`key`, value, expires_at) VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
      ON DUPLICATE KEY UPDATE value = IF(expires_at <= UTC_TIMESTAMP(6), ?, IF(",
@@ -53,7 +53,7 @@ const COUNT: &str = concat!(
      expires_at = IF(expires_at <= UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, expires_at)"
 );
 
-/// The window may have ended since the count. It is still the window of the attempt.
+/// The window may have ended after the count. It is still the window of the attempt.
 const LINE: &str = "
 SELECT SUBSTRING(value, 1, 1024), GREATEST(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), 0)
 FROM idempotence WHERE `key` = ?";

@@ -50,7 +50,7 @@ impl Examine for MySql {
                 advice: "set it to 1",
             },
             Check {
-                fails: row.try_get::<i64, _>("patience")? > 5,
+                fails: row.try_get::<i64, _>("lock_wait")? > 5,
                 level: Level::Note,
                 found: "innodb_lock_wait_timeout is long: while a row is locked, cancelled operations continue to wait in the server",
                 advice: "set it to about a second for the sessions of the pool",
@@ -71,4 +71,4 @@ CAST((SELECT data_type FROM information_schema.columns WHERE table_schema = DATA
     AND table_name = 'idempotence' AND column_name = 'key') AS CHAR) AS key_type,
 CAST(@@read_only AS SIGNED) AS read_only, CAST(@@autocommit AS SIGNED) AS autocommit,
 CAST(@@innodb_flush_log_at_trx_commit AS SIGNED) AS flushed,
-CAST(@@innodb_lock_wait_timeout AS SIGNED) AS patience";
+CAST(@@innodb_lock_wait_timeout AS SIGNED) AS lock_wait";

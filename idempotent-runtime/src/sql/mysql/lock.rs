@@ -11,9 +11,9 @@ impl Locks for MySql {
         owner: &[u8],
         micros: i64,
     ) -> sqlx::Result<Option<i64>> {
-        // Assignments run from left to right, and each sees the assignments before it: the fence uses the old owner, and
-        // both the fence and the owner use the old expiry. The reply has the fence as the last insert id, which is 0 if
-        // another owner has the lock. The number of rows does not show that.
+        // Assignments run from left to right, and each sees the results of the earlier ones: the fence uses the old owner, and
+        // both the fence and the owner use the old expiry. The reply has the fence as its last insert id, which is 0 if another
+        // owner has the lock. The number of rows is the same in both cases.
         let done = sqlx::query(
             "INSERT INTO idempotence_lock (name, owner, fence, expires_at) \
              VALUES (?, ?, LAST_INSERT_ID(1), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \

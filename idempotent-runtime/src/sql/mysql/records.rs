@@ -1,7 +1,7 @@
 //! The statements of the store in MySQL and MariaDB.
 //!
-//! Each statement is its own transaction, and a change examines the current row under every isolation level.
-//! `UTC_TIMESTAMP` is the time when the statement began: after it was sent, and before it waited for a lock.
+//! Each statement is its own transaction, and a change examines the current row under every isolation level. `UTC_TIMESTAMP` is
+//! the time when the statement began: after it was sent, and before it waited for a lock.
 //!
 //! The client counts the rows that a statement found (`CLIENT_FOUND_ROWS`), not the rows that it changed.
 
@@ -10,8 +10,8 @@ use sqlx::{Executor, MySql, MySqlConnection, Row, query};
 
 use crate::sql::database::records::Records;
 
-/// Assignments run from left to right, and each sees the assignments before it, so the expiry is last.
-/// `LAST_INSERT_ID(…)` carries the outcome, because the number of rows is the same whether the record is stored or not.
+/// Assignments run from left to right, and each sees the results of the earlier ones, so the expiry is last.
+/// `LAST_INSERT_ID(…)` returns the outcome, because the number of rows is the same whether the record is stored or not.
 const CLAIM: &str = "
 INSERT INTO idempotence (`key`, value, expires_at)
 VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? * LAST_INSERT_ID(1) MICROSECOND)
@@ -19,8 +19,8 @@ ON DUPLICATE KEY UPDATE
     value = IF(LAST_INSERT_ID(IF(expires_at <= UTC_TIMESTAMP(6), 1, 2)) = 1, ?, value),
     expires_at = IF(expires_at <= UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, expires_at)";
 
-/// The answer of [`CLAIM`] if the record is stored. After any other answer the record is read, because a proxy may not
-/// pass the last insert id on.
+/// The answer of [`CLAIM`] if the record is stored. After any other answer the record is read, because a proxy may drop the
+/// last insert id.
 const STORED: u64 = 1;
 
 const REPLACE: &str = "
@@ -31,7 +31,7 @@ const EXCHANGE: &str = "
 UPDATE idempotence SET value = ?
 WHERE `key` = ? AND value = ? AND expires_at > UTC_TIMESTAMP(6)";
 
-/// This does not write the value again, which may be large.
+/// This does not write the value again, because it may be large.
 const RENEW: &str = "
 UPDATE idempotence SET expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
 WHERE `key` = ? AND value = ? AND expires_at > UTC_TIMESTAMP(6)";
@@ -43,8 +43,7 @@ const GET: &str = "
 SELECT SUBSTRING(value, 1, ?), TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at)
 FROM idempotence WHERE `key` = ? AND expires_at > UTC_TIMESTAMP(6)";
 
-/// Rows that another call is about to claim are locked, and the purge skips them. So the purge does not wait, and no call
-/// waits for it.
+/// The purge skips the rows that other calls have locked to claim them. So the purge does not wait, and no call waits for it.
 const PURGE: &str = "
 DELETE old FROM (
     SELECT `key` FROM idempotence WHERE expires_at <= UTC_TIMESTAMP(6)

@@ -1,13 +1,14 @@
 //! The dedup row in MySQL and MariaDB.
 //!
-//! Only the failed statement is rolled back, so a claim may wait for the row itself. But a deadlock ends the whole
-//! transaction, and later statements commit one by one: a deadlock is never taken for a duplicate.
+//! After a failure only the failed statement is rolled back, so a claim may wait for the row itself. But a deadlock ends the
+//! whole transaction, and later statements commit one by one: a deadlock is never treated as a duplicate.
 //!
-//! A row is only read with a lock. So it is committed even under READ UNCOMMITTED, where a plain SELECT may read what is
-//! rolled back later, and it may be newer than the snapshot of the transaction. (Under SERIALIZABLE a plain SELECT locks,
-//! too, without a limit of its wait.) A transaction cannot ask for its isolation level, so all levels are treated alike.
+//! A row is only read with a lock. So the row is committed, even under READ UNCOMMITTED, where a plain SELECT may read rows
+//! that are rolled back later. It may be newer than the snapshot of the transaction. (Under SERIALIZABLE a plain SELECT also
+//! locks, and waits without a limit.) A transaction cannot ask for its isolation level, so all levels are treated alike.
 //!
-//! The lock is shared from the INSERT on that found the row: duplicates do not wait for each other's transactions.
+//! The lock on the existing row is shared, beginning with the INSERT that found it: duplicates do not wait for each other's
+//! transactions.
 
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ use tokio::time::Instant;
 
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::time::micros;
-use crate::store::rows::{DEFAULT_PATIENCE, Row, RowClaim};
+use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
 /// On MariaDB this inserts no row if the transaction has ended.
 const INSERT: &str = "\
     INTO idempotence (`key`, value, expires_at) \
     SELECT ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND FROM DUAL /*M! WHERE @@in_transaction */";
 
-/// Reads the row that has the key. The failed INSERT has left a lock on it.
+/// Reads the row that has the key. The failed INSERT still has a lock on it.
 const READ: &str = "\
     SELECT value, expires_at > UTC_TIMESTAMP(6) FROM idempotence WHERE `key` = ? LOCK IN SHARE MODE";
 
@@ -34,8 +35,8 @@ const REPLACE_EXPIRED: &str = "\
     idempotence SET value = ?, expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
     WHERE `key` = ? AND expires_at <= UTC_TIMESTAMP(6)";
 
-/// Whether another transaction has written the row, or only locked the gap around it. MariaDB and MySQL each read the other's
-/// syntax as a comment.
+/// Whether another transaction has written the row, or only locked the gap around it. MariaDB and MySQL each read the syntax of
+/// the other as a comment.
 const LOOK: &str = "\
     SELECT value, expires_at > UTC_TIMESTAMP(6) FROM idempotence WHERE `key` = ? \
     /*M! LOCK IN SHARE MODE NOWAIT */ /*!50701 FOR SHARE NOWAIT */";
@@ -55,12 +56,12 @@ impl Dedup for MySql {
     async fn claim_row(
         connection: &mut MySqlConnection,
         row: Row<'_>,
-        patience: Option<Duration>,
+        wait: Option<Duration>,
     ) -> sqlx::Result<RowClaim> {
-        let patience = patience.unwrap_or(DEFAULT_PATIENCE);
+        let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
         let began = Instant::now();
         let put = sqlx::query(AssertSqlSafe(with_lock_wait_timeout(
-            "INSERT", INSERT, patience,
+            "INSERT", INSERT, wait,
         )))
         .bind(row.key.as_bytes())
         .bind(&row.value[..])
@@ -68,7 +69,7 @@ impl Dedup for MySql {
         let claim = match connection.execute(put).await {
             Ok(put) if put.rows_affected() == 0 => Ok(RowClaim::NoTransaction),
             Ok(_) => {
-                // The time of the statement did not advance while it waited, so the expiry is set again.
+                // The time of the statement did not advance during the wait, so this sets the expiry again.
                 if began.elapsed() > MAX_CLOCK_LAG
                     && !Self::replace_row(connection, row, row.value).await?
                 {
@@ -77,7 +78,7 @@ impl Dedup for MySql {
                 Ok(RowClaim::Claimed)
             }
             Err(error) if error_number(&error) == DUPLICATE_KEY => {
-                let remaining = patience.saturating_sub(began.elapsed());
+                let remaining = wait.saturating_sub(began.elapsed());
                 resolve_duplicate(connection, row, remaining).await
             }
             Err(error) => Err(error),
@@ -111,13 +112,13 @@ impl Dedup for MySql {
     }
 }
 
-/// A statement that waits for locks up to `patience`, rounded up to whole seconds.
+/// A statement that waits for locks up to `wait`, rounded up to whole seconds.
 ///
 /// The first syntax is for MariaDB, the second one for Percona. MySQL reads both as comments, and waits up to the
 /// `innodb_lock_wait_timeout` of the session.
-fn with_lock_wait_timeout(verb: &str, rest: &str, patience: Duration) -> String {
-    let more = u64::from(patience.subsec_nanos() > 0);
-    let whole = patience.as_secs().saturating_add(more);
+fn with_lock_wait_timeout(verb: &str, rest: &str, wait: Duration) -> String {
+    let more = u64::from(wait.subsec_nanos() > 0);
+    let whole = wait.as_secs().saturating_add(more);
     let seconds = whole.clamp(1, MAX_LOCK_WAIT_TIMEOUT);
     format!(
         "/*M! SET STATEMENT innodb_lock_wait_timeout = {seconds} FOR */ \
@@ -129,7 +130,7 @@ fn with_lock_wait_timeout(verb: &str, rest: &str, patience: Duration) -> String 
 async fn resolve_duplicate(
     connection: &mut MySqlConnection,
     row: Row<'_>,
-    patience: Duration,
+    wait: Duration,
 ) -> sqlx::Result<RowClaim> {
     let read = sqlx::query(READ).bind(row.key.as_bytes());
     let found = connection.fetch_one(read).await?;
@@ -139,7 +140,7 @@ async fn resolve_duplicate(
     let take_over = sqlx::query(AssertSqlSafe(with_lock_wait_timeout(
         "UPDATE",
         REPLACE_EXPIRED,
-        patience,
+        wait,
     )))
     .bind(&row.value[..])
     .bind(micros(row.ttl))

@@ -13,7 +13,7 @@ impl Syntax for MySql {
     const ON_CONFLICT: &'static str = "";
     const HAS_RETURNING: bool = false;
 
-    // sqlx would read the bytes of an unsigned integer as a signed one, so the database casts it.
+    // sqlx would read an unsigned integer as a signed integer, so the database casts it.
     fn cast_type<T: Type<Self>>() -> Option<&'static str> {
         is_integer(&T::type_info()).then_some("SIGNED")
     }

@@ -40,7 +40,7 @@ impl Connect for Postgres {
             .test_before_acquire(false)
             .after_connect(|connection: &mut PgConnection, _| {
                 Box::pin(async move {
-                    // A cancelled statement continues to wait for a lock in the server. This limits the wait.
+                    // The server continues to wait for the lock of a cancelled statement: this limits the wait.
                     connection.execute("SET lock_timeout = '1s'").await?;
                     Ok(())
                 })

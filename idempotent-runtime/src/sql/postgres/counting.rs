@@ -5,8 +5,8 @@ use sqlx::{PgConnection, Postgres};
 
 use crate::sql::database::counting::Counting;
 
-/// The newline is written as `chr(10)`, because settings decide what a backslash means in a string. A line is shorter than
-/// 1024 bytes, so no more is read of a foreign value.
+/// The newline is written as `chr(10)`, because settings decide what a backslash means in a string. A line is shorter than 1024
+/// bytes, so only 1024 bytes of a foreign value are read.
 const COUNT: &str = "
 INSERT INTO idempotence AS old (key, value, expires_at)
 VALUES ($1, $2, statement_timestamp() + $3 * interval '1 microsecond')
@@ -14,10 +14,10 @@ ON CONFLICT (key) DO UPDATE SET
     value = CASE WHEN old.expires_at <= statement_timestamp() THEN EXCLUDED.value ELSE coalesce((
         SELECT decode(
             'idem1 C count=' || least(count + 1, 999999999999999) || ' last='
-                || CASE kept WHEN 32 THEN substr(last, 18) ELSE last END || ',' || $4 || chr(10),
+                || CASE remembered WHEN 32 THEN substr(last, 18) ELSE last END || ',' || $4 || chr(10),
             'escape')
         FROM (
-            SELECT line, last, count, least(count, 32)::integer AS kept
+            SELECT line, last, count, least(count, 32)::integer AS remembered
             FROM (
                 SELECT line, last, CASE
                     WHEN digits <> '' AND length(digits) <= 15 AND translate(digits, '0123456789', '') = ''
@@ -30,7 +30,7 @@ ON CONFLICT (key) DO UPDATE SET
             ) AS counted
         ) AS checked
         WHERE line = 'idem1 C count=' || count || ' last=' || last || chr(10)
-            AND translate(last, '123456789abcdef', '000000000000000') || ',' = repeat('0000000000000000,', kept)
+            AND translate(last, '123456789abcdef', '000000000000000') || ',' = repeat('0000000000000000,', remembered)
             AND count > 0 AND strpos(last, $4) = 0
     ), old.value) END,
     expires_at = CASE WHEN old.expires_at <= statement_timestamp() THEN EXCLUDED.expires_at

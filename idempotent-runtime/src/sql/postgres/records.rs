@@ -1,8 +1,8 @@
 //! The statements of the store in PostgreSQL.
 //!
-//! Each statement is its own transaction, and correct under every isolation level. Under READ COMMITTED a statement sees the
-//! rows as they were when it began, but a change examines the current row. Under the stricter levels the database refuses
-//! the statement if the two differ, and the statement is sent again.
+//! Each statement is its own transaction, and is correct under every isolation level. Under READ COMMITTED a statement sees the
+//! rows as they were when it began, but a change examines the current row. If the two differ, stricter levels refuse the
+//! statement, and it is sent again.
 //!
 //! `statement_timestamp()` is the time when the statement arrived: after it was sent, and before it waited for a lock.
 
@@ -11,8 +11,8 @@ use sqlx::{Executor, PgConnection, Postgres, Row, query};
 
 use crate::sql::database::records::Records;
 
-/// A claim that finds a live record writes and locks nothing: a duplicate leaves no trace. Returning the live record from
-/// the same statement would cost every claim a fifth more of the server's time.
+/// A claim that finds a live record writes and locks nothing. It does not return that record: this would cost every claim a
+/// fifth more of the server's time.
 const CLAIM: &str = "
 INSERT INTO idempotence AS old (key, value, expires_at)
 SELECT $1, $2, statement_timestamp() + $3 * interval '1 microsecond'
@@ -31,7 +31,7 @@ const EXCHANGE: &str = "
 UPDATE idempotence SET value = $3
 WHERE key = $1 AND value = $2 AND expires_at > statement_timestamp()";
 
-/// This does not write the value again, which may be large.
+/// This does not write the value again, because it may be large.
 const RENEW: &str = "
 UPDATE idempotence SET expires_at = statement_timestamp() + $3 * interval '1 microsecond'
 WHERE key = $1 AND value = $2 AND expires_at > statement_timestamp()";
@@ -43,8 +43,8 @@ const GET: &str = "
 SELECT substring(value FROM 1 FOR $2), (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint
 FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp()";
 
-/// Rows that another call is about to claim are locked, and the purge skips them. The array is computed once: a plan that
-/// selected the rows again would lock and remove more of them. The `ctid` of a row cannot change while the row is locked.
+/// The purge skips the rows that other calls have locked to claim them. The array is computed once: a plan that selected the
+/// rows again would lock and remove more rows. The `ctid` of a row cannot change while the row is locked.
 const PURGE: &str = "
 DELETE FROM idempotence
 WHERE expires_at <= statement_timestamp() AND ctid = ANY (ARRAY (

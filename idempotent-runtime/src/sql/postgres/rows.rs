@@ -1,8 +1,8 @@
 //! The dedup row in PostgreSQL.
 //!
-//! A failed statement breaks a transaction of PostgreSQL, and so does a lock timeout. So a claim does not wait: it tries the
-//! advisory lock of the key, which the transaction with the uncommitted row holds, too. Only a call that must wait, or that
-//! has an old snapshot, uses a savepoint.
+//! A failed statement or a lock timeout breaks a transaction of PostgreSQL. So a claim does not wait: it tries the advisory
+//! lock of the key, which a transaction with an uncommitted row already holds. Only a call that must wait, or that has an old
+//! snapshot, uses a savepoint.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
 use crate::sql::database::rows::Dedup;
 use crate::sql::database::run::Run as _;
 use crate::sql::database::time::micros;
-use crate::store::rows::{DEFAULT_PATIENCE, Row, RowClaim};
+use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
-/// $1 key, $2 value, $3 microseconds, $4 whether the advisory lock is held already.
+/// $1 key, $2 value, $3 microseconds, $4 whether the transaction already holds the advisory lock.
 ///
-/// The statement looks for a committed row before it locks anything, so that the duplicates of a finished call do not wait
-/// for each other's transactions. Only under READ COMMITTED the INSERT cannot fail because of a row outside its snapshot.
+/// The statement looks for a committed row before it locks anything, so that duplicates of a finished call do not wait for each
+/// other's transactions. Under READ COMMITTED, and only there, the INSERT cannot fail because of a row outside its snapshot.
 const CLAIM: &str = "\
     INSERT INTO idempotence (key, value, expires_at) \
     SELECT $1, $2, statement_timestamp() + $3 * interval '1 microsecond' \
@@ -50,7 +50,7 @@ impl Dedup for Postgres {
     async fn claim_row(
         connection: &mut PgConnection,
         row: Row<'_>,
-        patience: Option<Duration>,
+        wait: Option<Duration>,
     ) -> sqlx::Result<RowClaim> {
         if insert(connection, row, false).await? {
             return Ok(RowClaim::Claimed);
@@ -64,14 +64,14 @@ impl Dedup for Postgres {
         if let Some(value) = value {
             return Ok(RowClaim::Taken(value));
         }
-        let patience = patience.unwrap_or(DEFAULT_PATIENCE);
-        let patience = patience.as_millis().clamp(1, MAX_LOCK_TIMEOUT);
-        let wait = format!(
-            "SAVEPOINT idempotence; SET LOCAL lock_timeout = {patience}; \
+        let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
+        let wait = wait.as_millis().clamp(1, MAX_LOCK_TIMEOUT);
+        let wait_for_lock = format!(
+            "SAVEPOINT idempotence; SET LOCAL lock_timeout = {wait}; \
              SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
         );
-        let claim = claim_behind_savepoint(connection, row, wait).await;
-        // Without the row the rollback releases the advisory lock, because other calls wait for it.
+        let claim = claim_behind_savepoint(connection, row, wait_for_lock).await;
+        // If there is no row, the rollback releases the advisory lock, because other calls wait for it.
         let end = match &claim {
             Ok(RowClaim::Claimed) => {
                 format!(
@@ -115,12 +115,12 @@ async fn insert(connection: &mut PgConnection, row: Row<'_>, locked: bool) -> sq
     Ok(connection.execute(claim).await?.rows_affected() == 1)
 }
 
-/// What a call that could not insert a row needs to know.
+/// What a call reads if it could not insert its row.
 struct Observed {
     value: Option<Bytes>,
     /// The advisory lock of the key.
     lock: i64,
-    /// The setting of the caller's transaction, which is restored afterwards.
+    /// The setting of the caller's transaction. It is restored afterwards.
     lock_timeout: String,
     statement_timeout: String,
 }
@@ -141,10 +141,10 @@ async fn observe(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Ob
 async fn claim_behind_savepoint(
     connection: &mut PgConnection,
     row: Row<'_>,
-    wait: String,
+    wait_for_lock: String,
 ) -> sqlx::Result<RowClaim> {
-    match Postgres::execute_all(connection, wait).await {
-        // Only an equal call holds the advisory lock. The statements below may wait for any other lock.
+    match Postgres::execute_all(connection, wait_for_lock).await {
+        // Only an equal call can hold the advisory lock. The statements below may wait for any other lock.
         Err(error) if is_lock_timeout(&error) => return Ok(RowClaim::StillOpen),
         waited => waited?,
     }

@@ -8,7 +8,7 @@ use crate::sql::database::syntax::{Syntax, column};
 impl Syntax for Postgres {
     const QUOTE: char = '"';
     const NULL_SAFE_EQUAL: &'static str = " IS NOT DISTINCT FROM ";
-    // The lock of an update that changes no key: rows that reference this row can still be inserted.
+    // The lock of an update that changes no key: other rows that reference this row can still be inserted.
     const FOR_UPDATE: &'static str = " FOR NO KEY UPDATE";
     const FOR_SHARE: &'static str = "";
     const ON_CONFLICT: &'static str = " ON CONFLICT DO NOTHING";

@@ -47,7 +47,7 @@ impl Connect for Sqlite {
         if is_in_memory(file) {
             return "sqlite in memory".to_owned();
         }
-        // The URL of another database, with a password, may have been given for a path. So the folders are not shown.
+        // The path may be the URL of another database by mistake, with a password. So the folders are not shown.
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         if name.contains('@') {
             "sqlite …".to_owned()
@@ -85,7 +85,7 @@ impl Connect for Sqlite {
     }
 }
 
-/// Whether the path is known not to exist. Without the permission to look, it may exist.
+/// Whether the path certainly does not exist. Without the permission to look, it may exist.
 fn is_missing(path: &Path) -> bool {
     path.try_exists().is_ok_and(|exists| !exists)
 }
@@ -96,6 +96,6 @@ fn is_in_memory(file: &Path) -> bool {
     name == b":memory:" || name.starts_with(b"file:sqlx-in-memory-")
 }
 
-/// While another process writes, SQLite polls after 1, 2, 5, 10 and 15 ms, then less and less often, so that the longest
-/// waiting process has the least chance. After this time the statement is sent again, and polls often again.
+/// While another process writes, SQLite polls after 1, 2, 5, 10 and 15 ms, and then less and less often, so that the process
+/// that has waited longest has the smallest chance. After this time the statement is sent again and polls often again.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(35);

@@ -6,10 +6,10 @@ use sqlx::{Sqlite, SqliteConnection};
 use crate::sql::database::counting::Counting;
 use crate::sql::database::time::{TICK, sqlite_now};
 
-/// The `GLOB` pattern of the `kept` attempts in a line.
-macro_rules! kept_ids {
+/// The `GLOB` pattern of the `remembered` attempts in a line.
+macro_rules! remembered_ids {
     () => {
-        "replace(hex(zeroblob(kept)), '00', \
+        "replace(hex(zeroblob(remembered)), '00', \
          replace('................', '.', '[0-9a-f]') || ',')"
     };
 }
@@ -21,9 +21,9 @@ const COUNT: &str = concat!(
     sqlite_now!(),
     " THEN excluded.value ELSE coalesce((
         SELECT CAST('idem1 C count=' || min(count + 1, 999999999999999) || ' last='
-            || CASE kept WHEN 32 THEN substr(last, 18) ELSE last END || ',' || ?4 || char(10) AS BLOB)
+            || CASE remembered WHEN 32 THEN substr(last, 18) ELSE last END || ',' || ?4 || char(10) AS BLOB)
         FROM (
-            SELECT digits, last, CAST(digits AS INTEGER) AS count, min(CAST(digits AS INTEGER), 32) AS kept
+            SELECT digits, last, CAST(digits AS INTEGER) AS count, min(CAST(digits AS INTEGER), 32) AS remembered
             FROM (
                 SELECT substr(line, 15, at - 15) AS digits, substr(line, at + 6, length(line) - at - 6) AS last
                 FROM (
@@ -35,14 +35,14 @@ const COUNT: &str = concat!(
         WHERE digits GLOB '[1-9]*' AND digits NOT GLOB '*[^0-9]*' AND length(digits) <= 15
             AND idempotence.value = CAST('idem1 C count=' || digits || ' last=' || last || char(10) AS BLOB)
             AND last || ',' GLOB ",
-    kept_ids!(),
+    remembered_ids!(),
     " AND instr(last, ?4) = 0
     ), idempotence.value) END, expires_at = CASE WHEN idempotence.expires_at <= ",
     sqlite_now!(),
     " THEN excluded.expires_at ELSE idempotence.expires_at END"
 );
 
-/// The window may have ended since the count. It is still the window of the attempt.
+/// The window may have ended after the count. It is still the window of the attempt.
 const LINE: &str = concat!(
     "SELECT substr(value, 1, 1024), max(expires_at - ",
     sqlite_now!(),

@@ -31,7 +31,7 @@ impl Examine for Sqlite {
         let synchronous: i64 = query_scalar("PRAGMA synchronous")
             .fetch_one(&mut *connection)
             .await?;
-        let patience: i64 = query_scalar("PRAGMA busy_timeout")
+        let busy_timeout: i64 = query_scalar("PRAGMA busy_timeout")
             .fetch_one(&mut *connection)
             .await?;
         Ok(vec![
@@ -54,7 +54,7 @@ impl Examine for Sqlite {
                 advice: "`PRAGMA synchronous = FULL` on every connection",
             },
             Check {
-                fails: patience > 1000,
+                fails: busy_timeout > 1000,
                 level: Level::Note,
                 found: "busy_timeout is long, so a cancelled operation delays the operations after it",
                 advice: "set it to less than the deadline of the handle",

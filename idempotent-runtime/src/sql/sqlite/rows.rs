@@ -1,7 +1,7 @@
 //! The dedup row in SQLite.
 //!
-//! A file has one writer at a time, so a duplicate waits for the end of the other transaction before it can write its row.
-//! With `BEGIN IMMEDIATE`, which should begin every transaction that writes, it waits there.
+//! A file has one writer at a time, so a duplicate waits for the end of the other transaction before it can write its row. It
+//! waits in `BEGIN IMMEDIATE` if its transaction begins with that statement, as every transaction that writes should.
 
 use std::time::Duration;
 
@@ -24,17 +24,16 @@ const REPLACE: &str = concat!(
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
 
 impl Dedup for Sqlite {
-    /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `patience` costs 2 statements
-    /// more.
+    /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 2 more statements.
     async fn claim_row(
         connection: &mut SqliteConnection,
         row: Row<'_>,
-        patience: Option<Duration>,
+        wait: Option<Duration>,
     ) -> sqlx::Result<RowClaim> {
-        let Some(patience) = patience else {
+        let Some(wait) = wait else {
             return claim(connection, row).await;
         };
-        let before = set_busy_timeout(connection, patience.as_millis()).await?;
+        let before = set_busy_timeout(connection, wait.as_millis()).await?;
         let claim = claim(connection, row).await;
         set_busy_timeout(connection, before).await?;
         claim

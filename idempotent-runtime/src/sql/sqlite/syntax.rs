@@ -15,7 +15,7 @@ impl Syntax for Sqlite {
     const ON_CONFLICT: &'static str = " ON CONFLICT DO NOTHING";
     const HAS_RETURNING: bool = true;
 
-    // A value has the type with which it was stored, whatever the type of its column.
+    // A value has the type with which it was stored, not the type of its column.
     fn are_convertible(_: &SqliteTypeInfo, _: &SqliteTypeInfo) -> bool {
         false
     }

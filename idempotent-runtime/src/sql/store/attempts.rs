@@ -1,4 +1,4 @@
-//! The attempts at one operation: which connection each one has, and whether another one follows.
+//! The attempts at one operation: the connection of each attempt, and whether another attempt follows.
 
 use sqlx::{Connection, Pool};
 
@@ -11,12 +11,12 @@ use crate::store::{StoreError, StoreErrorKind};
 pub(super) struct Attempts<'a, DB: Database> {
     pool: &'a Pool<DB>,
     remaining: u32,
-    /// Whether an attempt had no answer. If so, no later failure proves that nothing was changed.
+    /// Whether an attempt got no answer. If so, no later failure proves that nothing was changed.
     may_be_applied: bool,
     /// The connection of the last attempt, if it has not returned to the pool.
     connection: Option<Checkout<DB>>,
-    /// Whether the connection is kept for the next operation of the same kind.
-    keeps_connection: bool,
+    /// Whether the next operation of the same kind reuses the connection.
+    reuses_connection: bool,
 }
 
 impl<'a, DB: Database> Attempts<'a, DB> {
@@ -26,15 +26,15 @@ impl<'a, DB: Database> Attempts<'a, DB> {
             remaining: DB::MAX_SENDS,
             may_be_applied: false,
             connection: None,
-            keeps_connection: false,
+            reuses_connection: false,
         }
     }
 
-    /// Attempts on the connection of the previous operation, which is then kept for the next one.
+    /// Attempts on the connection of the previous operation. The next operation reuses it.
     pub(super) fn with_connection(pool: &'a Pool<DB>, connection: Option<Checkout<DB>>) -> Self {
         Self {
             connection,
-            keeps_connection: true,
+            reuses_connection: true,
             ..Self::new(pool)
         }
     }
@@ -46,11 +46,11 @@ impl<'a, DB: Database> Attempts<'a, DB> {
             .filter(|_| !exhausted || self.pool.num_idle() > 0)
     }
 
-    /// A connection for the next attempt: the kept one, or one from the pool.
+    /// A connection for the next attempt: the idle connection of an earlier attempt, or a connection of the pool.
     pub(super) async fn acquire(&mut self) -> Result<Checkout<DB>, StoreError> {
         loop {
             let mut connection = match self.connection.take() {
-                Some(kept) => kept.reuse_for_statements(),
+                Some(idle) => idle.reuse_for_statements(),
                 None => match self.pool.acquire().await {
                     Ok(acquired) => Checkout::for_statements(acquired),
                     Err(error) => {
@@ -58,7 +58,8 @@ impl<'a, DB: Database> Attempts<'a, DB> {
                     }
                 },
             };
-            // If one connection was broken, the idle ones may be broken, too: after a restart of the server all of them are.
+            // If one connection was broken, the idle connections of the pool may also be broken: after a restart of the server
+            // all are.
             if !self.may_be_applied || connection.ping().await.is_ok() {
                 return Ok(connection);
             }
@@ -107,7 +108,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
     }
 
     fn put_down(&mut self, connection: Checkout<DB>) {
-        if self.keeps_connection {
+        if self.reuses_connection {
             self.connection = Some(connection.into_idle());
         } else {
             connection.release();

@@ -23,7 +23,7 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
         return Err(invalid_url(format!("must begin with `{expected}:`")));
     }
     url::check(url, DB::PARAMETERS)?;
-    // The error of the client repeats parts of the URL, so it is dropped.
+    // The client's error repeats parts of the URL, so it is not used.
     let (options, pool_options) = DB::options(url)
         .map_err(|_| invalid_url("cannot be decoded: its percent-encoded bytes must be UTF-8"))?;
     let place = DB::place(&options);
@@ -34,7 +34,7 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
     let user = server.map(|server| server.user);
     let mut conflict = None;
     let connecting = async {
-        // This connection reports why it fails. A pool would retry until its timeout, and report that alone.
+        // This connection reports why it fails. A pool would retry until its timeout, and report only the timeout.
         let first = loop {
             match connect_and_migrate::<DB>(&options, user, &place).await {
                 Err(error) if is_retryable(&error) => {
@@ -45,7 +45,7 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
             }
         };
         let pool = pool_options.connect_lazy_with(options.clone());
-        // The pool must have a connection before the first one is closed: a database in memory ends with its last
+        // The pool must have a connection before the first connection is closed: a database in memory ends with its last
         // connection.
         let acquired = pool.acquire().await;
         drop(acquired.map_err(|error| failure::acquire_failed(error, &pool))?);

@@ -127,7 +127,7 @@ fn check_backlog(expired: i64) -> Finding {
     }
 }
 
-/// Compares the clocks. Nothing depends on their difference, because only the database's clock decides what expires.
+/// Compares the clocks. Nothing depends on the difference, because only the database's clock decides what expires.
 fn check_clock(theirs: i64) -> Option<Finding> {
     let since = Duration::from_micros(u64::try_from(theirs).ok()?);
     let theirs = SystemTime::UNIX_EPOCH.checked_add(since)?;

@@ -112,8 +112,8 @@ impl Store for Recorder {
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Swap, StoreError> {
-        let said = format!("{set} {member:?} {owner:?} {retention:?}");
-        Ok(self.other("set_remove", &said))
+        let arguments = format!("{set} {member:?} {owner:?} {retention:?}");
+        Ok(self.other("set_remove", &arguments))
     }
 
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
@@ -277,8 +277,8 @@ impl Store for Forgetful {
 async fn a_store_that_forgets_to_forward_is_found() {
     let recorder = Recorder::default();
     let direct = Recording::of(&recorder, &recorder).await;
-    let said = Recording::of(&Forgetful(recorder.clone()), &recorder).await;
-    let (reached, all) = (said.operations(), direct.operations());
+    let recording = Recording::of(&Forgetful(recorder.clone()), &recorder).await;
+    let (reached, all) = (recording.operations(), direct.operations());
     let forgotten = all.iter().filter(|operation| !reached.contains(operation));
     assert_eq!(forgotten.count(), all.len() - 4, "{reached:?}");
 }
@@ -300,8 +300,8 @@ fn declared() -> Vec<&'static str> {
 #[tokio::test]
 async fn no_operation_of_the_contract_is_missing_here() {
     let recorder = Recorder::default();
-    let said = Recording::of(&recorder, &recorder).await;
-    let (mut sent, mut declared) = (said.operations(), declared());
+    let recording = Recording::of(&recorder, &recorder).await;
+    let (mut sent, mut declared) = (recording.operations(), declared());
     sent.sort_unstable();
     declared.sort_unstable();
     assert_eq!(sent, declared);

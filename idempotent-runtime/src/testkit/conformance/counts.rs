@@ -98,7 +98,7 @@ pub(super) async fn later_attempts_do_not_move_the_end_of_the_window(subject: Su
     let begun = Instant::now();
     subject.count(&key, 0, SHORT).await?;
     let mut attempt = 1;
-    // With so many attempts the window would never end if each attempt moved its end only a little.
+    // With so many attempts the window would never end if each attempt moved the end only a little.
     while subject.count(&key, attempt, SHORT).await?.attempt > 1 {
         if begun.elapsed() > SHORT + TOO_LATE {
             return Err(format!(

@@ -192,8 +192,8 @@ pub(super) async fn wait_until_expired(
 
 /// Checks that a record that was replaced by `value` in time is still stored after its first time to live.
 async fn outlives(subject: &Subject, value: &Bytes) -> Verdict {
-    // On a busy machine a short-lived record may expire before the next operation. That is no mistake of
-    // the store, so the case tries again with a longer time to live.
+    // On a busy machine a short-lived record may expire before the next operation. That is not a mistake of the store, so the
+    // case tries again with a longer time to live.
     for ttl in [SHORT, SHORT * 4, SHORT * 16] {
         let key = subject.key(ttl.as_millis());
         let sent = Instant::now();

@@ -108,7 +108,7 @@ pub(super) async fn members_may_be_any_bytes(subject: Subject) -> Verdict {
 }
 
 pub(super) async fn a_member_is_remembered_for_the_retention(subject: Subject) -> Verdict {
-    // The members start at different times of the buckets of the store, and their lifetimes overlap.
+    // The members start at different times within the buckets of the store, and their lifetimes overlap.
     let lifetime = |subject: Subject, racer: usize| async move {
         sleep(STAGGER * u32::try_from(racer).unwrap_or_default()).await;
         remembered(&subject, format!("member {racer}").as_bytes()).await
@@ -150,7 +150,7 @@ const TOO_EARLY: Duration = Duration::from_millis(50);
 /// A store may count in whole seconds, and the machine may be busy.
 const TOO_LATE: Duration = Duration::from_secs(5);
 
-/// Checks when another owner can insert `member`, which is when the store has forgotten it.
+/// Checks when another owner can insert `member`: when the store has forgotten it.
 async fn remembered(subject: &Subject, member: &[u8]) -> Verdict {
     let (set, begun) = (subject.key("{set}"), Instant::now());
     let added = subject.set_insert(&set, member, &MINE, RETENTION).await?;

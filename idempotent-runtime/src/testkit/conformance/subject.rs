@@ -15,7 +15,7 @@ pub(super) type Verdict = Result<(), String>;
 
 /// Longer than any case runs.
 pub(super) const LONG: Duration = Duration::from_mins(10);
-/// Longer than any case runs. Even a store that counts in minutes distinguishes it from [`LONG`].
+/// Longer than any case runs, and so different from [`LONG`] that even a store that counts in minutes distinguishes them.
 pub(super) const LONGER: Duration = Duration::from_mins(100);
 
 #[derive(Clone)]

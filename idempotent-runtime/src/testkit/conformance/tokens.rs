@@ -1,4 +1,4 @@
-//! `exchange`, which replaces a value and keeps its time to live. One-time tokens need it.
+//! `exchange`, which replaces a value and does not change its time to live. One-time tokens need it.
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -59,7 +59,7 @@ pub(super) async fn a_repeated_exchange_is_done_again(subject: Subject) -> Verdi
     Ok(())
 }
 
-pub(super) async fn an_exchange_keeps_the_ttl(subject: Subject) -> Verdict {
+pub(super) async fn an_exchange_does_not_change_the_ttl(subject: Subject) -> Verdict {
     for ttl in [LONG, LONGER] {
         let key = subject.key(ttl.as_millis());
         subject.put(&key, &FIRST, ttl).await?;
@@ -73,8 +73,8 @@ pub(super) async fn an_exchange_keeps_the_ttl(subject: Subject) -> Verdict {
 }
 
 pub(super) async fn an_exchanged_record_expires_at_its_first_time(subject: Subject) -> Verdict {
-    // On a busy machine a short-lived record may expire before the exchange. That is no mistake of the store, so the
-    // case tries again with a longer time to live.
+    // On a busy machine a short-lived record may expire before the exchange. That is not a mistake of the store, so the case
+    // tries again with a longer time to live.
     for ttl in [SHORT, SHORT * 4, SHORT * 16] {
         let key = subject.key(ttl.as_millis());
         let sent = Instant::now();

@@ -15,8 +15,8 @@ struct Zeros<'a> {
 
 impl Serialize for Zeros<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let told = self.length_is_known.then_some(self.length);
-        let mut zeros = serializer.serialize_seq(told)?;
+        let length = self.length_is_known.then_some(self.length);
+        let mut zeros = serializer.serialize_seq(length)?;
         for _ in 0..self.length {
             self.asked.set(self.asked.get() + 1);
             zeros.serialize_element(&0)?;
