@@ -208,7 +208,7 @@ async fn a_duplicate_is_answered() {
 /// A call uses the handle of its scope, or the handle that it names. Its body runs in the scope of the caller.
 #[tokio::test]
 async fn a_body_runs_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
-    hear_spans();
+    record_spans();
     for way in WAYS {
         let (named, scoped) = (handle("named"), handle("scoped"));
         let (pool, noted) = (pool().await, Noted::default());
@@ -224,7 +224,7 @@ async fn a_body_runs_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
 /// What a function does before it returns its future is a part of the call.
 #[tokio::test]
 async fn work_before_the_future_of_a_body_is_in_the_span_of_the_call() {
-    hear_spans();
+    record_spans();
     let (handle, pool, noted) = (handle("shop"), pool().await, Noted::default());
     let mut tx = pool.begin().await.unwrap();
     let call = handle.call("pay").key(&1).ttl(WEEK);
@@ -252,9 +252,9 @@ thread_local! {
 }
 
 /// One subscriber for all tests of the process; the first test installs it.
-fn hear_spans() {
-    static HEAR: Once = Once::new();
-    HEAR.call_once(|| tracing::subscriber::set_global_default(Spans::default()).unwrap());
+fn record_spans() {
+    static SUBSCRIBED: Once = Once::new();
+    SUBSCRIBED.call_once(|| tracing::subscriber::set_global_default(Spans::default()).unwrap());
 }
 
 /// Records which spans any test enters and leaves. A subscriber for one test would miss spans that the subscriber of another

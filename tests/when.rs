@@ -238,7 +238,7 @@ async fn everything(idempotency: Idempotency, id: Option<u64>, amount: u64) -> R
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_goes_with_all_other_options_but_token() {
+async fn when_can_be_combined_with_all_other_options_but_token() {
     let shop = Shop::open();
     let call = |id, amount| everything(shop.idempotency.clone(), id, amount);
     let (first, second) = tokio::join!(call(Some(0), 1), call(Some(0), 2));

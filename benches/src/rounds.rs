@@ -91,7 +91,7 @@ pub fn per_second(tasks: u32, seconds: f64) -> String {
 
 /// Describes the machine.
 pub fn machine(server: &str) -> String {
-    let said_by = |program: &str, arg: &str| {
+    let output_of = |program: &str, arg: &str| {
         let output = Command::new(program).arg(arg).output();
         let text = output
             .ok()
@@ -106,7 +106,7 @@ pub fn machine(server: &str) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!(
         "{cpu}, {cores} cores; {}; {server}; {}",
-        said_by("uname", "-sr"),
-        said_by("rustc", "--version"),
+        output_of("uname", "-sr"),
+        output_of("rustc", "--version"),
     )
 }

@@ -408,12 +408,12 @@ async fn an_unknown_outcome_keeps_the_id_until_the_page_has_seen_the_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_front_end_with_a_new_id_for_each_try_places_two_orders() {
-    let naive = script().replace(
+    let mutant = script().replace(
         "await send(id, body)",
         "await send(crypto.randomUUID(), body)",
     );
-    assert_ne!(naive, script());
+    assert_ne!(mutant, script());
     let shop = Shop::meeting([Way::Lost]);
-    shop.visited_with(&naive, PRESS).await;
+    shop.visited_with(&mutant, PRESS).await;
     assert_eq!(shop.orders(), 2);
 }

@@ -292,7 +292,7 @@ fn depth_is_limited() {
     assert!(Fingerprint::of(&(Deep(10_000_000),)).is_err());
 }
 
-/// The values that the encoding distinguishes, and no others.
+/// The values that the encoding distinguishes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Unit,

@@ -1,4 +1,4 @@
-//! `fork()` copies a process that has made calls. The copy must make other owners, tokens and numbers.
+//! `fork()` copies a process that has made calls. The copy must make different owners, tokens and numbers.
 //!
 //! The test runs without the test harness, because a fork does not copy its threads.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! Threads that share a handle, under schedules of `shuttle`: at every lock another thread may continue.
-//! A lost wake-up shows as a deadlock.
+//! Threads that share a handle, under schedules of `shuttle`: at every lock another thread may continue. A lost wake-up becomes
+//! a deadlock.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p idempotent-runtime --test schedules --target-dir target/shuttle`
 //!
@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_hours(1);
 fn under_many_schedules(test: impl Fn() + Send + Sync + 'static) {
     let schedules = env::var("IDEMPOTENCE_SCHEDULES");
     let schedules = schedules.map_or(2_000, |number| number.parse().expect("a number"));
-    // The clock is paused and no timer fires: only another call can wake a waiting call.
+    // The clock is paused, so no timer fires: only another call can wake a waiting call.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -43,7 +43,7 @@ fn under_many_schedules(test: impl Fn() + Send + Sync + 'static) {
     let test = Arc::new(test);
     let again = Arc::clone(&test);
     Runner::new(RandomScheduler::new(schedules), config.clone()).run(move || test());
-    // Few switches at unlikely places find the other kind of race.
+    // A few switches at unlikely places find the other kind of race.
     Runner::new(PctScheduler::new(3, schedules), config).run(move || again());
 }
 
@@ -76,7 +76,7 @@ impl Bodies {
         assert_eq!(
             self.running.fetch_add(1, Ordering::SeqCst),
             0,
-            "two bodies at once"
+            "two bodies must not run at once"
         );
         let number = self.started.fetch_add(1, Ordering::SeqCst);
         yield_now().await;
@@ -194,7 +194,7 @@ fn bodies_of_several_handles<S: Store>(store: impl Fn() -> S + Send + Sync + 'st
 }
 
 #[test]
-fn a_store_with_capacity_accepts_only_as_many_claims() {
+fn concurrent_claims_never_exceed_the_capacity_of_the_store() {
     under_many_schedules(|| {
         let store = MemoryStore::with_capacity(THREADS - 1);
         let held = store.clone();

@@ -1,7 +1,7 @@
 //! Clients whose clocks are an hour behind or ahead agree on what has expired, because the database's clock decides.
 //!
-//! The clients are processes: this test program starts itself again with a preloaded library that shifts the clock. It runs
-//! on Linux only, which is enough, because no statement contains the clock of a client.
+//! The clients are processes: this test program starts itself again with a preloaded library that shifts the clock. The test
+//! runs only on Linux. That is enough, because no statement contains the clock of a client.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -46,7 +46,7 @@ fn clients_that_use_their_own_clocks_disagree() {
     assert!(slow.takes("an own row", "a key", LONG));
     assert!(
         fast.takes("an own row", "a key", LONG),
-        "the control is right"
+        "the clients of the negative control must disagree"
     );
 }
 
@@ -68,7 +68,7 @@ fn clients_agree(url: &str) {
             while !other.takes(what, &key("short"), SHORT) {
                 assert!(
                     taken.elapsed() < Duration::from_mins(1),
-                    "{what} does not end"
+                    "{what} must expire"
                 );
                 sleep(Duration::from_millis(20));
             }
@@ -86,7 +86,7 @@ struct Client {
 
 const URL: &str = "IDEMPOTENCE_TEST_URL";
 const SKEW: &str = "IDEMPOTENCE_TEST_SKEW";
-const MARK: &str = "said: ";
+const MARK: &str = "answer: ";
 
 impl Client {
     fn start(url: &str, skew: i64) -> Self {
@@ -132,8 +132,8 @@ impl Client {
                 .next()
                 .expect("the process must answer")
                 .unwrap();
-            if let Some(said) = line.strip_prefix(MARK) {
-                return said.to_owned();
+            if let Some(answer) = line.strip_prefix(MARK) {
+                return answer.to_owned();
             }
         }
     }
@@ -188,7 +188,7 @@ fn library() -> &'static Path {
     })
 }
 
-/// The code of the processes. It does nothing without the environment that [`Client::start`] sets.
+/// The code of the processes. Does nothing without the environment that [`Client::start`] sets.
 #[test]
 fn another_process() {
     let Ok(url) = env::var(URL) else {

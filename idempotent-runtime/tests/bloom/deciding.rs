@@ -35,7 +35,7 @@ impl Shop {
         })
     }
 
-    /// The correct way.
+    /// The correct way: the insert decides.
     async fn order(self: Arc<Self>, order: u64) -> bool {
         let look_up = async { Ok::<_, Infallible>(self.look_up(order)) };
         let insert = async {
@@ -50,7 +50,7 @@ impl Shop {
         inserted.is_some()
     }
 
-    /// The wrong way: if the `SELECT` finds no row, the request takes that for an error of the filter.
+    /// The wrong way: if the `SELECT` finds no row, the request concludes that the filter was wrong.
     async fn order_after_a_select(self: Arc<Self>, order: u64) -> bool {
         let hint = self.bloom.hint(&order).await.unwrap();
         if hint == Hint::PerhapsSeen && self.look_up(order) {
@@ -116,7 +116,7 @@ async fn a_request_waits_for_an_open_transaction_and_does_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_select_during_an_open_transaction_lets_both_run() {
+async fn a_select_during_an_open_transaction_lets_both_requests_run() {
     assert_eq!(race(Shop::order_after_a_select).await, 2);
 }
 

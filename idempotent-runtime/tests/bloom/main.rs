@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-//! The Bloom filter: what it remembers, how often it errs, and that it never decides.
+//! The Bloom filter: what it remembers, how often it is wrong, and that it never decides.
 
 mod deciding;
 #[path = "../four/mod.rs"]

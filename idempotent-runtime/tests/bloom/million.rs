@@ -83,7 +83,7 @@ where
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a million members"]
-async fn a_million_members_keep_the_rate() {
+async fn the_error_rate_holds_for_a_million_members() {
     for error_rate in [0.01, 0.001] {
         let server = RedisServer::start().unwrap();
         let idempotency = patient(store_on(&server).await);

@@ -1,4 +1,4 @@
-//! Filters by the module of the server: the module of Redis 8, or one loaded into an older server or into Valkey.
+//! Filters of the server's module: the module of Redis 8, or a module loaded into an older server or into Valkey.
 
 use std::env;
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn a_store_with_the_module_passes_the_suite() {
 
 #[tokio::test]
 #[ignore = "needs a module: REDIS_BLOOM=/path/to/redisbloom.so"]
-async fn the_module_keeps_the_rate_and_a_full_filter_takes_everything_for_seen() {
+async fn the_module_holds_the_error_rate_and_a_full_filter_answers_perhaps_seen_to_everything() {
     let server = server();
     let (bloom, table) = (bloom(store_on(&server).await, 20_000), Table::default());
     perhaps_seen(&bloom, 0..19_000).await;
@@ -50,7 +50,7 @@ async fn the_module_keeps_the_rate_and_a_full_filter_takes_everything_for_seen()
 
 #[tokio::test]
 #[ignore = "needs a module: REDIS_BLOOM=/path/to/redisbloom.so"]
-async fn a_member_of_a_full_bucket_is_perhaps_seen_in_the_next_buckets_too() {
+async fn a_member_of_a_full_bucket_is_perhaps_seen_also_in_the_next_buckets() {
     let server = server();
     let idempotency = patient(store_on(&server).await);
     let retention = Duration::from_secs(2);
@@ -71,8 +71,11 @@ async fn a_member_of_a_full_bucket_is_perhaps_seen_in_the_next_buckets_too() {
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
     for key in keys(&server).await {
-        let left: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
-        assert!(left == -2 || (0..=3000).contains(&left), "{key}: {left}");
+        let remaining: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
+        assert!(
+            remaining == -2 || (0..=3000).contains(&remaining),
+            "{key}: {remaining}"
+        );
     }
 }
 
@@ -96,8 +99,8 @@ async fn a_user_who_may_not_use_the_module_has_bitmaps() {
         assert_eq!(perhaps_seen(&bloom, 0..100).await, 0, "{missing}");
         assert_eq!(perhaps_seen(&bloom, 0..100).await, 100, "{missing}");
         for key in keys(&server).await {
-            let left: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
-            assert!(left > 0, "{key}: {left}");
+            let remaining: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
+            assert!(remaining > 0, "{key}: {remaining}");
         }
     }
 }

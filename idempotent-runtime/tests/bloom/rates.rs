@@ -1,4 +1,4 @@
-//! How often a filter errs, and the error rate that it reports.
+//! How often a filter is wrong, and the error rate that it reports.
 
 use idempotent_runtime::{Bloom, MemoryStore};
 use tokio::time::advance;
@@ -7,15 +7,15 @@ use crate::{DAY, bloom, perhaps_seen};
 
 pub(crate) const CAPACITY: u64 = 20_000;
 
-/// The share of new members that are taken for seen.
+/// The share of new members that are perhaps seen.
 async fn error_rate(bloom: &Bloom, new: std::ops::Range<u64>) -> f64 {
     let probes = f64::from(u32::try_from(new.end - new.start).unwrap());
     let wrong = u32::try_from(perhaps_seen(bloom, new).await).unwrap();
     f64::from(wrong) / probes
 }
 
-/// Marks as many members as the capacity, all at once, then as many again. None is forgotten.
-pub(crate) async fn keeps_its_rate_and_reports_when_it_is_full(bloom: &Bloom) {
+/// Marks as many members as the capacity at once, then as many again. No member may be forgotten.
+pub(crate) async fn holds_its_error_rate_and_reports_when_it_is_full(bloom: &Bloom) {
     perhaps_seen(bloom, 0..CAPACITY).await;
     let fill = bloom.stats().await.unwrap().unwrap();
     assert!(
@@ -40,16 +40,16 @@ pub(crate) async fn keeps_its_rate_and_reports_when_it_is_full(bloom: &Bloom) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_in_memory_keeps_its_rate_and_reports_when_it_is_full() {
+async fn a_filter_in_memory_holds_its_error_rate_and_reports_when_it_is_full() {
     let bloom = bloom(MemoryStore::new(), CAPACITY);
-    keeps_its_rate_and_reports_when_it_is_full(&bloom).await;
+    holds_its_error_rate_and_reports_when_it_is_full(&bloom).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_rate_holds_when_members_come_in_bursts() {
     const CAPACITY: u64 = 100_000;
     let bloom = bloom(MemoryStore::new(), CAPACITY);
-    // All members of two retentions come in the first bucket of each, and both buckets exist.
+    // All members of two retentions are marked in the first bucket of each retention, and both buckets exist.
     perhaps_seen(&bloom, 0..CAPACITY).await;
     advance(DAY).await;
     perhaps_seen(&bloom, CAPACITY..2 * CAPACITY).await;

@@ -6,15 +6,15 @@ use idempotence_test_servers::{Direction, ProxyFault, RedisCluster, RedisProxy, 
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::{Bloom, Hint, RedisStore};
 
-use crate::rates::{CAPACITY, keeps_its_rate_and_reports_when_it_is_full};
+use crate::rates::{CAPACITY, holds_its_error_rate_and_reports_when_it_is_full};
 use crate::server::{ask, calls, keys, store_on};
 use crate::{DAY, bloom, patient, perhaps_seen};
 
 #[tokio::test]
-async fn a_filter_in_redis_keeps_its_rate_and_reports_when_it_is_full() {
+async fn a_filter_in_redis_holds_its_error_rate_and_reports_when_it_is_full() {
     let server = RedisServer::start().unwrap();
     let bloom = bloom(store_on(&server).await, CAPACITY);
-    keeps_its_rate_and_reports_when_it_is_full(&bloom).await;
+    holds_its_error_rate_and_reports_when_it_is_full(&bloom).await;
 }
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn a_hint_is_one_round_trip_and_writes_once() {
     assert!((calls(&server, "bitfield").await - 100.0).abs() < 1.0);
     assert!((calls(&server, "pttl").await - 100.0).abs() < 1.0);
     assert!(calls(&server, "pexpireat").await < 1.0);
-    // The first bit that is not set ends the search of a bucket. There are four buckets.
+    // The search of a bucket ends at the first bit that is not set. There are four buckets.
     assert!(calls(&server, "getbit").await < 500.0);
 
     // A member in the current bucket is not written again.
@@ -42,7 +42,7 @@ async fn a_hint_is_one_round_trip_and_writes_once() {
     assert!(calls(&server, "bitfield").await < 1.0);
     bloom.stats().await.unwrap();
     bloom.stats().await.unwrap();
-    // Counts only the second call, because the first one loads the script.
+    // Counts only the second call, because the first call loads the script.
     assert_eq!(proxy.traffic().requests, 200 + 2 + 1);
 }
 
@@ -58,17 +58,20 @@ async fn every_key_expires_within_one_and_a_half_retentions() {
     for member in 0..200 {
         let _ = short.hint(&member).await.unwrap();
         for key in keys(&server).await {
-            let left: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
-            assert!(left == -2 || (0..=300).contains(&left), "{key}: {left}");
+            let remaining: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
+            assert!(
+                remaining == -2 || (0..=300).contains(&remaining),
+                "{key}: {remaining}"
+            );
         }
     }
     let long = bloom(store_on(&server).await, 1000);
     let _ = long.hint(&1).await.unwrap();
     let mut found = 0;
     for key in keys(&server).await {
-        let left: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
+        let remaining: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
         let day = 24 * 60 * 60 * 1000;
-        found += usize::from((day..=day * 3 / 2).contains(&left));
+        found += usize::from((day..=day * 3 / 2).contains(&remaining));
     }
     assert_eq!(found, 1);
 }

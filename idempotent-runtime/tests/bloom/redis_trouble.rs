@@ -21,7 +21,7 @@ async fn a_filter_that_the_server_lost_starts_empty() {
     assert_eq!(order(&bloom, &table, 42).await, (false, false));
     assert_eq!(order(&bloom, &table, 42).await, (false, true));
     server.restart().unwrap();
-    // The first mark may find the connection broken, which costs a look-up.
+    // The first mark may find a broken connection. That costs a look-up.
     assert!(!order(&bloom, &table, 42).await.0);
     assert!(!order(&bloom, &table, 42).await.0);
     assert_eq!(bloom.hint(&42).await.unwrap(), Hint::PerhapsSeen);
@@ -62,9 +62,9 @@ async fn a_value_of_another_program_stays_and_costs_look_ups() {
     assert_eq!(error.code(), "foreign_record");
     assert_eq!(order(&bloom, &table, 42).await, (true, true));
     for slot in 0..4 {
-        let left: i64 = ask(&server, cmd("PTTL").arg(format!("{name}{slot}"))).await;
+        let remaining: i64 = ask(&server, cmd("PTTL").arg(format!("{name}{slot}"))).await;
         assert_eq!(
-            left, -1,
+            remaining, -1,
             "the value of another program must not get an expiry"
         );
     }
@@ -146,7 +146,7 @@ async fn acknowledged_marks_survive_kill_9_with_an_append_only_file() {
     let seen = perhaps_seen(&after, marked.iter().copied()).await;
     assert_eq!(seen, marked.len() as u64);
     for key in keys(&server).await {
-        let left: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
-        assert!(left > 0, "{key}: {left}");
+        let remaining: i64 = ask(&server, cmd("PTTL").arg(&key)).await;
+        assert!(remaining > 0, "{key}: {remaining}");
     }
 }

@@ -27,7 +27,7 @@ async fn pass(bloom: &Bloom, time: Duration) {
     }
 }
 
-/// Whether a member is still remembered after `age`, if it was marked that long after the first member.
+/// Whether a member is still remembered after `age`. It was marked at the time `after_the_first` member.
 async fn is_remembered(after_the_first: Duration, age: Duration) -> bool {
     let bloom = bloom(MemoryStore::new(), 100_000);
     pass(&bloom, after_the_first).await;
@@ -77,7 +77,7 @@ async fn the_stats_count_the_last_retention() {
         found.push(members().await);
         advance(DAY / 4).await;
     }
-    // In quarters of the retention: all members for one retention, then fewer.
+    // In quarters of the retention: the stats count all members for one retention, then fewer.
     assert!((990..1010).contains(&found[0]), "{found:?}");
     let [all, half, none] = [found[0], found[0].div_ceil(2), 0];
     assert_eq!(found, [all, all, all, all, all, half, none]);

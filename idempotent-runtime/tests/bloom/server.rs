@@ -1,4 +1,4 @@
-//! Servers, and the questions of the tests to them.
+//! Servers, and what the tests read from them.
 
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisStore;
@@ -18,7 +18,7 @@ pub(crate) async fn keys(server: &RedisServer) -> Vec<String> {
     ask(server, cmd("KEYS").arg("*")).await
 }
 
-/// A number of `INFO`, such as `used_memory`, or a part of one, such as `cmdstat_evalsha` and `usec`.
+/// A number in `INFO`, such as `used_memory`, or a part of an entry, such as `usec` of `cmdstat_evalsha`.
 pub(crate) async fn info(server: &RedisServer, section: &str, name: &str, part: &str) -> f64 {
     let info: String = ask(server, cmd("INFO").arg(section)).await;
     let line = info

@@ -1,4 +1,4 @@
-//! An unavailable, lost or missing filter costs look-ups.
+//! An unavailable, lost or missing filter costs only look-ups.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -108,19 +108,19 @@ async fn a_hint_and_a_decision_are_one_operation_each() {
 
 #[tokio::test(start_paused = true)]
 async fn a_decision_and_a_failure_are_one_event_each() {
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let emitted = Arc::new(Mutex::new(Vec::new()));
     let store = FaultyStore::new(MemoryStore::new());
-    let ear = Arc::clone(&told);
+    let recorded = Arc::clone(&emitted);
     let idempotency = Idempotency::builder(store.clone())
         .observer(move |event: &Event<'_>| {
             assert_eq!(event.endpoint(), "orders.no");
-            ear.lock().unwrap().push(event.kind());
+            recorded.lock().unwrap().push(event.kind());
         })
         .build()
         .unwrap();
     let bloom = idempotency.bloom("orders.no", 1000, 0.01, DAY).unwrap();
     let table = Table::default();
-    let events = || std::mem::take(&mut *told.lock().unwrap());
+    let events = || std::mem::take(&mut *emitted.lock().unwrap());
     order(&bloom, &table, 42).await;
     assert_eq!(events(), [EventKind::FirstSeen]);
     order(&bloom, &table, 42).await;

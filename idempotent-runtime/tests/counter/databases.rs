@@ -11,7 +11,7 @@ use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store};
 
 use crate::fresh::Kind as _;
 use crate::line;
-use crate::naive::ReadsThenWrites;
+use crate::mutant::ReadsThenWrites;
 use crate::together::{Tally, counter, hurried, stampede};
 use crate::turns::Turns;
 
@@ -97,7 +97,7 @@ async fn an_attempt_is_one_round_trip_on_postgres_and_two_on_mysql() {
     assert_eq!(round_trips(MySqlStore::new(pool), &turns).await, 2);
 }
 
-/// The round trips of the first attempt, of later attempts, and of attempts that are sent again.
+/// The round trips of the first attempt, of a later attempt, and of an attempt that is sent again.
 async fn round_trips(store: impl Store, turns: &Turns) -> usize {
     const WINDOW: Duration = Duration::from_mins(10);
     const ATTEMPTS: usize = 20;

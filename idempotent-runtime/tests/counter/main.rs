@@ -11,7 +11,7 @@ mod four;
 mod fresh;
 #[cfg(unix)]
 mod line;
-mod naive;
+mod mutant;
 mod rules;
 #[cfg(all(unix, feature = "redis"))]
 mod servers;

@@ -197,11 +197,11 @@ async fn an_attempt_costs_two_of_the_four_operations() {
     assert_eq!((counting.counts().get, counting.counts().claim), (1, 1));
     counting.reset();
     number(&counter).await;
-    // A store without its own exchange reads and replaces.
+    // A store that does not implement `exchange` reads and replaces.
     assert_eq!((counting.counts().get, counting.counts().replace), (2, 1));
 }
 
-/// On a store without its own exchange, every attempt writes the window again.
+/// On a store that does not implement `exchange`, every attempt writes the window again.
 #[tokio::test(start_paused = true)]
 async fn the_duration_of_the_attempts_does_not_move_the_end_of_the_window() {
     let slow = FaultyStore::new(MemoryStore::new());
@@ -251,11 +251,11 @@ async fn no_input_of_a_client_is_in_a_key_or_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn each_attempt_is_one_event() {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&told);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&events);
     let faulty = FaultyStore::new(MemoryStore::new());
     let idempotency = Idempotency::builder(faulty.clone())
-        .observer(move |event: &Event<'_>| ear.lock().unwrap().push(event.kind()))
+        .observer(move |event: &Event<'_>| recorded.lock().unwrap().push(event.kind()))
         .build()
         .unwrap();
     let counter = idempotency.counter("pages.submit", 1, WINDOW).unwrap();
@@ -269,7 +269,7 @@ async fn each_attempt_is_one_event() {
         EventKind::LimitReached,
         EventKind::OperationFailed,
     ];
-    assert_eq!(*told.lock().unwrap(), kinds);
+    assert_eq!(*events.lock().unwrap(), kinds);
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,8 +33,8 @@ async fn ask<T: redis::FromRedisValue>(server: &RedisServer, command: &redis::Cm
 async fn expiries(server: &RedisServer) -> Vec<(String, i64)> {
     let mut expiries = Vec::new();
     for key in ask::<Vec<String>>(server, cmd("KEYS").arg("idem:*")).await {
-        let left = ask(server, cmd("PTTL").arg(&key)).await;
-        expiries.push((key, left));
+        let remaining = ask(server, cmd("PTTL").arg(&key)).await;
+        expiries.push((key, remaining));
     }
     expiries
 }
@@ -54,10 +54,13 @@ async fn every_attempt_leaves_an_expiry_and_no_attempt_moves_it() {
     for number in 1..=100 {
         let count = store.count(&key, number.into(), WINDOW).await.unwrap();
         assert_eq!(count.attempt, number);
-        let left: i64 = ask(server, cmd("PTTL").arg(&key)).await;
-        assert!(0 < left && left <= least, "{left}, before {least}");
-        assert!(count.remaining.as_millis() >= left.unsigned_abs().into());
-        least = left;
+        let remaining: i64 = ask(server, cmd("PTTL").arg(&key)).await;
+        assert!(
+            0 < remaining && remaining <= least,
+            "{remaining}, before {least}"
+        );
+        assert!(count.remaining.as_millis() >= remaining.unsigned_abs().into());
+        least = remaining;
     }
     assert!(least > 300_000);
 }
@@ -111,7 +114,7 @@ async fn an_attempt_whose_message_is_damaged_is_counted_once() {
                         last += 1;
                         assert_eq!(attempt.number(), last, "{direction:?} {fault:?}");
                     }
-                    // A silent connection is replaced, which may be too late for this attempt.
+                    // A silent connection is replaced, perhaps too late for this attempt.
                     Err(error) => assert!(error.is_unavailable(), "{error:?}"),
                 }
                 assert!(proxy.traffic().fault_applied);
@@ -248,8 +251,8 @@ async fn a_server_that_is_killed_under_load_has_no_key_without_an_expiry() {
     for _ in 0..6 {
         sleep(Duration::from_millis(rand::random_range(50..400))).await;
         server.restart().unwrap();
-        for (key, left) in expiries(&server).await {
-            assert_ne!(left, -1, "{key} would stand for ever");
+        for (key, remaining) in expiries(&server).await {
+            assert_ne!(remaining, -1, "{key} would never expire");
             seen += 1;
         }
     }

@@ -9,7 +9,7 @@ use tokio::sync::{Barrier, Mutex};
 use tokio::task::JoinSet;
 
 use crate::four::Four;
-use crate::naive::ReadsThenWrites;
+use crate::mutant::ReadsThenWrites;
 
 const LIMIT: u64 = 7;
 
@@ -52,7 +52,7 @@ pub(crate) fn hurried(store: impl Store) -> Counter {
     counter.unwrap()
 }
 
-/// The outcomes of concurrent attempts at one thing, and of attempts at another thing meanwhile.
+/// The outcomes of concurrent attempts at one thing, and of attempts at another thing at the same time.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) admitted: u64,
@@ -62,7 +62,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// As many attempts as the limit are admitted, the other attempts are refused, and all attempts at the other thing succeed.
+    /// Asserts that as many attempts as the limit are admitted, that the other attempts are refused, and that all attempts at
+    /// the other thing succeed.
     pub(crate) fn right(attempts: u64) -> Self {
         Self {
             admitted: LIMIT,
@@ -75,9 +76,9 @@ impl Tally {
 
 const NEIGHBOURS: usize = 10;
 
-/// Starts concurrent attempts at one thing, on each of the counters in turn, and meanwhile attempts at another thing.
+/// Starts concurrent attempts at one thing, on each of the counters in turn, and at the same time attempts at another thing.
 pub(crate) async fn stampede(counters: &[Counter], attempts: usize) -> Tally {
-    // Only one stampede runs at a time, because the attempts have a deadline.
+    // Only one such test runs at a time, because the attempts have a deadline.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
     let _only = ONE_AT_A_TIME.lock().await;
@@ -122,7 +123,7 @@ async fn a_store_of_four_operations_counts_50_concurrent_attempts() {
     }
 }
 
-/// One after the other the attempts take more than half of the second, so none may lose time in races with the others.
+/// In sequence the attempts take more than half of the second, so no attempt may lose time in a race with another attempt.
 #[tokio::test(start_paused = true)]
 async fn a_slow_store_of_four_operations_serves_200_attempts_within_the_deadline() {
     let slow = FaultyStore::new(MemoryStore::new());

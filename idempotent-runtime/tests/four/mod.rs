@@ -7,7 +7,7 @@ use idempotent_runtime::store::{Claim, Entry, Swap, async_trait};
 use idempotent_runtime::{Store, StoreError};
 use tokio::task::yield_now;
 
-/// Hides the other operations of the inner store, and yields before each operation, so that other tasks run in between.
+/// Hides the other operations of the inner store, and yields before each operation, so that other tasks can run in between.
 #[derive(Debug, Clone)]
 pub(crate) struct Four<S>(pub(crate) S);
 

@@ -1,4 +1,4 @@
-//! Captures what the runtime logs, for several test programs. Each of them needs a part of it.
+//! Captures the log of the runtime, for several test programs. Each program uses a part of this file.
 #![allow(dead_code)]
 
 use std::fmt;
@@ -19,7 +19,7 @@ type Lines = Arc<Mutex<Vec<(Level, String, String)>>>;
 
 impl LogCapture {
     pub(crate) fn start() -> Self {
-        // With one subscriber in the process, tracing caches that subscriber's interests for all threads.
+        // If the process has only one subscriber, tracing caches its interests for all threads.
         static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&SECOND);
 

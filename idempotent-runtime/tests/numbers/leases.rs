@@ -80,13 +80,13 @@ async fn after_the_end_of_a_lease_nothing_is_issued_and_the_id_stays_reserved() 
 async fn a_process_suspended_for_longer_than_its_lease_issues_nothing_when_it_resumes() {
     let numbers = numbers(MemoryStore::new()).await;
     assert!(numbers.issue(&USER).is_ok());
-    // The first poll moves the clock. The renewal has not run by then.
+    // The first poll moves the clock. The renewal has not run yet.
     let mut wakes_up = pin!(advance(LEASE));
     let _ = wakes_up
         .as_mut()
         .poll(&mut Context::from_waker(Waker::noop()));
     assert!(is_unavailable(&numbers.issue(&USER)));
-    // Its record is still in the store, so the lease is renewed.
+    // The record is still in the store, so the lease is renewed.
     sleep(MILLISECOND).await;
     assert!(numbers.issue(&USER).is_ok());
 }
@@ -144,11 +144,11 @@ async fn a_lost_reply_costs_neither_an_id_nor_a_lease() {
     drop(numbers);
     sleep(MILLISECOND * 100).await;
     assert_eq!(store.remaining_faults(), 0);
-    let left = store.get(&key_of(id)).await.unwrap().unwrap().ttl.unwrap();
-    assert!(left <= SKEW, "{left:?}");
+    let remaining = store.get(&key_of(id)).await.unwrap().unwrap().ttl.unwrap();
+    assert!(remaining <= SKEW, "{remaining:?}");
 }
 
-/// The reply to the claim is late. The record may exist since the first send, so the lease starts there.
+/// The reply to the claim is late. The record may exist since the first send, so the lease starts at the first send.
 #[tokio::test(start_paused = true)]
 async fn a_lease_counts_from_the_first_send() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -177,27 +177,27 @@ async fn an_unavailable_store_fails_the_build() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_renewal_and_a_lost_id_are_reported_once_and_each_refusal_is_reported() {
-    let told: Arc<Mutex<Vec<EventKind>>> = Arc::default();
-    let ear = Arc::clone(&told);
+    let events: Arc<Mutex<Vec<EventKind>>> = Arc::default();
+    let recorded = Arc::clone(&events);
     let store = FaultyStore::new(MemoryStore::new());
     let idempotency = Idempotency::builder(store.clone())
-        .observer(move |event: &Event<'_>| ear.lock().unwrap().push(event.kind()))
+        .observer(move |event: &Event<'_>| recorded.lock().unwrap().push(event.kind()))
         .build()
         .unwrap();
     let numbers = OrderNumbers::new(&idempotency, "orders", SECRET)
         .await
         .unwrap();
     let _ = numbers.issue(&USER).unwrap();
-    told.lock().unwrap().clear();
+    events.lock().unwrap().clear();
     store.always_all(Fault::Fail(StoreErrorKind::Unknown));
     sleep(LEASE + MILLISECOND).await;
-    assert_eq!(*told.lock().unwrap(), [EventKind::RenewalFailed]);
+    assert_eq!(*events.lock().unwrap(), [EventKind::RenewalFailed]);
     assert!(is_unavailable(&numbers.issue(&USER)));
     assert_eq!(
-        told.lock().unwrap().last(),
+        events.lock().unwrap().last(),
         Some(&EventKind::OperationFailed)
     );
-    // By then the record has expired.
+    // Now the record has expired.
     sleep(SKEW).await;
     store.heal();
     sleep(LEASE).await;
@@ -206,7 +206,7 @@ async fn a_failing_renewal_and_a_lost_id_are_reported_once_and_each_refusal_is_r
         EventKind::OperationFailed,
         EventKind::RenewalFailed,
     ];
-    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(*events.lock().unwrap(), expected);
     assert!(numbers.issue(&USER).is_ok());
 }
 

@@ -102,8 +102,8 @@ async fn a_shutdown_waits_until_the_machine_id_is_given_back() {
     let key = key_of(machine_of(&numbers));
     drop(numbers);
     idempotency.drain(LEASE).await.unwrap();
-    let left = store.get(&key).await.unwrap().unwrap().ttl.unwrap();
-    assert!(left <= SKEW, "{left:?}");
+    let remaining = store.get(&key).await.unwrap().unwrap().ttl.unwrap();
+    assert!(remaining <= SKEW, "{remaining:?}");
 }
 
 /// Checks whether a key is free, and writes a moment later.

@@ -170,12 +170,12 @@ async fn after_a_lost_reply_a_number_does_not_count_as_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn a_redeemed_number_and_a_refused_one_are_one_event_each() {
-    let told: Arc<Mutex<Vec<EventKind>>> = Arc::default();
-    let ear = Arc::clone(&told);
+    let events: Arc<Mutex<Vec<EventKind>>> = Arc::default();
+    let recorded = Arc::clone(&events);
     let idempotency = Idempotency::builder(MemoryStore::new())
         .observer(move |event: &Event<'_>| {
             assert_eq!(event.endpoint(), "orders");
-            ear.lock().unwrap().push(event.kind());
+            recorded.lock().unwrap().push(event.kind());
         })
         .build()
         .unwrap();
@@ -195,7 +195,7 @@ async fn a_redeemed_number_and_a_refused_one_are_one_event_each() {
         EventKind::TokenRejected,
         EventKind::TokenRejected,
     ];
-    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(*events.lock().unwrap(), expected);
 }
 
 /// The error type of a caller, which includes the error of this crate.

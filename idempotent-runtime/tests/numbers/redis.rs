@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::{USER, builder, is_unavailable, key_of, machine_of, numbers, occupy_all_but};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn connect(server: &RedisServer) -> RedisStore {
@@ -54,7 +54,7 @@ async fn an_id_is_leased_again_only_after_its_lease_and_the_skew() {
     let id = machine_of(&first);
     occupy_all_but(&store, id).await;
 
-    // After three leases the record still exists, because it is renewed.
+    // After three leases the record still exists, because it was renewed.
     let began = Instant::now();
     while began.elapsed() < SECOND * 3 {
         // A busy machine may be late by a second.
@@ -68,7 +68,7 @@ async fn an_id_is_leased_again_only_after_its_lease_and_the_skew() {
         if let Ok(second) = builder(store.clone()).build().await {
             break second;
         }
-        assert!(given_back.elapsed() < PATIENCE, "the id must become free");
+        assert!(given_back.elapsed() < MAX_WAIT, "the id must become free");
         sleep(SECOND / 10).await;
     };
     assert!(given_back.elapsed() >= rest, "{:?}", given_back.elapsed());
@@ -81,7 +81,7 @@ async fn an_unresponsive_server_stops_the_numbers_and_an_emptied_server_leases_o
     let numbers = builder(connect(&server).await).lease(SECOND).skew(SECOND);
     let numbers = numbers.build().await.unwrap();
     server.pause().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while !is_unavailable(&numbers.issue(&USER)) {
         assert!(
             Instant::now() < deadline,
@@ -96,8 +96,8 @@ async fn an_unresponsive_server_stops_the_numbers_and_an_emptied_server_leases_o
     flush(&server).await;
     let (store, theirs) = (connect(&server).await, Bytes::from("theirs"));
     let key = key_of(id);
-    let _ = store.claim(&key, &theirs, PATIENCE).await.unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let _ = store.claim(&key, &theirs, MAX_WAIT).await.unwrap();
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         let key = key_of(machine_of_soon(&numbers).await);
         let entry = store.get(&key).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_flushed_hint_does_not_allow_a_second_order() {
 }
 
 async fn machine_of_soon(numbers: &OrderNumbers) -> i64 {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         if let Ok(number) = numbers.issue(&USER) {
             return crate::machine(&number);

@@ -31,7 +31,7 @@ async fn many_tasks_on_several_machines_make_no_number_twice() {
                 issued
             }));
         }
-        // Each task keeps its machine until the end.
+        // Each task has its machine until the end.
     }
     let mut all = HashSet::new();
     for task in tasks {

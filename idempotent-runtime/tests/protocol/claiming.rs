@@ -285,7 +285,7 @@ async fn a_claim_that_the_client_repeated_is_recognized_although_the_store_is_fu
     guarded.run(1, async { Ok(()) }).await.unwrap();
 }
 
-/// Answers like a client that repeats a claim after a lost reply, on a server that has become full.
+/// Answers as if the client had repeated a claim after a lost reply, on a server that has become full.
 #[derive(Debug)]
 struct FullAfterIt(MemoryStore);
 

@@ -30,20 +30,22 @@ impl Shop {
     async fn pay(&self, id: u64) -> Error {
         let call = self.idempotency.call(ENDPOINT).key(&id).ttl(TTL);
         let call = call.run(async { Ok::<_, Error>(()) });
-        call.await.expect_err("an error")
+        call.await.expect_err("the call must fail")
     }
 
     async fn succeed(&self, id: u64) {
         let call = self.idempotency.call(ENDPOINT).key(&id).ttl(TTL);
         let call = call.run(async { Ok::<_, Error>(()) });
-        call.await.expect("a success");
+        call.await.expect("the call must succeed");
     }
 
     /// Begins a call that never ends, and forgets it.
     async fn begin(&self, id: u64, release: Release) {
         let call = self.idempotency.call(ENDPOINT).key(&id).ttl(TTL);
         let call = call.release(release).run(pending::<Result<(), Error>>());
-        timeout(secs(1), call).await.expect_err("it never ends");
+        timeout(secs(1), call)
+            .await
+            .expect_err("the call must not end");
     }
 }
 
@@ -56,7 +58,7 @@ impl serde::Serialize for Broken {
     }
 }
 
-/// The text, with `<key>` and `<time>` for the digits of the key of `id` and for durations.
+/// The text of the error. `<key>` replaces the digits of the key of `id`, and `<time>` replaces durations.
 fn plain(error: &Error, id: u64) -> String {
     let key = Fingerprint::of(&(id,)).expect("a number is a key part");
     let text = error.to_string();
@@ -118,7 +120,9 @@ async fn the_text_of_another_payload_and_of_a_lost_result() {
         let call = call.ttl(TTL).replay();
         call.run(async move { Ok::<_, Error>(result) })
     };
-    call("A", &"x".repeat(2_000_000)).await.expect("a success");
+    call("A", &"x".repeat(2_000_000))
+        .await
+        .expect("the call must succeed");
     check(
         &call("B", "").await.expect_err("another payload"),
         "payload_mismatch",
@@ -184,7 +188,7 @@ async fn the_texts_of_a_foreign_record_a_lost_lease_and_a_limit() {
     let shop = Shop::new();
     let key = Fingerprint::of(&(1_u64,)).expect("a number is a key part");
     let key = format!("idem:{ENDPOINT}:{key}");
-    let foreign = "not ours".as_bytes().to_vec().into();
+    let foreign = "foreign bytes".as_bytes().to_vec().into();
     shop.store
         .claim(&key, &foreign, TTL)
         .await

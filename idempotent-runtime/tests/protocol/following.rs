@@ -1,4 +1,4 @@
-//! Followers: calls behind an equal call of the same process. When they are refused, and when they claim themselves.
+//! Followers: calls that wait for an equal call of the same process. When they are refused, and when they claim themselves.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -27,7 +27,7 @@ async fn a_duplicate_in_the_same_process_gets_in_progress_with_release_false() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unguarded_body_is_still_the_only_one_here() {
+async fn an_unguarded_body_is_still_the_only_running_body_in_this_process() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().on_store_error(OnStoreError::Run));
     store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
@@ -127,7 +127,7 @@ async fn an_answer_that_is_older_than_a_call_does_not_refuse_it() {
     store.answer_late();
     let mut first = pin!(here.call(1).claim());
     assert!(first.as_mut().now_or_never().is_none());
-    // From here on the key is free, but the first call will receive the older answer that it is taken.
+    // From here on the key is free, but the first call will receive the older answer that the key is taken.
     held.settle(false).await;
     let second = here.run(1, async { Ok(()) });
     let (first, second) = tokio::join!(first, second);
@@ -174,7 +174,7 @@ async fn a_follower_waits_longer_than_its_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_claims_beside_a_waiting_call_does_not_end_it() {
+async fn a_call_that_claims_does_not_end_another_waiting_call() {
     let there = Guarded::in_memory(policy());
     let here = there.elsewhere();
     let mut patient = here.clone();
@@ -214,7 +214,7 @@ async fn a_follower_that_claimed_itself_is_refused_if_its_leader_won_meanwhile()
             assert_eq!(
                 running.get(),
                 0,
-                "two bodies at once, one of them with the key"
+                "two bodies must not run at once if one of them has the key"
             );
             Ok(())
         };

@@ -113,7 +113,7 @@ async fn frequent_hints_cause_at_most_ten_claims_a_second() {
             }
             let total = store.sent.counts().claim;
             assert!(total <= 10 * second, "{total} after {second} s");
-            // Unused claims of one second do not add to the next second.
+            // Unused claims of one second are not added to the next second.
             let asked = total - before;
             assert!(asked <= 11, "{asked} in second {second}");
             before = total;

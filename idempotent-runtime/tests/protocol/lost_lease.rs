@@ -137,7 +137,7 @@ async fn a_renewal_that_finds_the_done_record_is_not_a_lost_lease() {
     let guarded = Guarded::on(store.clone(), policy());
     let body = async {
         sleep(millis(900)).await;
-        // The done record is stored, but its reply is missing when the renewal is due.
+        // The done record is stored, but its reply has not arrived when the renewal is due.
         store.next(Op::Replace, Fault::ApplyThenHang);
         Ok(7)
     };

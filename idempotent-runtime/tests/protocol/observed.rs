@@ -26,7 +26,7 @@ impl Observed {
         }
     }
 
-    /// Removes and returns the names of the events, without `already_gone` for withdrawn claims that were never stored.
+    /// Removes and returns the names of the events. Omits `already_gone` for withdrawn claims that were never stored.
     pub(crate) fn take(&self) -> Vec<String> {
         let observed = std::mem::take(&mut *self.0.lock().unwrap());
         let put = observed

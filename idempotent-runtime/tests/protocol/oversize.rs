@@ -1,4 +1,4 @@
-//! Records that are longer than any record of the handles of a store.
+//! Records that are longer than the limits of all handles of a store.
 
 use std::time::Duration;
 

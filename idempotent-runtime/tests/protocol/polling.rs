@@ -126,7 +126,7 @@ async fn a_follower_that_takes_over_waiting_reuses_the_recent_answer() {
     assert!(second.as_mut().now_or_never().is_none());
     tokio::select! {
         refused = &mut hasty => assert_eq!(refused.unwrap_err().error().code(), "in_progress"),
-        _ = &mut second => panic!("it has 10 ms left"),
+        _ = &mut second => panic!("it still has 10 ms to wait"),
     }
     store.reset();
     assert_eq!(second.await.unwrap_err().error().code(), "in_progress");

@@ -8,7 +8,7 @@ use idempotent_runtime::{Duplicate, Error, Idempotency, MemoryStore, Policy, Set
 
 use crate::guarded::{Guarded, millis, secs};
 
-/// The error of a duplicate of a call that has run for `age`, and whose record is stored for `lasts`.
+/// The error of a duplicate. The first call has run for `age`, and its record is stored for another `lasts`.
 async fn duplicate_of(
     hints: Option<RangeInclusive<Duration>>,
     age: Duration,

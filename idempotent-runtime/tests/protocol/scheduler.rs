@@ -46,7 +46,7 @@ async fn an_uncapped_renewal_does_not_affect_other_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_lease_beside_a_long_one_is_renewed_in_time() {
+async fn a_short_lease_is_renewed_in_time_although_a_long_lease_exists() {
     let long = Guarded::in_memory(policy().lease(secs(30)));
     let short = Guarded::in_memory(policy());
     let later = async {
@@ -125,7 +125,7 @@ async fn a_new_scheduler_renews_leases_after_the_old_one_panicked() {
         Ok(())
     };
     guarded.run(1, body).await.unwrap();
-    // A lease that was never in the dead scheduler.
+    // This lease was never in the dead scheduler.
     guarded.run(2, lasting(secs(20))).await.unwrap();
 }
 
@@ -152,7 +152,7 @@ impl Wrap for PanicsInRemove {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_panics_in_background_work_does_not_affect_other_leases() {
     let fine = Guarded::in_memory(policy());
-    // Its own task polls it, so that no other scheduler gets it.
+    // A separate task polls the call, so that no other scheduler gets its lease.
     let fine = tokio::spawn(async move { fine.run(1, lasting(secs(60))).await });
 
     let store = PanicsInRemove(MemoryStore::new(), AtomicUsize::new(0));
@@ -211,6 +211,6 @@ fn a_lost_lease_wakes_the_task_that_polls_the_body_now() {
     assert!(first.0.load(Ordering::SeqCst));
     assert!(
         second.0.load(Ordering::SeqCst),
-        "otherwise the second task waits forever"
+        "the lost lease must wake the second task"
     );
 }

@@ -230,7 +230,7 @@ async fn a_result_that_the_store_has_no_room_for_keeps_the_key_for_the_whole_ttl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_held_for_want_of_room_stays_held_despite_a_renewal_in_flight() {
+async fn a_key_that_is_held_because_the_store_is_full_stays_held_despite_a_renewal_in_flight() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), Policy::new(secs(3600)).lease(secs(30)));
     store.next(Op::Replace, Fault::Delay(millis(500)));

@@ -130,7 +130,7 @@ async fn after_a_failure_one_waiting_call_claims_for_all_on_a_slow_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_is_shared_only_after_the_store_has_it() {
+async fn a_result_is_shared_only_after_it_is_stored() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().wait(secs(5)));
     let first = async {

@@ -69,7 +69,7 @@ async fn a_waiting_call_is_refused_after_its_wait_and_changes_no_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_to_the_millisecond() {
+async fn a_wait_ends_exactly_at_its_end() {
     for wait in [30, 90, 130, 290, 475, 1111, 2222] {
         for _ in 0..5 {
             let there = Guarded::in_memory(policy().wait(millis(wait)));
@@ -140,7 +140,7 @@ async fn waiting_calls_get_a_released_key_one_after_another() {
     let elsewhere = guarded.elsewhere();
     let running = Cell::new(0);
     let body = || async {
-        assert_eq!(running.replace(1), 0, "two bodies at once");
+        assert_eq!(running.replace(1), 0, "two bodies must not run at once");
         sleep(secs(1)).await;
         running.set(0);
         Ok(())
@@ -228,7 +228,7 @@ async fn a_waiting_call_reports_the_holder_rather_than_a_later_outage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_call_does_not_run_unguarded_beside_a_known_holder() {
+async fn a_waiting_call_does_not_run_unguarded_while_a_holder_is_known() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().on_store_error(OnStoreError::Run));
     let running = Cell::new(0);
@@ -242,7 +242,7 @@ async fn a_waiting_call_does_not_run_unguarded_beside_a_known_holder() {
     };
     let elsewhere = guarded.elsewhere();
     let second = async {
-        assert_eq!(running.get(), 0, "two bodies at once");
+        assert_eq!(running.get(), 0, "two bodies must not run at once");
         Ok(())
     };
     let (first, second) = tokio::join!(guarded.run(1, first), elsewhere.run(1, second));
@@ -350,7 +350,7 @@ async fn a_waiting_call_is_not_blocked_by_its_own_stray_claim() {
         Policy::new(secs(10)).release(Release::Always),
     );
     let begun = Instant::now();
-    // The first send arrives after the end of the other call, when no process awaits its answer any more.
+    // The first send arrives after the end of the other call, when no caller awaits its answer any more.
     store.next(Op::Claim, Fault::ApplyLate(millis(2010)));
     let (first, second) = tokio::join!(
         elsewhere.run(1, async {
@@ -376,7 +376,7 @@ async fn the_lease_counts_from_the_first_send_even_if_a_later_round_is_answered(
     let key = guarded.key(1);
     let stored = store.inner().claim(&key, &running, millis(100)).await;
     stored.unwrap();
-    // First the key is taken. Then a send is applied a second late. Then claims are refused until the second round.
+    // At first the key is taken. Then a send is applied a second late. Then claims are refused until the second round.
     store.next(Op::Claim, Fault::Delay(millis(1)));
     store.next(Op::Claim, Fault::ApplyLate(secs(1)));
     store.always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));

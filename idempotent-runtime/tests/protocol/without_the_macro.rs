@@ -71,7 +71,7 @@ async fn release_always_frees_the_key_and_release_never_keeps_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_is_replayed_and_the_caller_can_tell() {
+async fn a_replayed_result_is_marked_as_replayed() {
     let store = MemoryStore::new();
     let idempotency = on(&store);
     let run = |value: i32| {

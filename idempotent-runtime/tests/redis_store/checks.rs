@@ -116,7 +116,7 @@ async fn a_handle_accepts_every_redis_url() {
     let server = RedisServer::start().unwrap();
     Idempotency::from_url(&server.url()).await.unwrap();
     Idempotency::from_url(&server.unix_url()).await.unwrap();
-    for (url, told) in [
+    for (url, expected) in [
         ("redis-cluster://127.0.0.1:1", "redis cluster 127.0.0.1:1"),
         (
             "redis-sentinel://127.0.0.1:1/m",
@@ -131,7 +131,7 @@ async fn a_handle_accepts_every_redis_url() {
         let error = Idempotency::from_url(url).await.unwrap_err();
         let text = chain(&error);
         assert!(text.contains("cannot use the Redis"), "{text}");
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
 }
 

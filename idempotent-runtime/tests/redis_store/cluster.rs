@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::load::Load;
 use crate::replicas::runs_only_with_replicas;
 use crate::servers::{
-    DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, key, kind, send,
+    DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, assert_works, chain, key, kind, send,
 };
 use crate::waiting::assert_waiting_call_is_woken;
 
@@ -44,7 +44,7 @@ async fn a_waiting_call_is_woken_in_a_cluster() {
 }
 
 #[tokio::test]
-async fn one_node_leads_to_the_others() {
+async fn one_node_of_the_url_is_enough_to_find_the_others() {
     let cluster = shared_cluster();
     for node in cluster.urls() {
         let url = node.replace("redis://", "redis-cluster://127.0.0.1:1,");
@@ -55,7 +55,7 @@ async fn one_node_leads_to_the_others() {
     }
 }
 
-/// The refusal is, for example, that the node has too many clients.
+/// A node refuses, for example, because it has too many clients.
 #[tokio::test]
 async fn connecting_succeeds_if_one_node_refuses() {
     let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -98,7 +98,7 @@ async fn a_killed_master_is_replaced_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_master_is_left_after_the_failover() {
+async fn a_hanging_master_is_replaced_after_the_failover() {
     let cluster = RedisCluster::start(3, 1).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     let load = Load::on(&store).await;
@@ -121,8 +121,8 @@ async fn a_hanging_master_is_left_after_the_failover() {
 async fn a_hanging_node_does_not_delay_the_other_nodes() {
     let cluster = RedisCluster::start_with(3, 0, ["--cluster-node-timeout", "20000"]).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
-    let (hangs, goes_on) = (cluster.master_of("a").unwrap(), "b");
-    assert_ne!(hangs.port(), cluster.master_of(goes_on).unwrap().port());
+    let (hangs, answers) = (cluster.master_of("a").unwrap(), "b");
+    assert_ne!(hangs.port(), cluster.master_of(answers).unwrap().port());
     hangs.pause().unwrap();
     let unanswered = tokio::spawn({
         let store = store.clone();
@@ -135,7 +135,7 @@ async fn a_hanging_node_does_not_delay_the_other_nodes() {
     let (begun, mut worst) = (Instant::now(), Duration::ZERO);
     while begun.elapsed() < Duration::from_secs(5) {
         let sent = Instant::now();
-        store.get(goes_on).await.unwrap();
+        store.get(answers).await.unwrap();
         worst = worst.max(sent.elapsed());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -152,10 +152,10 @@ async fn a_hanging_node_does_not_delay_replicated_writes_to_other_nodes() {
     let store = RedisStore::connect(&format!("{}?replicas=1", cluster.url()))
         .await
         .unwrap();
-    let (hangs, goes_on) = (cluster.master_of("a").unwrap(), "b");
-    assert_ne!(hangs.port(), cluster.master_of(goes_on).unwrap().port());
-    // Connecting takes long while a node hangs, so both connections are made before.
-    tokio::join!(until_claimed(&store, "a"), until_claimed(&store, goes_on));
+    let (hangs, answers) = (cluster.master_of("a").unwrap(), "b");
+    assert_ne!(hangs.port(), cluster.master_of(answers).unwrap().port());
+    // Connecting takes long while a node hangs, so both stores connect before.
+    tokio::join!(until_claimed(&store, "a"), until_claimed(&store, answers));
     hangs.pause().unwrap();
     let unanswered = tokio::spawn({
         let store = store.clone();
@@ -169,7 +169,7 @@ async fn a_hanging_node_does_not_delay_replicated_writes_to_other_nodes() {
     let (begun, mut worst) = (Instant::now(), Duration::ZERO);
     while begun.elapsed() < Duration::from_secs(5) {
         let sent = Instant::now();
-        until_claimed(&store, goes_on).await;
+        until_claimed(&store, answers).await;
         worst = worst.max(sent.elapsed());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -181,7 +181,7 @@ async fn a_hanging_node_does_not_delay_replicated_writes_to_other_nodes() {
 }
 
 async fn until_claimed(store: &RedisStore, key: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while store.claim(key, &VALUE, TTL).await.is_err() {
         assert!(Instant::now() < deadline, "{key} is not claimed");
     }
@@ -223,7 +223,7 @@ async fn the_store_reconnects_to_a_restarted_cluster() {
         let answer = timeout(Duration::from_secs(1), store.get("key")).await;
         let error = answer
             .expect("an answer in time")
-            .expect_err("no node is there");
+            .expect_err("no node may answer");
         assert!(unavailable.contains(&error.kind()), "{}", chain(&error));
     }
     for node in cluster.nodes() {
@@ -321,9 +321,12 @@ async fn a_deleted_user_is_a_misconfiguration_until_it_is_created_again() {
     let store = RedisStore::connect(&url).await.unwrap();
     assert_works(&store).await;
     each(&["DELUSER", "shop"]).await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while kind(store.get("key").await) != StoreErrorKind::Misconfigured {
-        assert!(Instant::now() < deadline, "it is not told");
+        assert!(
+            Instant::now() < deadline,
+            "the client must see that its user is deleted"
+        );
     }
     each(&shop).await;
     works_for(&store, "key").await;
@@ -362,7 +365,7 @@ async fn add_least_user(cluster: &RedisCluster) {
 
 /// Repeats the claim until the key is served, each time with the limit of a call.
 async fn works_for(store: &RedisStore, key: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while !matches!(
         timeout(Duration::from_secs(1), store.get(key)).await,
         Ok(Ok(_))

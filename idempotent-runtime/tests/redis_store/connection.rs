@@ -11,7 +11,7 @@ use idempotent_runtime::{RedisConnection, RedisStore, Store, StoreErrorKind};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::servers::{
-    DONE, PATIENCE, TTL, VALUE, chain, claims_natively, clients, key, kind, send, shared,
+    DONE, MAX_WAIT, TTL, VALUE, chain, claims_natively, clients, key, kind, send, shared,
 };
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn the_store_connects_again_after_a_restart() {
     store.claim("key", &VALUE, TTL).await.unwrap();
 
     server.kill().unwrap();
-    // The first call may meet the broken connection; the next calls find no server on the port.
+    // The first call may use the broken connection. The next calls find no server on the port.
     kind(store.get("key").await);
     assert_eq!(kind(store.get("key").await), StoreErrorKind::NotApplied);
     let claim = store.claim("other", &VALUE, TTL).await;
@@ -59,7 +59,7 @@ async fn a_reconnection_that_was_refused_is_tried_again() {
             "s3cret" => None,
             _ => Some(StoreErrorKind::Misconfigured),
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         loop {
             let answer = store.get("key").await.map_err(|error| error.kind());
             if answer.as_ref().err() == expected.as_ref() {
@@ -91,12 +91,12 @@ async fn an_old_connection_failure_is_not_reported_to_a_later_call() {
     };
     let answer = tokio::select! {
         answer = ping.query_async::<Value>(&mut connection) => answer,
-        () = serve => panic!("the client has left"),
+        () = serve => panic!("the client must not disconnect"),
     };
     assert_eq!(answer.unwrap(), Value::Okay);
 }
 
-/// Answers every command with `reply` until the client leaves.
+/// Answers every command with `reply` until the client disconnects.
 async fn answer_all(client: &mut TcpStream, reply: &str) {
     let mut request = [0; 4096];
     loop {
@@ -113,7 +113,7 @@ async fn answer_all(client: &mut TcpStream, reply: &str) {
 }
 
 #[tokio::test]
-async fn one_command_leaves_a_server_that_became_a_replica() {
+async fn one_command_is_enough_to_leave_a_server_that_became_a_replica() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     assert!(claims_natively(&store));
@@ -124,7 +124,7 @@ async fn one_command_leaves_a_server_that_became_a_replica() {
     store.get("key").await.unwrap();
     let after = clients(&server).await;
     let new = after.iter().filter(|id| !before.contains(id)).count();
-    // The connection of the test itself is new, too.
+    // The connection of the test is also new.
     assert_eq!(new, 2, "{before:?} {after:?}");
 }
 
@@ -135,8 +135,8 @@ async fn a_dropped_call_leaves_the_connection_usable() {
     for round in 0..200_u32 {
         let value = Bytes::from(round.to_string());
         let claim = store.claim(&key, &value, TTL);
-        let patience = Duration::from_micros(u64::from(round));
-        let _ = tokio::time::timeout(patience, claim).await;
+        let limit = Duration::from_micros(u64::from(round));
+        let _ = tokio::time::timeout(limit, claim).await;
         if let Some(entry) = store.get(&key).await.unwrap() {
             let swap = store.remove(&key, &entry.value).await.unwrap();
             assert_eq!(swap, Swap::Done);
@@ -150,8 +150,8 @@ async fn a_dropped_call_leaves_the_connection_usable() {
     }
     server.restart().unwrap();
     let answered = async { while store.get(&key).await.is_err() {} };
-    let patience = Duration::from_secs(20);
-    tokio::time::timeout(patience, answered).await.unwrap();
+    let limit = Duration::from_secs(20);
+    tokio::time::timeout(limit, answered).await.unwrap();
 }
 
 #[tokio::test]
@@ -214,7 +214,7 @@ async fn a_large_record_is_read_on_a_separate_connection_the_second_time() {
         assert_eq!(claim, Claim::Claimed);
         assert_eq!(clients(&server).await.len(), connections);
     }
-    // A small record in its place is read there once, and then on the first connection.
+    // A small record under the same key is read once on the separate connection, and then on the first connection.
     assert_eq!(store.remove("large", &large).await.unwrap(), Swap::Done);
     for value in [&VALUE, &VALUE] {
         let claim = store.claim("large", value, TTL).await.unwrap();
@@ -233,7 +233,7 @@ async fn many_large_replays_do_not_delay_small_calls() {
     for client in 0..64 {
         let key = format!("large {client}");
         store.claim(&key, &large, TTL).await.unwrap();
-        // Now the store knows that it is large.
+        // Now the store knows that the record is large.
         let claim = store.claim(&key, &VALUE, TTL).await.unwrap();
         assert!(matches!(claim, Claim::Taken(_)));
     }
@@ -246,14 +246,17 @@ async fn many_large_replays_do_not_delay_small_calls() {
             })
         })
         .collect();
-    // They are sent before the small call, and their 64 MB have not all arrived.
+    // The large replays are sent before the small call, and their 64 MB have not all arrived.
     tokio::task::yield_now().await;
     store.claim("small", &VALUE, TTL).await.unwrap();
     let late = replays
         .iter()
         .filter(|replay| !replay.is_finished())
         .count();
-    assert!(late > 0, "the small call waited for all of them");
+    assert!(
+        late > 0,
+        "the small call must not wait for all large replays"
+    );
     for replay in replays {
         assert_eq!(replay.await.unwrap(), Claim::Taken(large.clone()));
     }

@@ -1,4 +1,4 @@
-//! What the doctor finds on a server, each on one that has it.
+//! The findings of the doctor, each on a server that has the finding.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use idempotent_runtime::{Diagnosis, Idempotency, RedisStore};
 use crate::replicas::Pair;
 use crate::servers::{VALUE, add_user, key, send, url_of_user};
 
-/// Slow machines are not to be found slow.
+/// The deadline is long, so that the doctor does not find a slow machine slow.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 async fn diagnosis(url: &str) -> Diagnosis {
@@ -23,12 +23,12 @@ async fn diagnosis(url: &str) -> Diagnosis {
 #[track_caller]
 fn assert_found(diagnosis: &Diagnosis, level: Level, text: &str) {
     let found = diagnosis.findings().iter().any(|finding| {
-        let said = format!(
+        let line = format!(
             "{}: {}",
             finding.found(),
             finding.advice().unwrap_or_default()
         );
-        finding.level() == level && said.contains(text)
+        finding.level() == level && line.contains(text)
     });
     assert!(found, "no {level} {text:?} in\n{diagnosis}");
 }
@@ -38,7 +38,7 @@ async fn config(server: &RedisServer, name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn a_fit_server_is_fine() {
+async fn a_suitable_server_has_only_good_findings() {
     let always = ["--appendonly", "yes", "--appendfsync", "always"];
     let server = RedisServer::start_with(always).unwrap();
     let diagnosis = diagnosis(&server.url()).await;
@@ -54,10 +54,13 @@ async fn a_fit_server_is_fine() {
     ] {
         assert_found(&diagnosis, Level::Fine, fine);
     }
-    // That it has no replica.
+    // The only finding is that the server has no replica.
     assert_eq!(diagnosis.worst(), Level::Note, "{diagnosis}");
     let keys: Vec<String> = redis_value(send(&server, cmd("KEYS").arg("*")).await);
-    assert!(keys.is_empty(), "left behind: {keys:?}");
+    assert!(
+        keys.is_empty(),
+        "the doctor must remove its keys, and left {keys:?}"
+    );
 }
 
 fn redis_value<T: idempotent_runtime::redis::redis::FromRedisValue>(
@@ -67,7 +70,7 @@ fn redis_value<T: idempotent_runtime::redis::redis::FromRedisValue>(
 }
 
 #[tokio::test]
-async fn a_bad_setup_is_found() {
+async fn an_unsuitable_setup_is_found() {
     let server = RedisServer::start_with(["--save", "3600 1"]).unwrap();
     let url = server.url();
     let snapshots = diagnosis(&url).await;
@@ -138,7 +141,7 @@ async fn missing_permissions_are_found() {
         diagnosis(&url_of_user(&server, name)).await
     };
     for command in ["set", "get", "pttl", "pexpire", "evalsha", "eval", "del"] {
-        // Taken away later: a user who may not run scripts cannot connect.
+        // The permission is removed later: a user who may not run scripts cannot connect.
         add_user(&server, command, "on >s3cret ~* &* +@all").await;
         let store = RedisStore::connect(&url_of_user(&server, command)).await;
         add_user(&server, command, &format!("-{command}")).await;
@@ -166,8 +169,8 @@ async fn missing_permissions_are_found() {
     let elsewhere = on("elsewhere", "resetkeys ~elsewhere:*").await;
     assert_found(&elsewhere, Level::Problem, "may not send GET: ");
     assert_found(&elsewhere, Level::Problem, "allow the keys of the prefix");
-    let unheard = on("unheard", "resetchannels").await;
-    assert_found(&unheard, Level::Note, "allow the channels of the prefix");
+    let muted = on("muted", "resetchannels").await;
+    assert_found(&muted, Level::Note, "allow the channels of the prefix");
     for diagnosis in [elsewhere, on("all", "").await] {
         assert!(!diagnosis.to_string().contains("s3cret"));
     }
@@ -225,7 +228,7 @@ async fn a_deleted_user_is_advised_to_check_the_password() {
     let handle = Idempotency::builder(store.unwrap()).deadline(DEADLINE);
     let handle = handle.build().unwrap();
     send(&server, cmd("ACL").arg(&["DELUSER", "shop"])).await;
-    // The first finds out that its connection has ended.
+    // The first command finds the closed connection.
     handle.doctor().await;
     let diagnosis = handle.doctor().await;
     assert_found(&diagnosis, Level::Problem, "the user's name and password");
@@ -265,7 +268,7 @@ async fn a_node_of_a_cluster_is_recognised() {
 }
 
 #[tokio::test]
-async fn a_master_behind_sentinels_is_fit() {
+async fn a_master_behind_sentinels_has_only_good_findings() {
     let sentinels = RedisSentinels::start_with(1, ["--appendonly", "yes"]).unwrap();
     let diagnosis = diagnosis(&format!(
         "{}?replicas=1&replica_timeout=4s",
@@ -279,7 +282,7 @@ async fn a_master_behind_sentinels_is_fit() {
 }
 
 #[tokio::test]
-async fn a_whole_cluster_is_fit() {
+async fn a_complete_cluster_has_only_good_findings() {
     let cluster = RedisCluster::start_with(3, 1, ["--appendonly", "yes"]).unwrap();
     let diagnosis = diagnosis(&format!("{}?replicas=1&replica_timeout=4s", cluster.url())).await;
     for fine in ["every operation works", "is online", "replicated(1)"] {

@@ -1,4 +1,4 @@
-//! The texts of errors: what an operator reads, and what a client may see of it.
+//! The texts of errors: for operators, and for clients.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use idempotent_runtime::{Idempotency, RedisStore, Store, StoreError, StoreErrorK
 
 use crate::servers::{TTL, VALUE, add_user, send, url_of_user};
 
-/// The text is `place` and `reason`, and the reason alone has no address and no password.
+/// Asserts that the text is `place` and `reason`, and that the reason has no address and no password.
 #[track_caller]
 fn assert_text(error: &StoreError, place: &str, reason: &str) {
     assert_eq!(error.to_string(), format!("{place} {reason}"));
@@ -25,7 +25,7 @@ async fn claim(store: &RedisStore) -> StoreError {
     store.claim("key", &VALUE, TTL).await.unwrap_err()
 }
 
-/// Where the server is, as errors say.
+/// The place of the server, as errors name it.
 fn place(server: &RedisServer) -> String {
     format!("redis 127.0.0.1:{}", server.port())
 }
@@ -171,7 +171,7 @@ async fn a_permission_that_is_missing_is_named() {
         let store = RedisStore::connect(&url_of_user(&server, "shop")).await;
         assert_text(&claim(&store.unwrap()).await, &place(&server), reason);
     }
-    // A claim by a script, where the refusal is a part of the script's error.
+    // A claim by a script: the refusal is a part of the script's error.
     add_user(&server, "shop", "reset on >s3cret ~* +@all -info -set").await;
     let store = RedisStore::connect(&url_of_user(&server, "shop")).await;
     let text = claim(&store.unwrap()).await.to_string();

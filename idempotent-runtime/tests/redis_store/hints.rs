@@ -11,18 +11,20 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::servers::{
-    DONE, PATIENCE, TTL, VALUE, becomes, by_script, connection_to, key, listening_to, next,
+    DONE, MAX_WAIT, TTL, VALUE, becomes, by_script, connection_to, key, listening_to, next,
     removes_natively, send, shared, url_of_user,
 };
 
-async fn heard(listener: &mut watch::Receiver<()>) {
-    let changed = timeout(PATIENCE, listener.changed()).await;
-    changed.expect("not heard").unwrap();
+async fn notified(listener: &mut watch::Receiver<()>) {
+    let changed = timeout(MAX_WAIT, listener.changed()).await;
+    changed.expect("a notification must arrive").unwrap();
 }
 
 async fn ended(listener: &mut watch::Receiver<()>) {
-    let over = async { while listener.changed().await.is_ok() {} };
-    timeout(PATIENCE, over).await.expect("goes on");
+    let closed = async { while listener.changed().await.is_ok() {} };
+    timeout(MAX_WAIT, closed)
+        .await
+        .expect("the subscription must end");
 }
 
 fn channels() -> Cmd {
@@ -43,12 +45,12 @@ async fn another_store_is_notified_within_a_second() {
         let begun = Instant::now();
         let swap = settling.replace_and_notify(&key, &VALUE, &DONE, TTL).await;
         assert_eq!(swap.unwrap(), Swap::Done);
-        heard(&mut listener).await;
+        notified(&mut listener).await;
         latencies.push(begun.elapsed());
         let begun = Instant::now();
         let swap = settling.remove_and_notify(&key, &DONE).await;
         assert_eq!(swap.unwrap(), Swap::Done);
-        heard(&mut listener).await;
+        notified(&mut listener).await;
         latencies.push(begun.elapsed());
     }
     latencies.sort();
@@ -68,7 +70,7 @@ async fn notifications_work_with_both_protocols() {
         let mut listener = waiting.subscribe(&key).await.unwrap();
         settling.claim(&key, &VALUE, TTL).await.unwrap();
         settling.remove_and_notify(&key, &VALUE).await.unwrap();
-        heard(&mut listener).await;
+        notified(&mut listener).await;
     }
 }
 
@@ -110,12 +112,12 @@ async fn only_a_successful_change_is_published() {
     let mut marked = store.subscribe(&mark).await.unwrap();
     store.claim(&mark, &VALUE, TTL).await.unwrap();
     store.remove_and_notify(&mark, &VALUE).await.unwrap();
-    heard(&mut marked).await;
+    notified(&mut marked).await;
     assert!(!listener.has_changed().unwrap());
 
     store.claim(&key, &VALUE, TTL).await.unwrap();
     store.remove_and_notify(&key, &VALUE).await.unwrap();
-    heard(&mut listener).await;
+    notified(&mut listener).await;
 }
 
 #[tokio::test]
@@ -142,18 +144,18 @@ async fn receivers_of_one_key_share_a_subscription_until_the_last_is_dropped() {
         .await
         .unwrap();
     for listener in &mut listeners {
-        heard(listener).await;
+        notified(listener).await;
     }
     listeners.truncate(1);
     store.remove_and_notify("key", &DONE).await.unwrap();
-    heard(&mut listeners[0]).await;
+    notified(&mut listeners[0]).await;
     listeners.clear();
     becomes(&server, &channels(), Vec::<String>::new()).await;
 
     let mut back = store.subscribe("key").await.unwrap();
     store.claim("key", &VALUE, TTL).await.unwrap();
     store.remove_and_notify("key", &VALUE).await.unwrap();
-    heard(&mut back).await;
+    notified(&mut back).await;
 }
 
 #[tokio::test]
@@ -169,7 +171,7 @@ async fn a_thousand_keys_leave_no_subscription_behind() {
     assert_eq!(subscribed.len(), 1001);
     drop(listeners);
     becomes(&server, &channels(), vec!["stays".to_owned()]).await;
-    // One after the other; some are dropped before their confirmation.
+    // One subscription after the other. Some are dropped before their confirmation.
     for key in &keys {
         drop(store.subscribe(key).await.unwrap());
         let _ = timeout(Duration::ZERO, store.subscribe(&format!("{key}:dropped"))).await;
@@ -187,7 +189,7 @@ async fn subscriptions_end_with_the_store() {
     drop(store);
     clone.claim("key", &VALUE, TTL).await.unwrap();
     clone.remove_and_notify("key", &VALUE).await.unwrap();
-    heard(&mut listener).await;
+    notified(&mut listener).await;
     drop(clone);
     ended(&mut listener).await;
     becomes(&server, &listening_connections(), String::new()).await;
@@ -206,7 +208,7 @@ async fn subscriptions_end_with_the_connection_and_can_start_again() {
     let settling = RedisStore::connect(&server.url()).await.unwrap();
     settling.claim("key", &VALUE, TTL).await.unwrap();
     settling.remove_and_notify("key", &VALUE).await.unwrap();
-    heard(&mut listener).await;
+    notified(&mut listener).await;
 
     let kill = cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub"]).clone();
     send(&server, &kill).await;
@@ -251,22 +253,22 @@ fn subscribing_works_after_the_first_runtime_ended() {
     });
     drop(first);
     let key = key();
-    let hears = async || {
+    let subscribes_again = async || {
         let mut listener = store.subscribe(&key).await.unwrap();
         let settling = shared().await;
         settling.claim(&key, &VALUE, TTL).await.unwrap();
         settling.remove_and_notify(&key, &VALUE).await.unwrap();
-        heard(&mut listener).await;
+        notified(&mut listener).await;
     };
     let second = runtime();
     second.block_on(async {
         ended(&mut orphan).await;
-        hears().await;
+        subscribes_again().await;
     });
     // The second runtime still exists, but runs no task.
     runtime().block_on(async {
         assert!(store.subscribe(&key).await.is_none());
-        hears().await;
+        subscribes_again().await;
     });
     drop(second);
 }
@@ -286,7 +288,7 @@ async fn a_forbidden_publish_changes_no_answer() {
         let store = RedisStore::connect(&url_of_user(&server, "mute"))
             .await
             .unwrap();
-        // First by source, because the server does not have the scripts; then by hash.
+        // First by source, because the server does not have the scripts, then by hash.
         send(&server, cmd("SCRIPT").arg("FLUSH")).await;
         for _ in 0..2 {
             store.claim("key", &VALUE, TTL).await.unwrap();
@@ -300,7 +302,7 @@ async fn a_forbidden_publish_changes_no_answer() {
         listening.claim("key", &VALUE, TTL).await.unwrap();
         assert!(!listener.has_changed().unwrap());
         listening.remove_and_notify("key", &VALUE).await.unwrap();
-        heard(&mut listener).await;
+        notified(&mut listener).await;
     }
 }
 
@@ -333,7 +335,7 @@ async fn a_forbidden_channel_does_not_affect_other_channels() {
     assert!(store.subscribe(&theirs).await.is_none());
     store.claim(&mine, &VALUE, TTL).await.unwrap();
     store.remove_and_notify(&mine, &VALUE).await.unwrap();
-    heard(allowed.as_mut().unwrap()).await;
+    notified(allowed.as_mut().unwrap()).await;
 }
 
 #[tokio::test]
@@ -354,9 +356,9 @@ async fn the_documented_permissions_are_enough_for_hints() {
         .replace_and_notify(&key, &VALUE, &DONE, TTL)
         .await
         .unwrap();
-    heard(&mut listener).await;
+    notified(&mut listener).await;
     store.remove_and_notify(&key, &DONE).await.unwrap();
-    heard(&mut listener).await;
+    notified(&mut listener).await;
     drop(listener);
     becomes(server, &listening_to(&key), (key.clone(), 0)).await;
     store.subscribe(&key).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use idempotent_runtime::{Error, Idempotency, RedisStore};
 use tokio::task::JoinSet;
 
-use crate::servers::{PATIENCE, TTL, chain, next};
+use crate::servers::{MAX_WAIT, TTL, chain, next};
 
 /// Callers that make one call after another, each with a new key.
 pub(crate) struct Load {
@@ -44,7 +44,7 @@ impl Load {
 
     /// Waits until more calls succeed than were running at the beginning.
     pub(crate) async fn goes_well(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         let before = self.successes.load(Ordering::SeqCst);
         while self.successes.load(Ordering::SeqCst) < before + 200 {
             assert!(Instant::now() < deadline, "the calls do not succeed again");
@@ -52,7 +52,7 @@ impl Load {
         }
     }
 
-    /// Ends the calls, and asserts that every refusal came in time and was for an unavailable store.
+    /// Ends the calls. Asserts that every refusal came in time and was `store_unavailable`.
     pub(crate) async fn end(self) -> Vec<Refusal> {
         self.ends.store(true, Ordering::SeqCst);
         let refusals: Vec<_> = self

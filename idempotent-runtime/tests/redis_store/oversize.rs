@@ -5,12 +5,12 @@ use idempotent_runtime::redis::redis::{FromRedisValue as _, cmd};
 use idempotent_runtime::store::{Bytes, Claim, Entry, Swap};
 use idempotent_runtime::{Error, Idempotency, RedisStore, Store};
 
-use crate::servers::{DONE, PATIENCE, TTL, VALUE, by_script, connection_to, send};
+use crate::servers::{DONE, MAX_WAIT, TTL, VALUE, by_script, connection_to, send};
 
 const HUGE: usize = 100 * 1024 * 1024;
 const LONGEST: usize = 1000;
 
-/// The bytes that are read of a longer record: one more than the longest has.
+/// The number of bytes that are read of a longer record: one more than the longest record has.
 fn is_cut(stored: &Bytes) {
     assert_eq!(stored.len(), LONGEST + 1);
     assert!(stored.iter().all(|byte| *byte == b'x'));
@@ -27,7 +27,7 @@ async fn reads_no_more_than_it_needs(store: impl Store, server: &RedisServer) {
     let Some(Entry { value, .. }) = store.get("key").await.unwrap() else {
         panic!("a record is stored");
     };
-    assert_eq!(value, bytes, "no handle has said how long a record may be");
+    assert_eq!(value, bytes, "no handle has set how long a record may be");
 
     store.longest_record(LONGEST / 2);
     store.longest_record(LONGEST);
@@ -78,7 +78,7 @@ async fn an_oversized_record_is_cut() {
 async fn a_call_that_finds_a_huge_record_is_refused() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
-    let idempotency = Idempotency::builder(store).deadline(PATIENCE);
+    let idempotency = Idempotency::builder(store).deadline(MAX_WAIT);
     let idempotency = idempotency.build().unwrap();
     let run = async || {
         let call = idempotency.call("test").key(&1).ttl(TTL).replay();

@@ -1,4 +1,4 @@
-//! Guarded calls through a proxy that harms one message: every message, in every way.
+//! Guarded calls through a proxy that damages one message: every message, in every way.
 
 mod case;
 mod controls;
@@ -16,21 +16,21 @@ use self::case::{Case, Moment};
 use self::way::Way;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_harmed_message_of_a_call_breaks_no_promise() {
+async fn a_damaged_message_of_a_call_breaks_no_guarantee() {
     holds(Way::all(), Moment::Call).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_harmed_reconnection_breaks_no_promise() {
+async fn a_damaged_reconnection_breaks_no_guarantee() {
     holds(Way::all(), Moment::Reconnection).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_harmed_connection_setup_fails_in_time_or_succeeds() {
+async fn a_damaged_connection_setup_fails_in_time_or_succeeds() {
     holds(Way::all().take(1), Moment::SetUp).await;
 }
 
-/// Asserts that no case of these ways breaks a promise.
+/// Asserts that no case of these ways breaks a guarantee.
 async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) {
     let begun = Instant::now();
     let (count, broken) = broken(ways, moment, |store| store).await;
@@ -52,7 +52,7 @@ async fn broken<S: Store>(
 ) -> (usize, Vec<String>) {
     let mut cases = Vec::new();
     for way in ways {
-        let clean = Case::unharmed(way, moment);
+        let clean = Case::undamaged(way, moment);
         let traffic = learn(clean, make).await;
         for (direction, count) in [
             (Direction::Request, traffic.requests),
@@ -72,8 +72,8 @@ async fn broken<S: Store>(
         let places = Arc::clone(&places);
         running.spawn(async move {
             let _place = places.acquire().await.unwrap();
-            let mut wrong = Some("the fault never struck".to_owned());
-            // On a slow machine a call may end before the message that the proxy should harm.
+            let mut wrong = Some("the proxy damaged no message".to_owned());
+            // On a slow machine a call may end before the message that the proxy should damage.
             for _ in 0..TRIES {
                 let (traffic, found) = case.check(make).await;
                 if traffic.fault_applied || found.is_some() {
@@ -88,8 +88,8 @@ async fn broken<S: Store>(
     (count, broken)
 }
 
-/// The messages of an unharmed call: the smallest count of several runs, because a call repeats messages to a slow server, and the
-/// first run also sends what the server then remembers, such as scripts.
+/// The number of messages of an undamaged call: the smallest number of several runs, because a call repeats messages to a slow
+/// server, and the first run also loads scripts.
 async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Traffic {
     let mut least: Option<Traffic> = None;
     let mut reason = None;

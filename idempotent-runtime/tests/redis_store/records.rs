@@ -31,7 +31,10 @@ async fn a_ttl_beyond_the_servers_clock_is_capped() {
             let swap = store.replace(&key, &VALUE, &value, Duration::MAX).await;
             assert_eq!(swap.unwrap(), Swap::Done);
         }
-        let left = store.get(&key).await.unwrap().unwrap().ttl.unwrap();
-        assert!(left > Duration::from_hours(100 * 365 * 24), "{left:?}");
+        let remaining = store.get(&key).await.unwrap().unwrap().ttl.unwrap();
+        assert!(
+            remaining > Duration::from_hours(100 * 365 * 24),
+            "{remaining:?}"
+        );
     }
 }

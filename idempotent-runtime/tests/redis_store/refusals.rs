@@ -8,7 +8,7 @@ use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 
 use crate::servers::{
-    DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, by_script, chain, claims_natively,
+    DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, assert_works, by_script, chain, claims_natively,
     key, kind, next, removes_natively, send, shared, shared_by_script, url_of_user,
 };
 
@@ -75,7 +75,7 @@ async fn commands_that_the_user_may_not_send_are_a_misconfiguration() {
     let completion = store.replace(&key, &VALUE, &DONE, TTL).await;
     assert_eq!(kind(completion), misconfigured);
     assert_eq!(store.get(&key).await.unwrap().unwrap().value, VALUE);
-    // The server's own command needs another permission than `DEL`.
+    // The server's own removal command needs another permission than `DEL`.
     if !removes_natively(&store) {
         assert_eq!(kind(store.remove(&key, &VALUE).await), misconfigured);
     }
@@ -152,7 +152,7 @@ async fn a_loading_server_has_applied_nothing() {
     let many = "for i = 1, 1000 do redis.call('SET', 'record' .. i, 'value') end";
     send(&server, cmd("EVAL").arg(many).arg(0)).await;
     send(&server, &cmd("SAVE")).await;
-    let mut told = Vec::new();
+    let mut failures = Vec::new();
     std::thread::scope(|scope| {
         let restart = scope.spawn(|| server.restart().unwrap());
         let runtime = tokio::runtime::Handle::current();
@@ -160,17 +160,17 @@ async fn a_loading_server_has_applied_nothing() {
             runtime.block_on(async {
                 while !restart.is_finished() {
                     if let Err(error) = store.replace("key", &VALUE, &VALUE, TTL).await {
-                        told.push((error.kind(), chain(&error)));
+                        failures.push((error.kind(), chain(&error)));
                     }
                 }
             });
         });
     });
-    let loading = told.iter().find(|(_, text)| text.contains("loading"));
+    let loading = failures.iter().find(|(_, text)| text.contains("loading"));
     assert_eq!(loading.unwrap().0, StoreErrorKind::NotApplied);
     let odd =
         |(kind, _): &&_| ![StoreErrorKind::NotApplied, StoreErrorKind::Unknown].contains(kind);
-    assert_eq!(told.iter().find(odd), None);
+    assert_eq!(failures.iter().find(odd), None);
     let swap = store.replace("key", &VALUE, &DONE, TTL).await.unwrap();
     assert_eq!(swap, Swap::Done);
 }
@@ -204,7 +204,7 @@ async fn a_deleted_user_is_a_misconfiguration_and_reconnects_only_now_and_then()
     );
 
     add_user(&server, "shop", "on >s3cret ~* +@all").await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while store.get("key").await.is_err() {
         assert!(Instant::now() < deadline);
     }

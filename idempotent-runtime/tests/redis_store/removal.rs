@@ -1,4 +1,4 @@
-//! The server's own compare-and-delete, where it has one.
+//! The compare-and-delete command of new servers.
 
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{self, cmd};

@@ -18,7 +18,7 @@ use idempotent_runtime::{
 use tokio::sync::OnceCell;
 
 use crate::servers::{
-    DONE, PATIENCE, TTL, VALUE, chain, clients, connection_to, key, kind, send, url_of_user,
+    DONE, MAX_WAIT, TTL, VALUE, chain, clients, connection_to, key, kind, send, url_of_user,
 };
 
 /// A server with one replica in sync.
@@ -67,7 +67,7 @@ pub(crate) async fn shared_with_replica() -> RedisStore {
     shared_pair().await.store(LONG).await
 }
 
-/// The same on the caller's own connection.
+/// The same store on the caller's connection.
 pub(crate) async fn shared_with_replica_on_a_connection() -> RedisStore<MultiplexedConnection> {
     let connection = connection_to(&shared_pair().await.primary).await;
     patient().from_connection(connection).await.unwrap()
@@ -81,7 +81,7 @@ fn patient() -> RedisOptions {
 async fn has_caught_up(primary: &RedisServer) {
     info_says(primary, "state=online").await;
     let mut connection = connection_to(primary).await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         let mut wait = redis::pipe();
         wait.cmd("SET").arg("caught up").arg("").ignore();
@@ -107,7 +107,7 @@ async fn info_says(server: &RedisServer, what: &str) {
 
 async fn says(server: &RedisServer, question: &Cmd, enough: impl Fn(&str) -> bool) {
     let mut connection = connection_to(server).await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         let answer: String = question.query_async(&mut connection).await.unwrap();
         if enough(&answer) {
@@ -221,8 +221,11 @@ async fn a_repeated_write_still_waits_for_replicas() {
         assert_eq!(kind(exchange), unknown);
     }
     for key in ["key", "held", "token"] {
-        let left = store.get(key).await.unwrap().unwrap().ttl.unwrap();
-        assert!(left <= TTL, "the time to live was set anew: {left:?}");
+        let remaining = store.get(key).await.unwrap().unwrap().ttl.unwrap();
+        assert!(
+            remaining <= TTL,
+            "the time to live was set anew: {remaining:?}"
+        );
     }
     pair.replica.resume().unwrap();
     let again = pair.store(LONG).await;
@@ -241,8 +244,8 @@ async fn an_own_record_without_expiry_counts_and_gets_one() {
     send(&pair.primary, cmd("SET").arg("key").arg(&VALUE[..])).await;
     let claim = store.claim("key", &VALUE, TTL).await.unwrap();
     assert_eq!(claim, Claim::Claimed);
-    let left = store.get("key").await.unwrap().unwrap().ttl.unwrap();
-    assert!(left <= TTL && left > TTL / 2, "{left:?}");
+    let remaining = store.get("key").await.unwrap().unwrap().ttl.unwrap();
+    assert!(remaining <= TTL && remaining > TTL / 2, "{remaining:?}");
 }
 
 #[tokio::test]
@@ -273,7 +276,7 @@ where
         waits(&pair.primary).await;
         let kill = ["KILL", "TYPE", "normal", "SKIPME", "yes"];
         send(&pair.primary, cmd("CLIENT").arg(&kill)).await;
-        // From the second round on the record is stored already, and the connection is new.
+        // From the second round on the record is already stored, and the connection is new.
         let refused = claiming.await.unwrap();
         assert_eq!(kind(refused), StoreErrorKind::Unknown, "round {round}");
     }
@@ -319,13 +322,13 @@ pub(crate) async fn runs_only_with_replicas(
     let text = chain(&refused);
     assert!(text.contains("0 of 1 replicas have it"), "{text}");
     assert_eq!(runs.load(Ordering::SeqCst), 0);
-    idempotency.drain(PATIENCE).await.unwrap();
+    idempotency.drain(MAX_WAIT).await.unwrap();
     assert_eq!(store.get(&record).await.unwrap(), None);
 
     for replica in replicas {
         replica.resume().unwrap();
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while pay().await.is_err() {
         assert!(Instant::now() < deadline, "the replicas are back");
     }
@@ -348,7 +351,7 @@ async fn a_wait_longer_than_an_attempt_is_interrupted() {
     let refused: Error = Result::<(), _>::unwrap_err(refused);
     assert!(refused.is_unavailable(), "{refused:?}");
     assert!(begun.elapsed() < Duration::from_secs(10));
-    idempotency.drain(PATIENCE).await.unwrap();
+    idempotency.drain(MAX_WAIT).await.unwrap();
     let record = format!("idem:orders.pay:{}", Fingerprint::of(&(1_u64,)).unwrap());
     assert_eq!(store.get(&record).await.unwrap(), None);
 }
@@ -402,14 +405,14 @@ async fn a_dropped_write_does_not_delay_others() {
     // Now the server has the script. Otherwise the `WAIT` of the first pipeline would have no write to wait for.
     store.claim("first", &VALUE, TTL).await.unwrap();
     pair.replica.pause().unwrap();
-    // More writes than connections; each continues to wait on the server.
+    // There are more writes than connections. Each continues to wait on the server.
     for number in 0..20 {
         let key = format!("key{number}");
         let claiming = tokio::spawn({
             let (store, key) = (store.clone(), key.clone());
             async move { store.claim(&key, &VALUE, TTL).await }
         });
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         while store.get(&key).await.unwrap().is_none() {
             assert!(Instant::now() < deadline, "{key} is not sent");
         }
@@ -429,7 +432,7 @@ async fn the_connection_of_a_dropped_write_is_not_used_again() {
     for number in 0..60 {
         let key = format!("key{number}");
         let sent = async {
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + MAX_WAIT;
             while store.get(&key).await.unwrap().is_none() {
                 assert!(Instant::now() < deadline, "{key} is not sent");
             }
@@ -456,7 +459,7 @@ async fn the_primary_may_restart() {
         claim.await.unwrap().unwrap();
     }
     pair.primary.restart().unwrap();
-    // The first connection that breaks discards all others.
+    // The first broken connection makes the store discard all other connections.
     let mut broken = 0;
     while let Err(error) = store.claim("key", &VALUE, TTL).await {
         broken += 1;
@@ -481,7 +484,7 @@ async fn a_primary_that_became_a_replica_is_disconnected() {
     by_connection.get("key").await.unwrap();
     let after = clients(&pair.primary).await;
     let new = after.iter().filter(|id| !before.contains(id)).count();
-    // The connection of the test itself is new, too.
+    // The connection of the test is also new.
     assert!(new >= 2, "{before:?} {after:?}");
 }
 
@@ -537,7 +540,7 @@ async fn a_user_who_may_not_wait_is_refused_when_connecting() {
             }
         }
     }
-    // Forbidden later: the write may be stored, and does not count as replicated.
+    // The permission is removed later: the write may be stored, but does not count as replicated.
     let url = url_of_user(&pair.primary, "waiting");
     let store = RedisStore::connect(&format!("{url}?replicas=1"))
         .await

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::load::Load;
 use crate::replicas::runs_only_with_replicas;
 use crate::servers::{
-    DONE, LEAST, PATIENCE, TTL, VALUE, add_user, assert_works, chain, connected_by, key, kind, send,
+    DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, assert_works, chain, connected_by, key, kind, send,
 };
 use crate::waiting::assert_waiting_call_is_woken;
 
@@ -56,7 +56,7 @@ async fn a_killed_master_is_replaced_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_master_is_left_after_the_failover() {
+async fn a_hanging_master_is_replaced_after_the_failover() {
     let sentinels = RedisSentinels::start().unwrap();
     let store = connected(&sentinels.url()).await;
     let load = Load::on(&store).await;
@@ -111,7 +111,7 @@ async fn a_replicated_claim_survives_a_failover() {
     master.kill().unwrap();
     replica.resume().unwrap();
     sentinels.wait_for_failover(master).unwrap();
-    // The new master has no replica until the old one is back, so every wait takes its longest time.
+    // The new master has no replica until the old master runs again, so every wait takes its longest time.
     for key in &keys {
         assert_eq!(claim_of_another(&hasty, key).await, Claim::Taken(VALUE));
     }
@@ -124,7 +124,7 @@ async fn a_replicated_claim_survives_a_failover() {
 
 /// Repeats the claim until it is answered.
 async fn claim_of_another(store: &RedisStore, key: &str) -> Claim {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         match store.claim(key, &DONE, TTL).await {
             Ok(claim) => return claim,
@@ -222,7 +222,7 @@ fn name_as_master(sentinel: &TcpListener, port: u16) {
             let mut request = [0; 4096];
             while let Ok(length @ 1..) = client.read(&mut request) {
                 let asked = String::from_utf8_lossy(&request[..length]);
-                // A command begins with the number of its words.
+                // The first line of a command is the number of its words.
                 let commands = asked.matches('*').count();
                 let reply = if asked.contains("GET-MASTER-ADDR-BY-NAME") {
                     answer.clone()
@@ -270,12 +270,12 @@ async fn sentinels_and_servers_have_separate_credentials() {
 }
 
 #[tokio::test]
-async fn a_paused_master_does_not_block_for_ever() {
+async fn a_paused_master_does_not_block_forever() {
     let sentinels = RedisSentinels::start().unwrap();
     let store = connected(&sentinels.url()).await;
     let (master, key) = (sentinels.master().unwrap(), key());
     master.pause().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     let claim = loop {
         // One call at a time, without a pause.
         match timeout(Duration::from_millis(250), store.claim(&key, &VALUE, TTL)).await {

@@ -14,7 +14,7 @@ pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const DONE: Bytes = Bytes::from_static(b"done");
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 /// Far longer than a notification takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// A store on the shared server.
 pub(crate) async fn shared() -> RedisStore {
@@ -22,7 +22,7 @@ pub(crate) async fn shared() -> RedisStore {
     RedisStore::connect(&url).await.unwrap()
 }
 
-/// A store that may not read the server's version, so it claims with the script for old servers.
+/// A store that may not read the version of the server, so it claims with the script for old servers.
 pub(crate) async fn shared_by_script() -> RedisStore {
     let server = RedisServer::shared().unwrap();
     let user = format!("scripted{}", next());
@@ -90,8 +90,8 @@ pub(crate) async fn connection_to(server: &RedisServer) -> redis::aio::Multiplex
     let client = Client::open(server.unix_url()).unwrap();
     // Hundreds of tests run at once, and this connection is not under test.
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(PATIENCE))
-        .set_response_timeout(Some(PATIENCE));
+        .set_connection_timeout(Some(MAX_WAIT))
+        .set_response_timeout(Some(MAX_WAIT));
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     connection.await.unwrap()
 }
@@ -101,7 +101,7 @@ pub(crate) async fn send(server: &RedisServer, command: &redis::Cmd) -> Value {
     command.query_async(&mut connection).await.unwrap()
 }
 
-/// The ids of all connections, including the one of this command.
+/// The ids of all connections, including the connection of this command.
 pub(crate) async fn clients(server: &RedisServer) -> Vec<String> {
     let clients = send(server, cmd("CLIENT").arg("LIST")).await;
     let clients: String = redis::from_redis_value(clients).unwrap();
@@ -115,7 +115,7 @@ where
     T: redis::FromRedisValue + PartialEq + std::fmt::Debug,
 {
     let mut connection = connection_to(server).await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         let answer: T = question.query_async(&mut connection).await.unwrap();
         if answer == expected {
@@ -128,7 +128,7 @@ where
 
 /// Polls all servers until exactly one connection is subscribed to `key`.
 pub(crate) async fn is_listened_to(servers: &[RedisServer], key: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     let mut connections = Vec::new();
     for server in servers {
         connections.push(connection_to(server).await);
@@ -149,7 +149,7 @@ pub(crate) async fn is_listened_to(servers: &[RedisServer], key: &str) {
 
 /// Connects, and retries: on a busy machine sentinels may disagree, or a handshake may be too slow.
 pub(crate) async fn connected_by(options: &RedisOptions, url: &str) -> RedisStore {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         match options.clone().connect(url).await {
             Ok(store) => return store,

@@ -8,7 +8,7 @@ use idempotent_runtime::RedisOptions;
 use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::{RedisStore, StoreErrorKind};
 
-use crate::servers::{PATIENCE, assert_works, chain, connected_by, send};
+use crate::servers::{MAX_WAIT, assert_works, chain, connected_by, send};
 use crate::waiting::assert_waiting_call_is_woken;
 
 mod suite {
@@ -108,7 +108,7 @@ async fn a_cluster_speaks_tls() {
     let slots: Vec<_> = (0..16384).collect();
     send(&server, cmd("CLUSTER").arg("ADDSLOTS").arg(&slots)).await;
     let info = cmd("CLUSTER").arg("INFO").clone();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         let state: String = from_redis_value(send(&server, &info).await).unwrap();
         if state.contains("cluster_state:ok") {

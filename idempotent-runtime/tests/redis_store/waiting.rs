@@ -7,13 +7,13 @@ use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore, Store};
 use tokio::sync::oneshot;
 
-use crate::servers::{PATIENCE, TTL, is_listened_to};
+use crate::servers::{MAX_WAIT, TTL, is_listened_to};
 
 const ROUNDS: u32 = 20;
 
 fn pay(idempotency: &Idempotency, round: u32) -> GuardedCall {
     let call = idempotency.call("orders.pay").key(&round);
-    call.ttl(TTL).wait(PATIENCE)
+    call.ttl(TTL).wait(MAX_WAIT)
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ pub(crate) async fn assert_waiting_call_is_woken(
     servers: &[RedisServer],
 ) {
     // A slow machine may not have the connection for hints in time; the next listener tries again.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     let _listening = loop {
         if let Some(listening) = there.subscribe("idem:first").await {
             break listening;
@@ -71,6 +71,6 @@ pub(crate) async fn assert_waiting_call_is_woken(
     eprintln!(
         "from the end of the body to its duplicate: {least:?} to {most:?}, median {median:?}"
     );
-    // Without a hint the store is asked again after 100 ms at least.
+    // Without a hint the store is polled again after at least 100 ms.
     assert!(median < Duration::from_millis(50), "{median:?}");
 }

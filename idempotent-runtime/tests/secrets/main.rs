@@ -1,7 +1,7 @@
 //! Tests that arguments and results never appear in keys, records, logs, metrics, errors or listings.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod ear;
+mod recorder;
 mod spy;
 #[cfg(all(
     unix,
@@ -26,7 +26,7 @@ use idempotent_runtime::{
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::time::timeout;
 
-use ear::{Ear, Listening};
+use recorder::{Recorder, Recording};
 use spy::Spy;
 
 const KEY: &str = "canary-in-the-key";
@@ -124,7 +124,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Everything that errors, events and listings show.
+/// All texts of errors, events and listings.
 #[derive(Debug, Clone, Default)]
 struct Output(Arc<Mutex<String>>);
 
@@ -157,9 +157,9 @@ impl Output {
     }
 }
 
-/// Runs calls and other operations of a case, and records everything that they show.
+/// Runs calls and other operations of a case, and records all their output.
 ///
-/// Returns the issued token, if any. It must stay secret, too.
+/// Returns the issued token, if any. It must also stay secret.
 async fn exercise(case: Case, handle: &Idempotency, output: &Output) -> Option<String> {
     for payload in [PAYLOAD, PAYLOAD, "another"] {
         let call = handle
@@ -226,7 +226,7 @@ async fn exercise(case: Case, handle: &Idempotency, output: &Output) -> Option<S
     token
 }
 
-/// Issues, redeems and gives back a one-time token, also with the wrong subject, and records everything that this shows.
+/// Issues, redeems and gives back a one-time token, also with the wrong subject, and records all output.
 async fn exercise_token(handle: &Idempotency, output: &Output) -> Option<String> {
     let tokens = handle.tokens();
     let issued = tokens.issue(KEY, "orders.submit", Duration::from_secs(30));
@@ -246,7 +246,7 @@ async fn exercise_token(handle: &Idempotency, output: &Output) -> Option<String>
     Some(token.to_string())
 }
 
-/// The part of this text that contains a canary: as plain text, in hexadecimal digits, or as a list of bytes.
+/// The first part of this text that contains a canary: as plain text, in hexadecimal digits, or as a list of bytes.
 fn find_canary(text: &str) -> Option<String> {
     static FORMS: LazyLock<Vec<String>> = LazyLock::new(|| {
         let canaries = [KEY, PAYLOAD, OTHER, RESULT, FAILURE, SECRET];
@@ -287,7 +287,7 @@ fn handle(store: &Spy, output: &Output, secret: bool) -> Idempotency {
 
 #[test]
 fn arguments_and_results_appear_in_no_output() {
-    let logged = Listening::to_the_process();
+    let logged = Recording::of_the_process();
     let output = Output::default();
     let clock = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -312,7 +312,7 @@ fn arguments_and_results_appear_in_no_output() {
         let token = run();
 
         let (output, logged, (keys, values)) = (output.take(), logged.take(), store.take());
-        // No half of a token may appear either.
+        // Half of a token may not appear either.
         for half in token.iter().flat_map(|token| [&token[..32], &token[32..]]) {
             for text in [&output, &logged, &keys, &values] {
                 assert!(!text.contains(half), "{case:?}: {text}");
@@ -342,7 +342,7 @@ fn arguments_and_results_appear_in_no_output() {
         );
         assert_eq!(find_canary(&metrics), None, "in the metrics");
     }
-    assert!(Ear::heard() > 1000 && Spy::seen() > 1000 && tokens > 1000);
+    assert!(Recorder::count() > 1000 && Spy::seen() > 1000 && tokens > 1000);
 }
 
 #[test]

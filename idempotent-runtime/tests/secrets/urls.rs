@@ -1,4 +1,4 @@
-//! Tests that the password in a URL never appears in an output, in whatever part of the URL a user put it.
+//! Tests that the password in a URL never appears in an output, even if it is in the wrong part of the URL.
 //!
 //! The tests check all logs of this crate and of the clients of Redis and the databases, on every level.
 
@@ -13,9 +13,9 @@ use idempotent_runtime::{MySqlStore, PostgresStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::ear::{Ear, Listening};
+use crate::recorder::{Recorder, Recording};
 
-/// The password. Some URLs have `12` before it, which a parser may read as a port.
+/// The password. Some URLs have `12` before it, because a parser may read `12` as a port.
 const SECRET: &str = "s3cret";
 
 /// URLs for a server at this address, each with the password in another valid or invalid part.
@@ -175,7 +175,7 @@ async fn printed(url: &str) -> String {
 }
 
 /// Checks that neither the output for any of these URLs nor the log contains the password.
-async fn assert_no_leak(urls: &[String], log: &Listening) {
+async fn assert_no_leak(urls: &[String], log: &Recording) {
     let output = join_all(urls.iter().map(|url| printed(url))).await;
     for (url, output) in urls.iter().zip(output) {
         assert!(!output.contains(SECRET), "{url}: {output}");
@@ -185,7 +185,7 @@ async fn assert_no_leak(urls: &[String], log: &Listening) {
     assert_eq!(line, None, "in the log");
 }
 
-/// Starts a server that answers each command with an error that repeats the command, as Redis does for unknown commands.
+/// Starts a server that answers each command with an error that repeats the command. Redis does this for unknown commands.
 async fn echo_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -215,19 +215,19 @@ async fn echo_server() -> String {
 
 #[tokio::test]
 async fn a_password_in_any_part_of_a_url_appears_in_no_output() {
-    let log = Listening::to_the_process();
-    let before = Ear::heard();
+    let log = Recording::of_the_process();
+    let before = Recorder::count();
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .unwrap();
     assert_no_leak(&urls(&closed.to_string()), &log).await;
     assert_no_leak(&urls(&echo_server().await), &log).await;
-    assert!(Ear::heard() > before, "the log must contain events");
+    assert!(Recorder::count() > before, "the log must contain events");
 }
 
 #[tokio::test]
 async fn a_password_appears_in_no_output_of_a_successful_or_refused_login() {
-    let log = Listening::to_the_process();
+    let log = Recording::of_the_process();
     let redis = RedisServer::start_with(["--requirepass", SECRET]).unwrap();
     let at = format!("127.0.0.1:{}", redis.port());
     let urls = ["redis", "redis-cluster", "redis-sentinel"].map(|scheme| {
@@ -243,7 +243,7 @@ async fn a_password_appears_in_no_output_of_a_successful_or_refused_login() {
     let server = PostgresServer::start().unwrap();
     let url = server.database().unwrap();
     let admin = PostgresStore::connect(&url).await.unwrap();
-    let user = "CREATE ROLE somebody SUPERUSER LOGIN PASSWORD 's3cret'";
+    let user = "CREATE ROLE shop_user SUPERUSER LOGIN PASSWORD 's3cret'";
     run(admin.pool(), user).await;
     let rules = server.folder().join("data/pg_hba.conf");
     std::fs::write(rules, "host all all 127.0.0.1/32 scram-sha-256\n").unwrap();
@@ -256,7 +256,7 @@ async fn a_password_appears_in_no_output_of_a_successful_or_refused_login() {
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let in_place = url.replace("postgres@", &format!("somebody:{SECRET}@"));
+    let in_place = url.replace("postgres@", &format!("shop_user:{SECRET}@"));
     PostgresStore::connect(&in_place).await.unwrap();
     log.take();
     assert_no_leak(&logins(&url, "postgres@"), &log).await;
@@ -264,10 +264,10 @@ async fn a_password_appears_in_no_output_of_a_successful_or_refused_login() {
     let server = MariaDbServer::start().unwrap();
     let url = server.database().unwrap();
     let admin = MySqlStore::connect(&url).await.unwrap();
-    let user = "CREATE USER somebody IDENTIFIED BY 's3cret'; GRANT ALL ON *.* TO somebody";
+    let user = "CREATE USER shop_user IDENTIFIED BY 's3cret'; GRANT ALL ON *.* TO shop_user";
     let user = idempotent_runtime::sql::sqlx::raw_sql(user);
     user.execute(admin.pool()).await.unwrap();
-    let in_place = url.replace("root@", &format!("somebody:{SECRET}@"));
+    let in_place = url.replace("root@", &format!("shop_user:{SECRET}@"));
     MySqlStore::connect(&in_place).await.unwrap();
     log.take();
     assert_no_leak(&logins(&url, "root@"), &log).await;
@@ -281,10 +281,10 @@ async fn run(pool: &idempotent_runtime::sql::sqlx::PgPool, statement: &'static s
 /// This URL with other logins in place of `login`.
 fn logins(url: &str, login: &str) -> Vec<String> {
     [
-        format!("somebody:{SECRET}@"),
-        format!("somebody:wrong-{SECRET}@"),
+        format!("shop_user:{SECRET}@"),
+        format!("shop_user:wrong-{SECRET}@"),
         format!("nobody:{SECRET}@"),
-        format!("{SECRET}:somebody@"),
+        format!("{SECRET}:shop_user@"),
         format!("{SECRET}@"),
         format!("{SECRET}:@"),
         format!(":{SECRET}@"),

@@ -151,14 +151,14 @@ async fn a_member_that_cannot_be_serialized_is_refused_before_anything_is_sent()
 
 #[tokio::test]
 async fn each_operation_emits_its_outcome() {
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::new(Mutex::new(Vec::new()));
     let store = FaultyStore::new(MemoryStore::new());
     let observer = {
-        let told = Arc::clone(&told);
+        let events = Arc::clone(&events);
         move |event: &Event<'_>| {
             let key = event.key().map(|key| key.to_string().len());
             let text = format!("{} {} {key:?}", event.endpoint(), event.kind());
-            told.lock().unwrap().push(text);
+            events.lock().unwrap().push(text);
         }
     };
     let builder = Idempotency::builder(store.clone()).observer(observer);
@@ -182,5 +182,5 @@ async fn each_operation_emits_its_outcome() {
         "orders.no operation_failed Some(8)",
         "orders.no operation_invalid None",
     ];
-    assert_eq!(*told.lock().unwrap(), lines);
+    assert_eq!(*events.lock().unwrap(), lines);
 }

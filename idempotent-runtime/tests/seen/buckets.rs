@@ -9,7 +9,7 @@ use idempotent_runtime::store::{Bytes, Claim, Store, Swap};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::servers::{Bucket, PATIENCE, buckets, private, send};
+use crate::servers::{Bucket, MAX_WAIT, buckets, private, send};
 use crate::{added, is_first, set_in_shards, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -18,8 +18,8 @@ const WIDTH: i64 = 15 * 60 * 1000;
 const KEY: &str = "idem:#seen:{orders.no}";
 
 /// The range of the time to live of a bucket after a write.
-fn is_right(left: i64) -> bool {
-    (4 * WIDTH - 60_000..=5 * WIDTH).contains(&left)
+fn is_right(remaining: i64) -> bool {
+    (4 * WIDTH - 60_000..=5 * WIDTH).contains(&remaining)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,7 +38,7 @@ async fn a_set_with_steady_traffic_neither_grows_without_limit_nor_is_forgotten_
         let added = Instant::now();
         let seen = seen.clone();
         checks.spawn(async move {
-            // Checks the member near its expiry. If this machine is too busy to check in time, the check is skipped.
+            // Checks the member near its expiry. The check is skipped if this machine is too busy to check in time.
             sleep(ALMOST.saturating_sub(sent.elapsed())).await;
             let remembered = !is_first(&seen, number).await;
             (sent.elapsed() < RETENTION).then_some((number, remembered, added - sent))
@@ -46,7 +46,7 @@ async fn a_set_with_steady_traffic_neither_grows_without_limit_nor_is_forgotten_
         number += 1;
         if number.is_multiple_of(50) {
             let buckets = buckets(&server).await;
-            let expire = |bucket: &Bucket| (0..=1000).contains(&bucket.left);
+            let expire = |bucket: &Bucket| (0..=1000).contains(&bucket.remaining);
             assert!(buckets.iter().all(expire), "{buckets:?}");
             assert!(buckets.len() <= 6, "{buckets:?}");
             let now = buckets.iter().map(|bucket| bucket.members).sum();
@@ -59,10 +59,10 @@ async fn a_set_with_steady_traffic_neither_grows_without_limit_nor_is_forgotten_
     assert!(forgotten.is_empty(), "{forgotten:?} of {}", checked.len());
     let number = number as usize;
     assert!(checked.len() > number / 10, "{} of {number}", checked.len());
-    // Members of one and a quarter retentions, out of more than six retentions.
+    // At most the members of one and a quarter retentions are stored, out of more than six retentions.
     assert!(most < number / 2, "{most} of {number} at once");
 
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while send::<usize>(&server, &cmd("DBSIZE")).await > 0 {
         assert!(Instant::now() < deadline, "the buckets must expire");
         sleep(Duration::from_millis(10)).await;
@@ -79,16 +79,16 @@ async fn a_bucket_lasts_as_long_as_its_last_member_and_is_not_renewed_by_the_nex
         added(&seen, number).await;
     }
     let after = expiries(&server).await;
-    // There is a second bucket if a quarter of an hour has just ended.
+    // A second bucket exists if a quarter of an hour has just ended.
     assert!(after.starts_with(&before), "{before:?} {after:?}");
     for bucket in buckets(&server).await {
-        assert!(is_right(bucket.left), "{bucket:?}");
+        assert!(is_right(bucket.remaining), "{bucket:?}");
     }
 }
 
 async fn expiries(server: &RedisServer) -> Vec<i64> {
     let (mut expiries, mut all) = (Vec::new(), buckets(server).await);
-    all.sort_by_key(|bucket| bucket.left);
+    all.sort_by_key(|bucket| bucket.remaining);
     for bucket in all {
         expiries.push(send(server, cmd("PEXPIRETIME").arg(&bucket.key)).await);
     }
@@ -137,7 +137,7 @@ async fn an_add_sent_again_finds_its_member_in_an_earlier_bucket() {
 
 /// A server whose clock was set back has buckets with future times, in any slot.
 #[tokio::test]
-async fn no_member_is_forgotten_after_the_clock_was_set_back() {
+async fn no_member_is_forgotten_early_after_the_clock_was_set_back() {
     for slot in 0..6 {
         let (server, store) = private().await;
         let seen = set_of(&Idempotency::new(store), HOUR);
@@ -152,7 +152,7 @@ async fn no_member_is_forgotten_after_the_clock_was_set_back() {
         }
         let later = cmd("PEXPIRE")
             .arg(&moved)
-            .arg(bucket.left + 2 * WIDTH)
+            .arg(bucket.remaining + 2 * WIDTH)
             .clone();
         send::<()>(&server, &later).await;
         assert!(!is_first(&seen, 42).await, "slot {slot}");
@@ -176,10 +176,10 @@ async fn a_bucket_expires_in_time_even_if_the_clock_was_wrong() {
         send::<()>(&server, &wrong).await;
         added(&seen, number).await;
         let all = buckets(&server).await;
-        let written = all.iter().filter(|bucket| is_right(bucket.left));
+        let written = all.iter().filter(|bucket| is_right(bucket.remaining));
         assert!(written.count() >= 1, "{all:?}");
-        // There are two only if a quarter of an hour has just ended.
-        assert!(all.len() > 1 || is_right(all[0].left), "{all:?}");
+        // There are two buckets only if a quarter of an hour has just ended.
+        assert!(all.len() > 1 || is_right(all[0].remaining), "{all:?}");
         assert!(!is_first(&seen, 0).await);
     }
 }

@@ -45,6 +45,6 @@ async fn is_first(seen: &SeenSet, member: impl serde::Serialize) -> bool {
 async fn added(seen: &SeenSet, member: impl serde::Serialize) -> Added {
     match seen.first_time(&member).await.unwrap() {
         FirstTime::Yes(added) => added,
-        FirstTime::No => panic!("it was seen before"),
+        FirstTime::No => panic!("the member must be new"),
     }
 }

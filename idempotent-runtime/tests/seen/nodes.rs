@@ -8,7 +8,7 @@ use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Bytes, Claim, Store};
 use idempotent_runtime::{Idempotency, RedisStore};
 
-use crate::servers::{PATIENCE, buckets, send};
+use crate::servers::{MAX_WAIT, buckets, send};
 use crate::{added, is_first, set_in_shards, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -35,13 +35,13 @@ async fn the_shards_of_a_set_are_spread_over_a_cluster() {
         for node in cluster.nodes() {
             let all = buckets(node).await;
             used.extend((!all.is_empty()).then(|| node.port()));
-            assert!(all.iter().all(|bucket| bucket.left > 0), "{all:?}");
+            assert!(all.iter().all(|bucket| bucket.remaining > 0), "{all:?}");
         }
         assert_eq!(used.len(), nodes, "{shards} shards");
     }
 }
 
-/// While keys move, both nodes refuse a script if they do not have all of its keys.
+/// While keys move, each node refuses a script if it does not have all keys of the script.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_set_is_unavailable_while_its_slot_moves() {
     let cluster = RedisCluster::start(3, 0).unwrap();
@@ -70,13 +70,13 @@ async fn an_add_counts_only_when_the_replica_has_it() {
     let (mine, yours) = (Bytes::from("mine"), Bytes::from("yours"));
     let add =
         async |store: &RedisStore, owner| store.set_insert("{set}", b"member", owner, HOUR).await;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while add(&patient, &mine).await.is_err() {
         assert!(Instant::now() < deadline, "the replica must connect");
     }
     let there = buckets(&replica).await;
     assert_eq!(there.len(), 1, "{there:?}");
-    assert!(there[0].left > 0, "{there:?}");
+    assert!(there[0].remaining > 0, "{there:?}");
 
     replica.pause().unwrap();
     // An add that is sent again writes again, so that there is a write to wait for.
@@ -92,9 +92,9 @@ async fn an_add_counts_only_when_the_replica_has_it() {
     let error = seen.first_time(&42).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     replica.resume().unwrap();
-    idempotency.drain(PATIENCE).await.unwrap();
+    idempotency.drain(MAX_WAIT).await.unwrap();
     let seen = set_of(&Idempotency::new(patient), HOUR);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         match seen.first_time(&42).await {
             Ok(first) => break assert!(first.is_first(), "the member must have been removed"),

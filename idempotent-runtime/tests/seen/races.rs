@@ -31,7 +31,7 @@ async fn on_a_store_that_reads_and_then_adds_several_are_the_first() {
     assert!(firsts.iter().any(|firsts| *firsts > 1), "{firsts:?}");
 }
 
-/// How many callers were the first in each round.
+/// How many callers got the answer "first" in each round.
 async fn firsts(seen: SeenSet) -> Vec<usize> {
     let mut firsts = Vec::new();
     for round in 0..ROUNDS {

@@ -40,8 +40,8 @@ async fn a_user_without_one_of_the_permissions_changes_nothing() {
             matches!(error, Error::Misconfigured(_)),
             "{missing}: {error:?}"
         );
-        let left = buckets(&server).await;
-        assert!(left.is_empty(), "{missing}: {left:?}");
+        let remaining = buckets(&server).await;
+        assert!(remaining.is_empty(), "{missing}: {remaining:?}");
     }
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy};
 use idempotent_runtime::{Error, FirstTime, Idempotency, RedisStore};
 
-use crate::servers::{PATIENCE, buckets, private};
+use crate::servers::{MAX_WAIT, buckets, private};
 use crate::{added, is_first, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// The script is sent by hash, and by source if the server does not know it.
+/// The script is sent by hash, and then by source if the server does not have it.
 const REPLIES: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,7 +32,7 @@ async fn a_first_caller_whose_reply_was_lost_is_the_first_in_its_second_attempt(
                 Ok(FirstTime::No) => panic!("{what}: the caller found its own member"),
                 Err(error) => {
                     may_be_unanswered(fault, &error);
-                    idempotency.drain(PATIENCE).await.unwrap();
+                    idempotency.drain(MAX_WAIT).await.unwrap();
                     added(&seen, 42).await
                 }
             };
@@ -44,13 +44,13 @@ async fn a_first_caller_whose_reply_was_lost_is_the_first_in_its_second_attempt(
                 Ok(was_there) => assert!(was_there, "{what}"),
                 Err(error) => may_be_unanswered(fault, &error),
             }
-            idempotency.drain(PATIENCE).await.unwrap();
+            idempotency.drain(MAX_WAIT).await.unwrap();
             assert!(is_first(&clean, 42).await, "{what}");
         }
     }
 }
 
-/// A silent connection is detected later than the deadline of a caller.
+/// A silent connection is detected only after the deadline of a caller.
 fn may_be_unanswered(fault: ProxyFault, error: &Error) {
     assert_eq!(fault, ProxyFault::Silence);
     assert!(error.is_unavailable(), "{error:?}");
@@ -80,7 +80,7 @@ async fn the_member_of_a_caller_dropped_before_the_reply_is_removed() {
     }
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    idempotency.drain(PATIENCE).await.unwrap();
+    idempotency.drain(MAX_WAIT).await.unwrap();
     assert_eq!(members().await, 1);
     assert!(is_first(&clean, 42).await);
 }

@@ -8,7 +8,7 @@ use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
 use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
 
 /// Far longer than any operation of these tests takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn private() -> (RedisServer, RedisStore) {
     let server = RedisServer::start().unwrap();
@@ -35,7 +35,7 @@ pub(crate) async fn send<T: FromRedisValue>(server: &RedisServer, command: &Cmd)
 pub(crate) struct Bucket {
     pub(crate) key: String,
     /// The time to live in milliseconds, by `PTTL`.
-    pub(crate) left: i64,
+    pub(crate) remaining: i64,
     pub(crate) members: usize,
 }
 
@@ -49,12 +49,16 @@ pub(crate) async fn buckets(server: &RedisServer) -> Vec<Bucket> {
         .unwrap();
     let mut buckets = Vec::new();
     for key in keys {
-        let left = cmd("PTTL").arg(&key).query_async(&mut connection).await;
+        let remaining = cmd("PTTL").arg(&key).query_async(&mut connection).await;
         let members = cmd("HLEN").arg(&key).query_async(&mut connection).await;
-        let (left, members) = (left.unwrap(), members.unwrap());
-        // The key has expired meanwhile.
-        if left != -2 {
-            buckets.push(Bucket { key, left, members });
+        let (remaining, members) = (remaining.unwrap(), members.unwrap());
+        // `-2`: the key has expired in the meantime.
+        if remaining != -2 {
+            buckets.push(Bucket {
+                key,
+                remaining,
+                members,
+            });
         }
     }
     buckets

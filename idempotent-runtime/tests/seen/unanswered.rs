@@ -16,23 +16,23 @@ use tokio::time::{sleep, timeout};
 use crate::{DAY, added, is_first, set_of};
 
 const SECOND: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_mins(5);
+const MAX_WAIT: Duration = Duration::from_mins(5);
 
 /// A set on a store with injected faults, and its events.
 struct Faulty {
     store: FaultyStore<CountingStore<MemoryStore>>,
     idempotency: Idempotency,
     seen: SeenSet,
-    told: Arc<Mutex<Vec<EventKind>>>,
+    events: Arc<Mutex<Vec<EventKind>>>,
 }
 
 impl Faulty {
     fn new() -> Self {
         let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let events = Arc::new(Mutex::new(Vec::new()));
         let observer = {
-            let told = Arc::clone(&told);
-            move |event: &Event<'_>| told.lock().unwrap().push(event.kind())
+            let events = Arc::clone(&events);
+            move |event: &Event<'_>| events.lock().unwrap().push(event.kind())
         };
         let builder = Idempotency::builder(store.clone()).observer(observer);
         let idempotency = builder.build().unwrap();
@@ -40,21 +40,21 @@ impl Faulty {
             store,
             seen: set_of(&idempotency, DAY),
             idempotency,
-            told,
+            events,
         }
     }
 
     /// Waits for the work in the background.
     async fn drained(&self) {
-        self.idempotency.drain(PATIENCE).await.unwrap();
+        self.idempotency.drain(MAX_WAIT).await.unwrap();
     }
 
     fn members(&self) -> usize {
         self.store.inner().inner().len()
     }
 
-    fn told(&self) -> Vec<EventKind> {
-        std::mem::take(&mut *self.told.lock().unwrap())
+    fn take_events(&self) -> Vec<EventKind> {
+        std::mem::take(&mut *self.events.lock().unwrap())
     }
 }
 
@@ -71,7 +71,7 @@ async fn the_cleanup_limit_bounds_how_many_members_are_removed() {
             assert!(first.is_none(), "{first:?}");
         }
         store.heal();
-        handle.drain(PATIENCE).await.unwrap();
+        handle.drain(MAX_WAIT).await.unwrap();
         for member in 0..3 {
             assert_eq!(is_first(&seen, member).await, member < taken_out, "{limit}");
         }
@@ -91,7 +91,11 @@ async fn a_caller_dropped_before_its_answer_leaves_no_member() {
         faulty.store.always(Op::SetInsert, fault);
         let first = timeout(SECOND / 10, faulty.seen.first_time(&42)).await;
         assert!(first.is_err(), "{fault:?}: {first:?}");
-        assert_eq!(faulty.told(), [EventKind::OperationCancelled], "{fault:?}");
+        assert_eq!(
+            faulty.take_events(),
+            [EventKind::OperationCancelled],
+            "{fault:?}"
+        );
         faulty.drained().await;
         // Wait until every delayed request has arrived.
         sleep(SECOND).await;
@@ -111,12 +115,12 @@ async fn a_caller_dropped_at_any_poll_leaves_no_member() {
         faulty.store.next(Op::SetInsert, Fault::Delay(SECOND / 10));
         let ended = {
             let mut first = pin!(faulty.seen.first_time(&42));
-            let mut left = polls;
+            let mut remaining = polls;
             poll_fn(|cx| {
-                if left == 0 {
+                if remaining == 0 {
                     return Poll::Ready(None);
                 }
-                left -= 1;
+                remaining -= 1;
                 first.as_mut().poll(cx).map(Some)
             })
             .await
@@ -143,7 +147,11 @@ async fn a_caller_refused_by_an_unavailable_store_leaves_no_member() {
         faulty.store.always(Op::SetInsert, fault);
         let error = faulty.seen.first_time(&42).await.unwrap_err();
         assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-        assert_eq!(faulty.told(), [EventKind::OperationFailed], "{fault:?}");
+        assert_eq!(
+            faulty.take_events(),
+            [EventKind::OperationFailed],
+            "{fault:?}"
+        );
         faulty.drained().await;
         assert_eq!(faulty.members(), 0, "{fault:?}");
     }
@@ -220,6 +228,6 @@ async fn a_member_that_cannot_be_removed_is_reported() {
     faulty.store.always(Op::SetRemove, Fault::Hang);
     faulty.seen.first_time(&42).await.unwrap_err();
     faulty.drained().await;
-    let told = [EventKind::OperationFailed, EventKind::NotWithdrawn];
-    assert_eq!(faulty.told(), told);
+    let expected = [EventKind::OperationFailed, EventKind::NotWithdrawn];
+    assert_eq!(faulty.take_events(), expected);
 }

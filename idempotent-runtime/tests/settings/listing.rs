@@ -6,7 +6,7 @@ use idempotent_runtime::{Idempotency, MemoryStore, Origin, Settings, endpoints};
 use crate::log_capture::LogCapture;
 use crate::{File, call, listed, secs};
 
-/// As the attribute writes it into the body of a function, generic or not.
+/// The registration that the attribute writes into the body of a function.
 #[allow(dead_code, clippy::unused_async)]
 async fn literal<T: Send>(_: T) {
     register! {

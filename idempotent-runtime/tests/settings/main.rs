@@ -44,7 +44,7 @@ impl File {
         &self.0
     }
 
-    /// How messages name a line of the file.
+    /// The name of a line of the file in messages.
     fn at(&self, line: usize) -> String {
         format!("{}:{line}", self.0.display())
     }
@@ -91,14 +91,14 @@ async fn call_with(
     Ok(())
 }
 
-/// How long the key of a call stays in the store.
+/// How long the record of a call is stored.
 async fn taken_for(store: &MemoryStore, endpoint: &str, id: u64) -> Duration {
     let fingerprint = Fingerprint::of(&(id,)).unwrap();
     let key = format!("idem:{endpoint}:{fingerprint}");
     store.get(&key).await.unwrap().unwrap().ttl.unwrap()
 }
 
-/// How the listing prints an endpoint.
+/// The line of an endpoint in the listing.
 fn listed(idempotency: &Idempotency, endpoint: &str) -> Option<String> {
     let endpoints = idempotency.endpoints();
     let found = endpoints.iter().find(|info| info.name() == endpoint)?;

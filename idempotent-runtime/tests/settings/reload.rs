@@ -63,7 +63,7 @@ async fn a_handle_without_settings_has_nothing_to_reload() {
 }
 
 #[test]
-fn during_a_reload_all_settings_are_of_one_file() {
+fn during_a_reload_all_settings_come_from_one_file() {
     let text = |time: &str| {
         format!("[all]\nwait = \"{time}\"\n[endpoints.\"reload.race\"]\nttl = \"{time}\"")
     };

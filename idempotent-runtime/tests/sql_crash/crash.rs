@@ -8,10 +8,10 @@ use crate::process::Process;
 /// A call whose first process or server was killed.
 #[derive(Debug)]
 pub(crate) struct Crash {
-    /// Where it was killed.
+    /// The place where the process or server was killed.
     pub(crate) place: String,
     /// The answer of the first process, if there was one.
-    pub(crate) said: Option<String>,
+    pub(crate) first_answer: Option<String>,
     /// The answer of the retry.
     pub(crate) retry: String,
     /// The business rows after the retry.
@@ -31,14 +31,14 @@ impl Crash {
     /// Makes the same call again in new processes until one answers.
     pub(crate) fn after_a_retry(
         place: String,
-        said: Option<String>,
+        first_answer: Option<String>,
         flow: Flow,
         url: &str,
         number: u32,
     ) -> Self {
         let by = "the retry".to_owned();
         let order = Order { number, by };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         let retry = loop {
             match Process::start(flow, url, &order).answer() {
                 Ok(answer) => break answer,
@@ -48,16 +48,16 @@ impl Crash {
         };
         Self {
             place,
-            said,
+            first_answer,
             retry,
             rows: flow::rows(url, number),
         }
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// Whether the operation is lost, and no retry can do it.
+/// Whether the operation is lost: no retry does it.
 pub(crate) fn lost(crash: &Crash) -> bool {
     crash.rows.is_empty()
 }
@@ -73,12 +73,15 @@ pub(crate) fn nothing_is_lost(crashes: &[Crash]) {
         assert_eq!(crash.rows, [crash.retry.as_str()], "{crash:#?}");
         assert!([FIRST, RETRY].contains(&&*crash.retry), "{crash:#?}");
         // An answer means that the operation was committed.
-        let said = crash.said.as_ref();
-        assert!(said.is_none_or(|said| *said == crash.retry), "{crash:#?}");
+        let answer = crash.first_answer.as_ref();
+        assert!(
+            answer.is_none_or(|answer| *answer == crash.retry),
+            "{crash:#?}"
+        );
     }
 }
 
-/// Asserts that some crashes are before the commit and some after it.
+/// Asserts that some crashes were before the commit and some after it.
 pub(crate) fn both_sides_of_the_commit(crashes: &[Crash]) {
     let replayed: Vec<_> = crashes.iter().map(|crash| crash.retry == FIRST).collect();
     assert!(replayed.is_sorted(), "{crashes:#?}");

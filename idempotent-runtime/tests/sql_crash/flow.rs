@@ -1,4 +1,4 @@
-//! A payment that must happen once per order: one correct flow and two wrong ones.
+//! A payment that must happen once per order: one correct flow and two wrong flows.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::process::step;
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) number: u32,
-    /// The name of the process that pays. Equal calls in production share it; the test needs to know which call paid.
+    /// The name of the process that pays. In production, equal calls have the same name. The test must know which call paid.
     pub(crate) by: String,
 }
 
@@ -36,7 +36,7 @@ impl Flow {
 
 pub(crate) type Answer = Result<String, Failed>;
 
-/// Why a call has no answer. The client may retry.
+/// Why a call got no answer. The client may retry.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is printed")]
 pub(crate) enum Failed {
@@ -108,7 +108,7 @@ macro_rules! flows {
                 let pool = Pool::<$Database>::connect(url).await.unwrap();
                 sql::migrate(&pool).await.unwrap();
                 for table in [
-                    // A unique index on the number would hide the mistakes of the wrong flows.
+                    // There is no unique index on the number: it would hide the mistakes of the wrong flows.
                     "CREATE TABLE orders (number INT NOT NULL, paid VARCHAR(100) NOT NULL)",
                     "CREATE TABLE seen (number INT PRIMARY KEY)",
                 ] {
@@ -150,7 +150,7 @@ macro_rules! flows {
                     .run_in(&mut tx, async |tx: &mut Client| -> Answer {
                         step("insert");
                         insert(tx, order).await?;
-                        step("keep the result");
+                        step("store the result");
                         Ok(paid(order))
                     })
                     .await?;

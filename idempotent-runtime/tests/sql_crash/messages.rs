@@ -58,7 +58,7 @@ macro_rules! tests {
 tests!(postgres, PostgresServer);
 tests!(mariadb, MariaDbServer);
 
-/// Kills the victim at a later message in each call, until a call ends before its message.
+/// Kills the victim at each message in turn, one message per call, until a call ends before its message.
 fn at_every_message(server: &impl Server, flow: Flow, victim: Victim) -> Vec<Crash> {
     let url = server.database();
     flow::set_up(&url);
@@ -74,13 +74,13 @@ fn at_every_message(server: &impl Server, flow: Flow, victim: Victim) -> Vec<Cra
             Victim::Process => process.kill(),
             Victim::Server => server.kill(),
         }
-        let said = process.answer().ok();
+        let answer = process.answer().ok();
         if let Victim::Server = victim {
             server.restart();
         }
         crashes.push(Crash::after_a_retry(
             format!("{point:?}"),
-            said,
+            answer,
             flow,
             &url,
             number,

@@ -42,7 +42,7 @@ impl Process {
 
     /// Waits until the process reaches its next step, and returns it. `None` after the last step.
     pub(crate) fn next_step(&mut self) -> Option<String> {
-        self.said(STEP)
+        self.line_after(STEP)
     }
 
     /// Permits the next step.
@@ -57,23 +57,23 @@ impl Process {
 
     /// Waits for the answer, or for the reason why there is none.
     pub(crate) fn answer(&mut self) -> Result<String, String> {
-        let end = self.said(END).unwrap_or("killed".to_owned());
+        let end = self.line_after(END).unwrap_or("killed".to_owned());
         match end.strip_prefix(ANSWER) {
             Some(answer) => Ok(answer.to_owned()),
             None => Err(end),
         }
     }
 
-    /// Kills it with SIGKILL.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    fn said(&mut self, mark: &str) -> Option<String> {
+    fn line_after(&mut self, mark: &str) -> Option<String> {
         self.lines.find_map(|line| {
-            let said = line.unwrap();
-            Some(said.strip_prefix(mark)?.to_owned())
+            let line = line.unwrap();
+            Some(line.strip_prefix(mark)?.to_owned())
         })
     }
 }
@@ -97,7 +97,7 @@ const STEP: &str = "step: ";
 const END: &str = "end: ";
 const ANSWER: &str = "answer: ";
 
-/// The code of the processes. It does nothing without the environment that [`Process::start`] sets.
+/// The code of the processes. Does nothing without the environment that [`Process::start`] sets.
 #[test]
 fn another_process() {
     let (Ok(call), Ok(url)) = (var(CALL), var(URL)) else {

@@ -16,7 +16,7 @@ fn a_process_killed_before_any_step_loses_nothing() {
         "begin",
         "claim",
         "insert",
-        "keep the result",
+        "store the result",
         "commit",
         "answer",
     ];
@@ -47,7 +47,7 @@ fn a_process_killed_at_any_moment_loses_nothing() {
         process.go_on();
         (process, Instant::now())
     };
-    // The duration is the longest of several, so that the last moments are after the end of the call.
+    // The longest of several durations, so that the last moments are after the end of the call.
     let whole = (0..5).map(|number| {
         let (mut process, start) = begun(number);
         assert_eq!(process.answer().as_deref(), Ok(FIRST));
@@ -61,9 +61,9 @@ fn a_process_killed_at_any_moment_loses_nothing() {
         let after = whole * moment / MOMENTS;
         sleep(after.saturating_sub(start.elapsed()));
         process.kill();
-        let said = process.answer().ok();
+        let answer = process.answer().ok();
         let place = format!("after {after:?} of {whole:?}");
-        crashes.push(Crash::after_a_retry(place, said, flow, &url, number));
+        crashes.push(Crash::after_a_retry(place, answer, flow, &url, number));
     }
     nothing_is_lost(&crashes);
 }
@@ -82,8 +82,8 @@ fn before_every_step(flow: Flow) -> Vec<Crash> {
             break;
         };
         process.kill();
-        let said = process.answer().ok();
-        crashes.push(Crash::after_a_retry(step, said, flow, &url, number));
+        let answer = process.answer().ok();
+        crashes.push(Crash::after_a_retry(step, answer, flow, &url, number));
     }
     crashes
 }

@@ -23,7 +23,7 @@ async fn an_equal_row_is_a_duplicate_and_the_transaction_stays_usable() {
 }
 
 #[tokio::test]
-async fn it_works_without_a_transaction() {
+async fn an_insert_works_without_a_transaction() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut *connection, 1, 1, "1").await.unwrap());
@@ -44,7 +44,7 @@ async fn a_rolled_back_row_can_be_inserted_again() {
 }
 
 #[tokio::test]
-async fn a_missing_table_names_who_makes_it() {
+async fn the_error_of_a_missing_table_names_who_makes_it() {
     let fresh = coupons().await;
     run(&fresh.pool, "DROP TABLE user_coupon").await;
     let mut connection = fresh.pool.acquire().await.unwrap();
@@ -59,7 +59,7 @@ async fn a_missing_table_names_who_makes_it() {
     assert!(text.contains("user_coupon"), "{text}");
 }
 
-/// The database names the first index that it checks, which may not be the index of the key.
+/// The database names the first index that it checks. It may not be the index of the key.
 #[tokio::test]
 async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_is_checked_first() {
     let fresh = coupons().await;
@@ -91,7 +91,7 @@ async fn a_violation_of_another_constraint_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_primary_key_is_a_key_too() {
+async fn a_primary_key_can_be_the_key() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "1").await.unwrap());
@@ -151,7 +151,7 @@ async fn an_invalid_insert_is_refused_before_anything_is_sent() {
     assert_eq!(taken(&fresh.pool).await, 0);
 }
 
-/// On some databases the text of the error contains the value, and the value comes from the user.
+/// On some databases the text of the error contains the value, and a user chooses the value.
 #[tokio::test]
 async fn a_value_cannot_name_the_constraint() {
     let fresh = coupons().await;
@@ -209,7 +209,7 @@ async fn without_a_unique_index_all_concurrent_inserts_succeed() {
 }
 
 #[tokio::test]
-async fn it_waits_for_a_transaction_with_the_same_row() {
+async fn an_insert_waits_for_a_transaction_with_the_same_row() {
     for commit in [true, false] {
         let fresh = coupons().await;
         let mut first = fresh.pool.begin().await.unwrap();

@@ -15,11 +15,11 @@ mod status;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for another task.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Polls until the condition holds.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while !so().await {
         assert!(Instant::now() < deadline, "{what}: never");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -52,7 +52,7 @@ const INTEGERS: &[&str] = &[
     "BIGINT",
     "BIGINT UNSIGNED",
 ];
-/// The quote of names in the tests.
+/// The character that quotes names in the tests.
 const QUOTE: &str = "`";
 
 /// The schema of the tables.
@@ -126,9 +126,10 @@ async fn with_isolated_snapshots_a_newer_change_is_a_retryable_error() {
     assert!(sql::is_retryable(&error));
 }
 
-/// After the rollback of the first transaction the others get a shared lock, and each wants an exclusive one.
+/// After the rollback of the first transaction the other transactions get a shared lock, and each of them wants an exclusive
+/// lock.
 #[tokio::test]
-async fn when_the_first_of_three_rolls_back_a_deadlock_is_no_duplicate() {
+async fn when_the_first_of_three_rolls_back_a_deadlock_is_not_a_duplicate() {
     let fresh = coupons().await;
     let mut first = fresh.pool.begin().await.unwrap();
     assert!(take(&mut first, 1, 1, "1").await.unwrap());
@@ -168,7 +169,7 @@ async fn when_the_first_of_three_rolls_back_a_deadlock_is_no_duplicate() {
 }
 
 #[tokio::test]
-async fn a_lock_timeout_is_no_duplicate() {
+async fn a_lock_timeout_is_not_a_duplicate() {
     let fresh = coupons().await;
     let mut first = fresh.pool.begin().await.unwrap();
     assert!(take(&mut first, 1, 1, "1").await.unwrap());
@@ -210,7 +211,7 @@ async fn a_duplicate_is_recognised_in_every_language() {
     assert!(texts.len() > 5, "the server has other languages: {texts:?}");
 }
 
-/// Read as a signed byte, it would be -56.
+/// As a signed byte the state would be -56.
 #[tokio::test]
 async fn a_large_unsigned_state_is_read_correctly() {
     let fresh = Fresh::new().await;
@@ -231,7 +232,7 @@ async fn a_duplicate_of_a_row_newer_than_the_snapshot_is_recognised() {
     assert!(!take(&mut tx, 1, 1, "1").await.unwrap());
 }
 
-/// Two duplicates that asked for an exclusive lock on the row would wait for each other.
+/// If duplicates asked for an exclusive lock on the row, they would wait for each other.
 #[tokio::test]
 async fn many_duplicates_in_open_transactions_do_not_deadlock() {
     let fresh = coupons().await;

@@ -45,7 +45,7 @@ async fn every_name_is_quoted_and_every_value_is_bound() {
             .execute(&mut *connection)
             .await
             .unwrap();
-        // The statement has no other question marks than the placeholders.
+        // All question marks of the statement are placeholders.
         let value = NASTY[(i + 1) % NASTY.len()];
         let insert = text("INSERT INTO nasty VALUES (?, ?, ?, 1)").0;
         let insert = insert.replace("nasty", &quoted(&table));

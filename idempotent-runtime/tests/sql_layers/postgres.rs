@@ -31,7 +31,7 @@ const AUTO: &str = "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
 /// The types of columns for texts and for integers.
 const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)"];
 const INTEGERS: &[&str] = &["SMALLINT", "INT", "BIGINT"];
-/// The quote of names in the tests.
+/// The character that quotes names in the tests.
 const QUOTE: &str = "\"";
 
 /// The schema of the tables.
@@ -101,7 +101,7 @@ async fn a_change_after_the_snapshot_is_a_retryable_error() {
     }
 }
 
-/// PostgreSQL skips a row that does not match, and does not wait for a transaction that changes it so that it matches.
+/// PostgreSQL skips a row that does not match, even if an open transaction has changed the row so that it will match.
 #[tokio::test]
 async fn a_row_that_matches_again_between_update_and_read_is_moved() {
     let fresh = orders([Status::Created]).await;
@@ -137,7 +137,7 @@ async fn rows_that_reference_the_row_can_still_be_inserted() {
     run(&mut *other, "INSERT INTO lines VALUES (1)").await;
 }
 
-/// No statement fails, so it does not matter whether sqlx knows about the transaction.
+/// No statement fails, so sqlx need not know about the transaction.
 #[tokio::test]
 async fn a_duplicate_leaves_a_hand_made_transaction_usable() {
     let fresh = coupons().await;

@@ -31,7 +31,7 @@ const AUTO: &str = "id INTEGER PRIMARY KEY";
 /// The types of columns for texts and for integers.
 const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)", "\"order status\""];
 const INTEGERS: &[&str] = &["INTEGER", "INT", "BIGINT", "SMALLINT"];
-/// The quote of names in the tests.
+/// The character that quotes names in the tests.
 const QUOTE: &str = "\"";
 
 /// The schema of the tables.
@@ -44,12 +44,12 @@ fn text(statement: &str) -> AssertSqlSafe<String> {
     AssertSqlSafe(statement.to_owned())
 }
 
-/// SQLite does not show who waits. The tests hold whether or not a task waits.
+/// SQLite does not show which tasks wait. The tests are correct whether or not a task waits.
 async fn waiting(_: &Fresh, _: i64) {
     tokio::task::yield_now().await;
 }
 
-/// A reader that writes after another connection wrote must begin again.
+/// A transaction that read before another connection wrote cannot write: it must begin again.
 #[tokio::test]
 async fn a_change_after_the_snapshot_is_a_retryable_error() {
     let actual = Status::Refunded;

@@ -72,7 +72,8 @@ fn go<'a, S: State>(parcels: &'a str, id: i64, from: &S, to: &S) -> TransitionUp
     transition.from([from.clone()]).to(to.clone())
 }
 
-/// Moves one parcel from the first state to the second, finds another one there, and finds a third one in the third state.
+/// Moves the first parcel from the first state to the second. Finds the second parcel already in the second state, and the
+/// third parcel in the third state.
 pub(super) async fn every_answer<S: State>(fresh: &Fresh, column: &str, states: [S; 3]) {
     let parcels = parcels(fresh, column, &states).await;
     let [from, to, actual] = states;
@@ -179,7 +180,7 @@ async fn a_version_is_read_from_every_integer_column() {
     }
 }
 
-/// An empty text or a 0 would be a state that was never stored.
+/// An empty text or 0 would be a state that was never stored.
 #[tokio::test]
 async fn a_null_state_is_neither_an_empty_text_nor_zero() {
     let fresh = Fresh::new().await;

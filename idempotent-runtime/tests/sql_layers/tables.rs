@@ -87,7 +87,7 @@ pub(super) async fn coupons() -> Fresh {
     fresh
 }
 
-/// The insert with which this user takes coupon 7.
+/// The insert of a row for this user and coupon 7.
 pub(super) fn taking(id: i64, user: i64, phone: &str) -> InsertOnce<'_, Db> {
     sql::insert_once("user_coupon")
         .key("user_id", user)
@@ -96,7 +96,7 @@ pub(super) fn taking(id: i64, user: i64, phone: &str) -> InsertOnce<'_, Db> {
         .set("phone", phone)
 }
 
-/// Runs that insert. Returns whether the row was new.
+/// Runs this insert. Returns whether the row was new.
 pub(super) async fn take<C>(on: &mut C, id: i64, user: i64, phone: &str) -> sqlx::Result<bool>
 where
     C: AsConnection<Database = Db>,

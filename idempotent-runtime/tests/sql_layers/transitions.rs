@@ -172,7 +172,7 @@ async fn an_id_of_several_rows_is_an_error() {
     assert_eq!(status(&fresh.pool).await, Status::Paying);
 }
 
-/// The last of two assignments would win, and the answer would name the wrong state.
+/// The database would use the last of two assignments, and the answer would name the wrong state.
 #[tokio::test]
 async fn an_invalid_transition_is_refused_before_anything_is_sent() {
     let fresh = orders([Status::Paying]).await;
@@ -213,7 +213,7 @@ async fn a_missing_column_is_an_error() {
 
 /// A transaction or a connection, owned or borrowed, also in a task.
 #[tokio::test]
-async fn it_runs_on_every_kind_of_connection() {
+async fn a_transition_runs_on_every_kind_of_connection() {
     let fresh = orders([Status::Paying]).await;
     let expected = Transition::AlreadyThere;
     let mut pooled = fresh.pool.acquire().await.unwrap();
@@ -279,10 +279,10 @@ async fn without_a_compared_state_all_concurrent_updates_move_the_row() {
         tokio::spawn(async move {
             let mut tx = pool.begin().await.unwrap();
             barrier.wait().await;
-            let naive = sqlx::query(text("UPDATE orders SET status = ? WHERE order_id = 1"));
-            let naive = naive.bind(Status::Paid).execute(&mut *tx).await.unwrap();
+            let update = sqlx::query(text("UPDATE orders SET status = ? WHERE order_id = 1"));
+            let updated = update.bind(Status::Paid).execute(&mut *tx).await.unwrap();
             tx.commit().await.unwrap();
-            naive.rows_affected()
+            updated.rows_affected()
         })
     });
     let mut applied = 0;
@@ -293,7 +293,7 @@ async fn without_a_compared_state_all_concurrent_updates_move_the_row() {
 }
 
 #[tokio::test]
-async fn it_waits_for_a_transaction_that_changed_the_row() {
+async fn a_transition_waits_for_a_transaction_that_changed_the_row() {
     for (commit, expected) in [
         (true, Transition::AlreadyThere),
         (false, Transition::Applied),
@@ -318,9 +318,9 @@ async fn it_waits_for_a_transaction_that_changed_the_row() {
     }
 }
 
-/// Another transaction may write between the update and the read. The answer is then from the read.
+/// Another transaction may write between the update and the read. The answer then comes from the read.
 #[tokio::test]
-async fn a_row_that_moved_on_is_not_reported_as_a_success() {
+async fn a_row_that_moved_to_a_later_state_is_not_reported_as_a_success() {
     let fresh = orders([Status::Paid]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert_eq!(

@@ -11,7 +11,7 @@ use super::tables::{goods, stock};
 
 const RACERS: usize = 20;
 
-/// Sells one of good 2 for a caller who read this version.
+/// Sells one piece of good 2, for a caller that has read this version.
 fn sell(version: i64) -> VersionedUpdate<'static, Db> {
     sql::versioned_update("goods")
         .id("good_id", 2)

@@ -54,7 +54,7 @@ async fn a_lock_survives<DB: Subject, F: Future<Output = ()>>(
     pool: sqlx::Pool<DB>,
     close_all: impl Fn() -> F,
 ) {
-    // The pool has all its connections, and each of them is closed.
+    // The pool has opened all its connections, and the server closes all of them.
     let break_all = async || {
         let mut connections = Vec::new();
         for _ in 0..CONNECTIONS {

@@ -9,7 +9,7 @@ use crate::databases::fresh;
 
 const LONG: Duration = Duration::from_mins(10);
 
-/// With a rollback journal, a reader blocks the commit of a writer after the row was returned.
+/// With a rollback journal, a reader can block the commit of a writer whose statement has already returned its row.
 #[tokio::test]
 async fn a_lock_that_sqlite_cannot_commit_is_not_taken() {
     let fresh = fresh::<sqlx::Sqlite>().await;

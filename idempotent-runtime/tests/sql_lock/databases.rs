@@ -19,7 +19,7 @@ impl<DB: Subject> Fresh<DB> {
     }
 }
 
-/// What the tests need of a database in addition to the lock.
+/// The statements that the tests need besides the lock.
 pub(crate) trait Subject: Kind {
     /// Statements that give a session unusual settings.
     const STRANGE: &'static [&'static str];

@@ -32,7 +32,7 @@ async fn a_held_lock_is_refused_until_it_is_released<DB: Subject>(fresh: Fresh<D
     drop(held);
     assert!(
         lock.take("trade:42", LONG).await.unwrap().is_none(),
-        "a drop releases nothing"
+        "a dropped guard must not release the lock"
     );
 }
 
@@ -59,12 +59,12 @@ async fn the_old_holder_of_an_expired_lock_changes_nothing<DB: Subject>(fresh: F
 async fn an_expired_lock_cannot_be_renewed<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     let mut held = lock.take("trade:42", SHORT).await.unwrap().unwrap();
-    // The database counts the lease from the arrival of the statement, so it may expire there a little later.
+    // The database counts the lease from the arrival of the statement, so the lease may expire there a little later.
     sleep_until(Instant::now() + SHORT).await;
     assert!(!held.renew(LONG).await.unwrap());
     assert!(
         held.release().await.unwrap(),
-        "no other holder had the lock"
+        "a release must return true if no other holder had the lock"
     );
 }
 
@@ -109,7 +109,7 @@ async fn futures_of_locks_can_be_spawned<DB: Subject>(fresh: Fresh<DB>) {
     assert!(renewed.await.unwrap().unwrap());
 }
 
-/// A lock that was taken for a short time and renewed before it expired, and when it was taken.
+/// A lock that was taken for a short time and renewed in time, and the time when it was taken.
 async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (LockGuard<DB>, Instant) {
     // On a slow machine the lease may expire before it is renewed.
     for _ in 0..100 {

@@ -47,7 +47,7 @@ async fn the_lock_of_a_killed_holder_is_taken_until_its_lease_expires<DB: Subjec
 
 const URL: &str = "IDEMPOTENCE_TEST_LOCK";
 
-/// The process that is killed. It does nothing unless the test above has started it.
+/// The code of the process that is killed. Does nothing unless the test above has started the process.
 #[tokio::test]
 #[allow(clippy::print_stdout)]
 async fn holds_until_it_is_killed() {

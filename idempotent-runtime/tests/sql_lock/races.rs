@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_mins(10);
 crate::on_all_databases!(
     one_of_fifty_takers_gets_a_new_lock,
     one_of_fifty_takers_gets_a_free_lock,
-    a_lock_table_without_its_unique_key_admits_several,
+    a_lock_table_without_a_unique_key_has_several_holders,
 );
 
 async fn one_of_fifty_takers_gets_a_new_lock<DB: Subject>(fresh: Fresh<DB>) {
@@ -39,7 +39,7 @@ async fn one_of_fifty_takers_gets_a_free_lock<DB: Subject>(fresh: Fresh<DB>) {
 }
 
 /// The negative control: a table without a unique index on the names, which is a common mistake.
-async fn a_lock_table_without_its_unique_key_admits_several<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_lock_table_without_a_unique_key_has_several_holders<DB: Subject>(fresh: Fresh<DB>) {
     let table = "CREATE TABLE trade_lock (type int NOT NULL, lock_id int NOT NULL)";
     DB::run_raw(&fresh.pool, table).await.unwrap();
     let pool = fresh.pool.clone();

@@ -14,8 +14,8 @@ use crate::fresh::Fresh;
 
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_mins(10);
-/// How long a test waits for a certain event, also on a slow machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// How long a test waits for an event that must happen, also on a slow machine.
+const MAX_WAIT: Duration = Duration::from_mins(2);
 
 crate::on_all_databases!(
     a_waiting_caller_gets_the_lock_after_its_release,
@@ -30,11 +30,11 @@ async fn a_waiting_caller_gets_the_lock_after_its_release<DB: Subject>(fresh: Fr
     let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     let mut waiting = tokio::spawn({
         let lock = lock.clone();
-        async move { lock.take_within("trade:42", LONG, PATIENCE).await }
+        async move { lock.take_within("trade:42", LONG, MAX_WAIT).await }
     });
     assert!(
         timeout(SHORT, &mut waiting).await.is_err(),
-        "it did not wait"
+        "the caller must wait"
     );
     assert!(held.release().await.unwrap());
     let next = waiting.await.unwrap().unwrap().unwrap();
@@ -45,7 +45,7 @@ async fn a_waiting_caller_gets_the_lock_after_its_release<DB: Subject>(fresh: Fr
 async fn a_waiting_caller_gets_the_lock_after_its_lease<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
     let held = lock.take("trade:42", SHORT).await.unwrap().unwrap();
-    let next = lock.take_within("trade:42", LONG, PATIENCE).await.unwrap();
+    let next = lock.take_within("trade:42", LONG, MAX_WAIT).await.unwrap();
     assert!(Instant::now() >= held.deadline());
     assert_eq!(next.unwrap().fence(), 2);
 }
@@ -84,7 +84,7 @@ async fn all_waiting_callers_get_the_lock_one_at_a_time<DB: Subject>(fresh: Fres
         waiting.spawn(async move {
             barrier.wait().await;
             let held = lock
-                .take_within("trade:42", LONG, PATIENCE)
+                .take_within("trade:42", LONG, MAX_WAIT)
                 .await
                 .unwrap()
                 .unwrap();
@@ -105,16 +105,16 @@ async fn all_waiting_callers_get_the_lock_one_at_a_time<DB: Subject>(fresh: Fres
     assert_eq!(fences, (1..=i64::from(WAITING)).collect::<Vec<_>>());
 }
 
-/// The lock was free and is free again, so the answer must not be that another holder has it.
+/// The lock was free before and is free again, so the answer must not be that another holder has it.
 async fn a_lease_that_expires_before_the_answer_is_an_error<DB: Subject>(fresh: Fresh<DB>) {
     const TOO_SHORT: Duration = Duration::from_millis(5);
 
     let lock = fresh.lock();
     let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     assert!(held.release().await.unwrap());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     let error = loop {
-        // On a slow machine the statement may be sent after the end of the transaction that should block it.
+        // On a slow machine the blocking transaction may end before the statement is sent.
         assert!(Instant::now() < deadline);
         let tx = DB::block(&fresh.pool).await;
         let mut taking = tokio::spawn({
@@ -123,7 +123,7 @@ async fn a_lease_that_expires_before_the_answer_is_an_error<DB: Subject>(fresh: 
         });
         assert!(
             timeout(SHORT, &mut taking).await.is_err(),
-            "it was not blocked"
+            "the statement must be blocked"
         );
         tx.commit().await.unwrap();
         if let Err(error) = taking.await.unwrap() {

@@ -1,5 +1,5 @@
-//! Tests for every database. Each database defines `Db`, `Connection`, and `conflict`: an error after which it asks for a
-//! retry of the transaction.
+//! Tests for every database. Each database defines `Db`, `Connection`, and `conflict`: an error with which the database asks
+//! for a retry of the transaction.
 
 macro_rules! every_database {
     () => {
@@ -38,8 +38,8 @@ macro_rules! every_database {
         async fn pay(tx: &mut Tx<'_>, order: u32) -> Result<u32, Trouble> {
             paying(order)
                 .replay()
-                // A server may notice a cut connection late.
-                .wait(PATIENCE)
+                // A server may notice a closed connection late.
+                .wait(MAX_WAIT)
                 .run_in(tx, async |tx: &mut Connection| {
                     insert(tx, order).await?;
                     Ok(order)
@@ -144,7 +144,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn it_ends_after_the_last_attempt_with_its_error() {
+        async fn a_retry_ends_after_the_last_attempt_with_its_error() {
             let (fresh, runs) = (fresh().await, Runs::default());
             let refused = sql::retry(&fresh.pool, quickly().tries(4), |tx| {
                 Box::pin(async {
@@ -159,7 +159,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn it_ends_after_the_time() {
+        async fn a_retry_ends_after_its_time() {
             let (fresh, runs) = (fresh().await, Runs::default());
             let within = |time| quickly().tries(u32::MAX).within(time);
             for (time, most) in [(Duration::ZERO, 1), (Duration::from_millis(500), u32::MAX)] {
@@ -169,7 +169,7 @@ macro_rules! every_database {
                         Err::<(), _>(Trouble::Sql(conflict(&fresh.pool, tx).await))
                     })
                 });
-                let error = timeout(PATIENCE, refused).await.unwrap().unwrap_err();
+                let error = timeout(MAX_WAIT, refused).await.unwrap().unwrap_err();
                 assert!(sql::is_retryable(&error), "{error}");
                 assert!(runs.count() <= most, "{}", runs.count());
             }
@@ -201,7 +201,7 @@ macro_rules! every_database {
         }
 
         #[tokio::test]
-        async fn between_two_attempts_it_holds_nothing() {
+        async fn a_retry_holds_no_connection_between_two_attempts() {
             let (fresh, runs) = (fresh().await, Arc::new(Runs::default()));
             let pausing = Retry::when_nothing_was_done()
                 .pauses(HOUR, HOUR)
@@ -224,7 +224,7 @@ macro_rules! every_database {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
-            timeout(PATIENCE, idle).await.unwrap();
+            timeout(MAX_WAIT, idle).await.unwrap();
             let mut tx = fresh.pool.begin().await.unwrap();
             insert(&mut tx, 7).await.unwrap();
             tx.commit().await.unwrap();

@@ -38,7 +38,7 @@ async fn a_body_that_continues_after_a_deadlock_gets_an_error_and_no_retry() {
                     .replay()
                     .run_in(tx, async |tx: &mut Connection| {
                         let moved = move_cents(tx, accounts, Some(&barrier)).await;
-                        // The body ignores the error, which is a mistake.
+                        // The body ignores the error by mistake.
                         drop(moved);
                         insert(tx, order).await?;
                         Ok::<_, Trouble>(order)

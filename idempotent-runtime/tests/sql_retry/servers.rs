@@ -1,5 +1,5 @@
-//! Tests for databases with a network connection. Each database defines `Options`, `port`, and `kill`, which ends the
-//! session of a connection.
+//! Tests for databases with a network connection. Each database defines `Options`, `port`, and `kill`. `kill` ends the session
+//! of a connection.
 
 macro_rules! every_server {
     () => {
@@ -120,7 +120,8 @@ macro_rules! every_server {
             payments: i64,
         }
 
-        /// Pays orders over a connection that is cut, at another message for each order, with or without the dedup row.
+        /// Pays orders over a connection that is cut. The cut is at another message for each order. With or without the dedup
+        /// row.
         async fn cut_at_every_message(policy: Retry, with_row: bool) -> Vec<Cut> {
             let fresh = fresh().await;
             let mut cuts = Vec::new();
@@ -139,7 +140,7 @@ macro_rules! every_server {
                         Ok(order)
                     })
                 });
-                let paid = timeout(PATIENCE, paid).await.unwrap();
+                let paid = timeout(MAX_WAIT, paid).await.unwrap();
                 pool.close().await;
                 if !wire.reached() {
                     assert_eq!((paid.unwrap(), runs.count()), (order, 1));

@@ -48,7 +48,7 @@ async fn a_busy_file_is_retried_until_its_writer_has_ended() {
         insert(&mut writer, 8).await.unwrap();
         writer.commit().await.unwrap();
     };
-    let (paid, ()) = timeout(PATIENCE, async { tokio::join!(paid, ends) })
+    let (paid, ()) = timeout(MAX_WAIT, async { tokio::join!(paid, ends) })
         .await
         .unwrap();
     assert_eq!(paid.unwrap(), 7);
@@ -56,7 +56,7 @@ async fn a_busy_file_is_retried_until_its_writer_has_ended() {
 }
 
 #[tokio::test]
-async fn it_begins_as_a_writer_so_that_its_reads_stay_valid() {
+async fn a_retry_begins_as_a_writer_so_that_its_reads_stay_valid() {
     let fresh = fresh().await;
     let other = impatient(&fresh.pool);
     let paid = sql::retry(&fresh.pool, Retry::when_nothing_was_done().tries(1), |tx| {

@@ -19,11 +19,11 @@ pub(crate) const OTHER: Bytes = Bytes::from_static(b"other");
 pub(crate) const TTL: Duration = Duration::from_mins(1);
 pub(crate) const SHORT: Duration = Duration::from_millis(1);
 /// Far longer than any operation takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// The statements of the tests, for one database.
+/// The statements of the tests for one database.
 pub(crate) trait Fresh: Kind {
-    /// Stores a record under `key`, whether or not one is there.
+    /// Stores a record under `key`, and overwrites an existing record.
     const PUT: &'static str;
 
     /// An expression for a time in the past.
@@ -153,7 +153,7 @@ pub(crate) async fn sqlite() -> SqliteStore {
 /// Stores a record under `key` that has expired.
 pub(crate) async fn leave_expired(store: &impl Store, key: &str) {
     store.claim(key, &VALUE, SHORT).await.unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while store.get(key).await.unwrap().is_some() {
         assert!(Instant::now() < deadline);
     }

@@ -13,14 +13,14 @@ use crate::databases::{
 };
 use crate::fresh::{Kind, file};
 
-async fn findings(store: impl Store) -> String {
+async fn findings_of(store: impl Store) -> String {
     Idempotency::new(store).doctor().await.to_string()
 }
 
 fn assert_says(level: Level, what: &str, findings: &str) {
-    let said = findings.lines().find(|line| line.contains(what));
-    let said = said.unwrap_or_else(|| panic!("a finding must contain {what:?}:\n{findings}"));
-    assert!(said.starts_with(&level.to_string()), "{said}");
+    let finding = findings.lines().find(|line| line.contains(what));
+    let finding = finding.unwrap_or_else(|| panic!("a finding must contain {what:?}:\n{findings}"));
+    assert!(finding.starts_with(&level.to_string()), "{finding}");
 }
 
 #[tokio::test]
@@ -31,28 +31,28 @@ async fn settings_with_which_postgres_may_lose_records_are_reported() {
     let unlogged = "ALTER TABLE idempotence SET UNLOGGED";
     Postgres::run(store.pool(), unlogged).await.unwrap();
     let careless = narrow::<Postgres>(&url);
-    let said = findings(careless.await).await;
-    assert_says(Level::Warning, "the table is not logged", &said);
-    assert_says(Level::Note, "lock_timeout is not set", &said);
+    let findings = findings_of(careless.await).await;
+    assert_says(Level::Warning, "the table is not logged", &findings);
+    assert_says(Level::Note, "lock_timeout is not set", &findings);
     let url = format!("{url}?{options}");
     let reader = PostgresStore::connect(&url).await.unwrap();
-    let said = findings(reader).await;
-    assert_says(Level::Warning, "synchronous_commit is off", &said);
-    assert_says(Level::Problem, "read-only", &said);
-    assert!(!said.contains("lock_timeout"));
+    let findings = findings_of(reader).await;
+    assert_says(Level::Warning, "synchronous_commit is off", &findings);
+    assert_says(Level::Problem, "read-only", &findings);
+    assert!(!findings.contains("lock_timeout"));
 }
 
 #[tokio::test]
 async fn settings_with_which_mysql_loses_or_confuses_records_are_reported() {
     let store = mysql().await;
     leave_expired(&store, "expired").await;
-    let said = findings(store.clone()).await;
-    assert_says(Level::Fine, "1 records have expired", &said);
+    let findings = findings_of(store.clone()).await;
+    assert_says(Level::Fine, "1 records have expired", &findings);
     let alter = "ALTER TABLE idempotence ENGINE = MyISAM, MODIFY `key` VARCHAR(200) NOT NULL";
     MySql::run(store.pool(), alter).await.unwrap();
-    let said = findings(store).await;
-    assert_says(Level::Problem, "not InnoDB", &said);
-    assert_says(Level::Problem, "keys are text", &said);
+    let findings = findings_of(store).await;
+    assert_says(Level::Problem, "not InnoDB", &findings);
+    assert_says(Level::Problem, "keys are text", &findings);
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_file_that_may_lose_records_is_reported() {
             .synchronous(synchronous);
         let store = SqliteStore::new(SqlitePoolOptions::new().connect_lazy_with(options));
         store.migrate().await.unwrap();
-        assert_says(level, what, &findings(store).await);
+        assert_says(level, what, &findings_of(store).await);
     }
 }
 
@@ -99,13 +99,13 @@ async fn newer_and_missing_tables_are_reported() {
     let newer = postgres().await;
     let version = "UPDATE idempotence_version SET version = 7";
     Postgres::run(newer.pool(), version).await.unwrap();
-    assert_says(Level::Note, "version 7", &findings(newer).await);
+    assert_says(Level::Note, "version 7", &findings_of(newer).await);
     let missing = store::<Sqlite>().await;
     Sqlite::run(missing.pool(), "DROP TABLE idempotence")
         .await
         .unwrap();
-    let said = findings(missing).await;
-    assert_says(Level::Problem, "has no tables for idempotence", &said);
+    let findings = findings_of(missing).await;
+    assert_says(Level::Problem, "has no tables for idempotence", &findings);
 }
 
 on_every_database! { missing_tables_are_the_only_finding }
@@ -147,10 +147,10 @@ async fn an_unreachable_database_is_reported() {
     let store: MySqlStore = mysql().await;
     store.pool().close().await;
     let error = store.get("key").await.unwrap_err();
-    let said = findings(store).await;
+    let findings = findings_of(store).await;
     assert!(
-        said.contains("the setup of the database could not be read"),
-        "{said}: {}",
+        findings.contains("the setup of the database could not be read"),
+        "{findings}: {}",
         chain(&error)
     );
 }

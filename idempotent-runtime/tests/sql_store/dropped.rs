@@ -1,4 +1,4 @@
-//! Operations that their callers cancelled.
+//! Operations that were cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use crate::databases::{Fresh, TTL, VALUE, leave_expired, narrow};
 use crate::fresh::Kind;
 
-/// Another session has locked the row of an expired record. The claim of this record is cancelled, and the next operation
-/// needs the only connection of the pool.
-async fn a_cancelled_claim_blocks_no_later_one<DB: Fresh>() {
+/// Another session has locked the row of an expired record. A claim of this record is cancelled, and the next operation needs
+/// the only connection of the pool.
+async fn a_cancelled_claim_blocks_no_later_claim<DB: Fresh>() {
     let url = DB::url();
     let store = narrow::<DB>(&url).await;
     leave_expired(&store, "locked").await;
@@ -31,22 +31,22 @@ async fn a_cancelled_claim_blocks_no_later_one<DB: Fresh>() {
         assert!(took < Duration::from_secs(5), "{took:?}");
     }
     locking.rollback().await.unwrap();
-    // The cancelled claims may have been applied by now.
+    // Now the cancelled claims may have been applied.
     let claim = store.claim("locked", &VALUE, TTL).await.unwrap();
     assert_eq!(claim, Claim::Claimed);
 }
 
 #[tokio::test]
-async fn a_cancelled_claim_blocks_no_later_one_on_postgres() {
-    a_cancelled_claim_blocks_no_later_one::<Postgres>().await;
+async fn a_cancelled_claim_blocks_no_later_claim_on_postgres() {
+    a_cancelled_claim_blocks_no_later_claim::<Postgres>().await;
 }
 
 #[tokio::test]
-async fn a_cancelled_claim_blocks_no_later_one_on_mysql() {
-    a_cancelled_claim_blocks_no_later_one::<MySql>().await;
+async fn a_cancelled_claim_blocks_no_later_claim_on_mysql() {
+    a_cancelled_claim_blocks_no_later_claim::<MySql>().await;
 }
 
-/// The cancelled claim waits for the file, at most for the `busy_timeout`.
+/// The cancelled claim waits for the file, but only for the `busy_timeout`.
 #[tokio::test]
 async fn a_cancelled_claim_does_not_delay_a_read_of_a_file_for_long() {
     let url = Sqlite::url();

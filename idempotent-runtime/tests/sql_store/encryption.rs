@@ -1,6 +1,6 @@
 //! `connect` and the doctor report a session that leaves this machine without TLS.
 //!
-//! A non-loopback address of this machine plays the part of another machine.
+//! The tests use a non-loopback address of this machine as the address of another machine.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -22,7 +22,7 @@ const LEAVES: &str = "leaves this machine";
 /// A non-loopback address of this machine.
 fn outer_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // This sends nothing. It finds the address that would be the sender.
+    // This sends nothing. It finds the address from which this machine would send.
     socket.connect("203.0.113.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     let usable = !address.is_loopback() && TcpListener::bind((address, 0)).is_ok();
@@ -118,8 +118,8 @@ async fn session(store: impl Store) -> String {
 #[tokio::test]
 async fn the_doctor_reports_a_readable_session_with_postgres() {
     let here = PostgresStore::connect(&Postgres::url()).await.unwrap();
-    let said = session(here).await;
-    assert!(said.starts_with(&Level::Fine.to_string()), "{said}");
+    let findings = session(here).await;
+    assert!(findings.starts_with(&Level::Fine.to_string()), "{findings}");
     let Some(address) = outer_address() else {
         return;
     };
@@ -135,7 +135,7 @@ async fn the_doctor_reports_a_readable_session_with_postgres() {
         .unwrap();
     let outer = url.replace("127.0.0.1", &address.to_string());
     // The server rereads its rules some time later.
-    let deadline = std::time::Instant::now() + crate::databases::PATIENCE;
+    let deadline = std::time::Instant::now() + crate::databases::MAX_WAIT;
     let store = loop {
         match PostgresStore::connect(&outer).await {
             Ok(store) => break store,
@@ -145,17 +145,20 @@ async fn the_doctor_reports_a_readable_session_with_postgres() {
     };
     let pool = PgPoolOptions::new().connect_lazy(&outer).unwrap();
     for store in [store, PostgresStore::new(pool)] {
-        let said = session(store).await;
-        assert!(said.starts_with(&Level::Problem.to_string()), "{said}");
-        assert!(said.contains(LEAVES), "{said}");
+        let findings = session(store).await;
+        assert!(
+            findings.starts_with(&Level::Problem.to_string()),
+            "{findings}"
+        );
+        assert!(findings.contains(LEAVES), "{findings}");
     }
 }
 
 #[tokio::test]
 async fn the_doctor_reports_a_readable_session_with_mysql() {
     let here = MySqlStore::connect(&MySql::url()).await.unwrap();
-    let said = session(here).await;
-    assert!(said.starts_with(&Level::Fine.to_string()), "{said}");
+    let findings = session(here).await;
+    assert!(findings.starts_with(&Level::Fine.to_string()), "{findings}");
     let Some(address) = outer_address() else {
         return;
     };
@@ -169,8 +172,11 @@ async fn the_doctor_reports_a_readable_session_with_mysql() {
     let store = MySqlStore::connect(&outer).await.unwrap();
     let pool = MySqlPoolOptions::new().connect_lazy(&outer).unwrap();
     for store in [store, MySqlStore::new(pool)] {
-        let said = session(store).await;
-        assert!(said.starts_with(&Level::Problem.to_string()), "{said}");
-        assert!(said.contains(LEAVES), "{said}");
+        let findings = session(store).await;
+        assert!(
+            findings.starts_with(&Level::Problem.to_string()),
+            "{findings}"
+        );
+        assert!(findings.contains(LEAVES), "{findings}");
     }
 }

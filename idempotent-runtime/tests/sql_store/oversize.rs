@@ -1,4 +1,4 @@
-//! Records that are longer than every record of the library.
+//! Records that are longer than the records of this library.
 
 use bytes::Bytes;
 use idempotent_runtime::fingerprint::Fingerprint;
@@ -16,7 +16,7 @@ on_every_database! {
 const HUGE: usize = 7 * 1024 * 1024;
 const LONGEST: usize = 1000;
 
-/// A longer record is read up to one byte more than the longest allowed record.
+/// At most one byte more than the longest allowed record is read.
 fn is_cut(record: &Bytes) {
     assert_eq!(record.len(), LONGEST + 1);
     assert!(record.iter().all(|byte| *byte == b'x'));
@@ -32,7 +32,7 @@ async fn a_record_is_read_only_as_far_as_needed_to_refuse_it<DB: Fresh>() {
     let entry = store.get("key").await.unwrap().unwrap();
     assert_eq!(
         entry.value, huge,
-        "no handle has said how long a record may be"
+        "no handle has set how long a record may be"
     );
 
     // The largest limit of all handles of a store and its clones counts.

@@ -36,9 +36,9 @@ async fn processes_that_share_a_file_share_its_records() {
     let mut won = 0;
     for process in processes {
         let output = process.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{said}");
-        let won_claims = said.lines().find_map(|line| line.strip_prefix("won "));
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{printed}");
+        let won_claims = printed.lines().find_map(|line| line.strip_prefix("won "));
         won += won_claims
             .expect("the number of won claims")
             .parse::<usize>()
@@ -52,7 +52,7 @@ async fn processes_that_share_a_file_share_its_records() {
     }
 }
 
-/// Does nothing unless the test above has started the process.
+/// The code of the processes. Does nothing unless the test above has started the process.
 #[tokio::test]
 async fn one_of_several_processes() {
     let Ok(url) = env::var(URL) else {

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::databases::{
-    Fresh, PATIENCE, SHORT, TTL, VALUE, leave_expired, narrow, on_every_database, store,
+    Fresh, MAX_WAIT, SHORT, TTL, VALUE, leave_expired, narrow, on_every_database, store,
 };
 use crate::races::claimed;
 
@@ -84,7 +84,7 @@ async fn a_record_with_an_open_claim_is_not_purged<DB: Fresh>() {
     claiming.commit().await.unwrap();
     assert_eq!(purging.await.unwrap().unwrap(), 0);
     let entry = store.get("locked").await.unwrap();
-    assert_eq!(entry.expect("it lives").value, "held");
+    assert_eq!(entry.expect("the record must be stored").value, "held");
 }
 
 /// Lets a record expire, claims it and reads it, several times.
@@ -97,7 +97,7 @@ async fn claim_anew<DB: Fresh>(store: &SqlStore<DB>, key: &str) {
         assert_eq!(entry.expect("the claimed record is stored").value, value);
         let done = store.replace(key, &value, &VALUE, SHORT).await.unwrap();
         assert_eq!(done, Swap::Done);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         while store.get(key).await.unwrap().is_some() {
             assert!(Instant::now() < deadline);
         }
@@ -110,9 +110,9 @@ async fn a_purge_task_runs_until_it_is_dropped<DB: Fresh>() {
     leave_expired(&store, "first").await;
     is_purged(&store).await;
     // The task continues after a failure.
-    let away = "ALTER TABLE idempotence RENAME TO away";
-    let back = "ALTER TABLE away RENAME TO idempotence";
-    DB::run(store.pool(), away).await.unwrap();
+    let hidden = "ALTER TABLE idempotence RENAME TO hidden";
+    let back = "ALTER TABLE hidden RENAME TO idempotence";
+    DB::run(store.pool(), hidden).await.unwrap();
     sleep(Duration::from_millis(50)).await;
     DB::run(store.pool(), back).await.unwrap();
     leave_expired(&store, "second").await;
@@ -125,7 +125,7 @@ async fn a_purge_task_runs_until_it_is_dropped<DB: Fresh>() {
 }
 
 async fn is_purged<DB: Fresh>(store: &SqlStore<DB>) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while DB::number(store.pool(), RECORDS).await > 0 {
         assert!(Instant::now() < deadline);
         sleep(Duration::from_millis(5)).await;

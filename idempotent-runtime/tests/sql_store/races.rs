@@ -10,7 +10,7 @@ use idempotent_runtime::{SqlStore, Store, StoreError, StoreErrorKind};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::databases::{Fresh, PATIENCE, TTL, VALUE, leave_expired, on_every_database};
+use crate::databases::{Fresh, MAX_WAIT, TTL, VALUE, leave_expired, on_every_database};
 
 on_every_database! {
     one_of_200_claims_wins
@@ -24,11 +24,11 @@ async fn one_of_200_claims_wins<DB: Fresh>() {
 }
 
 async fn a_store_that_reads_before_it_writes_lets_several_win<DB: Fresh>() {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         let stores = stores::<DB>().await;
-        let naive = stores.map(|store| Arc::new(LooksThenPuts(store)));
-        if winners(&naive, 200).await > 1 {
+        let mutants = stores.map(|store| Arc::new(LooksThenPuts(store)));
+        if winners(&mutants, 200).await > 1 {
             return;
         }
         assert!(
@@ -70,7 +70,7 @@ async fn winners<S: Store>(stores: &[Arc<S>], racers: usize) -> usize {
 
 /// Claims like a call: it retries while the answer is not conclusive.
 pub(crate) async fn claimed(store: &impl Store, key: &str, value: &Bytes, ttl: Duration) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         match store.claim(key, value, ttl).await {
             Ok(claim) => return claim == Claim::Claimed,

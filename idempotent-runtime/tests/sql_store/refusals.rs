@@ -118,9 +118,9 @@ async fn a_busy_file_applies_nothing() {
     assert_eq!(claim.unwrap(), Claim::Claimed);
 }
 
-/// Without a write-ahead log a commit waits for readers, and may fail after the row was changed.
+/// Without a write-ahead log a commit waits for readers, so it may fail after the row was changed.
 #[tokio::test]
-async fn a_failed_commit_is_not_taken_for_success() {
+async fn a_failed_commit_is_not_treated_as_a_success() {
     let path = file();
     let options = SqliteConnectOptions::new()
         .filename(&path)

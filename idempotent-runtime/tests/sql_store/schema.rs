@@ -12,8 +12,8 @@ on_every_database! {
     ten_processes_migrate_at_once
     ten_processes_connect_at_once
     migrating_again_changes_nothing
-    a_missing_table_names_what_to_do
-    newer_tables_stay_as_they_are
+    the_error_of_a_missing_table_says_what_to_do
+    newer_tables_do_not_change
     the_statements_can_be_applied_by_hand
     keys_that_are_equal_in_a_collation_are_different
 }
@@ -64,7 +64,7 @@ async fn migrating_again_changes_nothing<DB: Fresh>() {
     assert_eq!(DB::number(store.pool(), VERSIONS).await, 1);
 }
 
-async fn a_missing_table_names_what_to_do<DB: Fresh>() {
+async fn the_error_of_a_missing_table_says_what_to_do<DB: Fresh>() {
     let store = store::<DB>().await;
     DB::run(store.pool(), FORGET).await.unwrap();
     let error = store.claim("key", &VALUE, TTL).await.unwrap_err();
@@ -86,7 +86,7 @@ async fn a_missing_table_names_what_to_do<DB: Fresh>() {
     assert_eq!(claim.unwrap(), Claim::Claimed);
 }
 
-async fn newer_tables_stay_as_they_are<DB: Fresh>() {
+async fn newer_tables_do_not_change<DB: Fresh>() {
     let url = DB::url();
     let store = SqlStore::<DB>::connect(&url).await.unwrap();
     let newer = "UPDATE idempotence_version SET version = 2; DROP TABLE idempotence_lock";

@@ -70,7 +70,8 @@ async fn any_isolation_time_zone_and_mode_works_on_mysql() {
     }
 }
 
-/// Every answer is right, also for a store with default sessions on the same tables, and one of many racers wins.
+/// Asserts that every answer is right, also for a store with default sessions on the same tables, and that one of many racers
+/// gets the key.
 async fn works_among<DB: Fresh>(store: &SqlStore<DB>, admin: &SqlStore<DB>) {
     for (one, other) in [(store, admin), (admin, store)] {
         assert!(claimed(one, "key", &VALUE, TTL).await);
@@ -132,7 +133,7 @@ async fn winners<DB: Fresh>(store: &SqlStore<DB>, key: &str) -> usize {
     claimed.into_iter().filter(|claimed| *claimed).count()
 }
 
-/// The store depends on this to interpret the number of rows.
+/// The store needs this to interpret the number of rows.
 #[tokio::test]
 async fn the_client_counts_the_found_rows() {
     let store = mysql().await;

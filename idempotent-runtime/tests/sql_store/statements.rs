@@ -9,7 +9,7 @@ use crate::fresh::Kind;
 
 /// The `xmax` of a row is the transaction that has locked or changed it.
 #[tokio::test]
-async fn a_duplicate_leaves_no_trace_on_postgres() {
+async fn a_duplicate_writes_and_locks_nothing_on_postgres() {
     const LOCKED: &str = "SELECT count(*) FROM idempotence WHERE xmax <> '0'::xid";
 
     let store = postgres().await;
@@ -26,7 +26,7 @@ async fn a_duplicate_leaves_no_trace_on_postgres() {
         assert_eq!(swap.unwrap(), Swap::Other(VALUE));
         assert_eq!(Postgres::number(pool, LOCKED).await, 0);
     }
-    // The usual statement for an upsert does leave a trace.
+    // The usual statement for an upsert does write or lock.
     let usual = "INSERT INTO idempotence SELECT * FROM idempotence \
                  ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value WHERE false";
     pool.execute(usual).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_claim_is_one_statement_on_mysql_and_a_duplicate_two() {
     store.get("key").await.unwrap();
     store.remove("key", &VALUE).await.unwrap();
     let won = statements(&store).await;
-    // The query for the number of statements is a statement, too.
+    // The query for the number of statements is also a statement.
     assert_eq!(won - before, 6 + 1);
     store.claim("key", &VALUE, TTL).await.unwrap();
     let claim = store.claim("key", &OTHER, TTL).await;

@@ -1,4 +1,4 @@
-//! What errors say: where, why and what to do, in one line without a password.
+//! The texts of errors: where, why and what to do, in one line without a password.
 
 use std::error::Error as StdError;
 use std::fs;
@@ -27,9 +27,9 @@ const READ_ONLY_FILE: &str = "accepts no writes: the file is read-only (check th
 const FORGET: &str =
     "DROP TABLE idempotence; DROP TABLE idempotence_lock; DROP TABLE idempotence_version";
 
-/// The text of an error, after a check of what every text has in common.
+/// The text of an error. Checks what all texts have in common.
 fn text<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
-    let error = result.expect_err("the operation fails");
+    let error = result.expect_err("the operation must fail");
     let text = error.to_string();
     assert!(!text.contains('\n'), "one line: {text}");
     assert!(!text.ends_with('.'), "no full stop: {text}");
@@ -37,7 +37,7 @@ fn text<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
     text
 }
 
-/// Where a URL leads, as an error names it.
+/// The place of a URL, as errors name it.
 fn place(url: &str) -> String {
     let (scheme, rest) = url.split_once(':').unwrap();
     let path = rest.rsplit('@').next().unwrap();
@@ -147,7 +147,7 @@ async fn a_silent_server_is_named_after_the_deadline() {
 
 on_every_database! {
     an_exhausted_pool_names_its_size_and_how_long_the_call_waited
-    a_missing_table_names_what_makes_it
+    the_error_of_a_missing_table_names_what_makes_it
 }
 
 async fn an_exhausted_pool_names_its_size_and_how_long_the_call_waited<DB: Fresh>() {
@@ -180,7 +180,7 @@ async fn an_exhausted_pool_names_its_size_and_how_long_the_call_waited<DB: Fresh
     }
 }
 
-async fn a_missing_table_names_what_makes_it<DB: Fresh>() {
+async fn the_error_of_a_missing_table_names_what_makes_it<DB: Fresh>() {
     let url = DB::url();
     let store = SqlStore::<DB>::connect(&url).await.unwrap();
     DB::run(store.pool(), FORGET).await.unwrap();
@@ -205,16 +205,16 @@ async fn a_missing_table_names_what_makes_it<DB: Fresh>() {
         .run(async { Ok::<_, Error>(()) })
         .await
         .unwrap_err();
-    let said = error.to_string();
+    let text = error.to_string();
     assert!(
-        said.contains(&format!("the store {NO_TABLES}, so")),
-        "{said}"
+        text.contains(&format!("the store {NO_TABLES}, so")),
+        "{text}"
     );
-    assert!(!said.contains(&place(&url)), "{said}");
+    assert!(!text.contains(&place(&url)), "{text}");
 }
 
 #[tokio::test]
-async fn a_missing_table_of_a_dedup_row_names_what_makes_it() {
+async fn the_error_of_a_missing_dedup_table_names_what_makes_it() {
     let store = store::<Postgres>().await;
     Postgres::run(store.pool(), FORGET).await.unwrap();
     let handle = Idempotency::new(store.clone());
@@ -231,7 +231,7 @@ async fn a_missing_table_of_a_dedup_row_names_what_makes_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_killed_in_a_statement_says_so() {
+async fn the_error_of_a_killed_session_says_that_it_was_killed() {
     let server = PostgresServer::start().unwrap();
     let store = PostgresStore::connect(&server.database().unwrap())
         .await
@@ -251,12 +251,12 @@ async fn a_session_that_is_killed_in_a_statement_says_so() {
             server.kill().unwrap();
         }
     );
-    let said = outcome.unwrap_err().source().unwrap().to_string();
+    let printed = outcome.unwrap_err().source().unwrap().to_string();
     let ended = [
         "PostgreSQL closed the connection before it answered (did the server stop or restart?)",
         "PostgreSQL ended the session before it answered (did the server stop or restart, or was the session killed?)",
     ];
-    assert!(ended.contains(&&*said), "{said}");
+    assert!(ended.contains(&&*printed), "{printed}");
     let pool = PgPoolOptions::new()
         .acquire_timeout(Duration::from_millis(150))
         .connect_lazy_with((*store.pool().connect_options()).clone());
@@ -270,7 +270,7 @@ async fn a_session_that_is_killed_in_a_statement_says_so() {
 }
 
 #[tokio::test]
-async fn a_busy_file_says_who_keeps_it_busy() {
+async fn the_error_of_a_busy_file_says_why_it_is_busy() {
     let url = Sqlite::url();
     let store = SqliteStore::connect(&url).await.unwrap();
     let other = narrow::<Sqlite>(&url).await;
@@ -294,7 +294,7 @@ async fn a_file_that_stays_busy_is_named_by_connect() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_says_why() {
+async fn the_error_of_an_unusable_file_says_why() {
     let url = Sqlite::url();
     SqliteStore::connect(&url).await.unwrap();
     let reader = SqliteStore::connect(&format!("{url}?mode=ro"))
@@ -380,7 +380,7 @@ async fn missing_privileges_are_listed() {
 }
 
 #[tokio::test]
-async fn a_server_that_accepts_no_writes_says_so() {
+async fn the_error_of_a_read_only_server_says_that_it_is_read_only() {
     let read_only = "accepts no writes: it is a replica or read-only (connect to the primary)";
     let url = Postgres::url();
     PostgresStore::connect(&url).await.unwrap();
@@ -398,10 +398,10 @@ async fn a_server_of_another_kind_says_what_to_check() {
     let server = MariaDbServer::shared().unwrap();
     let port = server.port();
     let url = format!("postgres://user:s3cret@127.0.0.1:{port}/database");
-    let said = text(PostgresStore::connect(&url).await);
+    let printed = text(PostgresStore::connect(&url).await);
     assert!(
-        said.starts_with(&format!("postgres 127.0.0.1:{port} ")) && said.contains("(check"),
-        "{said}"
+        printed.starts_with(&format!("postgres 127.0.0.1:{port} ")) && printed.contains("(check"),
+        "{printed}"
     );
     let pool = MySqlPoolOptions::new().connect_lazy(&MySql::url()).unwrap();
     pool.close().await;

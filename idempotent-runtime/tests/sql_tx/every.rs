@@ -24,7 +24,7 @@ macro_rules! every_database {
             pool_at(&Db::url()).await
         }
 
-        /// Connections to the new database at `url`, in which this makes the tables.
+        /// Connections to the new database at `url`. Makes the tables.
         async fn pool_at(url: &str) -> Pool<Db> {
             let pool = Db::pool(url, &[]).await;
             sql::migrate(&pool).await.unwrap();
@@ -34,7 +34,7 @@ macro_rules! every_database {
             pool
         }
 
-        /// The work: inserts a row for a payment. The table would accept a second one.
+        /// The work: inserts a row for a payment. The table would accept a second row.
         async fn insert(tx: &mut Connection, order: u32) -> sqlx::Result<()> {
             let insert = format!("INSERT INTO payment (order_no) VALUES ({order})");
             tx.execute(AssertSqlSafe(insert)).await.map(drop)
@@ -61,7 +61,7 @@ macro_rules! every_database {
                 .await
         }
 
-        /// The same in its own transaction, which commits a success.
+        /// Does the same in its own transaction, and commits a success.
         async fn pay_and_commit(
             handle: &Idempotency,
             pool: &Pool<Db>,
@@ -204,7 +204,7 @@ macro_rules! every_database {
                     panic!("two equal calls run at the same time")
                 },
             );
-            let refused = timeout(PATIENCE, duplicate)
+            let refused = timeout(MAX_WAIT, duplicate)
                 .await
                 .unwrap()
                 .unwrap_err()
@@ -370,7 +370,7 @@ macro_rules! every_database {
             };
             pay_again().await.unwrap();
             let paid_again = async { while pay_again().await.is_err() {} };
-            timeout(PATIENCE, paid_again).await.unwrap();
+            timeout(MAX_WAIT, paid_again).await.unwrap();
             assert_eq!((payments(&pool).await, rows(&pool).await), (2, 1));
         }
 
@@ -491,7 +491,7 @@ macro_rules! every_database {
             let calls = (0..50).map(|receipt| {
                 let (handle, pool, barrier) = (handle.clone(), pool.clone(), barrier.clone());
                 tokio::spawn(async move {
-                    // Each task has a connection of the pool before the race begins.
+                    // Each task gets a connection of the pool before the race begins.
                     drop(pool.acquire().await);
                     barrier.wait().await;
                     pay_and_commit(&handle, &pool, receipt).await
@@ -530,7 +530,7 @@ macro_rules! every_database {
                     .is_some()
                 {}
             };
-            timeout(PATIENCE, expired).await.unwrap();
+            timeout(MAX_WAIT, expired).await.unwrap();
 
             let barrier = Arc::new(Barrier::new(20));
             let calls = (0..20).map(|receipt| {
@@ -546,7 +546,7 @@ macro_rules! every_database {
                     }
                 })
             });
-            let receipts = timeout(PATIENCE, join_all(calls)).await.unwrap();
+            let receipts = timeout(MAX_WAIT, join_all(calls)).await.unwrap();
             let receipts: Vec<_> = receipts.into_iter().map(|paid| paid.unwrap()).collect();
             assert!(
                 receipts.iter().all(|receipt| *receipt == receipts[0]),
@@ -578,10 +578,10 @@ macro_rules! every_database {
                     join_all(calls).await;
                 }
             };
-            timeout(PATIENCE, rounds).await.unwrap();
+            timeout(MAX_WAIT, rounds).await.unwrap();
         }
 
-        /// Claims two keys in this order. If the database asks for a retry, the transaction is rolled back.
+        /// Claims two keys in this order. Rolls the transaction back if the database asks for a retry.
         #[allow(dead_code, reason = "SQLite has one writer at a time")]
         async fn pays_both(
             handle: &Idempotency,

@@ -20,8 +20,8 @@ use idempotent_runtime::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{Error, Event, GuardedCall, Idempotency, MemoryStore, sql};
 
 const HOUR: Duration = Duration::from_hours(1);
-/// How long a test waits for a certain event, also on a slow machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long a test waits for an event that must happen, also on a slow machine.
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// The errors of a body.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ fn paying(handle: &Idempotency, order: u32) -> GuardedCall {
     handle.call("orders.pay").key(&order).ttl(HOUR)
 }
 
-/// Whether the database allows a retry of the transaction.
+/// Whether the transaction may be retried.
 fn is_retryable(error: &Error) -> bool {
     sql::is_retryable(error)
 }

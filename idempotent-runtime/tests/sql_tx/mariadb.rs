@@ -1,4 +1,4 @@
-//! The behaviour of MariaDB alone.
+//! The behaviour that only MariaDB has.
 
 use idempotence_test_servers::MariaDbServer;
 use sqlx::Connection as _;
@@ -26,7 +26,7 @@ async fn wait_for(pool: &sqlx::MySqlPool, most: i64) {
             tokio::time::sleep(Duration::from_millis(150)).await;
         }
     };
-    timeout(PATIENCE, waiting).await.unwrap();
+    timeout(MAX_WAIT, waiting).await.unwrap();
 }
 
 async fn wait_for_a_waiter(pool: &sqlx::MySqlPool) {
@@ -57,7 +57,7 @@ async fn one_of_two_calls_in_a_deadlock_is_retryable() {
 }
 
 #[tokio::test]
-async fn a_deadlock_after_a_rollback_is_not_taken_for_a_duplicate() {
+async fn a_deadlock_after_a_rollback_is_not_treated_as_a_duplicate() {
     let (pool, (handle, _)) = (pool().await, handle());
     for _ in 0..20 {
         pool.execute("DELETE FROM idempotence").await.unwrap();
@@ -104,7 +104,7 @@ async fn a_duplicate_with_an_older_snapshot_sees_the_winner() {
 }
 
 #[tokio::test]
-async fn a_lock_around_the_row_is_no_duplicate() {
+async fn a_lock_around_the_row_is_not_a_duplicate() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut blocker = begin(&pool).await.unwrap();
     let lock = "SELECT * FROM idempotence WHERE `key` > '' FOR UPDATE";
@@ -186,7 +186,7 @@ async fn a_call_takes_one_round_trip_and_two_with_replay() {
 async fn a_transaction_that_the_server_has_ended_is_refused() {
     let (pool, (handle, _)) = (pool().await, handle());
     let mut tx = begin(&pool).await.unwrap();
-    // This statement commits the transaction and begins none. The client does not notice, as after a deadlock.
+    // This statement commits the transaction and does not begin another. The client does not notice this, as after a deadlock.
     tx.execute("CREATE TABLE other (id INT)").await.unwrap();
     let error = pay(&handle, &mut tx, 1).await.unwrap_err();
     let error = Trouble::refusal(error);
@@ -197,7 +197,7 @@ async fn a_transaction_that_the_server_has_ended_is_refused() {
 }
 
 #[tokio::test]
-async fn a_duplicate_after_an_answered_duplicate_is_answered_too() {
+async fn a_second_duplicate_is_also_answered_while_the_first_holds_its_lock() {
     let (pool, (handle, _)) = (pool().await, handle());
     pay_and_commit(&handle, &pool, 1).await.unwrap();
     // The first duplicate locks the row until its transaction ends.
@@ -219,7 +219,7 @@ const ISOLATIONS: [&str; 4] = [
     "SERIALIZABLE",
 ];
 
-/// Begins a transaction with an isolation level that is set for this transaction only, so its session does not show it.
+/// Begins a transaction with an isolation level that is set only for this transaction, so its session does not show it.
 async fn begin_isolated(pool: &sqlx::MySqlPool, isolation: &str) -> Tx {
     let mut connection = pool.acquire().await.unwrap();
     let set = format!("SET TRANSACTION ISOLATION LEVEL {isolation}");
@@ -250,7 +250,7 @@ async fn at_every_isolation_an_answer_comes_from_a_committed_row() {
                 panic!("two equal calls run at the same time")
             },
         );
-        let refused = timeout(PATIENCE, duplicate).await.unwrap();
+        let refused = timeout(MAX_WAIT, duplicate).await.unwrap();
         let refused = refused.unwrap_err().refusal();
         assert!(
             matches!(refused, Error::InProgress(_)),
@@ -302,16 +302,16 @@ async fn all_duplicates_of_an_open_call_are_answered_together() {
     }
     wait_for(&pool, 3).await;
     first.commit().await.unwrap();
-    // None of the duplicates' transactions has ended yet.
-    let waited = timeout(PATIENCE, join_all(waiting)).await.unwrap();
+    // No transaction of a duplicate has ended yet.
+    let waited = timeout(MAX_WAIT, join_all(waiting)).await.unwrap();
     assert!(waited.iter().all(|waited| waited.as_ref().unwrap().1 == 1));
 }
 
 #[tokio::test]
-async fn a_call_waits_for_an_expired_row_no_longer_than_it_may() {
+async fn a_call_waits_for_an_expired_row_no_longer_than_its_limit() {
     let (pool, (handle, _)) = (pool().await, handle());
     pay_and_commit(&handle, &pool, 1).await.unwrap();
-    // Another transaction reads the live row and keeps it locked after its expiry.
+    // Another transaction reads the live row, and still has it locked after its expiry.
     let mut answered = begin(&pool).await.unwrap();
     assert_eq!(pay(&handle, &mut answered, 2).await.unwrap(), 1);
     let mut late = begin(&pool).await.unwrap();

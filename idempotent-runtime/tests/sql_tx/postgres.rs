@@ -1,4 +1,4 @@
-//! The behaviour of PostgreSQL alone.
+//! The behaviour that only PostgreSQL has.
 
 use sqlx::Connection as _;
 
@@ -22,7 +22,7 @@ async fn wait_for_a_waiter(pool: &sqlx::PgPool) {
             == 0
         {}
     };
-    timeout(PATIENCE, waits).await.unwrap();
+    timeout(MAX_WAIT, waits).await.unwrap();
 }
 
 every_database!();
@@ -69,7 +69,7 @@ async fn the_lock_timeout_of_the_caller_is_restored() {
         let wait = if ends.is_empty() {
             Duration::from_millis(50)
         } else {
-            PATIENCE
+            MAX_WAIT
         };
         let duplicate = async {
             let body = async |_: &mut Connection| Ok::<_, Trouble>(2_u32);
@@ -109,8 +109,8 @@ async fn duplicates_of_a_done_call_do_not_wait_for_each_other() {
     }
     wait_for_a_waiter(&pool).await;
     first.commit().await.unwrap();
-    // All duplicates are answered before any of their transactions has ended.
-    let waited = timeout(PATIENCE, join_all(waiting)).await.unwrap();
+    // All duplicates are answered before one of their transactions has ended.
+    let waited = timeout(MAX_WAIT, join_all(waiting)).await.unwrap();
     assert!(waited.iter().all(|waited| waited.as_ref().unwrap().1 == 1));
 
     let mut late = begin(&pool).await.unwrap();
@@ -174,7 +174,7 @@ async fn at_every_isolation_a_duplicate_stops_waiting_in_time() {
                 panic!("two equal calls run at the same time")
             },
         );
-        let refused = timeout(PATIENCE, duplicate).await.unwrap();
+        let refused = timeout(MAX_WAIT, duplicate).await.unwrap();
         let refused = refused.unwrap_err().refusal();
         assert!(
             matches!(refused, Error::InProgress(_)),

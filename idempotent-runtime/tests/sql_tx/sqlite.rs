@@ -1,4 +1,4 @@
-//! The behaviour of SQLite alone.
+//! The behaviour that only SQLite has.
 
 type Db = sqlx::Sqlite;
 type Connection = sqlx::SqliteConnection;
@@ -6,7 +6,7 @@ type Connection = sqlx::SqliteConnection;
 /// The code of a duplicate of a call whose transaction stays open for too long: SQLite does not show who has locked the file.
 const STILL_OPEN: &str = "store_unavailable";
 
-/// SQLite does not show who waits for the file.
+/// SQLite does not show which transactions wait for the file.
 async fn wait_for_a_waiter(_: &sqlx::SqlitePool) {
     tokio::task::yield_now().await;
 }

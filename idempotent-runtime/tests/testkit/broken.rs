@@ -109,7 +109,7 @@ impl BrokenStore {
         }
     }
 
-    /// The remaining lifetime of the set, which began with its first member.
+    /// The remaining time of the set. It began with the first member.
     async fn remaining_of_set(
         &self,
         set: &str,
@@ -340,7 +340,7 @@ impl Store for BrokenStore {
 
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
         match self.mistake {
-            // Forgets one member of a hundred.
+            // Forgets one of a hundred members.
             Mistake::FilterForgets
                 if member.iter().map(|byte| usize::from(*byte)).sum::<usize>() % 100 == 42 =>
             {

@@ -65,7 +65,7 @@ mistakes! {
     an_exchange_without_comparison_is_found: ExchangeIgnoresExpected fails
         another_value_is_not_exchanged an_exchange_compares_byte_for_byte one_of_many_exchanges_wins;
     an_exchange_that_renews_is_found: ExchangeRenews fails
-        an_exchange_keeps_the_ttl an_exchanged_record_expires_at_its_first_time;
+        an_exchange_does_not_change_the_ttl an_exchanged_record_expires_at_its_first_time;
     an_exchange_that_revives_is_found: ExchangeRevives fails
         a_free_key_is_not_exchanged an_exchange_does_not_revive_an_expired_record;
     a_repeated_exchange_that_is_refused_is_found: RepeatedExchangeIsOther fails

@@ -9,7 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::stores::Around;
-use crate::{LONG, OPERATION, Told, USER, assert_accepted, assert_refused, issue, on, redeem};
+use crate::{Events, LONG, OPERATION, USER, assert_accepted, assert_refused, issue, on, redeem};
 
 #[tokio::test(start_paused = true)]
 async fn a_redemption_dropped_after_any_poll_leaves_the_token_valid() {
@@ -52,11 +52,11 @@ async fn a_redemption_dropped_while_the_store_fails_leaves_the_token_valid() {
         Fault::ApplyLate(Duration::from_secs(5)),
     ] {
         for after in [0, 5, 200, 300, 900] {
-            let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
-            let handle = told.handle(store.clone());
+            let (events, store) = (Events::default(), FaultyStore::new(MemoryStore::new()));
+            let handle = events.handle(store.clone());
             let tokens = handle.tokens();
             let token = issue(&tokens).await;
-            told.take();
+            events.take();
             store.always(Op::Exchange, fault);
             let mut cancelled = false;
             {
@@ -70,7 +70,7 @@ async fn a_redemption_dropped_while_the_store_fails_leaves_the_token_valid() {
                         if let Ok(redeemed) = redeemed {
                             redeemed.give_back().await.unwrap();
                         }
-                        told.take();
+                        events.take();
                     }
                     () = after => cancelled = true,
                 }
@@ -82,8 +82,8 @@ async fn a_redemption_dropped_while_the_store_fails_leaves_the_token_valid() {
             } else {
                 &[]
             };
-            assert_eq!(told.take(), only, "{fault:?} after {after} ms");
-            // By now every delayed request has arrived.
+            assert_eq!(events.take(), only, "{fault:?} after {after} ms");
+            // Now every delayed request has arrived.
             sleep(LONG).await;
             assert_accepted(&tokens, &token).await;
         }
@@ -141,37 +141,37 @@ fn a_redemption_dropped_outside_of_its_runtime_is_given_back_in_the_runtime() {
 fn work_that_ends_with_its_runtime_is_reported() {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_time().build().unwrap();
-    let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
-    let handle = told.handle(store.clone());
+    let (events, store) = (Events::default(), FaultyStore::new(MemoryStore::new()));
+    let handle = events.handle(store.clone());
     let tokens = handle.tokens();
     let token = runtime.block_on(issue(&tokens));
-    told.take();
+    events.take();
     store.always(Op::Exchange, Fault::Hang);
     let mut redeemed = Box::pin(redeem(&tokens, &token));
     runtime.block_on(async { assert!(redeemed.as_mut().now_or_never().is_none()) });
     drop(runtime);
     drop(redeemed);
-    assert_eq!(told.take(), ["not_withdrawn", "operation_cancelled"]);
+    assert_eq!(events.take(), ["not_withdrawn", "operation_cancelled"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_cleanup_limit_bounds_how_many_dropped_redemptions_are_given_back() {
     for (limit, good) in [(0, 0), (3, 3), (5, 5), (100, 5)] {
-        let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
-        let handle = told.builder(store.clone()).cleanup_limit(limit);
+        let (events, store) = (Events::default(), FaultyStore::new(MemoryStore::new()));
+        let handle = events.builder(store.clone()).cleanup_limit(limit);
         let handle = handle.build().unwrap();
         let tokens = handle.tokens();
         let mut issued = Vec::new();
         for _ in 0..5 {
             issued.push(issue(&tokens).await);
         }
-        told.take();
+        events.take();
         store.always(Op::Exchange, Fault::ApplyThenHang);
         for token in &issued {
             let mut redeemed = std::pin::pin!(redeem(&tokens, token));
             assert!(redeemed.as_mut().now_or_never().is_none());
         }
-        let mut kinds = told.take();
+        let mut kinds = events.take();
         kinds.retain(|kind| kind != "operation_cancelled");
         assert_eq!(kinds, vec!["not_withdrawn"; 5 - good]);
         store.heal();
@@ -190,14 +190,14 @@ async fn the_cleanup_limit_bounds_how_many_dropped_redemptions_are_given_back() 
 async fn the_cleanup_limit_bounds_how_many_cleanups_wait_for_an_unavailable_store() {
     const MOST: usize = 10_000;
 
-    let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
-    let handle = told.handle(store.clone());
+    let (events, store) = (Events::default(), FaultyStore::new(MemoryStore::new()));
+    let handle = events.handle(store.clone());
     let tokens = handle.tokens();
     let token = issue(&tokens).await;
-    told.take();
+    events.take();
     store.always(Op::Exchange, Fault::Hang);
     for dropped in 0..MOST + 2 {
-        let stuck = told
+        let stuck = events
             .take()
             .iter()
             .filter(|kind| *kind == "not_withdrawn")
@@ -206,7 +206,7 @@ async fn the_cleanup_limit_bounds_how_many_cleanups_wait_for_an_unavailable_stor
         let mut redeemed = std::pin::pin!(redeem(&tokens, &token));
         assert!(redeemed.as_mut().now_or_never().is_none());
     }
-    assert_eq!(told.take(), ["not_withdrawn", "operation_cancelled"]);
+    assert_eq!(events.take(), ["not_withdrawn", "operation_cancelled"]);
     store.heal();
     handle.drain(LONG).await.unwrap();
     assert_accepted(&tokens, &token).await;

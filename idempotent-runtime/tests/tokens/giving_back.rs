@@ -9,7 +9,7 @@ use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use tokio::time::advance;
 
 use crate::four::Four;
-use crate::{LONG, TTL, Told, assert_accepted, assert_refused, code_of, issue, on, redeem};
+use crate::{Events, LONG, TTL, assert_accepted, assert_refused, code_of, issue, on, redeem};
 
 #[tokio::test]
 async fn a_token_that_was_given_back_can_be_redeemed_once_more() {
@@ -52,8 +52,8 @@ async fn a_token_is_given_back_for_the_rest_of_its_ttl() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_token_is_not_given_back() {
-    let told = Told::default();
-    let tokens = told.handle(MemoryStore::new()).tokens();
+    let events = Events::default();
+    let tokens = events.handle(MemoryStore::new()).tokens();
     let token = issue(&tokens).await;
     let redeemed = redeem(&tokens, &token).await.unwrap();
     advance(TTL).await;
@@ -65,7 +65,7 @@ async fn an_expired_token_is_not_given_back() {
         "not_there",
         "token_rejected",
     ];
-    assert_eq!(told.take(), expected);
+    assert_eq!(events.take(), expected);
 }
 
 #[tokio::test]
@@ -123,12 +123,12 @@ async fn giving_back_continues_in_the_background_after_a_drop() {
         Fault::Delay(Duration::from_millis(100)),
         Fault::ApplyLate(Duration::from_millis(100)),
     ] {
-        let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
-        let handle = told.handle(store.clone());
+        let (events, store) = (Events::default(), FaultyStore::new(MemoryStore::new()));
+        let handle = events.handle(store.clone());
         let tokens = handle.tokens();
         let token = issue(&tokens).await;
         let redeemed = redeem(&tokens, &token).await.unwrap();
-        told.take();
+        events.take();
         store.next(Op::Exchange, fault);
         {
             let mut given_back = std::pin::pin!(redeemed.give_back());
@@ -137,7 +137,7 @@ async fn giving_back_continues_in_the_background_after_a_drop() {
         }
         handle.drain(LONG).await.unwrap();
         let expected = ["operation_cancelled", "token_given_back"];
-        assert_eq!(told.take(), expected, "{fault:?}");
+        assert_eq!(events.take(), expected, "{fault:?}");
         tokio::time::sleep(LONG).await;
         assert_accepted(&tokens, &token).await;
     }

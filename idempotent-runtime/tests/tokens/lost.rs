@@ -7,7 +7,7 @@ use idempotent_runtime::{MemoryStore, StoreErrorKind};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    LONG, OPERATION, TTL, Told, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
+    Events, LONG, OPERATION, TTL, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
 };
 
 const UNANSWERED: [Fault; 7] = [
@@ -54,7 +54,7 @@ async fn a_late_request_of_one_redeemer_does_not_use_the_token_of_another() {
     let store = FaultyStore::new(MemoryStore::new());
     let tokens = on(store.clone());
     let token = issue(&tokens).await;
-    // The token is fresh the first time, and given back the second time.
+    // The first time the token is fresh; the second time it was given back.
     for _ in 0..2 {
         store.next(Op::Exchange, Fault::ApplyLate(Duration::from_secs(5)));
         let first = redeem(&tokens, &token).await.unwrap();
@@ -97,17 +97,17 @@ async fn a_token_without_an_accepted_redemption_becomes_valid_again() {
         Fault::ApplyLate(Duration::from_secs(5)),
         Fault::Fail(StoreErrorKind::Unknown),
     ] {
-        let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
-        let handle = told.handle(store.clone());
+        let (events, store) = (Events::default(), FaultyStore::new(MemoryStore::new()));
+        let handle = events.handle(store.clone());
         let tokens = handle.tokens();
         let token = issue(&tokens).await;
-        told.take();
+        events.take();
         store.always(Op::Exchange, fault);
         assert_refused(&tokens, &token, "store_unavailable").await;
         store.heal();
         handle.drain(LONG).await.unwrap();
-        assert_eq!(told.take(), ["operation_failed"], "{fault:?}");
-        // By now every delayed request has arrived.
+        assert_eq!(events.take(), ["operation_failed"], "{fault:?}");
+        // Now every delayed request has arrived.
         sleep(LONG).await;
         assert_accepted(&tokens, &token).await;
     }
@@ -173,11 +173,11 @@ async fn a_redemption_that_was_not_applied_is_not_given_back() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unavailable_store_is_retried_for_a_minute_and_then_reported() {
-    let (told, store) = (Told::default(), FaultyStore::new(MemoryStore::new()));
-    let handle = told.handle(store.clone());
+    let (events, store) = (Events::default(), FaultyStore::new(MemoryStore::new()));
+    let handle = events.handle(store.clone());
     let tokens = handle.tokens();
     let token = issue(&tokens).await;
-    told.take();
+    events.take();
     store.always(Op::Exchange, Fault::Hang);
     assert_refused(&tokens, &token, "store_unavailable").await;
     let begun = Instant::now();
@@ -187,5 +187,5 @@ async fn an_unavailable_store_is_retried_for_a_minute_and_then_reported() {
         lasted > Duration::from_secs(50) && lasted < Duration::from_secs(70),
         "{lasted:?}"
     );
-    assert_eq!(told.take(), ["operation_failed", "not_withdrawn"]);
+    assert_eq!(events.take(), ["operation_failed", "not_withdrawn"]);
 }

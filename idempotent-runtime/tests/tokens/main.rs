@@ -54,20 +54,20 @@ fn code_of<T: Debug>(outcome: Result<T, Error>) -> &'static str {
 
 /// The names of the events since the last call.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
+struct Events(Arc<Mutex<Vec<String>>>);
 
-impl Told {
+impl Events {
     fn handle(&self, store: impl Store) -> Idempotency {
         self.builder(store).build().unwrap()
     }
 
     fn builder(&self, store: impl Store) -> Builder {
-        let told = Arc::clone(&self.0);
-        let ear = move |event: &Event<'_>| {
+        let events = Arc::clone(&self.0);
+        let observer = move |event: &Event<'_>| {
             assert_eq!(event.endpoint(), OPERATION);
-            told.lock().unwrap().push(event.kind().to_string());
+            events.lock().unwrap().push(event.kind().to_string());
         };
-        Idempotency::builder(store).observer(ear)
+        Idempotency::builder(store).observer(observer)
     }
 
     fn take(&self) -> Vec<String> {

@@ -87,7 +87,7 @@ async fn issued_tokens_are_well_formed_and_differ() {
         let token = issue(&tokens).await.to_string();
         let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         assert!(token.len() == 64 && token.bytes().all(digit), "{token}");
-        assert!(seen.insert(token), "issued twice");
+        assert!(seen.insert(token), "a token must not be issued twice");
     }
     let unknown = tokens.redeem(&"f".repeat(64), &USER, OPERATION).await;
     assert_eq!(code_of(unknown), "token_unknown");

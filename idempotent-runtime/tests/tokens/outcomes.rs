@@ -11,10 +11,10 @@ use tokio::time::advance;
 
 use crate::four::Four;
 use crate::{
-    OPERATION, TTL, Told, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
+    Events, OPERATION, TTL, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
 };
 
-/// Tokens on a store with its own `exchange`, and on a store with only the four required operations.
+/// Tokens on a store that implements `exchange`, and on a store with only the four required operations.
 fn stores() -> [Arc<dyn Store>; 2] {
     [
         Arc::new(MemoryStore::new()),
@@ -65,7 +65,7 @@ async fn another_users_token_is_refused_and_stays_valid() {
         assert_eq!(
             code_of(thief),
             "token_unknown",
-            "nor is it told that it is used"
+            "the answer must not reveal that the token is used"
         );
     }
 }
@@ -249,26 +249,26 @@ async fn each_operation_is_one_round_trip() {
 
 #[tokio::test]
 async fn each_event_is_emitted_once() {
-    let (told, store) = (Told::default(), MemoryStore::new());
-    let tokens = told.handle(store).tokens();
+    let (events, store) = (Events::default(), MemoryStore::new());
+    let tokens = events.handle(store).tokens();
     let token = issue(&tokens).await;
-    assert_eq!(told.take(), ["token_issued"]);
+    assert_eq!(events.take(), ["token_issued"]);
     let redeemed = redeem(&tokens, &token).await.unwrap();
-    assert_eq!(told.take(), ["token_redeemed"]);
+    assert_eq!(events.take(), ["token_redeemed"]);
     assert_refused(&tokens, &token, "token_used").await;
-    assert_eq!(told.take(), ["token_rejected"]);
+    assert_eq!(events.take(), ["token_rejected"]);
     let malformed = tokens.redeem("", &USER, OPERATION).await;
     assert!(matches!(malformed, Err(Error::TokenMalformed(_))));
-    assert_eq!(told.take(), ["token_rejected"]);
+    assert_eq!(events.take(), ["token_rejected"]);
     redeemed.give_back().await.unwrap();
-    assert_eq!(told.take(), ["token_given_back"]);
+    assert_eq!(events.take(), ["token_given_back"]);
     drop(redeem(&tokens, &token).await.unwrap());
-    assert_eq!(told.take(), ["token_redeemed"]);
+    assert_eq!(events.take(), ["token_redeemed"]);
     tokens
         .issue(&USER, OPERATION, Duration::ZERO)
         .await
         .unwrap_err();
-    assert_eq!(told.take(), ["operation_invalid"]);
+    assert_eq!(events.take(), ["operation_invalid"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::{issue, on, redeem};
 
 const RACERS: usize = 100;
 
-/// How many of concurrent redemptions are accepted, each on its own handle. The others get `token_used`.
+/// How many concurrent redemptions are accepted. Each is on its own handle. The others get `token_used`.
 pub(crate) async fn accepted<S: Store + Clone>(store: S) -> usize {
     let token = issue(&on(store.clone())).await;
     let start = Arc::new(Barrier::new(RACERS));

@@ -27,8 +27,8 @@ async fn all(server: &RedisServer) -> HashMap<String, (String, i64)> {
     let mut all = HashMap::new();
     for key in keys(server).await {
         let value = ask(server, cmd("GET").arg(&key)).await;
-        let left = ask(server, cmd("PTTL").arg(&key)).await;
-        all.insert(key, (value, left));
+        let remaining = ask(server, cmd("PTTL").arg(&key)).await;
+        all.insert(key, (value, remaining));
     }
     all
 }
@@ -59,16 +59,16 @@ async fn no_key_is_without_an_expiry_and_none_has_the_token() {
     let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
     let ttl = i64::try_from(TTL.as_millis()).unwrap();
     let mut issued = Vec::new();
-    let mut look = async |token: &str, said: &str| {
+    let mut look = async |token: &str, state: &str| {
         let all = all(&server).await;
         assert_eq!(all.len(), 1);
-        for (key, (value, left)) in all {
+        for (key, (value, remaining)) in all {
             assert!(
-                left > ttl - 60_000 && left <= ttl,
-                "{key} has {left} ms to live"
+                remaining > ttl - 60_000 && remaining <= ttl,
+                "{key} has {remaining} ms to live"
             );
             assert!(key.starts_with("idem:#token:orders.submit:"), "{key}");
-            assert!(value.starts_with(said), "{value}");
+            assert!(value.starts_with(state), "{value}");
             assert!(
                 !format!("{key}{value}").contains(&token[..16]),
                 "{key} {value}"

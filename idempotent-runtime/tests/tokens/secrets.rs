@@ -100,28 +100,28 @@ impl Store for Spy {
     }
 }
 
-/// All texts that were printed for others than the caller.
+/// All printed texts.
 #[derive(Clone, Default)]
-struct Said(Arc<Mutex<String>>);
+struct Printed(Arc<Mutex<String>>);
 
-impl Said {
+impl Printed {
     fn note(&self, what: &dyn Debug) {
         writeln!(self.0.lock().unwrap(), "{what:?} {what:#?}").unwrap();
     }
 
     fn error(&self, error: &Error) {
-        let mut said = self.0.lock().unwrap();
-        write!(said, "{}{}", error.code(), error.text(Lang::En)).unwrap();
+        let mut printed = self.0.lock().unwrap();
+        write!(printed, "{}{}", error.code(), error.text(Lang::En)).unwrap();
         let mut cause: Option<&dyn StdError> = Some(error);
         while let Some(error) = cause {
-            writeln!(said, "{error} {error:?}").unwrap();
+            writeln!(printed, "{error} {error:?}").unwrap();
             cause = error.source();
         }
     }
 }
 
-/// Whether a text has half of the token, as text or as a list of bytes, or the subject.
-fn betrays(text: &str, token: &str) -> bool {
+/// Whether a text contains the subject, or half of the token as text or as a list of bytes.
+fn reveals(text: &str, token: &str) -> bool {
     let list = |part: &str| format!("{:?}", part.as_bytes()).replace(['[', ']'], "");
     let parts = [&token[..32], &token[32..], SUBJECT];
     (parts.iter()).any(|part| text.contains(part) || text.contains(&list(part)))
@@ -139,24 +139,24 @@ async fn a_token_appears_only_in_its_own_text() {
     for fault in [None].into_iter().chain(faults.map(Some)) {
         let store = FaultyStore::new(MemoryStore::new());
         let spy = Spy::new(Arc::new(store.clone()));
-        let (said, ear) = (Said::default(), Said::default());
-        let told = ear.clone();
+        let (printed, observed) = (Printed::default(), Printed::default());
+        let events = observed.clone();
         let handle = Idempotency::builder(spy.clone()).observer(move |event: &Event<'_>| {
-            told.note(event);
-            told.note(&event.to_string());
+            events.note(event);
+            events.note(&event.to_string());
         });
         let handle = handle.build().unwrap();
         let tokens = handle.tokens();
         let token = tokens.issue(SUBJECT, OPERATION, TTL).await.unwrap();
-        said.note(&(&handle, &tokens, &token));
+        printed.note(&(&handle, &tokens, &token));
         if let Some(fault) = fault {
             store.always(Op::Exchange, fault);
             store.always(Op::Claim, fault);
         }
         for sent in [token.as_str(), token.as_str(), &token.as_str()[1..]] {
             match tokens.redeem(sent, SUBJECT, OPERATION).await {
-                Ok(redeemed) => said.note(&redeemed),
-                Err(error) => said.error(&error),
+                Ok(redeemed) => printed.note(&redeemed),
+                Err(error) => printed.error(&error),
             }
         }
         store.heal();
@@ -165,24 +165,24 @@ async fn a_token_appears_only_in_its_own_text() {
                 store.always(Op::Exchange, fault);
             }
             if let Err(error) = redeemed.give_back().await {
-                said.error(&error);
+                printed.error(&error);
             }
         }
         let _ = handle.drain(LONG).await;
-        let (said, told) = (said.0.lock().unwrap(), ear.0.lock().unwrap());
-        assert!(said.contains("Token(…)") && told.contains(OPERATION));
-        assert!(!betrays(&said, token.as_str()), "{said}");
-        assert!(!betrays(&told, token.as_str()), "{told}");
+        let (printed, observed) = (printed.0.lock().unwrap(), observed.0.lock().unwrap());
+        assert!(printed.contains("Token(…)") && observed.contains(OPERATION));
+        assert!(!reveals(&printed, token.as_str()), "{printed}");
+        assert!(!reveals(&observed, token.as_str()), "{observed}");
         let sent = spy.sent.lock().unwrap();
         for key in &sent.keys {
-            assert!(!betrays(key, token.as_str()), "{key}");
+            assert!(!reveals(key, token.as_str()), "{key}");
             let digest = key.strip_prefix("idem:#token:orders.submit:").unwrap();
             assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
         }
         for value in &sent.values {
             let text = str::from_utf8(value).unwrap();
             assert!(text.starts_with("idem1 T "), "{text}");
-            assert!(!betrays(text, token.as_str()), "{text}");
+            assert!(!reveals(text, token.as_str()), "{text}");
         }
     }
 }
@@ -192,9 +192,9 @@ fn the_search_finds_a_token_in_every_form() {
     let token = format!("{:064x}", 0x0f1e_2d3c);
     let list = format!("{:?}", token.as_bytes());
     for text in [&token, &format!("a{}b", &token[32..]), &list, SUBJECT] {
-        assert!(betrays(text, &token), "{text}");
+        assert!(reveals(text, &token), "{text}");
     }
-    assert!(!betrays("idem1 T fresh", &token));
+    assert!(!reveals("idem1 T fresh", &token));
 }
 
 #[tokio::test]

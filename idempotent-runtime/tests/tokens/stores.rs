@@ -6,12 +6,12 @@ use idempotent_runtime::store::{Bytes, Claim, Entry, Swap, async_trait};
 use idempotent_runtime::{MemoryStore, Store, StoreError};
 use tokio::task::yield_now;
 
-/// How the wrapping store differs.
+/// The difference between the wrapping store and the memory store.
 #[derive(Debug, Clone)]
 pub(crate) enum Around {
-    /// Its exchange reads, and then writes without a comparison.
+    /// `exchange` reads, and then writes without a comparison.
     LooksThenPuts(MemoryStore),
-    /// It is pending before it applies an operation, and again before it answers.
+    /// Each operation is pending before it is applied, and again before it is answered.
     Slow(MemoryStore),
 }
 

@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Where the connection fails. A message is everything that a client sends before the next answer; the first is 0.
+/// Where the connection fails. A message is everything that a client sends before the next answer. The first message is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Point {
     /// This message does not arrive.
-    Unheard(usize),
-    /// This message arrives; whether the server executes it is a race.
-    Heard(usize),
+    Lost(usize),
+    /// This message arrives. The server may or may not execute it.
+    Delivered(usize),
     /// The server executes this message, but the answer does not arrive.
     Unanswered(usize),
 }
@@ -21,11 +21,11 @@ pub(crate) enum Point {
 impl Point {
     /// All points, from the first message on.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        (0..).flat_map(|at| [Self::Unheard(at), Self::Heard(at), Self::Unanswered(at)])
+        (0..).flat_map(|at| [Self::Lost(at), Self::Delivered(at), Self::Unanswered(at)])
     }
 }
 
-/// A listener that forwards connections to a server; the first one fails at a point.
+/// A listener that forwards connections to a server. The first connection fails at a point.
 pub(crate) struct Wire {
     from: u16,
     to: u16,
@@ -33,7 +33,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// From the point on nothing passes, and both ends wait.
+    /// From the point on nothing is forwarded, and both ends wait.
     #[allow(dead_code, reason = "not every test stops its connections")]
     pub(crate) fn to(port: u16, point: Point) -> Self {
         Self::new(port, point, End::Silent)
@@ -50,7 +50,7 @@ impl Wire {
         let from = listener.local_addr().unwrap().port();
         let (reach, reached) = channel();
         thread::spawn(move || {
-            let talk = Talk {
+            let session = Session {
                 point: Some(point),
                 end,
                 reach,
@@ -60,11 +60,11 @@ impl Wire {
                 End::Silent => 1,
                 End::Closed => usize::MAX,
             };
-            let others = |_| Talk::whole();
-            let talks = iter::once(talk).chain((1..connections).map(others));
-            for (talk, client) in talks.zip(listener.incoming()) {
+            let others = |_| Session::whole();
+            let sessions = iter::once(session).chain((1..connections).map(others));
+            for (session, client) in sessions.zip(listener.incoming()) {
                 let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
-                carry(client.unwrap(), server, talk);
+                carry(client.unwrap(), server, session);
             }
         });
         Self {
@@ -79,7 +79,7 @@ impl Wire {
         url.replace(&format!(":{}/", self.to), &format!(":{}/", self.from))
     }
 
-    /// Waits until the point is reached. Returns `false` if the connection ends before.
+    /// Waits until the point is reached. Returns `false` if the connection ends first.
     pub(crate) fn reached(&self) -> bool {
         self.reached.recv().is_ok()
     }
@@ -93,26 +93,26 @@ enum End {
 }
 
 /// Forwards both directions of a connection until it ends.
-fn carry(client: TcpStream, server: TcpStream, talk: Talk) {
-    let ends = Arc::new((client, server, talk));
+fn carry(client: TcpStream, server: TcpStream, session: Session) {
+    let ends = Arc::new((client, server, session));
     let answers = Arc::clone(&ends);
     thread::spawn(move || {
-        let (client, server, talk) = &*answers;
-        pass(server, client, talk, Talk::answer_passes);
+        let (client, server, session) = &*answers;
+        pass(server, client, session, Session::answer_passes);
     });
     thread::spawn(move || {
-        let (client, server, talk) = &*ends;
-        pass(client, server, talk, Talk::message_passes);
+        let (client, server, session) = &*ends;
+        pass(client, server, session, Session::message_passes);
     });
 }
 
-fn pass(mut from: &TcpStream, mut to: &TcpStream, talk: &Talk, passes: fn(&Talk) -> bool) {
+fn pass(mut from: &TcpStream, mut to: &TcpStream, session: &Session, passes: fn(&Session) -> bool) {
     let mut chunk = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut chunk) {
-        if passes(talk) && to.write_all(&chunk[..length]).is_err() {
+        if passes(session) && to.write_all(&chunk[..length]).is_err() {
             break;
         }
-        if talk.is_over() {
+        if session.is_over() {
             let _ = from.shutdown(Shutdown::Both);
             break;
         }
@@ -120,7 +120,7 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream, talk: &Talk, passes: fn(&Talk)
     let _ = to.shutdown(Shutdown::Both);
 }
 
-struct Talk {
+struct Session {
     point: Option<Point>,
     end: End,
     reach: Sender<()>,
@@ -132,12 +132,12 @@ enum State {
     /// The server has answered; the next message has this number.
     Answered(usize),
     /// The client is sending the message of this number, or waits for its answer.
-    Asked(usize),
+    Sent(usize),
     /// The point is reached.
     Cut,
 }
 
-impl Talk {
+impl Session {
     /// A connection that does not fail.
     fn whole() -> Self {
         Self {
@@ -154,15 +154,15 @@ impl Talk {
 
     fn message_passes(&self) -> bool {
         let mut state = self.state.lock().unwrap();
-        let (State::Answered(at) | State::Asked(at)) = *state else {
+        let (State::Answered(at) | State::Sent(at)) = *state else {
             return false;
         };
-        *state = State::Asked(at);
-        let heard = self.point == Some(Point::Heard(at));
-        if heard || self.point == Some(Point::Unheard(at)) {
+        *state = State::Sent(at);
+        let delivered = self.point == Some(Point::Delivered(at));
+        if delivered || self.point == Some(Point::Lost(at)) {
             *state = State::Cut;
             self.reach.send(()).unwrap();
-            return heard;
+            return delivered;
         }
         true
     }
@@ -170,12 +170,12 @@ impl Talk {
     fn answer_passes(&self) -> bool {
         let mut state = self.state.lock().unwrap();
         match *state {
-            State::Asked(at) if self.point == Some(Point::Unanswered(at)) => {
+            State::Sent(at) if self.point == Some(Point::Unanswered(at)) => {
                 *state = State::Cut;
                 self.reach.send(()).unwrap();
                 false
             }
-            State::Asked(at) => {
+            State::Sent(at) => {
                 *state = State::Answered(at + 1);
                 true
             }

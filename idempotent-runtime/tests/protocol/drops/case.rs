@@ -114,7 +114,7 @@ impl Case {
         })
     }
 
-    /// What the attribute writes around `body`.
+    /// The code that the attribute writes around `body`.
     pub(super) fn with_body(
         self,
         guarded: &Guarded,
@@ -133,7 +133,7 @@ impl Case {
     }
 }
 
-/// What the attribute writes with `on_cancel = "finish"`.
+/// The code that the attribute writes with `on_cancel = "finish"`.
 async fn finished<E: 'static, K: ReplayMode<Outcome> + Send + Sync + 'static>(
     guarded: &Guarded,
     returns: Returns<Outcome, E, K>,

@@ -31,7 +31,7 @@ enum SecondOutcome {
 }
 
 /// Longer than any key stays taken.
-const PATIENCE: Duration = secs(1000);
+const MAX_WAIT: Duration = secs(1000);
 /// The longest pause of a call that waits for another process.
 const PAUSE: Duration = millis(750);
 /// What the body of the second call returns.
@@ -43,7 +43,7 @@ impl SecondCaller {
     fn guarded(self, first: &Guarded) -> Guarded {
         let policy = match self {
             Self::Here => first.policy,
-            Self::WaitingHere | Self::WaitingElsewhere => first.policy.wait(PATIENCE),
+            Self::WaitingHere | Self::WaitingElsewhere => first.policy.wait(MAX_WAIT),
         };
         match self {
             Self::Here | Self::WaitingHere => Guarded {
@@ -66,7 +66,7 @@ impl SecondCaller {
         leftover: Leftover,
     ) -> bool {
         let refused = |code| outcome_of_second == SecondOutcome::Refused(code);
-        // Without replay, `release = false` leaves no mark of the end, so the second call does not wait.
+        // Without replay, `release = false` does not record the end of a call, so the second call does not wait.
         let unmarked = case.release == Release::Never && !case.replay;
         match (self, leftover) {
             // The claim of the first call was stored when the second call claimed.
@@ -95,7 +95,8 @@ impl SecondCaller {
     }
 }
 
-/// Drops the first call after `polls` polls. The second call starts after `made` of them; then both are polled alternately.
+/// Drops the first call after `polls` polls. The second call starts after `made` of these polls. From then on both are polled
+/// alternately.
 async fn dropped_with_second(
     case: Case,
     second_caller: SecondCaller,
@@ -116,7 +117,7 @@ async fn dropped_with_second(
     call.drop();
 
     let dropped = Instant::now();
-    let outcome = timeout(2 * PATIENCE, other.finish()).await;
+    let outcome = timeout(2 * MAX_WAIT, other.finish()).await;
     let outcome_of_second = match outcome.expect("the second call ends") {
         Ok(SECOND) => SecondOutcome::Run(dropped.elapsed()),
         Ok(result) => {
@@ -210,5 +211,5 @@ async fn a_duplicate_dropped_after_any_poll_does_not_affect_the_holder() {
     }
 }
 
-/// After this many polls a waiting call has claimed, was refused, and sleeps.
+/// After this many polls a waiting call has claimed, has been refused, and sleeps.
 const FOLLOWED: usize = 12;

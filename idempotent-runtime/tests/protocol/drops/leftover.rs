@@ -68,13 +68,13 @@ impl Case {
         }
     }
 
-    /// The record after the body ended like this: a column of the table.
+    /// The record after this end of the body: a column of the table.
     pub(super) fn leaves_by(self, end: End) -> Leftover {
         match (self.release, end) {
             (_, End::Panic) => self.unknown(),
             (Release::Always, _) | (Release::OnError, End::Err) => Leftover::Nothing,
             (Release::OnError, End::Ok) => Leftover::Done(TTL),
-            // With `release = false` a done record is only stored for its result.
+            // With `release = false` a done record is stored only for its result.
             (Release::Never, End::Ok) if self.replay => Leftover::Done(TTL + GRACE_OF_TTL),
             (Release::Never, _) => self.unknown(),
         }

@@ -10,7 +10,7 @@ use super::leftover::Leftover;
 use super::polled::Polled;
 use crate::guarded::{Guarded, millis};
 
-/// Makes a second call, which frees the key again if it gets it, and checks its outcome.
+/// Makes a second call and checks its outcome. If the second call gets the key, it frees the key again.
 async fn check_second_call(case: Case, guarded: &Guarded, leftover: Leftover) {
     let second = Guarded {
         policy: guarded.policy.on_cancel(OnCancel::Release),
@@ -37,14 +37,14 @@ async fn check_second_call(case: Case, guarded: &Guarded, leftover: Leftover) {
     second.settled().await;
 }
 
-/// When the handle of the first call gets a second call. Another process gets one as well.
+/// When a second call is made on the handle of the first call. A second call is also made in another process.
 #[derive(Debug, Clone, Copy)]
-enum FirstHandleAsks {
+enum SecondCallTime {
     AtOnce,
     Later,
 }
 
-async fn dropped_after(case: Case, polls: usize, here: FirstHandleAsks) -> (Stage, bool) {
+async fn dropped_after(case: Case, polls: usize, here: SecondCallTime) -> (Stage, bool) {
     let guarded = case.guarded();
     let progress = Progress::default();
     let mut call = Polled::new(case.call(&guarded, &progress));
@@ -62,14 +62,14 @@ async fn dropped_after(case: Case, polls: usize, here: FirstHandleAsks) -> (Stag
 
     let elsewhere = guarded.elsewhere();
     match here {
-        FirstHandleAsks::AtOnce => {
+        SecondCallTime::AtOnce => {
             check_second_call(case, &guarded, expected).await;
             nothing_holds(guarded, 2);
             check_second_call(case, &elsewhere, expected).await;
             until_free(case, &elsewhere, expected).await;
             nothing_holds(elsewhere, 0);
         }
-        FirstHandleAsks::Later => {
+        SecondCallTime::Later => {
             check_second_call(case, &elsewhere, expected).await;
             nothing_holds(elsewhere, 2);
             until_free(case, &guarded, expected).await;
@@ -79,7 +79,7 @@ async fn dropped_after(case: Case, polls: usize, here: FirstHandleAsks) -> (Stag
     (stage, ended)
 }
 
-/// Makes a call in the last millisecond of the record, and after its expiry.
+/// Makes a call in the last millisecond of the record, and a call after its expiry.
 async fn until_free(case: Case, guarded: &Guarded, leftover: Leftover) {
     const LAST: Duration = millis(1);
     if let Some(remaining) = leftover.remaining() {
@@ -93,7 +93,7 @@ async fn until_free(case: Case, guarded: &Guarded, leftover: Leftover) {
 #[tokio::test(start_paused = true)]
 async fn a_drop_after_any_poll_leaves_the_key_as_the_release_table_says() {
     for case in Case::all() {
-        for when in [FirstHandleAsks::AtOnce, FirstHandleAsks::Later] {
+        for when in [SecondCallTime::AtOnce, SecondCallTime::Later] {
             let mut seen = Vec::new();
             for polls in 0.. {
                 let what = format!("dropped after {polls} polls, second call {when:?}: {case:?}");

@@ -33,8 +33,8 @@ fn submit(form: &Form, token: &Token, body: &Body, succeeds: bool) -> Polled<Res
     Polled::new(answered(returns, call, body))
 }
 
-/// Drops the call after `polls` polls. Returns the progress, whether the key is free, and the state of the token; `None` if
-/// the call ended before.
+/// Drops the call after `polls` polls. Returns the progress, whether the key is free, and the state of the token. `None` if the
+/// call ended earlier.
 async fn leftover_after(
     policy: Policy,
     polls: usize,

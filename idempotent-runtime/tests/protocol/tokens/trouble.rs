@@ -55,7 +55,7 @@ async fn an_outage_after_the_claim_refuses_the_call_and_leaves_no_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_key_is_not_free_before_the_token_is_good_again() {
+async fn the_key_is_not_free_before_the_token_can_be_redeemed_again() {
     let (store, form) = Form::faulty(policy());
     let token = form.issue().await;
     store.always(Op::Exchange, Fault::ApplyThenHang);
@@ -71,7 +71,7 @@ async fn the_key_is_not_free_before_the_token_is_good_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_takes_no_token_back_frees_the_key_all_the_same() {
+async fn a_store_that_takes_no_token_back_still_frees_the_key() {
     for kind in [StoreErrorKind::Full, StoreErrorKind::Misconfigured] {
         let (store, form) = Form::faulty(policy().give_back());
         let token = form.issue().await;

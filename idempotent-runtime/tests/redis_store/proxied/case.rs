@@ -1,4 +1,4 @@
-//! One call with one harmed message, and what must be true after it.
+//! One call with one damaged message, and what must be true after it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use idempotent_runtime::{Error, Idempotency, RedisStore, Release, Store};
 use tokio::time::{sleep, timeout};
 
 use super::way::{Failure, Outcome, TTL, Way};
-use crate::servers::{PATIENCE, next};
+use crate::servers::{MAX_WAIT, next};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
@@ -30,13 +30,13 @@ pub(crate) enum Moment {
     Call,
 }
 
-/// The deadline of the harmed call, before its body and after it.
+/// The deadline of the damaged call, before its body and after it.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
 /// Both deadlines, with a margin for a slow machine.
 const IN_TIME: Duration = Duration::from_secs(8);
 
 impl Case {
-    pub(crate) fn unharmed(way: Way, moment: Moment) -> Self {
+    pub(crate) fn undamaged(way: Way, moment: Moment) -> Self {
         Self {
             way,
             moment,
@@ -92,15 +92,15 @@ impl Case {
         };
         let begun = Instant::now();
         let call = self.way.run(&idempotency, id, body);
-        let Ok(outcome) = timeout(PATIENCE, call).await else {
+        let Ok(outcome) = timeout(MAX_WAIT, call).await else {
             return Err("the call never ended".to_owned());
         };
         in_time(begun)?;
         if matches!(self.harm, Some((_, _, ProxyFault::Silence))) {
-            // Remaining messages would wait for the end of the silence.
+            // The remaining messages would wait for the end of the silence.
             proxy.close_connections();
         }
-        let drained = idempotency.drain(PATIENCE).await;
+        let drained = idempotency.drain(MAX_WAIT).await;
         drained.map_err(|error| error.to_string())?;
 
         let ran = ran.into_inner();
@@ -122,7 +122,7 @@ impl Case {
 
     async fn body(self, id: u64, proxy: &RedisProxy) -> Outcome {
         let (before, begun) = (proxy.traffic().requests, Instant::now());
-        while self.way.is_long && proxy.traffic().requests == before && begun.elapsed() < PATIENCE {
+        while self.way.is_long && proxy.traffic().requests == before && begun.elapsed() < MAX_WAIT {
             sleep(Duration::from_millis(5)).await;
         }
         if self.way.succeeds {
@@ -168,7 +168,7 @@ impl Case {
         id: u64,
         stored: Stored,
     ) -> Result<(), String> {
-        let builder = Idempotency::builder(store).deadline(PATIENCE);
+        let builder = Idempotency::builder(store).deadline(MAX_WAIT);
         let idempotency = builder.build().unwrap();
         let ran = AtomicUsize::new(0);
         let body = async {

@@ -14,7 +14,7 @@ use super::way::Way;
 /// The mistake of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mistake {
-    /// Takes the caller's own record for another one after a lost reply.
+    /// Treats the caller's own record as another call's record after a lost reply.
     OwnRecordIsTaken,
     /// Reports an uncertain change as done.
     UnknownIsDone,
@@ -67,13 +67,16 @@ impl Broken {
     }
 }
 
-/// Asserts that a case finds the mistake with this finding.
+/// Asserts that a case finds the mistake, with this text.
 async fn is_found(make: fn(RedisStore) -> Broken, finding: &str) {
     let ways = Way::all().filter(|way| way.replay && way.succeeds && !way.is_long);
     let (count, broken) = broken(ways, Moment::Call, make).await;
     let found = broken.iter().any(|broken| broken.contains(finding));
     assert!(found, "{} of {count}:\n{}", broken.len(), broken.join("\n"));
-    assert!(broken.len() < count, "what is not harmed holds");
+    assert!(
+        broken.len() < count,
+        "a call without a damaged message must pass"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,7 +10,7 @@ pub(crate) struct Way {
     pub(crate) release: Release,
     pub(crate) replay: bool,
     pub(crate) succeeds: bool,
-    /// Long enough to be renewed.
+    /// The body runs long enough for a renewal.
     pub(crate) is_long: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Records everything that is logged through `tracing` and `log`, on every level.
+//! Records the whole log of `tracing` and `log`, on every level.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,53 +8,56 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
 #[derive(Debug, Default)]
-pub(crate) struct Ear(Mutex<Text>);
+pub(crate) struct Recorder(Mutex<Text>);
 
 /// Access to the recorded text, for one test at a time.
-pub(crate) struct Listening {
-    ear: &'static Ear,
+pub(crate) struct Recording {
+    recorder: &'static Recorder,
     _alone: MutexGuard<'static, ()>,
 }
 
 #[derive(Debug, Default)]
 struct Text(String);
 
-static HEARD: AtomicUsize = AtomicUsize::new(0);
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-impl Listening {
+impl Recording {
     /// Records from now on, on every thread.
-    pub(crate) fn to_the_process() -> Self {
-        static EAR: OnceLock<&'static Ear> = OnceLock::new();
+    pub(crate) fn of_the_process() -> Self {
+        static RECORDER: OnceLock<&'static Recorder> = OnceLock::new();
 
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let ear = *EAR.get_or_init(|| {
-            let ear: &'static Ear = Box::leak(Box::default());
-            tracing::subscriber::set_global_default(ear).unwrap();
+        let recorder = *RECORDER.get_or_init(|| {
+            let recorder: &'static Recorder = Box::leak(Box::default());
+            tracing::subscriber::set_global_default(recorder).unwrap();
             // Clients may log to `log` directly, and `tracing` may forward its events to `log`.
-            log::set_logger(ear).unwrap();
+            log::set_logger(recorder).unwrap();
             log::set_max_level(log::LevelFilter::Trace);
-            ear
+            recorder
         });
-        ear.0.lock().unwrap().0.clear();
-        Self { ear, _alone: alone }
+        recorder.0.lock().unwrap().0.clear();
+        Self {
+            recorder,
+            _alone: alone,
+        }
     }
 
     /// Returns and clears the recorded text.
     pub(crate) fn take(&self) -> String {
-        std::mem::take(&mut self.ear.0.lock().unwrap().0)
+        std::mem::take(&mut self.recorder.0.lock().unwrap().0)
     }
 }
 
-impl Ear {
+impl Recorder {
     /// The number of recorded events and spans.
-    pub(crate) fn heard() -> usize {
-        HEARD.load(Ordering::Relaxed)
+    pub(crate) fn count() -> usize {
+        COUNT.load(Ordering::Relaxed)
     }
 
     fn note(&self, metadata: Option<&Metadata<'_>>, record: impl FnOnce(&mut dyn Visit)) {
-        HEARD.fetch_add(1, Ordering::Relaxed);
+        COUNT.fetch_add(1, Ordering::Relaxed);
         let mut text = self.0.lock().unwrap();
         record(&mut *text);
         writeln!(text.0, "{:?}", metadata.map(Metadata::name)).unwrap();
@@ -71,7 +74,7 @@ impl Visit for Text {
     }
 }
 
-impl Subscriber for &'static Ear {
+impl Subscriber for &'static Recorder {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -96,13 +99,13 @@ impl Subscriber for &'static Ear {
     fn exit(&self, _: &span::Id) {}
 }
 
-impl log::Log for Ear {
+impl log::Log for Recorder {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        HEARD.fetch_add(1, Ordering::Relaxed);
+        COUNT.fetch_add(1, Ordering::Relaxed);
         let mut text = self.0.lock().unwrap();
         writeln!(text.0, "{} {}", record.target(), record.args()).unwrap();
     }
