@@ -1,21 +1,22 @@
 //! The pages of the guide, one module each.
 //!
-//! | page | answers |
+//! | you want to know | page |
 //! | --- | --- |
-//! | [the attribute](macro@crate::idempotent) | what each option means, and when a key is free again |
-//! | [`results`] | what is stored for duplicates, and how they wait |
-//! | [`errors`] | what a refused call returns, and what a client does about it |
-//! | [`keys`] | which calls are equal, and what the store shows |
-//! | [`stores`] | which store to take, its URL, TLS, durability and permissions |
-//! | [`sql`](crate::sql) | how a thing happens once in your own transaction |
-//! | [`mechanisms`] | tokens, counters, seen-sets, Bloom filters, order numbers, request ids |
-//! | [`settings`] | what operators can change without compiling |
-//! | [`observability`] | events, metrics, alarms, stuck keys, the doctor |
-//! | [`testing`] | how to test functions that carry the attribute |
-//! | [`guarantees`] | what is promised, under which store, and how it was tested |
-//! | [`security`] | who is trusted with what |
-//! | [`fingerprint`](crate::fingerprint) | how another language makes the same key |
-//! | [`store`](crate::store), [`store_contract`] | how to write a store, and what stores will have to answer |
+//! | what each option means, and when a key is free again | [the attribute](macro@crate::idempotent) |
+//! | what a duplicate gets: which error, and what its client does | [`errors`] |
+//! | what a duplicate gets: the first result, or a wait for it | [`results`] |
+//! | which calls are equal, and what the store shows of them | [`keys`] |
+//! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
+//! | how to do work once, in your own transaction | [`sql`](crate::sql) |
+//! | how to use tokens, counters, seen-sets, Bloom filters, order numbers and request ids | [`mechanisms`] |
+//! | how to test functions that have the attribute | [`testing`] |
+//! | how to change settings without compiling | [`settings`] |
+//! | how to see what happens, and how to free a stuck key | [`observability`] |
+//! | what is promised with which store, and how it was tested | [`guarantees`] |
+//! | who is trusted with what | [`security`] |
+//! | how another language makes the same key | [`fingerprint`](crate::fingerprint) |
+//! | how to write a store | [`store`](crate::store) |
+//! | which operations stores will have (for maintainers) | [`store_contract`] |
 
 // Each page begins with the links of rustdoc: the first definition of a link counts, and the definitions
 // at the end of a page lead to its neighbours in the repository.
