@@ -1,0 +1,8 @@
+//! The calls whose costs are counted. `benches/counts.rs` counts them and compares the counts with the table of
+//! `benches/README.md`.
+
+mod case;
+mod guarded;
+mod scripted;
+
+pub use case::{Case, Started, cases};
