@@ -33,7 +33,7 @@ use crate::protocol::retry::Attempt;
 use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
 use crate::protocol::wait;
-use crate::store::Claim;
+use crate::store::{Claim, Key};
 
 /// A call whose key is not complete yet.
 #[must_use = "a call does nothing until it is claimed"]
@@ -276,7 +276,13 @@ impl Open {
                     ..self.policy
                 };
                 let times = Times::default();
-                return Ok(CallContext::new(self.shared, site, policy, times));
+                return Ok(CallContext::new(
+                    self.shared,
+                    site,
+                    Key::new(""),
+                    policy,
+                    times,
+                ));
             }
             _ => match (self.invalid_token.take(), self.invalid_key.take()) {
                 (Some(rejected), _) => {
@@ -321,10 +327,9 @@ impl Open {
         };
         match times {
             Ok(times) => Ok(CallContext {
-                key,
                 payload,
                 token: self.token,
-                ..CallContext::new(self.shared, site, policy, times)
+                ..CallContext::new(self.shared, site, key, policy, times)
             }),
             Err(why) => {
                 let error = Error::InvalidPolicy(Failure::new(site, why, None));

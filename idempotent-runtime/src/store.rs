@@ -14,6 +14,7 @@ mod contract;
 mod durability;
 pub(crate) mod filter;
 mod finding;
+mod key;
 #[cfg(any(
     feature = "mysql",
     feature = "postgres",
@@ -32,5 +33,6 @@ pub use self::durability::Durability;
 pub use self::filter::{BloomFilter, BloomStats};
 pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};
 pub use self::finding::{Finding, Level, Mechanism};
+pub use self::key::Key;
 pub use self::wrap::Wrap;
 pub use crate::error::store::{StoreError, StoreErrorKind};

@@ -48,16 +48,18 @@ impl Kind {
     }
 }
 
-/// Returns the key of a call: `idem:orders.pay:9e10…`.
-pub(crate) fn key_of_call(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-    let endpoint = endpoint.as_str();
-    let mut key = String::with_capacity(prefix.len() + endpoint.len() + 66);
+/// Appends the key of a call to `key`: `idem:orders.pay:9e10…`.
+pub(crate) fn push_key_of_call(
+    key: &mut String,
+    prefix: &str,
+    endpoint: &Endpoint,
+    fingerprint: &Fingerprint,
+) {
     key.push_str(prefix);
     key.push(':');
-    key.push_str(endpoint);
+    key.push_str(endpoint.as_str());
     key.push(':');
-    fingerprint.push_hex(&mut key);
-    key
+    fingerprint.push_hex(key);
 }
 
 /// Returns the key of a call whose record is written in the caller's transaction. It differs from the key of the same call
@@ -95,6 +97,12 @@ mod tests {
             text.push_str(u.choose(&PIECES)?);
         }
         Ok(text)
+    }
+
+    fn key_of_call(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
+        let mut key = String::new();
+        push_key_of_call(&mut key, prefix, endpoint, fingerprint);
+        key
     }
 
     /// The record that a key names: a prefix, a kind (`None` for a call), and an endpoint.

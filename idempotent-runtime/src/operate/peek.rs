@@ -16,13 +16,13 @@ use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
 use crate::record::call::State;
 use crate::record::shape;
-use crate::store::Swap;
+use crate::store::{Key, Swap};
 
 /// The record of a key when it was read.
 #[derive(Clone)]
 pub struct Peek {
     site: Site,
-    key: String,
+    key: Key,
     record: Bytes,
     state: DuplicateState,
     holder: String,
@@ -198,7 +198,7 @@ impl Idempotency {
         &self,
         endpoint: Endpoint,
         fingerprint: Fingerprint,
-        key: fn(&Shared, &Endpoint, &Fingerprint) -> String,
+        key: fn(&Shared, &Endpoint, &Fingerprint) -> Key,
     ) -> Result<Option<Peek>, Error> {
         let key = key(self.shared(), &endpoint, &fingerprint);
         let site = Site {

@@ -20,6 +20,7 @@ use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
+use crate::store::Key;
 use crate::world;
 
 /// The unchanging facts of one call.
@@ -27,7 +28,7 @@ pub(crate) struct CallContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) site: Site,
     /// The key in the store; empty for a call that is not guarded.
-    pub(crate) key: String,
+    pub(crate) key: Key,
     /// What must be equal among calls with one key.
     pub(crate) payload: Option<Fingerprint>,
     pub(crate) policy: Policy,
@@ -39,14 +40,20 @@ pub(crate) struct CallContext {
 }
 
 impl CallContext {
-    /// A call without a key, a payload and a token.
-    pub(crate) fn new(shared: Arc<Shared>, site: Site, policy: Policy, times: Times) -> Self {
+    /// A call without a payload and a token.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        site: Site,
+        key: Key,
+        policy: Policy,
+        times: Times,
+    ) -> Self {
         Self {
             span: observe::span(&site),
             made_at: shared.observers().wants_durations().then(Instant::now),
             shared,
             site,
-            key: String::new(),
+            key,
             payload: None,
             policy,
             times,
@@ -115,7 +122,7 @@ impl CallContext {
 }
 
 impl Keyed for CallContext {
-    fn key(&self) -> &str {
+    fn key(&self) -> &Key {
         &self.key
     }
 

@@ -20,22 +20,21 @@
 //!
 //! A call that asks the store while an equal call is in the table never enters, so no duplicate sees its phases.
 
-use std::collections::HashSet;
 use std::fmt;
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher};
 use std::sync::{Arc, PoisonError};
 
-use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use tokio::sync::Notify;
 
 use crate::key::fingerprint::Fingerprint;
 use crate::protocol::state::{LastSeen, Phase, Snapshot, State};
+use crate::store::Key;
 use crate::sync::{Mutex, MutexGuard};
 
 /// One call, as its duplicates in this process see it.
 pub(crate) struct InFlight {
     call: Arc<dyn Keyed>,
-    hash: u64,
     state: Mutex<State>,
     /// Wakes the duplicates that follow the call, at each new phase.
     pub(crate) phase_changed: Notify,
@@ -44,13 +43,26 @@ pub(crate) struct InFlight {
 /// What two calls are compared by.
 pub(crate) trait Keyed: Send + Sync {
     /// The whole key.
-    fn key(&self) -> &str;
+    fn key(&self) -> &Key;
 
     /// What must be equal among calls with one key.
     fn payload(&self) -> Option<Fingerprint>;
 }
 
 impl InFlight {
+    /// A call that has not entered a table.
+    pub(crate) fn new(call: Arc<dyn Keyed>) -> Self {
+        Self {
+            call,
+            state: Mutex::new(State::new()),
+            phase_changed: Notify::new(),
+        }
+    }
+
+    fn key(&self) -> &Key {
+        self.call.key()
+    }
+
     /// The state of the call, for a duplicate that follows it. The duplicate must listen to `phase_changed` before.
     pub(crate) fn snapshot_as_follower(&self) -> Snapshot {
         self.state().snapshot_as_follower()
@@ -97,44 +109,37 @@ impl InFlight {
 }
 
 /// The calls of one handle in this process, by their whole keys.
-pub(crate) struct InFlightTable {
-    seed: RandomState,
-    shards: [Shard; SHARDS],
-}
+pub(crate) struct InFlightTable([Shard; SHARDS]);
 
 /// Has its own cache line, so that threads in different shards do not slow each other down.
 #[repr(align(128))]
-struct Shard(Mutex<HashSet<ByKey, BuildHasherDefault<AsWritten>>>);
-
-struct ByKey(Arc<InFlight>);
+#[derive(Default)]
+struct Shard(Mutex<HashTable<Arc<InFlight>>>);
 
 impl InFlightTable {
-    /// A call that has not entered the table.
-    pub(crate) fn new_call(&self, call: Arc<dyn Keyed>) -> Arc<InFlight> {
-        Arc::new(InFlight {
-            hash: self.seed.hash_one(call.key()),
-            call,
-            state: Mutex::new(State::new()),
-            phase_changed: Notify::new(),
-        })
-    }
-
     /// Enters the call, unless the table has a call with its key: then returns that one.
     pub(crate) fn enter(&self, call: &Arc<InFlight>) -> Option<Arc<InFlight>> {
-        let mut shard = self.shard(call);
-        let entering = ByKey(Arc::clone(call));
-        if let Some(ByKey(other)) = shard.get(&entering) {
-            return Some(Arc::clone(other));
+        let key = call.key();
+        let mut shard = self.shard(key);
+        match shard.entry(
+            key.hash(),
+            |other| other.key() == key,
+            |other| other.key().hash(),
+        ) {
+            Entry::Occupied(other) => Some(Arc::clone(other.get())),
+            Entry::Vacant(place) => {
+                place.insert(Arc::clone(call));
+                None
+            }
         }
-        shard.insert(entering);
-        None
     }
 
     /// The other call with the key of `call`, if there is one in the table.
     pub(crate) fn find_other(&self, call: &Arc<InFlight>) -> Option<Arc<InFlight>> {
-        let shard = self.shard(call);
-        let ByKey(other) = shard.get(&ByKey(Arc::clone(call)))?;
-        (!Arc::ptr_eq(other, call)).then(|| Arc::clone(other))
+        let key = call.key();
+        let shard = self.shard(key);
+        let found = shard.find(key.hash(), |other| other.key() == key);
+        found.filter(|other| !Arc::ptr_eq(other, call)).cloned()
     }
 
     /// Removes the call, and shows `seen` to its followers. Does nothing if the call is not in the table.
@@ -157,98 +162,42 @@ impl InFlightTable {
     }
 
     /// Removes the call with this key, because an operator has changed the record of the key.
-    pub(crate) fn evict(&self, key: &str) {
-        let any = self.new_call(Arc::new(Key(key.to_owned())));
-        let evicted = self.shard(&any).take(&ByKey(Arc::clone(&any)));
-        if let Some(ByKey(call)) = evicted {
+    pub(crate) fn evict(&self, key: &Key) {
+        if let Some(call) = self.take(key, |call| call.key() == key) {
             call.dismiss_followers(LastSeen::Unknown);
         }
     }
 
     /// Removes the call. Returns whether it was in the table.
     fn remove(&self, call: &Arc<InFlight>) -> bool {
-        let leaving = ByKey(Arc::clone(call));
-        let mut shard = self.shard(call);
-        match shard.take(&leaving) {
-            Some(ByKey(other)) if Arc::ptr_eq(&other, call) => true,
-            Some(other) => {
-                shard.insert(other);
-                false
-            }
-            None => false,
-        }
+        self.take(call.key(), |other| Arc::ptr_eq(other, call))
+            .is_some()
     }
 
-    fn shard(
-        &self,
-        call: &InFlight,
-    ) -> MutexGuard<'_, HashSet<ByKey, BuildHasherDefault<AsWritten>>> {
-        // A byte from the middle, because the set in the shard uses both ends of the hash.
-        let [.., middle, _, _, _] = call.hash.to_le_bytes();
-        let shard = &self.shards[usize::from(middle) % SHARDS];
+    /// Removes the call under `key` that `is_it` accepts.
+    fn take(&self, key: &Key, is_it: impl FnMut(&Arc<InFlight>) -> bool) -> Option<Arc<InFlight>> {
+        let mut shard = self.shard(key);
+        let found = shard.find_entry(key.hash(), is_it).ok()?;
+        Some(found.remove().0)
+    }
+
+    fn shard(&self, key: &Key) -> MutexGuard<'_, HashTable<Arc<InFlight>>> {
+        // A byte from the middle, because the table in the shard uses both ends of the hash.
+        let [.., middle, _, _, _] = key.hash().to_le_bytes();
+        let shard = &self.0[usize::from(middle) % SHARDS];
         shard.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Default for InFlightTable {
     fn default() -> Self {
-        Self {
-            seed: RandomState::default(),
-            shards: std::array::from_fn(|_| Shard(Mutex::default())),
-        }
+        Self(std::array::from_fn(|_| Shard::default()))
     }
 }
 
 impl fmt::Debug for InFlightTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InFlightTable").finish_non_exhaustive()
-    }
-}
-
-impl Hash for ByKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
-    }
-}
-
-/// Passes on a hash that is computed already: each call hashes its key once.
-#[derive(Default)]
-struct AsWritten(u64);
-
-impl Hasher for AsWritten {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-}
-
-impl PartialEq for ByKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.call.key() == other.0.call.key()
-    }
-}
-
-impl Eq for ByKey {}
-
-/// A key without a call.
-struct Key(String);
-
-impl Keyed for Key {
-    fn key(&self) -> &str {
-        &self.0
-    }
-
-    fn payload(&self) -> Option<Fingerprint> {
-        None
     }
 }
 
@@ -263,8 +212,18 @@ mod tests {
 
     use super::*;
 
-    fn new_call(table: &InFlightTable, key: &str) -> Arc<InFlight> {
-        table.new_call(Arc::new(Key(key.to_owned())))
+    impl Keyed for Key {
+        fn key(&self) -> &Key {
+            self
+        }
+
+        fn payload(&self) -> Option<Fingerprint> {
+            None
+        }
+    }
+
+    fn new_call(key: &str) -> Arc<InFlight> {
+        Arc::new(InFlight::new(Arc::new(Key::new(key))))
     }
 
     fn has_ended(call: &InFlight) -> bool {
@@ -274,8 +233,7 @@ mod tests {
     #[test]
     fn the_second_call_with_a_key_gets_the_first() {
         let table = InFlightTable::default();
-        let call = |key| new_call(&table, key);
-        let (first, second, other) = (call("k"), call("k"), call("l"));
+        let (first, second, other) = (new_call("k"), new_call("k"), new_call("l"));
         assert!(table.enter(&first).is_none());
         let found = table
             .enter(&second)
@@ -287,7 +245,7 @@ mod tests {
     #[test]
     fn a_call_that_never_entered_removes_no_other() {
         let table = InFlightTable::default();
-        let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
+        let (first, second) = (new_call("k"), new_call("k"));
         assert!(table.enter(&first).is_none());
         table.leave(&second, LastSeen::Unknown);
         assert!(!has_ended(&first) && !has_ended(&second));
@@ -297,7 +255,7 @@ mod tests {
     #[test]
     fn followers_see_the_first_view_only() {
         let table = InFlightTable::default();
-        let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
+        let (first, second) = (new_call("k"), new_call("k"));
         table.enter(&first);
         table.leave(&first, LastSeen::Record(Bytes::from("record")));
         table.leave(&first, LastSeen::Unknown);
@@ -311,7 +269,7 @@ mod tests {
     #[test]
     fn later_phases_of_a_call_that_has_left_are_not_seen() {
         let table = InFlightTable::default();
-        let first = new_call(&table, "k");
+        let first = new_call("k");
         table.enter(&first);
         table.leave(&first, LastSeen::Unavailable);
         first.set_phase(Phase::Settling);
@@ -326,7 +284,7 @@ mod tests {
     #[test]
     fn followers_are_woken_once_at_the_end() {
         let table = InFlightTable::default();
-        let first = new_call(&table, "k");
+        let first = new_call("k");
         table.enter(&first);
         first.snapshot_as_follower();
         let mut woken = pin!(first.phase_changed.notified());
@@ -347,23 +305,23 @@ mod tests {
     #[test]
     fn an_operator_removes_a_call_from_the_table() {
         let table = InFlightTable::default();
-        let first = new_call(&table, "k");
+        let first = new_call("k");
         table.enter(&first);
-        table.evict("k");
+        table.evict(&Key::new("k"));
         assert!(has_ended(&first));
-        table.evict("k");
-        assert!(table.enter(&new_call(&table, "k")).is_none());
+        table.evict(&Key::new("k"));
+        assert!(table.enter(&new_call("k")).is_none());
     }
 
     #[test]
     fn the_table_forgets_calls_that_have_left() {
         let table = InFlightTable::default();
         for round in 0..1000 {
-            let call = new_call(&table, &round.to_string());
+            let call = new_call(&round.to_string());
             table.enter(&call);
             table.leave(&call, LastSeen::Unknown);
         }
         let calls = |shard: &Shard| shard.0.lock().unwrap().len();
-        assert_eq!(table.shards.iter().map(calls).sum::<usize>(), 0);
+        assert_eq!(table.0.iter().map(calls).sum::<usize>(), 0);
     }
 }

@@ -17,6 +17,7 @@ use crate::protocol::scheduler::{Scheduled, Scheduler};
 use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
+use crate::store::Key;
 use crate::sync::MutexGuard;
 
 /// One claim of one call: its record, and the lease that the call has after the store has accepted the claim.
@@ -33,7 +34,7 @@ impl Lease {
     pub(crate) fn new(call: CallContext) -> Arc<Self> {
         let call = Arc::new(call);
         let keyed: Arc<dyn Keyed> = call.clone();
-        let in_flight = call.shared.in_flight_table().new_call(keyed);
+        let in_flight = Arc::new(InFlight::new(keyed));
         Self::with_random_owner(call, in_flight)
     }
 
@@ -54,7 +55,7 @@ impl Lease {
         })
     }
 
-    pub(crate) fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &Key {
         &self.call.key
     }
 

@@ -14,7 +14,7 @@ use crate::protocol::in_flight::InFlightTable;
 use crate::protocol::tracker::Tracker;
 use crate::result::options::ResultOptions;
 use crate::settings::known::KnownEndpoints;
-use crate::store::Store;
+use crate::store::{Key, Store};
 
 /// The store of a handle, its options, its calls in flight and its background work.
 pub(crate) struct Shared {
@@ -96,13 +96,18 @@ impl Shared {
     }
 
     /// The key of a call.
-    pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-        kind::key_of_call(&self.options.prefix, endpoint, fingerprint)
+    pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> Key {
+        let prefix = &self.options.prefix;
+        Key::written(|key| kind::push_key_of_call(key, prefix, endpoint, fingerprint))
     }
 
     /// The key of a call whose row is in its caller's transaction.
-    pub(crate) fn key_in_tx(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-        kind::key_in_tx(&self.options.prefix, endpoint, fingerprint)
+    pub(crate) fn key_in_tx(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> Key {
+        Key::new(&kind::key_in_tx(
+            &self.options.prefix,
+            endpoint,
+            fingerprint,
+        ))
     }
 
     /// The key of another kind of record, with its name within its kind.

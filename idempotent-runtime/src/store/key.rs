@@ -1,0 +1,97 @@
+//! The key of a record, with its hash.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
+
+use foldhash::fast::RandomState;
+
+/// The key of a record, with its hash, so that a call hashes its key once. A clone shares the text.
+#[derive(Clone)]
+pub struct Key {
+    text: Arc<str>,
+    hash: u64,
+}
+
+impl Key {
+    /// Makes the key of this text.
+    pub fn new(text: &str) -> Self {
+        let mut hasher = SEED.build_hasher();
+        hasher.write(text.as_bytes());
+        Self {
+            text: text.into(),
+            hash: hasher.finish(),
+        }
+    }
+
+    /// Makes the key of the text that `write` appends to an empty buffer. Allocates only the text itself.
+    pub(crate) fn written(write: impl FnOnce(&mut String)) -> Self {
+        thread_local!(static BUFFER: RefCell<String> = const { RefCell::new(String::new()) });
+        BUFFER.with_borrow_mut(|text| {
+            text.clear();
+            write(text);
+            Self::new(text)
+        })
+    }
+
+    /// The text of the key.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The hash of the text. It is the same for equal texts within this process, and differs between processes.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl Deref for Key {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.text == other.text
+    }
+}
+
+impl Eq for Key {}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_str(), f)
+    }
+}
+
+static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_have_equal_hashes() {
+        let key = Key::new("idem:orders.pay:9e10");
+        for other in ["idem:orders.pay:9e11", "idem:orders.pay:9e1", ""] {
+            assert_ne!(key, Key::new(other));
+            assert_ne!(key.hash(), Key::new(other).hash());
+        }
+        // The buffer is empty each time.
+        for _ in 0..2 {
+            let written = Key::written(|text| text.push_str(&key));
+            assert_eq!((&written, written.hash()), (&key, key.hash()));
+        }
+    }
+}
