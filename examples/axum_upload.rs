@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// Not called: the test is that these compile.
+    /// Not called: the test is that these functions compile.
     mod shapes {
         use super::*;
 

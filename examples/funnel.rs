@@ -1,4 +1,4 @@
-//! One order goes through all layers. Each layer stops duplicates that the layer above let through.
+//! One order passes all layers. Each layer stops duplicates that passed the layer above.
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features sqlite --bin funnel
@@ -21,7 +21,7 @@
 //!           receipt
 //! ```
 //!
-//! Redis holds the upper three layers. It keeps most duplicates away from the database, and may lose its data at any time. The
+//! The upper three layers are in Redis. They stop most duplicates before the database. Redis may lose its data at any time. The
 //! database does not lose its data.
 #![allow(clippy::print_stdout)]
 
@@ -84,7 +84,7 @@ struct Page {
     order_no: String,
 }
 
-/// The outer layers. A receipt that it returns is committed.
+/// The outer layers. A receipt that this function returns is committed.
 #[idempotent(
     name = "shop.click",
     key = "user, page.order_no",

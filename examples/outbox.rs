@@ -15,9 +15,9 @@
 //!   after the payment loses the shipment: the next notification of the bank finds the order paid and does nothing.
 //! * The **guarded call** separates the shippers. Of several shippers that read the same row, one calls the carrier. If it is
 //!   killed, another shipper takes over after its lease.
-//! * The **idempotency key** guards the carrier, which has its own database. A process may be killed after the carrier took the
-//!   order, and before the shop stored the parcel. Then another process asks the carrier again with the same key: the number of
-//!   the row in the outbox. The carrier answers with the parcel that exists.
+//! * The **idempotency key** guards the carrier, which has its own database. A process may be killed after the carrier has
+//!   taken the order, but before the shop has stored the parcel. Then another process asks the carrier again with the same key:
+//!   the number of the row in the outbox. The carrier answers with the parcel that exists.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error as StdError;
@@ -170,7 +170,7 @@ async fn pay(tx: &mut SqliteConnection, order: i64) -> sqlx::Result<Transition<S
     Ok(transition)
 }
 
-/// Orders a parcel for a row of the outbox, and stores its number in the row.
+/// Orders a parcel for a row of the outbox, and stores the number of the parcel in the row.
 ///
 /// `ttl` is longer than a shipper needs for all the rows that it has read.
 #[idempotent(name = "orders.ship", key = "row", ttl = "10m", lease = "2s", using = shop.idempotency)]

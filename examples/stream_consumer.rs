@@ -14,14 +14,13 @@
 //! * The **guarded call** separates the deliveries of one order. Its key is the number of the order, not the id of the message,
 //!   so that an order that was published twice is also shipped once. One delivery packs. The others wait for it and get its
 //!   parcel number, or are refused as in progress. The payload detects another order under the same number.
-//! * The **ledger** guards the stock. A consumer may be killed after it took from the stock, but before the end of its call was
-//!   recorded. Then the next consumer ships the order again: no lock knows what a dead process did. So one script takes from the
-//!   stock *and* enters the order into the ledger, unless the order is already there. A database would use a transaction, and a
-//!   table with a unique column.
+//! * The **ledger** guards the stock. A consumer may be killed after it has taken from the stock, but before the end of its
+//!   call is recorded. Then the next consumer ships the order again: no lock knows what a dead process did. So one script takes
+//!   from the stock *and* enters the order into the ledger, unless the order is already there. A database would use a
+//!   transaction, and a table with a unique column.
 //!
 //! With only the ledger no order is sold twice, but each delivery packs, even two at the same time. With only the guarded call,
-//! some kills sell an order twice. Work in the body must be in the script, or harmless if it happens twice: the mail may be sent
-//! twice.
+//! some kills sell an order twice. Other work in the body must be harmless if it happens twice: the mail may be sent twice.
 //!
 //! | the end of the call | the message |
 //! | --- | --- |
@@ -146,7 +145,7 @@ async fn consume(
 
 struct Message {
     entry: StreamId,
-    /// How often it was delivered to a consumer that tried to handle it, with this delivery.
+    /// How often the message was delivered to a consumer that tried to handle it, including this delivery.
     deliveries: usize,
 }
 
@@ -175,7 +174,7 @@ impl Inbox {
         })
     }
 
-    /// Returns at most `count` messages, and none if none arrives for half a second.
+    /// Returns at most `count` messages. Returns none if no message arrives for half a second.
     async fn next(&mut self, count: usize) -> RedisResult<Vec<Message>> {
         let again = self.pending_too_long(count).await?;
         if !again.is_empty() {
@@ -199,7 +198,7 @@ impl Inbox {
             .collect())
     }
 
-    /// Messages that are pending for too long: their consumer died, or did not acknowledge them. This consumer may be the one.
+    /// Messages that are pending for too long: their consumer, perhaps this consumer, died or did not acknowledge them.
     async fn pending_too_long(&mut self, count: usize) -> RedisResult<Vec<Message>> {
         let idle = self.redeliver_after.as_millis().to_string();
         let options = StreamAutoClaimOptions::default().count(count);
@@ -215,7 +214,7 @@ impl Inbox {
                 .redis
                 .xpending_count(ORDERS, GROUP, &entry.id, &entry.id, 1)
                 .await?;
-            // Another consumer may have acknowledged it in the meantime.
+            // Another consumer may have acknowledged the message in the meantime.
             if let Some(pending) = pending.ids.first() {
                 messages.push(Message {
                     entry,

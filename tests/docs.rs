@@ -1,4 +1,4 @@
-//! The pages agree with each other, and their links lead somewhere.
+//! The pages agree with each other, and their links have targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
     pages
 }
 
-/// The text without its code blocks and without code between backticks, but for headings, which keep their code.
+/// The text without its code blocks and without code between backticks. Headings keep their code.
 fn without_code(text: &str) -> String {
     let mut in_block = false;
     let mut kept = String::new();
@@ -116,7 +116,7 @@ fn without_code(text: &str) -> String {
     kept
 }
 
-/// Where the relative links of a page lead.
+/// The targets of the relative links of a page.
 fn targets(text: &str) -> Vec<String> {
     let inline = text.split("](").skip(1);
     let inline = inline.filter_map(|rest| rest.split_once(')'));

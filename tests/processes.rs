@@ -117,7 +117,7 @@ fn one_runs_and_one_waits(server: &RedisServer) -> (Process, Process) {
     }
 }
 
-/// The program of each process. It does nothing without the environment of [`Process::start`].
+/// The program of each process. Does nothing without the environment that [`Process::start`] sets.
 #[test]
 fn another_process() {
     let (Ok(role), Ok(url)) = (std::env::var(ROLE), std::env::var(URL)) else {

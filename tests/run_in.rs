@@ -1,4 +1,4 @@
-//! The attribute with `tx` and `run_in` behave alike. `run` behaves like them in all that needs no transaction.
+//! The attribute with `tx` and `run_in` behave alike. `run` also behaves like them, except for the transaction.
 
 #![deny(warnings, clippy::pedantic)]
 #![forbid(unsafe_code)]
@@ -39,7 +39,7 @@ async fn pool() -> SqlitePool {
     pool
 }
 
-/// The body of the calls here: it notes its scope and its span.
+/// The body of the calls in this file. Records its scope and its span.
 async fn body(noted: &Noted, tx: Option<&mut SqliteConnection>, cents: i64) -> Answer {
     if let Some(tx) = tx {
         tx.execute("SELECT 1").await.unwrap();
@@ -51,7 +51,7 @@ async fn body(noted: &Noted, tx: Option<&mut SqliteConnection>, cents: i64) -> A
     Ok(cents)
 }
 
-/// What bodies noted: the handle of their scope, and their span.
+/// The records of the bodies: the handle of their scope, and their span.
 #[derive(Debug, Clone, Default)]
 struct Noted(Arc<Mutex<Vec<Found>>>);
 
@@ -69,7 +69,7 @@ impl Noted {
     }
 }
 
-/// The same calls by each way, with the options `payload`, `replay` and `replay_err`.
+/// The ways to make the same call, with the options `payload`, `replay` and `replay_err`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Attribute,
@@ -221,7 +221,7 @@ async fn a_body_runs_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
     }
 }
 
-/// What a function does before it returns its future is a part of the call.
+/// The work of a function before it returns its future is a part of the call.
 #[tokio::test]
 async fn work_before_the_future_of_a_body_is_in_the_span_of_the_call() {
     record_spans();
@@ -247,11 +247,11 @@ async fn a_call_can_be_spawned() {
 }
 
 thread_local! {
-    /// The spans that this thread entered and did not leave.
+    /// The spans that this thread has entered and not left.
     static ENTERED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One subscriber for all tests of the process; the first test installs it.
+/// Installs one subscriber for all tests of the process, at the first call.
 fn record_spans() {
     static SUBSCRIBED: Once = Once::new();
     SUBSCRIBED.call_once(|| tracing::subscriber::set_global_default(Spans::default()).unwrap());

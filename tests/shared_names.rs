@@ -79,7 +79,7 @@ as_written! {
     }
 }
 
-/// Two places: each name is written where the macro is used.
+/// Two places: the user of the macro writes each name.
 macro_rules! named {
     ($($function:ident)*) => {
         $(#[idempotent(name = "shared.named", key = "id", ttl = "1d")]
@@ -152,7 +152,7 @@ async fn two_functions_with_one_name_are_reported_once_in_the_log_and_by_the_doc
         );
     }
 
-    // Both functions share one record, which is why they are reported.
+    // They are reported because both functions share one record.
     assert_eq!(orders::charge(1).await.unwrap(), "charged 1");
     let day = std::time::Duration::from_hours(24);
     assert_eq!(refunds::refund(1, day).await.unwrap(), "charged 1");

@@ -36,7 +36,7 @@ impl From<sqlx::Error> for Trouble {
     }
 }
 
-/// A pool of one connection, so that an open transaction blocks the next one.
+/// A pool of one connection, so that an open transaction blocks the next transaction.
 async fn pool() -> SqlitePool {
     let pool = SqlitePoolOptions::new().max_connections(1);
     let pool = pool.connect("sqlite::memory:").await.unwrap();
@@ -84,7 +84,7 @@ mod free {
 
     #[idempotent(key = "order_no", ttl = "7d", replay = true, tx = db, name = "named")]
     async fn of_another_name(db: &mut Tx7<'_>, order_no: i64) -> Result<i64, Trouble> {
-        // The body gets a reborrow, which it may use like the argument.
+        // The body gets a reborrow, and may use it like the argument.
         let mut savepoint = db.begin().await?;
         let paid = insert(&mut savepoint, order_no).await?;
         savepoint.commit().await?;

@@ -212,7 +212,7 @@ async fn an_unguarded_body_with_finish_outlives_its_caller() {
     assert_eq!(shop.sent(), 0);
 }
 
-/// All options that go with `when`.
+/// All options that can be combined with `when`.
 #[idempotent(
     name = "when.everything",
     key = (id),

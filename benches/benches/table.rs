@@ -1,5 +1,5 @@
-//! Prints the table of `README.md`. All contenders take turns in one process, so that other load of the
-//! machine affects them alike. Each is compared with the others of the same round.
+//! Prints the table of `README.md`. All contenders take turns in one process, so that other load of the machine affects them
+//! alike. Each contender is compared with the others of the same round.
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ struct Map(Arc<Mutex<HashMap<String, Record>>>);
 struct Record {
     owner: u128,
     expires: Instant,
-    /// The JSON of the result, once there is one.
+    /// The JSON of the result, if the call is done.
     result: Option<Arc<[u8]>>,
 }
 

@@ -198,7 +198,7 @@ const EXPIRY: i64 = 33_000_000;
 /// How long an order is deduplicated.
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
-/// Inserts a row unless a live row exists, and removes it by its owner. Locks time out as the sessions of the pool say.
+/// Inserts a row unless a live row exists, and removes it by its owner. The sessions of the pool set the timeouts of locks.
 struct ByHand<DB: Database> {
     pool: Pool<DB>,
     /// Fills the value up to the length of a record of the crate.

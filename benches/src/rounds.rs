@@ -1,5 +1,5 @@
-//! Contenders take turns, so that other load of the machine affects them alike. Each is compared with the others of the
-//! same round.
+//! Contenders take turns, so that other load of the machine affects them alike. Each contender is compared with the others of
+//! the same round.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -27,7 +27,7 @@ impl Rounds {
         let round = |first: usize| {
             let mut round = vec![0.0; laps.len()];
             for turn in 0..laps.len() {
-                // Each contender is first equally often.
+                // Each contender is the first equally often.
                 let contender = (first + turn) % laps.len();
                 let calls = calls[contender];
                 let taken = laps[contender].1(calls.into());

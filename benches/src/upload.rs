@@ -1,6 +1,6 @@
 //! First calls: claim the key of `(user_id, file_md5)`, run a trivial body, release the key.
 //!
-//! Each call has a new key, so none is refused.
+//! Each call has a new key, so no call is refused.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) trait Upload: Clone + Send + Sync + 'static {
     fn upload(&self, user_id: u64, file_md5: String) -> impl Future<Output = usize> + Send;
 }
 
-/// The attribute, on whatever store the handle has.
+/// The attribute, on the store of the handle.
 impl Upload for Idempotency {
     async fn upload(&self, user_id: u64, file_md5: String) -> usize {
         #[idempotent(

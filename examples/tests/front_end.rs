@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 const PAGE: &str = include_str!("../../docs/errors.md");
 const BROWSER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/front_end/browser.js");
 
-/// What the network does to a request.
+/// The fault that the network applies to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// A proxy cannot reach the service.

@@ -59,7 +59,7 @@ struct Killed {
 }
 
 impl Killed {
-    /// Kills the shop when it first prints these words.
+    /// Runs the shop, and kills it when it first prints these words.
     async fn on(words: &str) -> Self {
         let folder = Folder::new();
         run(&folder.0, Some(words));

@@ -22,7 +22,7 @@ use redis::{Client, Commands as _, Connection};
 
 const BIN: &str = env!("CARGO_BIN_EXE_stream_consumer");
 const REDELIVER_AFTER: Duration = Duration::from_secs(2);
-/// Tea in stock without an order, so that an order that is sold twice would show.
+/// Tea in stock without an order, so that the test detects an order that is sold twice.
 const SPARE: usize = 1000;
 
 #[test]
@@ -310,7 +310,7 @@ struct Crew {
 /// The index of a process, and a line of it. `None` means that the process ended.
 type Printed = (usize, Option<String>);
 
-/// The news of one consumer.
+/// A message of one consumer.
 enum News {
     Line(String),
     /// The process ended. Its unfinished orders, and whether they were taken from the stock.

@@ -1,4 +1,4 @@
-//! Any stored bytes as the record of a counter: an attempt is counted, or it is refused and changes nothing.
+//! Any stored bytes as the record of a counter: an attempt is counted, or is refused and changes nothing.
 #![no_main]
 
 use std::time::Duration;

@@ -12,7 +12,7 @@ mod value;
 fn key(parts: &[Value]) -> (Fingerprint, Vec<Meaning>) {
     let mut hasher = Keying::new(Digest::Sha256).hasher();
     for part in parts {
-        hasher.part(part).expect("it can be encoded");
+        hasher.part(part).expect("every value can be encoded");
     }
     (hasher.finish(), parts.iter().map(Value::meaning).collect())
 }

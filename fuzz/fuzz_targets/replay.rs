@@ -85,7 +85,7 @@ replayed_as! {
 }
 
 fn again<T>() -> T {
-    panic!("it ran again")
+    panic!("the body ran again")
 }
 
 // From: idem1 D … codec=json:ok:0:9f86d081

@@ -1,9 +1,10 @@
 //! Runs the real engine in a simulated world. A seed, which is one number, decides a whole run.
 //!
-//! A run has up to three processes (handles) and calls of one or two keys, with every policy, by the attribute's code and by the
-//! builder. Its network delays, loses and repeats requests and replies. Its store is unavailable, full or forgetful, and its clock
-//! jumps. Its processes crash, pause and restart. Its callers drop and freeze calls, and an operator frees keys. Time is tokio's paused
-//! clock. All chance comes from the seed, also the chance of the engine ([`world`](crate::world)), so a seed has one history.
+//! A run has up to three processes (handles) and calls of one or two keys, with every policy, by the attribute's code and by
+//! the builder. The network delays, loses and repeats requests and replies. The store is unavailable, full or loses records,
+//! and its clock jumps. Processes crash, pause and restart. Callers drop and freeze calls, and an operator frees keys. Time is
+//! tokio's paused clock. All random numbers come from the seed, also in the engine ([`world`](crate::world)), so a seed has one
+//! history.
 //!
 //! ```sh
 //! cargo test -p idempotent-runtime --lib simulation                                  # 20,000 seeds
@@ -20,8 +21,8 @@
 //! | [`mutants`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
 //!
-//! All processes share one scheduler, as the tasks of one runtime do. So the messages of a paused process wait until it goes on, and
-//! the messages of a crashed process are lost.
+//! All processes share one scheduler, as the tasks of one runtime do. So the messages of a paused process wait until it
+//! continues, and the messages of a crashed process are lost.
 //!
 //! # Excuses
 //!

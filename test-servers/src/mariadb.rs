@@ -17,8 +17,8 @@ use crate::sql_server::{Programs, SqlServer, forward_to_sql_server};
 /// nothing, a power failure would lose commits. The server accepts up to 300 connections, and the
 /// default collation is `utf8mb4_general_ci`.
 ///
-/// The programs are searched on `PATH` and in the usual folders of packages. The environment variable
-/// `MARIADBD` names another `mariadbd`.
+/// The programs are searched on `PATH` and in the usual folders of packages. The environment variable `MARIADBD` names another
+/// `mariadbd`.
 #[derive(Debug)]
 pub struct MariaDbServer(SqlServer);
 

@@ -1,4 +1,4 @@
-//! The shell that supervises a server. It outlives the process just long enough to stop the server.
+//! The shell that supervises a server. It outlives this process only to stop the server.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};

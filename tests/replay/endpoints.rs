@@ -60,7 +60,7 @@ fn line(handle: &Idempotency, name: &str) -> String {
 
 #[test]
 fn functions_with_a_name_are_listed_before_their_first_call() {
-    // A separate handle: the list of all handles contains the calls of other tests.
+    // A separate handle, because the list of all handles contains the calls of other tests.
     let listed = Idempotency::new(MemoryStore::new()).endpoints();
     let names: Vec<&str> = listed.iter().map(EndpointInfo::name).collect();
     for name in [

@@ -1,4 +1,4 @@
-//! Names of the user that are also names in the generated code.
+//! Names in the user's code that are also names in the generated code.
 
 use std::time::Duration;
 

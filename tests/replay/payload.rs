@@ -9,7 +9,7 @@ use crate::{Done, fresh, replays};
 /// Counts the bodies that ran.
 type Ran<'a> = &'a Cell<u32>;
 
-/// Awaits a call, an equal call, and a call with another payload.
+/// Awaits a call, an equal call, and a call with another payload. The third call is refused.
 macro_rules! mismatches {
     ($call:expr, $other:expr, $ran:expr) => {
         fresh(async {

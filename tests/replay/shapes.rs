@@ -280,7 +280,7 @@ mod generics {
 mod aliases {
     use super::*;
 
-    /// The name does not show that it is a `Result`.
+    /// The name of the alias does not show that it is a `Result`.
     type Paid = Result<u64, Error>;
     type OnceResult<T> = Result<Once<T>, Error>;
     type ManyOnce = OnceResult<Vec<u64>>;

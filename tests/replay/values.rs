@@ -1,4 +1,4 @@
-//! Empty results, and results that a codec may change: duplicates get them exactly.
+//! Duplicates get empty results, and results that a codec could change, exactly.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Done, REPLAYED, ends, fresh};
 
-/// Returns the value that only the first call has.
+/// Returns the value. Only the first call has a value.
 #[idempotent(key = (), ttl = "1m", replay = true, name = "values.stored")]
 async fn stored<T: Serialize + DeserializeOwned>(value: Option<T>) -> Done<T> {
     tokio::task::yield_now().await;

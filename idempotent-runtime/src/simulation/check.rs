@@ -39,7 +39,7 @@ pub(super) fn check(
     checks.at_the_end()
 }
 
-/// What is known of one call.
+/// The state of one call, as its events show it.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(super) struct Seen {
@@ -54,9 +54,9 @@ pub(super) struct Seen {
     pub(super) frozen_for: u64,
     /// Until when the call may run its body.
     pub(super) holds_until: u64,
-    /// When the claim was first sent that is not known to be refused.
+    /// When the first claim was sent that may not have been refused.
     pub(super) claim_sent: Option<u64>,
-    /// When the request was sent that stored its record.
+    /// When the request was sent that stored the record of the call.
     pub(super) put_sent: Option<u64>,
     /// The number of renewals since the last confirmed one.
     pub(super) tries: u32,
@@ -434,7 +434,7 @@ impl<'a> Checks<'a> {
         self.plan.incidents.iter().any(frees)
     }
 
-    /// Checks that an expired claim was renewed for as long as its call needed it.
+    /// Checks that an expired claim was renewed as long as its call needed it.
     fn unrenewed(&self, at: u64, call: CallId) -> Result<(), Broken> {
         let (seen, plan) = (self.call(call), self.key_plan(call));
         let needed = match (seen.body, seen.ended) {

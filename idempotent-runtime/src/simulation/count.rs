@@ -1,4 +1,4 @@
-//! How often things happened in many runs: a run in which nothing happens proves nothing.
+//! How often each thing happened in many runs: a run in which nothing happens proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;

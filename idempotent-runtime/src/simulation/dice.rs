@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine and with every version of every crate.
+//! Random numbers that do not depend on the machine or on the version of a crate.
 
 /// `SplitMix64`: small, fast, and good enough to choose what happens next.
 #[derive(Debug, Clone)]

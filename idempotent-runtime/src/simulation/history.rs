@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CallId(pub(super) usize);
 
-/// Not a call, but an operator who frees keys.
+/// Not a call: an operator who frees keys.
 pub(super) const OPERATOR: CallId = CallId(usize::MAX);
 
 impl fmt::Debug for CallId {
@@ -19,7 +19,7 @@ impl fmt::Debug for CallId {
     }
 }
 
-/// One event, at so many milliseconds after the start of the run.
+/// One event. `at`: milliseconds after the start of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Event {
     pub(super) at: u64,
@@ -100,7 +100,7 @@ pub(super) enum Kind {
         message: u64,
         full: bool,
     },
-    /// The sender has the answer.
+    /// The sender received the answer.
     Answered {
         message: u64,
         fine: bool,
@@ -113,7 +113,7 @@ pub(super) enum Kind {
         sent: u64,
         until: Option<u64>,
     },
-    /// The expiry of a record was set anew by a request.
+    /// A request set a new expiry of a record.
     Touched {
         call: CallId,
         sent: u64,
@@ -212,7 +212,7 @@ impl Kind {
     }
 }
 
-/// A number that differs if anything in two histories does.
+/// A number that differs if two histories differ.
 pub(super) fn digest(history: &[Event]) -> u64 {
     let mut hasher = DefaultHasher::new();
     history.hash(&mut hasher);

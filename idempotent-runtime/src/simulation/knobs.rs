@@ -18,7 +18,7 @@ pub(super) struct Plan {
     pub(super) ahead: Vec<u64>,
 }
 
-/// What happens to single messages. Chances are in a thousand.
+/// The faults of single messages. Chances are in a thousand.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MessageFaults {
     /// Requests and replies take up to this long.
@@ -82,7 +82,7 @@ pub(super) enum BodyEnds {
     Panic,
 }
 
-/// What happens to more than one message.
+/// A fault that affects more than one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Incident {
     /// The process dies, and another process replaces it.

@@ -23,15 +23,16 @@ use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 /// One wrong protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// The end of a call deletes any record of the key (`DEL lock`), also the next holder's after the lease has expired.
+    /// The end of a call deletes any record of the key (`DEL lock`), also the record of the next holder after the lease has
+    /// expired.
     RemovesUnowned,
     /// The end of a call sets its result without comparing the stored record.
     CompletesPlainly,
     /// A claim reads, then writes.
     LooksThenPuts,
-    /// A claim that is sent again mistakes its own record, whose reply was lost, for another call's.
+    /// A claim that is sent again after a lost reply treats its own record as the record of another call.
     NoOwnRecordCheck,
-    /// A claim that is sent again has another owner, which has the same effect.
+    /// A claim that is sent again has another owner. The effect is the same.
     NewOwnerForRetry,
     /// A claim is stored first, and gets its expiry in a second command (`SETNX`, `EXPIRE`).
     SetsWithoutExpiry,
@@ -45,9 +46,9 @@ pub(crate) enum Mutant {
     LosesRecords,
     /// The owner names the process, not the call.
     OwnerOfProcess,
-    /// There is no renewal, and the body runs on after its ttl.
+    /// There is no renewal, and the body continues after its ttl.
     TtlShorterThanBody,
-    /// The body is not stopped when its lease has expired.
+    /// The body does not stop when its lease has expired.
     BodyNotStopped,
     /// The body runs although the store is unavailable.
     FailsOpen,
@@ -115,7 +116,7 @@ impl Mutant {
 pub(super) struct MutantStore {
     link: Link,
     mutant: Mutant,
-    /// The records with which the engine believes to have claimed, and the records that were sent.
+    /// The records that the engine sent as claims, and the records that were sent in their place.
     claimed: Mutex<BTreeMap<Bytes, Bytes>>,
 }
 

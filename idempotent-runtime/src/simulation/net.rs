@@ -139,7 +139,7 @@ impl Net {
         inside.history.clone()
     }
 
-    /// Whether the process may go on. After a pause it wakes `task`.
+    /// Whether the process may continue. The end of a pause wakes `task`.
     pub(super) fn gate(&self, process: usize, task: (CallId, bool), waker: &Waker) -> Gate {
         let mut inside = self.inside();
         let process = &mut inside.processes[process];
@@ -169,7 +169,7 @@ impl Net {
         inside.dice.chance(chance)
     }
 
-    /// Ends all disturbances of messages.
+    /// Ends all faults of messages.
     pub(super) fn heal(&self) {
         let mut inside = self.inside();
         inside.message_faults = MessageFaults::default();
@@ -268,7 +268,7 @@ impl Net {
         answered
     }
 
-    /// Lets everything happen in its time. Never returns.
+    /// Makes everything happen at its time. Never returns.
     pub(super) async fn run(&self) {
         loop {
             let now = self.now();
@@ -389,7 +389,7 @@ impl Inside {
 
 /// Incidents of processes.
 impl Net {
-    /// Ends a process: nothing that it sends arrives any more. Its messages in flight still arrive.
+    /// Ends a process: its messages in flight still arrive, but no later message.
     pub(super) fn crash(&self, process: usize) {
         let mut inside = self.inside();
         inside.note(self.now(), None, Kind::Crashed { process });

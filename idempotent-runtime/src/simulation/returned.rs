@@ -1,4 +1,4 @@
-//! Checks the answers to calls: each was true at some time during the call, and came in time.
+//! Checks the answers to calls: each answer was true at some time during the call, and came in time.
 
 use super::check::Checks;
 use super::history::{BodyEnd, CallId, Returned};
@@ -23,8 +23,8 @@ impl Checks<'_> {
         let undisturbed = self.plan.undisturbed();
         let key = self.call_plan(call).key;
         let slack = self.plan.deadline;
-        // A known holder of the key comes before the failure of the store. So a call may be refused because of the record that its
-        // process found last, which may be older than the call.
+        // A call reports a known holder of the key rather than a failure of the store. So a call may be refused because of the
+        // record that its process found last, even if that record is older than the call.
         let in_trouble = self.open_claims.iter().any(|(_, other, sent)| {
             *other != call
                 && self.call(*other).process == process
@@ -33,10 +33,11 @@ impl Checks<'_> {
         });
         let was_stored = |done: Option<bool>, which: &dyn Fn(CallId) -> bool| {
             self.spans.iter().any(|span| {
-                // Until a call has ended, its process may answer duplicates with it, because its outcome is not known there yet.
+                // Until a call has ended, its process may answer duplicates without the store, because it does not know the
+                // outcome yet.
                 let is_here = self.call(span.call).process == process;
                 let seen = self.call(span.call);
-                // Its caller may have dropped it while its body runs to its end.
+                // The caller may have dropped the call while its body runs to its end.
                 let finishes = self.call_plan(span.call).finishes && seen.body.is_some();
                 let known_until = match (seen.ended_at, seen.ended) {
                     _ if in_trouble => u64::MAX,
@@ -55,7 +56,7 @@ impl Checks<'_> {
                     && which(span.call)
             })
         };
-        // A body without a claim still is the only body of its key in its process.
+        // A body without a claim is still the only body of its key in its process.
         let unguarded = |which: &dyn Fn(CallId) -> bool| {
             (0..self.calls.len()).map(CallId).any(|other| {
                 let seen = self.call(other);
@@ -68,8 +69,9 @@ impl Checks<'_> {
                     && which(other)
             })
         };
-        // A leader may not be polled for a while, because it is frozen or its process is paused. Its followers see a store that does not
-        // answer, and give up in their own time. Or they get an answer about a record that has expired since.
+        // A leader may not be polled for a while, because it is frozen or its process is paused. For its followers the store
+        // then does not answer, and they give up in time. Or they get an answer about a record that has expired in the
+        // meantime.
         let frozen =
             self.calls
                 .iter()
@@ -144,7 +146,7 @@ impl Checks<'_> {
     }
 }
 
-/// Under which name a run counts an answer.
+/// The name under which a run counts an answer.
 fn count_name(call: CallId, returned: Returned) -> &'static str {
     match returned {
         Returned::Value(value) if value == call => "returned: its own value",

@@ -312,7 +312,7 @@ async fn probe(slots: &Slots) -> Result<(), &'static str> {
 }
 
 impl Run {
-    /// The whole story of a broken promise.
+    /// The whole history before a broken promise.
     pub(super) fn report(&self) -> String {
         let mut text = String::new();
         let Some(broken) = &self.broken else {

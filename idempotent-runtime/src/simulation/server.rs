@@ -95,7 +95,7 @@ impl Server {
                     Claim::Claimed
                 }
                 Some(stored) if stored == value => Claim::Claimed,
-                // As `SET … NX GET` on a full Redis.
+                // Like `SET … NX GET` on a full Redis.
                 Some(_) if self.full => return None,
                 Some(stored) => Claim::Taken(stored),
             }),

@@ -1,4 +1,4 @@
-//! The chance and the time of day of a simulated run, for the engine on this thread.
+//! The random numbers and the time of day of a simulated run, for the engine on this thread.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, SystemTime};
@@ -46,7 +46,7 @@ pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simu
     Simulated(())
 }
 
-/// Lets the time of day follow tokio's clock on this thread, so far ahead of the start of all runs.
+/// Makes the time of day on this thread follow tokio's clock, ahead of the start of all runs by `ahead`.
 #[cfg(all(feature = "order-numbers", feature = "testkit"))]
 pub(crate) fn clock_ahead(ahead: Duration) -> Simulated {
     let ahead = u64::try_from(ahead.as_millis()).expect("the time fits into 64 bits");
@@ -60,7 +60,7 @@ impl Drop for Simulated {
     }
 }
 
-/// Runs `poll` in the name of a call, or of no call.
+/// Runs `poll` on behalf of a call, or of no call.
 pub(super) fn as_polled<R>(polled: Option<Polled>, poll: impl FnOnce() -> R) -> R {
     struct Before(Option<Polled>);
     impl Drop for Before {

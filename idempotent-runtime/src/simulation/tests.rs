@@ -100,7 +100,7 @@ fn number(variable: &str) -> Option<u64> {
 
 const SEEDS: u64 = 20_000;
 
-/// How often each thing must happen at least in a thousand seeds: about half as often as it does.
+/// The smallest number of times that each thing must happen in a thousand seeds: about half of the usual number.
 const FLOORS: [(&str, u64); 20] = [
     ("calls made", 3000),
     ("bodies", 1000),

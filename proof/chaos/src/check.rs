@@ -1,8 +1,8 @@
 //! Checks the history of a run against the rules.
 //!
-//! Kills, cuts and slowness excuse nothing. A pause of a process excuses that its body overlapped with
-//! another body, because no lock can stop a paused body. A fail-over excuses what was lost with the old
-//! leader; such losses are counted.
+//! Kills, cuts and slowness are no excuse. A pause of a process is an excuse if its body overlapped with another body, because
+//! no lock can stop a paused body. A fail-over is an excuse for records that were lost with the old leader; these losses are
+//! counted.
 
 mod figures;
 #[cfg(test)]

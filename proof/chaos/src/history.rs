@@ -106,7 +106,7 @@ pub enum HistoryEvent {
     Answered(Call, Key, Answer),
     /// The success was not recorded, and the crate reported that before the caller got the answer.
     Unrecorded(Call),
-    /// The process did not run for this time, up to now.
+    /// The process did not run for this time, which ends now.
     Starved(u32, Micros),
     /// A thread of the process panicked.
     Panicked(u32),

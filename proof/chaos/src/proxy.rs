@@ -71,7 +71,7 @@ struct Link {
     random: StdRng,
 }
 
-/// The first pieces are the handshake of the client, which gets no faults.
+/// The first pieces are the handshake of the client. They get no faults.
 const HANDSHAKE: usize = 3;
 /// One of so many pieces gets a fault.
 const SELDOM: u32 = 150;
@@ -123,7 +123,7 @@ impl Link {
                 break;
             }
         }
-        // The server still reads what was sent before the connection ends.
+        // The server still reads what was sent before the end of the connection.
         let _ = server.shutdown().await;
     }
 

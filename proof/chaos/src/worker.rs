@@ -70,7 +70,7 @@ impl Work {
     }
 }
 
-/// Works until the standard input is closed, which also happens when the parent process dies.
+/// Works until the standard input is closed, also by the death of the parent process.
 ///
 /// # Errors
 ///
@@ -122,8 +122,8 @@ fn note_panics(history: &Arc<History>, process: u32) {
     }));
 }
 
-/// Starts a thread that notes pauses. A machine that is too busy to run this thread does not run the other
-/// threads either, which has the same effect as a planned pause.
+/// Starts a thread that notes pauses. A machine that is too busy to run this thread does not run the other threads. The effect
+/// is the same as of a planned pause.
 fn note_starvation(history: &Arc<History>, process: u32) {
     let history = Arc::clone(history);
     thread::spawn(move || {

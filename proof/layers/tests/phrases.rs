@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each phrase in lower case, with single spaces.
-const PHRASES: [&str; 12] = [
+const PHRASES: [&str; 20] = [
     "of yours",
     "makes no sense",
     "make no sense",
@@ -18,6 +18,14 @@ const PHRASES: [&str; 12] = [
     "such a one",
     "who comes next",
     "has it so",
+    "of ours",
+    "under way",
+    "looks after",
+    "as it were",
+    "for want of",
+    "somebody",
+    "whoever",
+    "what it is asked",
 ];
 
 /// The marks of comments and quotations, on which a phrase may continue.

@@ -151,7 +151,7 @@ impl RedisCluster {
             let last = (index + 1) * SLOTS / masters - 1;
             let (first, last) = (first.to_string(), last.to_string());
             node.ask(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
-            // With equal epochs the nodes would first have to resolve the conflict.
+            // With equal epochs the nodes would first have to resolve a conflict.
             let epoch = (index + 1).to_string();
             node.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
         }

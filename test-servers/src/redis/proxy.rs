@@ -223,7 +223,7 @@ impl Shared {
             if direction == Direction::Request {
                 link.expect_replies(times);
             }
-            // If the receiver has closed its side, the sender is still read to the end.
+            // If the receiver has closed its side, the proxy still reads from the sender to the end.
             let _ = to.write_all(&message.repeat(times));
         }
         let _ = to.shutdown(match direction {

@@ -1,4 +1,4 @@
-//! A minimal Redis client that sets servers up: one command, one answer, as text.
+//! A minimal Redis client for the setup of servers: one command, one answer, as text.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! Waits for what servers do by themselves.
+//! Waits for changes that servers make by themselves.
 
 use std::io;
 use std::thread::sleep;

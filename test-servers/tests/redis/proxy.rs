@@ -73,7 +73,7 @@ fn wait_until_counted(server: &RedisServer, expected: &str) {
 }
 
 #[test]
-fn an_unharmed_pipeline_passes_and_is_counted() {
+fn an_undamaged_pipeline_passes_and_is_counted() {
     let (server, proxy, mut client) = proxied();
     client.send(PIPELINE);
     client.reads(":1\r\n:1\r\n:1\r\n");
