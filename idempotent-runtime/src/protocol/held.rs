@@ -89,15 +89,8 @@ impl Held {
     ///
     /// The outcome of the call is known, so settling goes on in the background.
     pub fn settle(mut self, end: impl Into<BodyOutcome>) -> impl Future<Output = ()> + Send {
-        let settled = self.take_ending(&end.into()).map(|ending| {
-            let lease = Arc::clone(&self.lease);
-            settle::settle(lease, ending)
-        });
-        async move {
-            if let Some(settled) = settled {
-                settled.await;
-            }
-        }
+        let ending = self.take_ending(&end.into());
+        settle::settle(ending.map(|ending| (Arc::clone(&self.lease), ending)))
     }
 
     /// Ends the call. `keep` reads the outcome before anything is awaited.

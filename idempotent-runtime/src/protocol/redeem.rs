@@ -60,7 +60,7 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
         lease.leave_unavailable();
         settle::settle_in_background(lease, Ending::Withdraw);
     } else {
-        settle::settle(lease, Ending::Withdraw).await;
+        settle::settle(Some((lease, Ending::Withdraw))).await;
     }
     Err(error)
 }

@@ -17,8 +17,9 @@ use crate::protocol::shared::Shared;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 
 /// Settles with the caller waiting, at most for the handle's deadline. If the future is dropped, settling goes on in the background.
-pub(crate) fn settle(lease: Arc<Lease>, ending: Ending) -> impl Future<Output = ()> + Send {
-    let mut unsettled = Unsettled::new(lease, ending);
+/// Without an `end` it is ready at once: that is cheaper than a second future around this one.
+pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = ()> + Send {
+    let mut unsettled = Unsettled::new(end);
     async move {
         unsettled.was_sent = true;
         let settled = match &unsettled.end {
@@ -35,8 +36,7 @@ pub(crate) fn settle(lease: Arc<Lease>, ending: Ending) -> impl Future<Output = 
                     }
                 }
             }
-            // Cannot happen: only the end of this function takes it.
-            None => SettleOutcome::Stored,
+            None => return,
         };
         match (settled, &unsettled.end) {
             // The caller gets its answer now, so duplicates must ask the store from now on. The drop of `unsettled` starts the background
@@ -64,7 +64,7 @@ enum SettleOutcome {
 
 /// Settles in the background.
 pub(crate) fn settle_in_background(lease: Arc<Lease>, ending: Ending) {
-    drop(Unsettled::new(lease, ending));
+    drop(Unsettled::new(Some((lease, ending))));
 }
 
 /// The end of a call that is not settled yet. Dropping it starts a background job that settles it.
@@ -75,12 +75,12 @@ struct Unsettled {
 }
 
 impl Unsettled {
-    fn new(lease: Arc<Lease>, ending: Ending) -> Self {
-        if let Ending::SetExpiry(until) = ending {
-            lease.hold_until(until);
+    fn new(end: Option<(Arc<Lease>, Ending)>) -> Self {
+        if let Some((lease, Ending::SetExpiry(until))) = &end {
+            lease.hold_until(*until);
         }
         Self {
-            end: Some((lease, ending)),
+            end,
             was_sent: false,
         }
     }
