@@ -1,4 +1,4 @@
-//! The pages of the guide, one module each.
+//! The guide: which page answers which question.
 //!
 //! | you want to know | page |
 //! | --- | --- |
@@ -45,6 +45,8 @@ pub mod observability {}
 #[doc = include_str!("../docs/results.md")]
 pub mod results {}
 
+/// Who is trusted with what, how to protect a store and its users, and what was tested.
+///
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../SECURITY.md")]
 pub mod security {}
