@@ -15,6 +15,7 @@ mod durability;
 pub(crate) mod filter;
 mod finding;
 mod key;
+pub(crate) mod last_poll;
 #[cfg(any(
     feature = "mysql",
     feature = "postgres",

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::policy::deadline::first_try;
 use crate::protocol::scheduler::{Scheduler, TimerId};
+use crate::store::last_poll::poll_last;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A store operation that has no answer yet.
@@ -62,7 +63,10 @@ impl<T> Future for Attempt<'_, T> {
         let now = Instant::now();
         let (scheduler, until) = match self.alarm.take() {
             Some((_, (until, _))) if until <= now => {
-                return Poll::Ready(Err(timed_out(self.limit)));
+                return match poll_last(|| self.operation.as_mut().poll(cx)) {
+                    Poll::Ready(answer) => Poll::Ready(answer),
+                    Poll::Pending => Poll::Ready(Err(timed_out(self.limit))),
+                };
             }
             Some((scheduler, timer)) => {
                 scheduler.cancel(timer);

@@ -62,10 +62,17 @@ pub(crate) fn acquire_failed<DB: Database>(error: sqlx::Error, pool: &Pool<DB>) 
     let timed_out = matches!(error, sqlx::Error::PoolTimedOut);
     let failure = open_failed::<DB>(error, &pool.connect_options());
     if timed_out {
-        failure.reason(reason::of_pool_timeout(pool))
+        let waited = pool.options().get_acquire_timeout();
+        failure.reason(reason::of_pool_timeout(pool, Some(waited)))
     } else {
         failure
     }
+}
+
+/// The failure to get a connection of `pool` before the caller's deadline.
+pub(crate) fn acquire_overdue<DB: Database>(pool: &Pool<DB>) -> StoreError {
+    let failure = acquire_failed(sqlx::Error::PoolTimedOut, pool);
+    failure.reason(reason::of_pool_timeout(pool, None))
 }
 
 /// The failure of the statements of `schema` that make the tables.

@@ -146,6 +146,7 @@ async fn a_silent_server_is_named_after_the_deadline() {
 }
 
 on_every_database! {
+    a_call_that_waits_for_a_connection_until_its_deadline_names_the_pool
     an_exhausted_pool_names_its_size_and_how_long_the_call_waited
     the_error_of_a_missing_table_names_what_makes_it
 }
@@ -155,10 +156,7 @@ async fn an_exhausted_pool_names_its_size_and_how_long_the_call_waited<DB: Fresh
     let first = SqlStore::<DB>::connect(&url).await.unwrap();
     let options: <DB::Connection as Connection>::Options =
         (*first.pool().connect_options()).clone();
-    for (most, in_use) in [
-        (1, "its only one is in use"),
-        (2, "all 2 of the pool are in use"),
-    ] {
+    for (most, all) in [(1, "its only one is"), (2, "all 2 of the pool are")] {
         let pool = PoolOptions::<DB>::new()
             .max_connections(most)
             .acquire_timeout(Duration::from_millis(150))
@@ -168,9 +166,9 @@ async fn an_exhausted_pool_names_its_size_and_how_long_the_call_waited<DB: Fresh
             taken.push(pool.acquire().await.unwrap());
         }
         let exhausted = format!(
-            "{} had no free connection within 150ms: {in_use} (raise `max_connections` of the pool, or hold its \
-             connections for a shorter time)",
-            place(&url)
+            "{} had no free connection within 150ms: {}",
+            place(&url),
+            all_in_use(&url, all)
         );
         assert_eq!(
             text(SqlStore::new(pool.clone()).get("key").await),
@@ -178,6 +176,45 @@ async fn an_exhausted_pool_names_its_size_and_how_long_the_call_waited<DB: Fresh
         );
         assert_eq!(text(sql::migrate(&pool).await), exhausted);
     }
+}
+
+/// What an error says about an exhausted pool. SQLite opens a connection at once, without a server.
+fn all_in_use(url: &str, all: &str) -> String {
+    let (busy, check) = match url.split_once(':') {
+        Some(("sqlite", _)) => ("in use", ""),
+        _ => ("in use or being opened", "; is the server running?"),
+    };
+    format!(
+        "{all} {busy} (raise `max_connections` of the pool, or hold its connections for a shorter time{check})"
+    )
+}
+
+async fn a_call_that_waits_for_a_connection_until_its_deadline_names_the_pool<DB: Fresh>() {
+    let url = DB::url();
+    let store = narrow::<DB>(&url).await;
+    let taken = store.pool().acquire().await.unwrap();
+    let handle = Idempotency::new(store.clone());
+    let call = || handle.call("pay").key(&7).ttl(TTL);
+    let error = call().run(async { Ok::<_, Error>(()) }).await.unwrap_err();
+    let exhausted = format!(
+        "had no free connection in time: {}",
+        all_in_use(&url, "its only one is")
+    );
+    let said = error.to_string();
+    assert!(
+        said.ends_with(&format!(
+            ": the store {exhausted}, so the call was refused and its body did not run; try again later"
+        )),
+        "{said}"
+    );
+    let counter = handle.counter("logins", 3, TTL).unwrap();
+    let said = counter.attempt(&7).await.unwrap_err().to_string();
+    assert!(said.contains(&exhausted), "{said}");
+    let findings = handle.doctor().await.to_string();
+    assert!(findings.contains(&exhausted), "{findings}");
+    // Nothing was sent, so nothing is withdrawn, and the key is free.
+    drop(taken);
+    call().run(async { Ok::<_, Error>(()) }).await.unwrap();
 }
 
 async fn the_error_of_a_missing_table_names_what_makes_it<DB: Fresh>() {

@@ -201,6 +201,7 @@ const STORE: [&str; 16] = [
     "store/finding",
     "store/key",
     // Code that stores share.
+    "store/last_poll",
     "store/longest",
     "store/queue",
     // The contracts.

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::time::Duration;
 
 use sqlx::error::DatabaseError;
 use sqlx::{Error, Pool};
@@ -38,20 +39,31 @@ pub(super) fn of_migration(error: &Error) -> Cow<'static, str> {
     }
 }
 
-/// Why a pool gave no connection in time.
-pub(super) fn of_pool_timeout<DB: Database>(pool: &Pool<DB>) -> Cow<'static, str> {
-    let (options, open) = (pool.options(), pool.size());
-    let (most, waited) = (options.get_max_connections(), options.get_acquire_timeout());
-    let in_use = match most {
-        1 => "its only one is in use".to_owned(),
-        most => format!("all {most} of the pool are in use"),
+/// Why a pool gave no connection within the time `waited`, or before the caller's deadline.
+pub(super) fn of_pool_timeout<DB: Database>(
+    pool: &Pool<DB>,
+    waited: Option<Duration>,
+) -> Cow<'static, str> {
+    let (most, open) = (pool.options().get_max_connections(), pool.size());
+    let in_time = match waited {
+        Some(waited) => format!("within {waited:?}"),
+        None => "in time".to_owned(),
     };
     if open < most {
-        return format!("accepted no connection within {waited:?} (is the server running and below its limit of connections?)").into();
+        return format!("accepted no connection {in_time} (is the server running and below its limit of connections?)").into();
     }
+    // The pool counts a connection that is being opened, too. A server that is down opens none.
+    let (busy, check) = match DB::server(&pool.connect_options()) {
+        Some(_) => ("in use or being opened", "; is the server running?"),
+        None => ("in use", ""),
+    };
+    let all = match most {
+        1 => "its only one is".to_owned(),
+        most => format!("all {most} of the pool are"),
+    };
     format!(
-        "had no free connection within {waited:?}: {in_use} (raise `max_connections` \
-         of the pool, or hold its connections for a shorter time)"
+        "had no free connection {in_time}: {all} {busy} (raise `max_connections` \
+         of the pool, or hold its connections for a shorter time{check})"
     )
     .into()
 }

@@ -1,11 +1,17 @@
 //! The attempts at one operation: the connection of each attempt, and whether another attempt follows.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Pool};
 
 use crate::sql::checkout::Checkout;
 use crate::sql::database::Database;
 use crate::sql::failure;
 use crate::sql::retryable::is_retryable;
+use crate::store::last_poll::is_last_poll;
 use crate::store::{StoreError, StoreErrorKind};
 
 pub(super) struct Attempts<'a, DB: Database> {
@@ -51,11 +57,9 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         loop {
             let mut connection = match self.connection.take() {
                 Some(idle) => idle.reuse_for_statements(),
-                None => match self.pool.acquire().await {
+                None => match acquire(self.pool).await {
                     Ok(acquired) => Checkout::for_statements(acquired),
-                    Err(error) => {
-                        return Err(self.fail(failure::acquire_failed(error, self.pool)));
-                    }
+                    Err(error) => return Err(self.fail(error)),
                 },
             };
             // If one connection was broken, the idle connections of the pool may also be broken: after a restart of the server
@@ -123,5 +127,23 @@ impl<'a, DB: Database> Attempts<'a, DB> {
                 .place(failure::place(self.pool));
         }
         error
+    }
+}
+
+/// A connection of the pool. The error after the caller's deadline says why there was none.
+async fn acquire<DB: Database>(pool: &Pool<DB>) -> Result<PoolConnection<DB>, StoreError> {
+    let acquired = {
+        let mut acquiring = pin!(pool.acquire());
+        poll_fn(|cx| match acquiring.as_mut().poll(cx) {
+            Poll::Ready(acquired) => Poll::Ready(Some(acquired)),
+            Poll::Pending if is_last_poll() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    };
+    match acquired {
+        Some(acquired) => acquired.map_err(|error| failure::acquire_failed(error, pool)),
+        // A connection that was being opened for this call no longer counts as one of the pool.
+        None => Err(failure::acquire_overdue(pool)),
     }
 }

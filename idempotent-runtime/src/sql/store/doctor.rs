@@ -44,10 +44,11 @@ async fn ask<DB: Database>(
     };
     let connection = with_timeout(deadline, pool.acquire()).await;
     let connection = connection.map_err(|error| {
-        if is_timeout(&error) {
-            failed(error)
-        } else {
-            failure::acquire_failed(error, pool)
+        let is_exhausted = pool.size() >= pool.options().get_max_connections();
+        match (is_timeout(&error), is_exhausted) {
+            (true, true) => failure::acquire_overdue(pool),
+            (true, false) => failed(error),
+            (false, _) => failure::acquire_failed(error, pool),
         }
     })?;
     let mut connection = Checkout::for_statements(connection);
