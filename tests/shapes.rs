@@ -992,3 +992,23 @@ mod endpoints {
         .await;
     }
 }
+
+mod other_attributes {
+    use super::*;
+
+    mod other {
+        /// An attribute of another crate that has the same name.
+        pub(super) use tokio::main as idempotent;
+    }
+
+    #[idempotent(key = "id", ttl = "30s")]
+    #[other::idempotent(flavor = "current_thread")]
+    async fn pay(id: u64) -> Done<u64> {
+        Ok(id)
+    }
+
+    #[test]
+    fn an_attribute_of_another_crate_may_have_the_same_name() {
+        assert_eq!(pay(7).unwrap_err().code(), "not_installed");
+    }
+}

@@ -135,14 +135,24 @@ impl Function {
         names.into_iter().find(|bound| bound == name)
     }
 
-    /// The other `#[idempotent]` of this function.
-    pub fn second_attribute(&self) -> Option<&Path> {
+    /// The other `#[idempotent]` of this function. `krate` is the option `crate`.
+    pub fn second_attribute(&self, krate: Option<&Path>) -> Option<&Path> {
+        let renamed = krate.and_then(|path| path.segments.last());
+        let is_of_this_crate = |module: &Ident| {
+            CRATES.iter().any(|name| module == name)
+                || renamed.is_some_and(|renamed| *module == renamed.ident)
+        };
         let mut paths = self.attrs.iter().map(Attribute::path);
         paths.find(|path| {
-            path.segments
-                .last()
-                .is_some_and(|name| name.ident == "idempotent")
+            let mut names = path.segments.iter().rev().map(|segment| &segment.ident);
+            names.next().is_some_and(|name| name == "idempotent")
+                && names.next().is_none_or(is_of_this_crate)
         })
+    }
+
+    /// Whether the body is an expansion of `#[idempotent]`: the attribute above this one has any path.
+    pub fn is_guarded(&self) -> bool {
+        is_expansion(self.body.clone())
     }
 
     /// The first argument that is borrowed from the caller.
@@ -176,6 +186,9 @@ impl Function {
 
 /// The start of the names that `#[async_trait]` gives to arguments that are patterns: `__arg1`.
 const HIDDEN: &str = "__arg";
+
+/// The crates that have the attribute.
+const CRATES: [&str; 2] = ["idempotence", "idempotent_macro"];
 
 fn is_function(ahead: ParseStream) -> bool {
     while let Ok(word) = ahead.call(Ident::parse_any) {
@@ -258,6 +271,28 @@ fn mentions(tokens: TokenStream, name: &str) -> bool {
         _ => false,
     })
 }
+
+/// Whether the tokens call `__private::returns`, as every expansion does, or one of its variants.
+fn is_expansion(tokens: TokenStream) -> bool {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    let calls = |window: &[TokenTree]| match window {
+        [
+            TokenTree::Ident(module),
+            TokenTree::Punct(_),
+            TokenTree::Punct(_),
+            TokenTree::Ident(function),
+        ] => module == "__private" && RETURNS.iter().any(|name| function == name),
+        _ => false,
+    };
+    tokens.windows(4).any(calls)
+        || tokens.into_iter().any(|token| match token {
+            TokenTree::Group(group) => is_expansion(group.stream()),
+            _ => false,
+        })
+}
+
+/// The functions with which every expansion begins.
+const RETURNS: [&str; 3] = ["returns", "returns_with", "replaying"];
 
 /// Whether a type contains a reference or a lifetime. `'static` and the references in `Fn(&T)` do not count.
 fn borrows(ty: TokenStream) -> bool {

@@ -24,11 +24,16 @@ pub fn check_options(options: &Options, errors: &mut Errors) {
 
 /// Reports options that do not fit the function.
 pub fn check_function(options: &Options, function: &Function, errors: &mut Errors) {
-    if let Some(second) = function.second_attribute() {
+    let second = function
+        .second_attribute(options.krate.as_ref())
+        .map(Spanned::span);
+    if let Some(second) =
+        second.or_else(|| function.is_guarded().then(|| function.sig.ident.span()))
+    {
         let message = format_args!("`{}` has `#[idempotent]` twice", function.sig.ident);
         let help = "keep one, with the parts of both keys, as in `key = \"user_id, file_md5\"`; for two guards write two functions, where \
                     one calls the other";
-        errors.push(error(second.span(), message, help));
+        errors.push(error(second, message, help));
     }
     for key in options.parts() {
         key.check(function).for_each(|error| errors.push(error));

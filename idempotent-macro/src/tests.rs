@@ -167,6 +167,46 @@ fn an_error_says_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
+fn a_second_attribute_of_this_crate_is_an_error() {
+    let twice = |attribute: TokenStream, krate: TokenStream| {
+        let function = quote!(#attribute async fn pay(id: u64) -> R { body });
+        mistakes(quote!(key = "id", ttl = "1d" #krate), &function)
+    };
+    let error = "`pay` has `#[idempotent]` twice\nhelp: keep one, with the parts of both keys, as in \
+                 `key = \"user_id, file_md5\"`; for two guards write two functions, where one calls the other";
+    for attribute in [
+        quote!(#[idempotent]),
+        quote!(#[idempotent(key = "id", ttl = "1d")]),
+        quote!(#[idempotence::idempotent]),
+        quote!(#[::idempotence::idempotent]),
+        quote!(#[idempotent_macro::idempotent]),
+    ] {
+        assert_eq!(twice(attribute.clone(), quote!()), [error], "{attribute}");
+    }
+    let renamed = || quote!(#[once::idempotent]);
+    assert_eq!(twice(renamed(), quote!(, crate = ::once)), [error]);
+    for attribute in [
+        renamed(),
+        quote!(#[other::idempotent]),
+        quote!(#[idempotence::other]),
+    ] {
+        assert!(twice(attribute.clone(), quote!()).is_empty(), "{attribute}");
+    }
+    // The upper attribute is expanded first. The lower one finds its expansion, whatever the paths are.
+    let expanded = expand(
+        quote!(key = "id", ttl = "1d"),
+        &quote!(
+            #[once::idempotent]
+            async fn pay(id: u64) -> R {
+                body
+            }
+        ),
+    );
+    let mistakes = mistakes(quote!(key = "id", ttl = "1d"), &expanded);
+    assert_eq!(mistakes, [error]);
+}
+
+#[test]
 fn an_error_with_a_token_says_what_is_wrong_and_what_to_write() {
     let function = quote!(
         async fn submit(user_id: u64, form: Form, tx: &mut Transaction) -> R {
