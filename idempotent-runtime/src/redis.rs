@@ -31,7 +31,7 @@ mod tls;
 mod topology;
 mod url;
 
-/// The client library of the store, in the version that fits.
+/// The client library of the store, in the version that the store uses.
 pub use ::redis;
 
 pub use self::connection::RedisConnection;

@@ -13,9 +13,8 @@ use crate::key::endpoint::{Endpoint, InvalidName};
 /// Why a guarded call did not run its body, or was stopped in it.
 ///
 /// Two words wide. Its [`Display`](fmt::Display) is one line: the endpoint, the first 8 hexadecimal digits of the key's
-/// fingerprint, what happened, why, and what to do. The line has no argument of the call, and no host, process, path or
-/// statement, so it does no harm if a client gets it. Where it happened is in [`Debug`] and in
-/// [`source`](StdError::source).
+/// fingerprint, what happened, why, and what to do. The line contains no argument of the call, and no host, process, path or
+/// statement, so it does no harm if a client gets it. The place is in [`Debug`] and in [`source`](StdError::source).
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -50,22 +49,21 @@ pub enum Error {
     /// The one-time token is unknown: it has expired, was never issued, or was issued to another subject or for another
     /// operation. The body did not run.
     TokenUnknown(Failure),
-    /// What the client sent does not have the form of a one-time token or an order number. Nothing was sent to the store, and the
-    /// body did not run.
+    /// The text from the client does not have the form of a one-time token or an order number. Nothing was sent to the store,
+    /// and the body did not run.
     TokenMalformed(Failure),
     /// The attempt exceeds the limit of a [`Counter`](crate::Counter).
     LimitReached(Limited),
-    /// The store gave no answer in time, or refused the operation. The body did not run. With the option `tx`: roll the
-    /// transaction back. It may be run again.
+    /// The store gave no answer in time, or refused the operation. The body did not run. With the option `tx`: roll back the
+    /// transaction. It may be run again.
     Unavailable(Failure),
     /// The store is not set up for the call. The body did not run.
     Misconfigured(Failure),
     /// The key holds a record that this version did not write. The body did not run.
     ForeignRecord(Failure),
-    /// The claim could not be renewed in time. The body was stopped at an await, so its work may be done or not.
-    /// With the option `tx`: when the body returned, the row was no longer in the transaction, for example because the
-    /// body continued after a deadlock. What the body did after that may be committed: check it before you repeat the
-    /// call.
+    /// The claim could not be renewed in time. The body was stopped at an await, so its work may be done or not. With the
+    /// option `tx`: when the body returned, the row was no longer in the transaction, for example because the body continued
+    /// after a deadlock. The later work of the body may be committed: check it before you repeat the call.
     LeaseLost(Failure),
     /// A key part could not be serialized, or a name is not allowed. The body did not run.
     InvalidKey(Failure),
@@ -82,7 +80,7 @@ impl Error {
         !matches!(self, Self::PayloadMismatch(_)) && self.duplicate().is_some()
     }
 
-    /// Whether the store failed in a way that may pass, so that the same call may succeed later.
+    /// Whether the failure of the store may be temporary, so that the same call may succeed later.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable(_))
     }
@@ -95,12 +93,12 @@ impl Error {
         }
     }
 
-    /// When to repeat the call, counted from now; a hint. `None`: repeating does not help.
+    /// A hint when to repeat the call, counted from now. `None`: repeating does not help.
     ///
     /// If the equal call runs, this is a guess at its end, from 1 s to 10 s unless the handle's
-    /// [`retry_hint`](crate::Builder::retry_hint) sets another range; [`Duplicate::free_in`] is when its key becomes free.
-    /// If the equal call has ended, this is when its key becomes free. Whether a client should wait that long:
-    /// [`client_action`](Self::client_action).
+    /// [`retry_hint`](crate::Builder::retry_hint) sets another range; [`Duplicate::free_in`] is when its key becomes free. If
+    /// the equal call has ended, this is when its key becomes free. [`client_action`](Self::client_action) says whether a
+    /// client should wait that long.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable(_) => Some(IN_A_MOMENT),
@@ -115,7 +113,7 @@ impl Error {
         self.site().endpoint.as_str()
     }
 
-    /// The error of a name that no endpoint can have. It has no endpoint.
+    /// The error of a name that is not valid for an endpoint. The error names no endpoint.
     #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it by value")]
     pub(crate) fn invalid_name(name: InvalidName) -> Self {
         let site = Site::without_key(Endpoint::named("?"));
@@ -218,7 +216,7 @@ impl Error {
     }
 }
 
-/// What a variant holds.
+/// The content of a variant.
 enum Content<'a> {
     Duplicate(&'a Duplicate),
     Failure(&'a Failure),

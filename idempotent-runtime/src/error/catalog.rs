@@ -125,7 +125,7 @@ pub(crate) enum Group {
     Taken,
     /// The key belongs to a call with another payload.
     Mismatch,
-    /// The result of an equal call cannot be given.
+    /// The result of an equal call is not available.
     NoResult,
     /// A one-time token or an order number is not valid.
     Token,

@@ -1,4 +1,4 @@
-//! What is known about the call that has the key.
+//! The facts that are known about the call that has the key.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Known {
     pub(crate) age: Duration,
     pub(crate) retry_after: Duration,
     pub(crate) free_in: Option<Duration>,
-    /// Why its result cannot be returned to a call that asked for it, as the rest of a sentence.
+    /// Why the result cannot be returned to a duplicate, as the rest of a sentence.
     pub(crate) unavailable: Option<&'static str>,
 }
 
@@ -34,7 +34,7 @@ pub enum DuplicateState {
     Done,
     /// It ended with an error that is stored for its duplicates, by the option `replay_err`.
     Failed,
-    /// It was made with `release = false`: only its own process knows whether it has ended.
+    /// It was made with `release = false`: only the process that made it knows whether it has ended.
     Unknown,
 }
 
@@ -80,7 +80,7 @@ impl Duplicate {
         self.0.retry_after
     }
 
-    /// When the key becomes free if nothing else happens, counted from now: when the `ttl` ends, or the lease of a running
+    /// When the key becomes free, counted from now, if nothing changes: at the end of the `ttl`, or of the lease of a running
     /// call (the lease is renewed while the call runs). A hint: it compares the clocks of two machines. `None` if it is not
     /// known, because the row of the equal call is in a transaction that is still open.
     pub fn free_in(&self) -> Option<Duration> {

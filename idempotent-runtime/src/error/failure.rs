@@ -22,7 +22,7 @@ pub(super) struct Cause {
 /// Why the call failed, and what to do.
 #[derive(Debug, Clone)]
 enum Explanation {
-    /// In these words.
+    /// In the words of `what`.
     Stated {
         what: Cow<'static, str>,
         source: Option<Arc<dyn StdError + Send + Sync>>,
@@ -60,7 +60,7 @@ impl Failure {
         Self(Box::new(Cause { site, explanation }))
     }
 
-    /// Attributes the failure to the call at `site`. If the store failed, `consequence` is what that means to the call.
+    /// Attributes the failure to the call at `site`. If the store failed, `consequence` is the consequence for the call.
     pub(super) fn attribute_to(&mut self, site: &Site, consequence: &'static str) {
         self.0.site = site.clone();
         if let Explanation::Store { so, .. } = &mut self.0.explanation {
@@ -101,7 +101,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// The site of a call that has no key (yet).
+    /// The site of a call that has no key, or no key yet.
     pub(crate) fn without_key(endpoint: Endpoint) -> Self {
         Self {
             endpoint,

@@ -23,7 +23,7 @@ use std::hash::{Hash, Hasher};
 /// }
 /// ```
 ///
-/// Such a language also goes to the functions `refusal` of the integrations with axum and tonic.
+/// The functions `refusal` of the integrations with axum and tonic also accept such a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Lang {
@@ -36,7 +36,7 @@ pub enum Lang {
     Custom(Translation),
 }
 
-/// A language that a program adds: see [`Lang::custom`]. Two of them are equal if their tags are.
+/// A language that a program adds: see [`Lang::custom`]. Two translations are equal if their tags are equal.
 #[derive(Clone, Copy)]
 pub struct Translation {
     tag: &'static str,
@@ -77,7 +77,7 @@ impl Lang {
     ///
     /// # Panics
     ///
-    /// If the tag is empty, or has other characters than `A-Z a-z 0-9 -`; in a constant that is a compile error.
+    /// If the tag is empty, or has other characters than `A-Z a-z 0-9 -`. In a constant this is a compile error.
     pub const fn custom(tag: &'static str, text: fn(&str) -> Option<&'static str>) -> Self {
         let bytes = tag.as_bytes();
         assert!(!bytes.is_empty(), "the tag of a language is not empty");
@@ -116,10 +116,10 @@ impl Lang {
         Self::negotiate(value, &[Self::En, Self::ZhHans])
     }
 
-    /// The best match for the header `Accept-Language` (RFC 9110) among `supported`, else the first of them; English if
-    /// there is none.
+    /// The best match for the header `Accept-Language` (RFC 9110) among `supported`, else the first of `supported`. English if
+    /// `supported` is empty.
     ///
-    /// If no tag is equal, the language before the first `-` counts: `zh-TW` matches `zh-Hans`, which is nearer to it than
+    /// If no tag is equal, the language before the first `-` counts: `zh-TW` matches `zh-Hans`, because it is nearer than
     /// English. A weight of 0 refuses a language. `*` is every language that the header does not name. A range whose weight
     /// cannot be read is ignored.
     pub fn negotiate(value: &str, supported: &[Self]) -> Self {
@@ -140,7 +140,7 @@ impl Lang {
         }
         let mut best = (supported.first().copied().unwrap_or_default(), 0.0);
         for (lang, weight) in weights {
-            // Of equal weights the first one counts.
+            // Among equal weights the first counts.
             if weight > best.1 {
                 best = (lang, weight);
             }

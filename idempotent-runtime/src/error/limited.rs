@@ -32,7 +32,7 @@ impl Limited {
         self.0.site.endpoint.as_str()
     }
 
-    /// Which attempt of the window this was, counted from 1: always more than [`limit`](Self::limit).
+    /// The number of this attempt in the window, counted from 1: always more than [`limit`](Self::limit).
     pub fn attempt(&self) -> u64 {
         self.0.attempt
     }

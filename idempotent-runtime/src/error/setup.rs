@@ -1,4 +1,4 @@
-//! What could not be set up.
+//! The error of a setup.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,9 +8,9 @@ use crate::key::endpoint::InvalidName;
 /// An [`Idempotency`](crate::Idempotency) or a store that could not be set up.
 ///
 /// Its [`Display`](fmt::Display) is one line for operators: what failed and why, with the host or the file, never with a
-/// password. [`Debug`] adds the causes below, and has a line for each of several mistakes, as `main` prints it.
+/// password. [`Debug`] adds the causes, and has a line for each mistake, because `main` prints `Debug`.
 pub struct SetupError {
-    /// What failed. Several mistakes have a line each.
+    /// What failed. Each of several mistakes is on a line.
     what: String,
     cause: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -80,7 +80,7 @@ impl fmt::Debug for SetupError {
 }
 
 impl StdError for SetupError {
-    /// The cause below the reason. The text of this error has the reason already.
+    /// The cause below the reason. The text of this error already contains the reason.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.as_deref()?.source()
     }

@@ -1,4 +1,4 @@
-//! What a store fails with.
+//! The error of a store.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -6,8 +6,8 @@ use std::fmt;
 
 /// A store operation that failed.
 ///
-/// Its [`Display`](fmt::Display) is one line, for operators: where it failed and why. The error of a call repeats the
-/// [reason](Self::why) alone, because clients may see that error. The rest is in [`source`](StdError::source).
+/// Its [`Display`](fmt::Display) is one line, for operators: where it failed and why. The error of a call repeats only the
+/// [reason](Self::why), because clients may see the error of a call. The rest is in [`source`](StdError::source).
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -35,7 +35,7 @@ struct Parts {
     source: Box<dyn StdError + Send + Sync>,
 }
 
-/// What a failure says about the operation.
+/// What is known about the operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -51,7 +51,7 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// The reason of an error that has none.
+    /// The default reason of an error of this kind.
     const fn reason(self) -> &'static str {
         match self {
             Self::NotApplied => "refused the operation",
@@ -63,7 +63,7 @@ impl StoreErrorKind {
 }
 
 impl StoreError {
-    /// Makes an error of `kind`; `source` says what happened, in the words of the store's client.
+    /// Makes an error of `kind`. `source` is the error of the store's client, or its text.
     pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self(Box::new(Parts {
             kind,
@@ -74,7 +74,7 @@ impl StoreError {
         }))
     }
 
-    /// Sets the reason: what the store did or is, as the rest of a sentence that begins with "the store". Without it the reason
+    /// Sets the reason: what the store did or is, as the rest of a sentence that begins with "the store". By default the reason
     /// depends on the kind.
     ///
     /// Clients may see it: it must be one line, without an address, a path, a statement or a secret.
@@ -84,7 +84,7 @@ impl StoreError {
         self
     }
 
-    /// Sets the place: the kind of store and its address, or its file. Only operators see it; it must not hold a password.
+    /// Sets the place: the kind of store and its address, or its file. Only operators see it. It must not contain a password.
     #[must_use]
     pub fn place(mut self, place: impl Into<Cow<'static, str>>) -> Self {
         self.0.place = Some(place.into());

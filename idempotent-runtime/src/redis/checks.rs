@@ -8,10 +8,10 @@ use super::failure::{is_forbidden, refused};
 use super::info::{config, field, mode};
 use crate::store::{Durability, StoreError};
 
-/// Asks for `INFO`, and whether the user may run scripts: the answer to the first, and the refusal of the second.
+/// Asks for `INFO`, and whether the user may run scripts. Returns the answer to `INFO`, and the refusal of scripts.
 ///
-/// Without scripts a call could be claimed, but its result could never be recorded. One server answers both in one round
-/// trip. The client of a cluster does not send them together, so there the scripts are not checked.
+/// Without scripts a call could be claimed, but its result could never be recorded. One server answers both in one round trip.
+/// The client of a cluster does not send both together, so in a cluster the scripts are not checked.
 pub(super) async fn first_questions<C: ConnectionLike + 'static>(
     connection: &mut C,
 ) -> RedisResult<(RedisResult<Value>, RedisResult<()>)> {
@@ -22,9 +22,9 @@ pub(super) async fn first_questions<C: ConnectionLike + 'static>(
     let mut together = pipe();
     together.cmd("INFO");
     together.cmd("EVAL").arg("return 1").arg(0);
-    // No script has this hash, so the answer is `NOSCRIPT` where scripts are allowed.
+    // No script has this hash, so the answer is `NOSCRIPT` if scripts are allowed.
     together.cmd("EVALSHA").arg("0".repeat(40)).arg(0);
-    // Not by `query_async`: that makes one error of all replies.
+    // Not by `query_async`, because it makes one error of all replies.
     let replies = connection.req_packed_commands(&together, 0, 3).await?;
     let Ok([info, eval, evalsha]) = <[Value; 3]>::try_from(replies) else {
         let message = "three commands have not three replies";
@@ -62,8 +62,8 @@ pub(super) fn refuse_eviction(info: &str, place: &str) -> Result<(), StoreError>
     Err(refused(place.to_owned(), reason))
 }
 
-/// The durability of what one server acknowledges: [`Durability::Fsync`] if its append-only file is synced before every answer,
-/// and no replica can take its place without the latest writes.
+/// The durability of the writes that one server acknowledges: [`Durability::Fsync`] if its append-only file is synced before
+/// every answer, and no replica can replace the server without the latest writes.
 pub(super) async fn durability<C: ConnectionLike>(
     connection: &mut C,
     info: &[String],

@@ -38,7 +38,7 @@ impl Cluster {
             .response_timeout(NODE_TIMEOUT.saturating_add(waited_for))
             // The caller sets the deadline of a call.
             .overall_response_timeout(None)
-            // At most a quarter of a second in all; then the caller gets the error and decides.
+            // At most a quarter of a second in all. Then the caller gets the error and decides.
             .retries(6)
             .min_retry_wait(5)
             .max_retry_wait(60)
@@ -52,8 +52,8 @@ impl Cluster {
     }
 
     pub(super) async fn connect(&self) -> RedisResult<ClusterConnection> {
-        // The client logs the answers of nodes, and a node that does not know `HELLO` repeats it with the password. Other
-        // refusals of one node do not matter: other nodes may accept.
+        // The client logs the answers of nodes, and a node that does not know `HELLO` repeats this command with the password.
+        // Other refusals of one node do not matter, because other nodes may accept the connection.
         if self.uses_hello()
             && let Some(error) = self.refusal(quotes_command).await
         {

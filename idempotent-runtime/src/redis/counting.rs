@@ -13,15 +13,15 @@ use crate::store::{Count, StoreError};
 /// Returns the number of the attempt and the remaining milliseconds of the window; nil if the record is not a count.
 ///
 /// The record has the form of [`record::count`](crate::record::count) and is parsed as strictly. The first attempt sets its
-/// expiry. Later attempts keep it with `KEEPTTL`: reading the remaining time and setting it again would move the expiry,
-/// because in most servers the clock advances during a script. Servers before Redis 6 do not know `KEEPTTL` (a syntax error,
-/// which changes nothing); there the script sets the remaining time. A record with less than a millisecond counts as expired.
-/// A record without an expiry, which only an operator can make, gets one.
+/// expiry. Later attempts do not change it, by `KEEPTTL`: reading the remaining time and setting it again would move the
+/// expiry, because in most servers the clock advances during a script. Servers before Redis 6 do not know `KEEPTTL` (a syntax
+/// error, which changes nothing); there the script sets the remaining time. A record with less than a millisecond counts as
+/// expired. A record without an expiry gets an expiry. Only an operator can make such a record.
 ///
 /// An attempt that was counted before is written again unchanged, so that a following `WAIT` has a write to wait for.
 static COUNT: Script = Script::new(
     "local id, window = ARGV[1], tonumber(ARGV[2])
-local count, last, number, left = 1, id, 1, window
+local count, last, number, remaining = 1, id, 1, window
 local current, lives = redis.call('GET', KEYS[1]), 0
 if current then
   local digits, known = string.match(current, '^idem1 C count=([1-9]%d*) last=([0-9a-f,]+)\\n$')
@@ -44,13 +44,13 @@ if current then
 end
 local record = string.format('idem1 C count=%.0f last=%s\\n', count, last)
 if lives > 0 then
-  left = lives
+  remaining = lives
   local put = redis.pcall('SET', KEYS[1], record, 'KEEPTTL')
   if put.err then redis.call('SET', KEYS[1], record, 'PX', lives) end
 else
   redis.call('SET', KEYS[1], record, 'PX', ARGV[2])
 end
-return {number, left}",
+return {number, remaining}",
     || hash(&COUNT),
 );
 
@@ -102,7 +102,7 @@ mod tests {
             let mut eval = cmd("EVAL");
             eval.arg(&old).arg(1).arg(key);
             eval.arg(count::id(attempt)).arg(60_000);
-            let (count, left): (u64, i64) = eval.query_async(&mut connection).await.unwrap();
+            let (count, remaining): (u64, i64) = eval.query_async(&mut connection).await.unwrap();
             assert_eq!(count, number);
             let lives: i64 = cmd("PTTL")
                 .arg(key)
@@ -110,10 +110,10 @@ mod tests {
                 .await
                 .unwrap();
             assert!(
-                30_000 < lives && lives <= left && left <= least,
-                "{lives} {left} {least}"
+                30_000 < lives && lives <= remaining && remaining <= least,
+                "{lives} {remaining} {least}"
             );
-            least = left;
+            least = remaining;
         }
     }
 }

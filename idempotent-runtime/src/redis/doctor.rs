@@ -19,7 +19,7 @@ use crate::store::Level::Note;
 /// The store whose servers are examined.
 pub(super) struct Doctor<'a, C> {
     pub(super) connection: C,
-    /// Whether the connection leads to one server, and not to a cluster.
+    /// Whether the connection is to one server, not to a cluster.
     pub(super) one_server: bool,
     /// `None` if writes do not wait for replicas.
     pub(super) replicas: Option<Replicas>,

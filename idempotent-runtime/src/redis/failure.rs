@@ -8,13 +8,13 @@ use ::redis::{ErrorKind, RedisError};
 use super::reason::{effective_code, reason_for, reply_of};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// What the errors of one store have in common.
+/// The common parts of the errors of one store.
 #[derive(Clone)]
 pub(super) struct Failures {
-    /// Where the store is, without a password.
+    /// The place of the store, without a password.
     pub(super) place: Arc<str>,
-    /// Whether the client sends a command once. The client of a cluster may repeat it, and then the last answer says nothing
-    /// about the earlier sends.
+    /// Whether the client sends a command only once. The client of a cluster may repeat a command. The last answer then says
+    /// nothing about the earlier sends.
     pub(super) sends_once: bool,
 }
 
@@ -36,7 +36,7 @@ impl Failures {
     }
 }
 
-/// The error of connecting to `place`, or of the checks there before the first operation.
+/// The error of connecting to `place`, or of the checks before the first operation.
 pub(super) fn of_connection(error: RedisError, place: &str) -> StoreError {
     with_reason(kind_of(&error), error).place(place.to_owned())
 }
@@ -104,7 +104,7 @@ fn kind_of_reply(code: &str, details: &str) -> StoreErrorKind {
     }
 }
 
-/// Whether the text of an `ERR` reply says that sending again does not help.
+/// Whether the text of an `ERR` reply means that sending again does not help.
 fn is_misconfiguration(details: &str) -> bool {
     let details = details.to_ascii_lowercase();
     [

@@ -1,7 +1,7 @@
 //! Bloom filters: in bitmaps, or with the server's module if it has one.
 //!
-//! Both use a [`Ring`](super::ring::Ring) with two buckets per retention. The module's filters have separate keys, so a
-//! server that gains or loses the module never finds a value of the wrong type.
+//! Both use a [`Ring`](super::ring::Ring) with two buckets per retention. The filters of the module have other keys than the
+//! bitmaps, so a server that gains or loses the module never finds a value of the wrong type.
 
 mod bitmaps;
 mod buckets;
@@ -17,7 +17,7 @@ use ::redis::aio::ConnectionLike;
 use super::failure::is_forbidden;
 use crate::store::{BloomFilter, BloomStats, Hint};
 
-/// Whether the servers use the module. A clone shares what is found out.
+/// Whether the servers use the module. Clones share what the store learns about the servers.
 #[derive(Clone, Default)]
 pub(super) struct Filters {
     /// All servers report the module.
@@ -74,7 +74,7 @@ impl Filters {
         self.module && !self.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns the module's answer; `None` if the module cannot be used, which is remembered.
+    /// Returns the module's answer. `None` if the module cannot be used; the store remembers this.
     fn learn_from<T>(&self, reply: RedisResult<T>) -> Option<RedisResult<T>> {
         match reply {
             Err(error) if is_forbidden(&error) => {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_else_the_module_says_is_no_reason_to_leave_it() {
+    async fn another_error_of_the_module_does_not_end_its_use() {
         for refusal in ["-WRONGTYPE Operation against a key\r\n", "-OOM no\r\n"] {
             let filters = with_module();
             let server = Scripted::default().answers(&BY_MODULE, &[refusal]);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_bucket_of_the_module_takes_everything_for_seen() {
+    async fn a_full_bucket_of_the_module_answers_perhaps_seen_to_everything() {
         let counts = "*2\r\n$4\r\n0.25\r\n*4\r\n:10\r\n:1000\r\n:0\r\n:0\r\n";
         let mut server = Scripted::default().answers(&["bf:1000:0.01:3"], &[counts]);
         let stats = with_module().stats(&mut server, &filter()).await;

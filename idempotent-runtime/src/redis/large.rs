@@ -1,8 +1,8 @@
 //! The connection for large records.
 //!
-//! The replies on a connection are sequential, and a megabyte takes milliseconds. So many large results at once would delay
-//! all other calls of the handle until they fail. Therefore a key whose record was large is read on another connection, and only
-//! a few at a time: the server sends a whole reply even if its caller has given up.
+//! The replies on a connection are sequential, and a megabyte takes milliseconds. Many large results at once would delay all
+//! other calls of the handle until they fail. So a key whose record was large is read on another connection, and only a few
+//! such keys at a time: the server sends a whole reply even if its caller has given up.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The size from which a record is large, in bytes. Smaller records do not delay others noticeably.
 const LARGE: usize = 16 * 1024;
-/// The number of keys that are remembered. More keys replace each other and are found to be large again.
+/// The number of keys that are remembered. If there are more keys, they replace each other, and a replaced key is found to be
+/// large again.
 const KEYS: usize = 1024;
-/// The most large replies in flight.
+/// The largest number of large replies in flight.
 const AT_A_TIME: usize = 4;
 
 pub(super) struct Large<C> {
@@ -63,7 +64,7 @@ impl<C: Clone> Large<C> {
     }
 
     fn place(&self, key: &str) -> (&AtomicU64, u64) {
-        // Zero is an empty place.
+        // Zero means that the place is empty.
         let digest = self.digest.hash_one(key) | 1 << 63;
         let places = self.keys.len() as u64;
         let place = usize::try_from(digest % places).unwrap_or_default();

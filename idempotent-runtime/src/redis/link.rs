@@ -1,4 +1,4 @@
-//! Making a connection to one server or to a cluster.
+//! Makes a connection to one server or to a cluster.
 
 use std::io;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Link {
     }
 }
 
-/// The longest time to connect: in an outage a call should fail within its deadline, by default 1 s.
+/// The longest time to connect. During an outage a call should fail within its deadline, by default 1 s.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
@@ -78,8 +78,8 @@ pub(super) async fn in_time<T>(
 }
 
 pub(super) fn tcp_settings() -> TcpSettings {
-    // Without these a peer that vanished (a fail-over behind one address, a dropped NAT entry) would block the connection for
-    // the quarter of an hour in which TCP retransmits.
+    // Without these settings a peer that vanished (a fail-over behind one address, a dropped NAT entry) would block the
+    // connection for the quarter of an hour in which TCP retransmits.
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(10))
         .with_interval(Duration::from_secs(3));
@@ -122,7 +122,7 @@ pub(super) fn quotes_command(error: &RedisError) -> bool {
     error.detail().is_some_and(quotes)
 }
 
-/// The error, or another one in its place if its text has the password.
+/// The error, or another error in its place if its text contains the password.
 pub(super) fn without_password(error: RedisError) -> RedisError {
     if !quotes_command(&error) {
         return error;
@@ -132,10 +132,10 @@ pub(super) fn without_password(error: RedisError) -> RedisError {
     RedisError::from((ErrorKind::InvalidClientConfig, what))
 }
 
-/// Converts an error of connecting, time-outs included, to a refused connection, because the command was not sent. An error of TLS
-/// becomes a wrong configuration, and other answers of the server stay.
+/// Converts an error of connecting, time-outs included, to a refused connection, because the command was not sent. An error of
+/// TLS becomes a wrong configuration. Other answers of the server do not change.
 pub(super) fn unsent(error: RedisError) -> RedisError {
-    // This is how rustls reports a certificate that it does not accept, and a peer without TLS.
+    // In this way rustls reports a certificate that it does not accept, and a peer without TLS.
     if io_error(&error).is_some_and(|error| error.kind() == io::ErrorKind::InvalidData) {
         let what = "TLS is not possible with this server and these certificates";
         return RedisError::from((ErrorKind::InvalidClientConfig, what, error.to_string()));

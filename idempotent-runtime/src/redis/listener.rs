@@ -22,8 +22,8 @@ use super::topology::Topology;
 
 /// The subscriptions of all clones of a store, on one separate connection.
 ///
-/// A task owns the connection. The first subscriber starts it on its runtime. The task ends when the store is dropped, when the
-/// connection breaks, and with its runtime; the next subscriber starts a new one.
+/// A task owns the connection. The first subscriber starts the task on its runtime. The task ends when the store is dropped,
+/// when the connection breaks, and with its runtime. The next subscriber then starts a new task.
 pub(super) struct Listener {
     topology: Arc<Topology>,
     task: Mutex<Option<Requests>>,
@@ -75,7 +75,7 @@ impl Listener {
                 task.insert(requests).clone()
             }
         };
-        // A task that has just ended drops the request, and the subscriber gets that as an answer.
+        // A task that has just ended drops the request. The subscriber gets the drop as an answer.
         let _ = requests.send(request);
         requests
     }
@@ -88,7 +88,7 @@ impl Listener {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Warns of the first failure only, because a missing permission fails with every call.
+    /// Logs a warning only for the first failure, because a missing permission fails with every call.
     fn report(&self, error: &RedisError) {
         if self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::debug!(%error, "cannot subscribe to changes of a key");
@@ -120,7 +120,7 @@ async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Request>
 
 /// A connection with subscriptions. Dropping it ends all receivers.
 struct Subscriptions {
-    /// Dropped before the senders, so that after the end of a receiver the next request starts a new task.
+    /// This is dropped before the senders, so that after the end of a receiver the next request starts a new task.
     requests: UnboundedReceiver<Request>,
     sink: PubSubSink,
     messages: PubSubStream,
@@ -180,7 +180,7 @@ impl Subscriptions {
         message.map(|message| message.map_or(Event::Broken, Event::Published))
     }
 
-    /// Subscribes to new channels and answers. Messages wait meanwhile.
+    /// Subscribes to new channels and answers. Messages wait in the meantime.
     async fn add(&mut self, requests: Vec<Request>) -> RedisResult<()> {
         let mut new: HashMap<_, Vec<_>> = HashMap::new();
         for Request { key, answer } in requests {
@@ -203,7 +203,7 @@ impl Subscriptions {
             let sender = confirmed.map(|()| self.insert(key));
             for answer in answers {
                 let listening = sender.as_ref().map(|sender| sender.subscribe());
-                // A subscriber that gave up meanwhile drops the receiver, which ends its subscription.
+                // A subscriber that has given up in the meantime drops the receiver. This ends its subscription.
                 let _ = answer.send(listening.map_err(RedisError::clone));
             }
         }
@@ -222,7 +222,8 @@ impl Subscriptions {
         sender
     }
 
-    /// Unsubscribes from channels without receivers. No new receiver can exist: it needs a request, and requests wait meanwhile.
+    /// Unsubscribes from channels without receivers. No new receiver can exist: it needs a request, and requests wait in the
+    /// meantime.
     async fn unsubscribe(&mut self, keys: Vec<Arc<str>>) -> RedisResult<()> {
         for key in &keys {
             self.senders.remove(key);
@@ -238,7 +239,7 @@ impl Subscriptions {
     }
 }
 
-/// The most requests in one round trip.
+/// The largest number of requests in one round trip.
 const BATCH: usize = 1024;
 
 fn io_failure(kind: io::ErrorKind) -> RedisError {

@@ -42,14 +42,14 @@ pub struct RedisOptions {
 impl RedisOptions {
     /// Accepts a server that may evict live records when its memory is full.
     ///
-    /// An evicted record lets a second call run. Use this only where that does no harm.
+    /// An evicted record lets a second call run. Use this option only if a second run does no harm.
     pub fn allow_eviction(mut self, allow: bool) -> Self {
         self.allow_eviction = allow;
         self
     }
 
     /// Sets how many replicas must acknowledge a write, so that a fail-over to one of them loses no claim and no result.
-    /// Default: 0; the primary's acknowledgement is enough.
+    /// Default: 0, so the primary's acknowledgement is enough.
     ///
     /// Claims, renewals and completions wait for the replicas, with `WAIT` in the same round trip. If too few replicas
     /// acknowledge a claim, the store takes it back and the body does not run. A claim that cannot be renewed is lost when its
@@ -73,8 +73,8 @@ impl RedisOptions {
     /// Sets how long one write waits for the [`replicas`](Self::replicas). Default: 200 ms.
     ///
     /// Keep it below the time of a call's first attempt, which is a quarter of the handle's
-    /// [deadline](crate::Builder::deadline), by default 250 ms. A longer wait is interrupted, and then the call cannot say what
-    /// went wrong.
+    /// [deadline](crate::Builder::deadline), by default 250 ms. A longer wait is interrupted, and then the call cannot report
+    /// the cause.
     pub fn replica_timeout(mut self, timeout: Duration) -> Self {
         self.replicas.timeout = timeout;
         self
@@ -206,7 +206,7 @@ impl RedisStore {
     /// option `?protocol=3` uses RESP3.
     ///
     /// All calls share one connection. The store replaces it when it breaks, when its server became a replica, and when a reply
-    /// is overdue: the caller gave up, and a second later there still was no reply. A server that may evict keys is
+    /// is overdue: the caller has given up, and a second later there is still no reply. A server that may evict keys is
     /// refused, because an evicted claim lets a second call run; `?allow_eviction=true` accepts it.
     ///
     /// Connecting costs the handshake and one round trip. It needs a second round trip if there is an append-only file
@@ -217,13 +217,14 @@ impl RedisStore {
     /// other calls; at most four are in flight. (Redis 7 and newer.)
     ///
     /// The first call that waits for a key opens a third connection, for subscriptions. All waiting calls share it, and it is
-    /// closed with the last clone of the store. A subscription costs one round trip, and none if the key has one already.
+    /// closed with the last clone of the store. A subscription costs one round trip, or none if the key already has a
+    /// subscription.
     ///
     /// # Errors
     ///
     /// Within five seconds, if the URL is invalid or needs a feature that this build lacks, if the server cannot be reached,
-    /// refuses the credentials, does not let this user run scripts, or may evict keys. The text says where, why, and what to do.
-    /// It never has the password.
+    /// refuses the credentials, does not let this user run scripts, or may evict keys. The text says where, why, and what to
+    /// do. It never contains the password.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         RedisOptions::default().connect(url).await
     }
@@ -241,7 +242,7 @@ where
     /// Makes a store on the caller's own connection.
     ///
     /// Use a connection that reconnects, such as a [`RedisConnection`] on your client: a plain
-    /// [`MultiplexedConnection`](::redis::aio::MultiplexedConnection) fails for ever after it broke. This does the checks of
+    /// [`MultiplexedConnection`](::redis::aio::MultiplexedConnection) never works again after it broke. This does the checks of
     /// [`connect`](RedisStore::connect), on every node of a cluster, in one or two round trips.
     ///
     /// The client of a cluster, and every client that this crate does not know, may repeat a command. So its refusals are

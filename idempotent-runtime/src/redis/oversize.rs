@@ -1,7 +1,8 @@
 //! Records that are longer than any handle reads.
 //!
-//! A script cuts a long record. `SET … GET`, the cheapest claim for the server, returns the whole record. So after a claim that
-//! returned a long record, or was given up after a while and may have met a gigabyte, keys are claimed by the script.
+//! A script cuts a long record. `SET … GET`, the cheapest claim for the server, returns the whole record. So keys are claimed
+//! by the script after a claim has returned a long record, or was given up after a while, perhaps because of a very long
+//! record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::store::longest::Longest;
 
-/// Whether a store has met such records. A clone shares it.
+/// Whether a store has found such records. Clones share this.
 #[derive(Clone, Default)]
 pub(super) struct Oversize {
     longest: Longest,
@@ -24,12 +25,12 @@ impl Oversize {
         self.longest.allow(bytes);
     }
 
-    /// Whether there is one, or may be.
+    /// Whether a long record was found, or may exist.
     pub(super) fn is_met(&self) -> bool {
         self.met.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of a record are read, as an argument of the scripts.
+    /// The number of bytes of a record that are read, as an argument of the scripts.
     pub(super) fn most(&self) -> String {
         let most = self.longest.to_read();
         most.map_or_else(|| "-1".to_owned(), |most| most.to_string())
@@ -76,7 +77,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Far longer than a small record takes, and shorter than the first attempt of a call.
+/// Much longer than the read of a small record, and shorter than the first attempt of a call.
 const LONG: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

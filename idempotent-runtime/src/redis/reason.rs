@@ -1,4 +1,4 @@
-//! Why a server or the way to it failed, as the rest of a sentence that begins with "the store".
+//! Why a server or the connection to it failed, as the rest of a sentence that begins with "the store".
 //!
 //! Clients may see these words, so they contain no address, no key and no name of a user.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ::redis::{ErrorKind, RedisError};
 
-/// The reason for an error of the client; `None` if it is a rare one.
+/// The reason for an error of the client; `None` for a rare error.
 pub(super) fn reason_for(error: &RedisError) -> Option<Cow<'static, str>> {
     if let Some((code, details)) = reply_of(error) {
         return reason_for_reply(effective_code(&code, &details), &details);
@@ -59,7 +59,7 @@ pub(super) fn reply_of(error: &RedisError) -> Option<(String, String)> {
         let details = reply.details().unwrap_or_default();
         return Some((reply.code().to_owned(), details.to_owned()));
     }
-    // The client drops the code of what was refused while connecting.
+    // The client drops the code of a refusal while connecting.
     let details = error.detail().unwrap_or_default();
     matches!(error.kind(), ErrorKind::Server(_)).then(|| ("ERR".to_owned(), details.to_owned()))
 }
@@ -142,7 +142,7 @@ fn reason_for_reply(code: &str, details: &str) -> Option<Cow<'static, str>> {
     })
 }
 
-/// Which permission is missing, as an operator would allow it.
+/// The missing permission, as an operator would allow it.
 fn reason_for_permission(details: &str) -> Cow<'static, str> {
     let needed = if let Some((_, command)) = details.split_once("to run the ") {
         quoted(command).map(|command| (format!("run `{command}`"), format!("`+{command}`")))
@@ -246,7 +246,7 @@ pub(super) fn io_error(error: &RedisError) -> Option<&io::Error> {
     error.source()?.downcast_ref::<Source>()?.downcast_ref()
 }
 
-/// How the client stores the cause of an error.
+/// The type in which the client stores the cause of an error.
 type Source = Arc<dyn Error + Send + Sync>;
 
 /// A server that cannot be used now, for this reason.

@@ -48,8 +48,8 @@ impl Replicas {
         }
     }
 
-    /// Sends the script and `WAIT` in one pipeline. `WAIT` waits for the writes of its connection, so on a new connection it would
-    /// return at once, although no replica has the write.
+    /// Sends the script and `WAIT` in one pipeline. `WAIT` waits only for the writes of its connection, so on another
+    /// connection it would return at once, although no replica has the write.
     async fn send<C: ConnectionLike>(
         self,
         connection: &mut C,

@@ -1,23 +1,24 @@
 //! A ring of time buckets. A member of the current bucket is remembered for at least a retention and expires with its bucket.
 //!
-//! Redis before 7.4 expires keys, not members. So a retention is divided into buckets. Each is one key, which expires when its
-//! last member may be forgotten. A member is remembered for at least the retention, and for at most one width of a bucket longer.
+//! Redis before 7.4 expires keys, not members. So a retention is divided into buckets. Each bucket is one key, which expires
+//! when its last member may be forgotten. A member is remembered for at least the retention, and at most one width of a bucket
+//! longer.
 //!
 //! The keys are slots that the buckets use in turn: `set:0`, `set:1`, … The server's clock selects the slot. There are two more
 //! slots than buckets per retention: one for the current bucket, and one that is empty, so that a bucket expires one width before
 //! its slot is used again.
 //!
-//! **Every existing bucket counts**, in any slot: only its expiry decides how long. So a member is never forgotten early and
-//! never found late, even if the clock is set back, or a replica with a slower clock takes over. Then some buckets seem to be from
-//! the future, and they are read like the others. The first write into such a bucket sets the expiry for the new time. Without
-//! that the bucket would be written and would not expire until the clock catches up. If the clock is set forward, buckets
+//! **Every existing bucket counts**, in any slot: only its expiry decides for how long. So a member is never forgotten early
+//! and never found late, even if the clock is set back, or a replica with a slower clock takes over. Then some buckets seem to
+//! be from the future, and they are read like other buckets. The first write into such a bucket sets the expiry for the new
+//! time. Otherwise the bucket would not expire before the clock reaches the old time. If the clock is set forward, buckets
 //! expire early.
 
 use std::time::Duration;
 
 use super::script::millis;
 
-/// How a retention is cut into buckets.
+/// The division of a retention into buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ring {
     slots: u64,
@@ -28,7 +29,7 @@ pub(super) struct Ring {
 impl Ring {
     /// Divides `retention` into `buckets`, each at least a millisecond wide.
     ///
-    /// With more buckets members are forgotten sooner after the retention, and each bucket costs a look-up.
+    /// More buckets let members be forgotten sooner after the retention, but each bucket costs a look-up.
     pub(super) fn new(buckets: u64, retention: Duration) -> Self {
         Self {
             slots: buckets + 2,
@@ -36,7 +37,8 @@ impl Ring {
         }
     }
 
-    /// The keys of all slots, which must be all keys of a script. The part of `name` in braces keeps them on one node of a cluster.
+    /// The keys of all slots. A script must get all of them as its keys. The part of `name` in braces keeps them on one node of
+    /// a cluster.
     pub(super) fn keys(self, name: &str) -> Vec<String> {
         (0..self.slots).map(|at| format!("{name}:{at}")).collect()
     }
@@ -53,10 +55,11 @@ impl Ring {
 /// `put(write)`, where `write(bucket)` writes to that key and `put` sets the expiry. It must read the current bucket first, so
 /// that a key of another type is refused before anything changes.
 ///
-/// A bucket without an expiry cannot remain. If the first write is refused, there is no bucket. If `PEXPIREAT` is then
-/// refused, which only a missing permission can cause, the script deletes the bucket and repeats `PEXPIREAT` for its error. It
-/// does not try `PEXPIREAT` before the write, because the server checks for free memory only at a script's first write. All
-/// writes of a script go to the append-only file and to the replicas as one transaction, so a killed server has all or none.
+/// A bucket without an expiry cannot remain. If the first write is refused, there is no bucket. If `PEXPIREAT` is then refused,
+/// which only a missing permission can cause, the script deletes the bucket and repeats `PEXPIREAT` for its error. It does not
+/// try `PEXPIREAT` before the write, because the server checks for free memory only at a script's first write. All writes of a
+/// script go to the append-only file and to the replicas as one transaction, so a killed server has all or none of these
+/// writes.
 ///
 /// `TIME` before a write needs `redis.replicate_commands` (Redis 3.2); from 5.0 on the call has no effect.
 macro_rules! turn {
@@ -69,9 +72,9 @@ local turn = math.floor((time[1] * 1000 + math.floor(time[2] / 1000)) / width)
 local bucket = KEYS[turn % #KEYS + 1]
 local ends = string.format('%.0f', (turn + #KEYS - 1) * width)
 local function put(write)
-  local left = redis.call('PTTL', bucket)
-  if left ~= -2 then
-    if left < retention or left > retention + width then
+  local remaining = redis.call('PTTL', bucket)
+  if remaining ~= -2 then
+    if remaining < retention or remaining > retention + width then
       redis.call('PEXPIREAT', bucket, ends)
     end
     write(bucket)

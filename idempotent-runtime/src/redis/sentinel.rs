@@ -1,4 +1,4 @@
-//! Finding the master through sentinels.
+//! Finds the master through sentinels.
 
 use std::io;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Sentinels {
     /// Connects to the current master. Also returns a client for more connections to it.
     ///
     /// Asks every sentinel, each a little later than the previous one, because a sentinel may be down, cut off or outdated.
-    /// Takes the first server that confirms to be the master.
+    /// Uses the first server that confirms that it is the master.
     pub(super) async fn connect(&self) -> RedisResult<(Client, MultiplexedConnection)> {
         let mut attempts: FuturesUnordered<_> = (0..)
             .zip(&self.clients)
@@ -68,7 +68,7 @@ impl Sentinels {
         while let Some(answer) = attempts.next().await {
             match answer {
                 Ok(master) => return Ok(master),
-                // A refusal says more than a sentinel that was not reached.
+                // A refusal explains more than the failure to reach a sentinel.
                 Err(error) if cause.as_ref().is_none_or(RedisError::is_io_error) => {
                     cause = Some(error);
                 }

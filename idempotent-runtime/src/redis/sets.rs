@@ -11,8 +11,8 @@ use crate::store::{Claim, StoreError, Swap};
 
 /// Returns `1` if it inserted the member, else the owner of the member.
 ///
-/// It searches all buckets, because the member may be in an earlier one: another owner's, or the caller's own after a lost reply.
-/// The caller's own member is written again, so that a following `WAIT` has a write to wait for.
+/// It searches all buckets, because the member may be in an earlier bucket: the member of another owner, or the caller's own
+/// member after a lost reply. The caller's own member is written again, so that a following `WAIT` has a write to wait for.
 static INSERT: Script = Script::new(
     concat!(
         turn!(),
@@ -42,7 +42,7 @@ return false",
     || hash(&REMOVE),
 );
 
-/// With four buckets a member is remembered for at most a quarter of the retention longer.
+/// With four buckets a member is remembered for at most a quarter longer than the retention.
 const BUCKETS: u64 = 4;
 
 pub(super) async fn insert<C>(

@@ -96,13 +96,13 @@ impl fmt::Debug for Certificates {
     }
 }
 
-/// Installs the cryptography of this crate in rustls, unless the program has installed another. Without any, the first
-/// handshake panics.
+/// Installs the cryptography of this crate in rustls, unless the program has installed other cryptography. Without cryptography
+/// the first handshake panics.
 #[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
 pub(super) fn install_crypto() {
     #[cfg(feature = "redis-rustls")]
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error means that another thread was faster, so one is installed.
+        // An error means that another thread was faster, so cryptography is installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn bad_certificates(reason: &'static str) -> StoreError {
     refused("the certificates for Redis", reason)
 }
 
-/// A URL or certificates that the client refuses. The client's error has no part of a certificate or key.
+/// The refusal of a URL or of certificates by the client. The client's error contains no part of a certificate or key.
 pub(super) fn unusable(error: ::redis::RedisError) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, error)
         .reason("or the certificates with it cannot be used")

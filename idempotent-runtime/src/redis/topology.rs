@@ -22,7 +22,7 @@ pub(super) enum Topology {
 }
 
 impl Topology {
-    /// `replicas` is what writes will wait for.
+    /// `replicas`: the replicas for which writes will wait.
     pub(super) fn new(
         address: Address,
         certificates: Certificates,

@@ -18,7 +18,7 @@ use crate::store::StoreError;
 pub(super) struct Address {
     pub(super) place: Place,
     pub(super) tls: bool,
-    /// The login at the servers, the database and the protocol.
+    /// The login, the database and the protocol for the servers.
     pub(super) login: RedisConnectionInfo,
     pub(super) allow_eviction: Option<bool>,
     pub(super) replicas: Option<u32>,
@@ -249,7 +249,7 @@ fn parse_master(text: &str) -> Result<String, StoreError> {
             "names no master: write `redis-sentinel://host:26379/master`",
         ));
     }
-    // Most likely this is the end of a password with a raw `/`. Errors show the name of a master, so it is refused.
+    // Most likely this is the end of a password that contains a `/`. It is refused, because errors show the name of a master.
     if text.contains('@') {
         return Err(bad_url(
             "has an `@` in the name of the master: write it as `%40`, and a `/` in a password as `%2F`",
@@ -331,7 +331,7 @@ fn decode(text: &str) -> Result<String, StoreError> {
         [high, low, ..] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
         _ => false,
     };
-    // The crate would keep a `%` without two digits as it is.
+    // The crate would not change a `%` without two digits.
     if !text.split('%').skip(1).all(is_byte) {
         return Err(bad_url(
             "has a `%` that is not followed by two hexadecimal digits",

@@ -11,7 +11,7 @@ use super::examination::Examination;
 use crate::store::Level::{Note, Problem, Warning};
 
 impl<C: ConnectionLike> Examination<C> {
-    /// Examines the servers. Returns whether one answered, so that further questions make sense.
+    /// Examines the servers. Returns whether a server answered. If none did, further questions are useless.
     pub(super) async fn servers(&mut self, one_server: bool) -> bool {
         let info = match self.ask::<Value>(cmd("INFO").arg("everything")).await {
             Ok(reply) => texts(reply),

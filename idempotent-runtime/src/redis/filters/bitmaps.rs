@@ -13,12 +13,11 @@ use crate::store::{BloomFilter, BloomStats, Hint};
 
 /// Returns `1` if one bucket has all bits of the member, else `0`, and sets the bits in the current bucket.
 ///
-/// The arguments after the width are the last bit of a bucket and the bits of the member. The script adds zero to the last bit, so
-/// that the first write gives the bucket its final length: a string that grows reserves an extra megabyte. The server zeroes
-/// this memory at once, which takes half a second for 512 MB. Bits that are set already are not written again.
+/// The arguments after the width are the last bit of a bucket and the bits of the member. The script adds zero to the last bit,
+/// so that the first write gives the bucket its final length: a string that grows reserves an extra megabyte. The server zeroes
+/// this memory at once, which takes half a second for 512 MB. Bits that are already set are not written again.
 ///
-/// The bits are read one by one, because the first zero ends the search: with the intended filling that is the second bit. They
-/// are written at once.
+/// The bits are read one by one, because the first zero ends the search: usually the second bit. They are written all at once.
 static INSERT: Script = Script::new(
     concat!(
         turn!(),

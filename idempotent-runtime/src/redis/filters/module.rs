@@ -12,8 +12,8 @@ use crate::store::{BloomFilter, BloomStats, Hint};
 /// Returns `1` if a bucket has the member or is full, else `0`, and inserts the member into the current bucket. The arguments after
 /// the width are the member, and the capacity and the error rate of a bucket.
 ///
-/// A bucket does not grow, because a growing filter is a chain of filters and becomes slower. A full bucket takes no more
-/// members, so it may have seen any member for as long as it exists.
+/// A bucket does not grow, because a growing filter is a chain of filters and becomes slower. A full bucket accepts no more
+/// members, so as long as it exists every member is perhaps seen.
 static INSERT: Script = Script::new(
     concat!(
         turn!(),

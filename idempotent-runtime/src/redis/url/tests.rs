@@ -139,7 +139,7 @@ fn replicas_may_be_wanted_anywhere() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_without_being_repeated() {
+fn an_invalid_url_is_refused_and_not_repeated() {
     for url in [
         "",
         "s3cret",
