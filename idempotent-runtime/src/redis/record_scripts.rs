@@ -16,7 +16,7 @@ return string.sub(current, 1, ARGV[3])",
 
 /// Returns the stored value, if any, and its time to live.
 ///
-/// A pipeline of two commands does not work: while a slot moves to another node, only the first command would be accepted.
+/// A pipeline of two commands would not do: while a slot moves to another node, only the first would be accepted.
 pub(super) static READ: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if current then current = string.sub(current, 1, ARGV[1]) end
@@ -27,7 +27,7 @@ return {current, redis.call('PTTL', KEYS[1])}",
 /// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value.
 ///
 /// A renewal is a `PEXPIRE`, because a server without memory refuses every `SET`. `ARGV[4]` is the channel for the
-/// notification, or empty for no notification.
+/// notification; empty for none.
 pub(super) static REPLACE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -48,8 +48,7 @@ return string.sub(current, 1, ARGV[5])",
 /// [`CLAIM`] before a `WAIT`. `WAIT` waits for the writes of its connection, so the script writes the own record again if it
 /// finds it. Otherwise `WAIT` would return at once.
 ///
-/// The write sets the remaining time to live again, or the time to live of the claim if less than a millisecond remains or the
-/// record has no expiry.
+/// The write sets the remaining time to live again; if that is less than a millisecond, or missing, the time to live of the claim.
 pub(super) static CLAIM_REPLICATED: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then
@@ -57,15 +56,15 @@ if not current then
   return 1
 end
 if current == ARGV[1] then
-  local remaining = redis.call('PTTL', KEYS[1])
-  redis.call('PEXPIRE', KEYS[1], remaining > 0 and remaining or ARGV[2])
+  local left = redis.call('PTTL', KEYS[1])
+  redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[2])
   return 1
 end
 return string.sub(current, 1, ARGV[3])",
     || hash(&CLAIM_REPLICATED),
 );
 
-/// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], a value that is already stored is written again.
+/// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], a value that is stored already is written again.
 pub(super) static REPLACE_REPLICATED: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -79,8 +78,8 @@ if current == ARGV[1] then
   return 1
 end
 if current == ARGV[2] then
-  local remaining = redis.call('PTTL', KEYS[1])
-  redis.call('PEXPIRE', KEYS[1], remaining > 0 and remaining or ARGV[3])
+  local left = redis.call('PTTL', KEYS[1])
+  redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[3])
   return 1
 end
 return string.sub(current, 1, ARGV[5])",
@@ -89,7 +88,7 @@ return string.sub(current, 1, ARGV[5])",
 
 /// Returns `1` if the value is removed, nil if nothing is stored, else the stored value.
 ///
-/// `ARGV[2]` is the channel for the notification, or empty for no notification.
+/// `ARGV[2]` is the channel for the notification; empty for none.
 pub(super) static REMOVE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -102,26 +101,25 @@ return string.sub(current, 1, ARGV[3])",
     || hash(&REMOVE),
 );
 
-/// Replaces a value without a change of its time to live.
+/// Replaces a value and keeps its time to live.
 ///
 /// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value. It does not replace a value that never
 /// expires, because another program wrote it, and returns that value.
 ///
-/// `KEEPTTL` needs Redis 6.0, so the script sets the remaining time, at least one millisecond. If the new value is already
-/// stored, the script sets its time to live again, so that a following `WAIT` has a write to wait for. A server without memory
-/// accepts this.
+/// `KEEPTTL` needs Redis 6.0, so the script sets the remaining time, at least one millisecond. A new value that is stored
+/// already is written again for a following `WAIT`, by its time to live, which a server without memory accepts.
 pub(super) static EXCHANGE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
-local remaining = redis.call('PTTL', KEYS[1])
-if remaining < 0 then return string.sub(current, 1, ARGV[3]) end
-if remaining == 0 then remaining = 1 end
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 then return string.sub(current, 1, ARGV[3]) end
+if left == 0 then left = 1 end
 if current == ARGV[2] then
-  redis.call('PEXPIRE', KEYS[1], remaining)
+  redis.call('PEXPIRE', KEYS[1], left)
   return 1
 end
 if current == ARGV[1] then
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', remaining)
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
   return 1
 end
 return string.sub(current, 1, ARGV[3])",

@@ -1,4 +1,4 @@
-//! Removes a record if it has the expected value: with a command of the server if it has one, else with a script.
+//! Removing a record if it has the expected value: with the server's own command if it has one, else with a script.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::info::version;
 use super::record_scripts::{READ, REMOVE};
 use super::script::SILENT;
 
-/// The command for removals. Clones share what the store learns about the server.
+/// The command for removals. A clone shares what is found out.
 #[derive(Clone, Default)]
 pub(super) struct Removal {
     native: Option<Native>,
-    /// The server lost the command, for example by a fail-over to an older server, or does not let this user run it.
+    /// The server lost the command, for example by a fail-over to an older one, or does not let this user run it.
     refused: Arc<AtomicBool>,
 }
 
@@ -42,7 +42,7 @@ impl Removal {
 
     /// Removes the value and answers as [`REMOVE`].
     ///
-    /// Takes one round trip, or two if the server's own command removes nothing.
+    /// Takes one round trip, and two if the server's own command removes nothing.
     pub(super) async fn run<C: ConnectionLike>(
         &self,
         connection: &mut C,
@@ -59,13 +59,13 @@ impl Removal {
                 let reply = READ.run(connection, &[key], &[most.as_bytes()]).await?;
                 let (stored, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
                 Ok(match stored {
-                    // A late claim has stored the value just now. When the command ran, nothing was stored.
+                    // A late claim stored it just now. When the command ran, nothing was stored.
                     Value::BulkString(stored) if stored == expected => Value::Nil,
                     stored => stored,
                 })
             }
             Ok(removed) => Ok(removed),
-            // The command has changed nothing. The script gives errors whose kinds are known.
+            // The command has changed nothing, and the kinds of the script's errors are known.
             Err(error) if is_refusal(&error) => {
                 if is_forbidden(&error) {
                     self.refused.store(true, Ordering::Relaxed);
@@ -103,14 +103,14 @@ impl Native {
         if let Some(valkey) = version(info, "valkey_version") {
             return (valkey >= (9, 0)).then_some(Self::DelIfEq);
         }
-        // Other servers report a Redis version for compatibility. If they lack the command, the first removal shows it.
+        // Other servers report a Redis version for compatibility. If they lack the command, the first removal finds out.
         let redis = version(info, "redis_version")?;
         (redis >= (8, 4)).then_some(Self::DelEx)
     }
 
     /// Returns `1` if it removed the value, else `0`.
     ///
-    /// The notification is in the same pipeline. If nothing was removed, the notification is spurious and harmless.
+    /// The notification goes in the same pipeline. If nothing was removed, it is spurious and harmless.
     async fn run<C: ConnectionLike>(
         self,
         connection: &mut C,
