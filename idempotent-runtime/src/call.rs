@@ -49,11 +49,11 @@ struct Open {
     token: Option<Arc<CallToken>>,
     /// The token is the key.
     keyed_by_token: bool,
-    /// The value of the option `when`, if it is set.
+    /// The value of the option `when`, if the option is set.
     when: Option<bool>,
-    /// Why the key or the payload is invalid. A guarded call ends with it.
+    /// Why the key or the payload is invalid. A guarded call ends with this error.
     invalid_key: Option<Error>,
-    /// Why the token is invalid. The claim emits it, as the end of the redemption.
+    /// Why the token is invalid. The claim emits this error as the end of the redemption.
     invalid_token: Option<Error>,
 }
 
@@ -87,7 +87,7 @@ impl Call {
         })
     }
 
-    /// A call that is refused already.
+    /// A call that is already refused.
     pub(crate) fn refused(observers: &Observers, error: Error) -> Self {
         Self(Err(refused(observers, error)))
     }
@@ -173,8 +173,8 @@ impl Call {
         self
     }
 
-    /// Claims the key: 1 round trip, or as many attempts as fit into the handle's deadline. A duplicate of a call that runs in this
-    /// process costs none. A duplicate that waits polls the store. A token costs 1 round trip more, after the claim.
+    /// Claims the key: 1 round trip, or as many attempts as fit into the handle's deadline. A duplicate of a call that runs in
+    /// this process costs none. A duplicate that waits polls the store. A token costs 1 more round trip, after the claim.
     ///
     /// # Errors
     ///
@@ -182,7 +182,8 @@ impl Call {
     ///
     /// # Cancellation
     ///
-    /// If it is dropped before the store has answered, the claim is withdrawn and the token given back, best effort.
+    /// If the future is dropped before the store has answered, a background task tries to withdraw the claim and to give the
+    /// token back.
     pub fn claim(self) -> impl Future<Output = Result<Held, Refusal>> + Send {
         let lease = self.0.and_then(Open::into_context).map(Lease::new);
         async move {
@@ -199,7 +200,7 @@ impl Call {
                 let mut first = Attempt::first(claim.send(), deadline);
                 let answer = (&mut first).await;
                 let is_immediate = !first.has_waited();
-                // Ends an attempt that timed out before the next one starts.
+                // Ends an attempt that timed out before the next attempt starts.
                 drop(first);
                 let guard = match answer {
                     Ok(Claim::Claimed) => claim.start_lease(is_immediate),
@@ -213,7 +214,7 @@ impl Call {
                         claim.defuse();
                         return Err(wait::refuse(&lease, record));
                     }
-                    // Seldom needed, so its state is not part of every caller's future.
+                    // Boxed, because it is seldom needed: its state is then not part of every caller's future.
                     (None, answer) => {
                         let first_sent = claim.defuse();
                         drop(claim);
@@ -231,7 +232,7 @@ impl Call {
 }
 
 impl Call {
-    /// The call as a call whose row is in its caller's transaction.
+    /// The same call with its row in its caller's transaction.
     pub(crate) fn in_tx(self) -> Result<CallContext, Error> {
         self.0.and_then(|mut open| {
             open.policy.tx = true;
@@ -300,7 +301,7 @@ impl Open {
         let known = self.shared.known_endpoints();
         let mut policy = known.enter(&self.endpoint, self.policy);
         if self.token.is_some() {
-            // Without the store a token cannot be redeemed, so no body starts. A body that runs already has its token.
+            // Without the store a token cannot be redeemed, so no body starts. A running body already has its token.
             policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }

@@ -1,4 +1,4 @@
-//! The handle: a store with its options, and which handle a call uses.
+//! The handle, which is a store with its options, and the choice of the handle for a call.
 
 pub(crate) mod builder;
 mod connect;
@@ -33,7 +33,7 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// If a handle is installed already. That handle stays.
+    /// If a handle is already installed. The installed handle does not change.
     pub fn install(&self) -> Result<(), SetupError> {
         INSTALLED
             .set(self.clone())
@@ -45,7 +45,7 @@ impl Idempotency {
             })
     }
 
-    /// Runs `future` with this handle for its calls. Use it in tests, and for tenants.
+    /// Runs `future` with this handle for its calls, for example in tests or for a tenant.
     ///
     /// Tasks that `future` spawns are outside of the scope.
     ///
@@ -63,7 +63,7 @@ impl Idempotency {
         SCOPE.scope(self.clone(), future).await
     }
 
-    /// The handle of a call without `using` that is made here: the handle of the scope, else the installed handle.
+    /// The handle that a call without `using` would use here: the handle of the scope, else the installed handle.
     pub fn current() -> Option<Self> {
         SCOPE
             .try_with(Self::clone)
@@ -76,12 +76,12 @@ impl Idempotency {
         SCOPE.try_with(Self::clone).ok()
     }
 
-    /// What all calls of the handle share.
+    /// The state that all calls of the handle share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0
     }
 
-    /// As [`shared`](Self::shared), for a handle that is not used any more.
+    /// Does the same as [`shared`](Self::shared), for a handle that is no longer used.
     pub(crate) fn into_shared(self) -> Arc<Shared> {
         self.0
     }

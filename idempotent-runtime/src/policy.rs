@@ -24,7 +24,7 @@ pub enum Renew {
     /// `renew = true`: for the longer of one hour and the lease.
     #[default]
     Yes,
-    /// `renew = false`: not at all; the lease must outlast the body.
+    /// `renew = false`: not at all. The lease must be longer than the body runs.
     No,
     /// `renew = "10m"`: for this long, counted from the claim.
     Cap(Duration),
@@ -112,7 +112,7 @@ impl Policy {
         self
     }
 
-    /// Sets how long a claim is valid without a renewal; only with [`Release::OnError`].
+    /// Sets how long a claim is valid without a renewal. Only with [`Release::OnError`].
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
@@ -147,21 +147,21 @@ impl Policy {
         self
     }
 
-    /// Sets how long a duplicate of a running call waits for it to end.
+    /// Sets how long a duplicate waits for the end of a running call.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Gives duplicates the stored result; not with [`Release::Always`].
+    /// Gives duplicates the stored result. Not with [`Release::Always`].
     #[must_use]
     pub const fn replay(mut self) -> Self {
         self.replay = true;
         self
     }
 
-    /// Holds the key in the caller's transaction, without a lease; not with [`Release::Always`].
+    /// Holds the key in the caller's transaction, without a lease. Not with [`Release::Always`].
     #[must_use]
     pub const fn tx(mut self) -> Self {
         self.tx = true;

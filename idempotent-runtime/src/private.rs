@@ -65,7 +65,8 @@ impl<T: Using + ?Sized> Using for Box<T> {
     }
 }
 
-/// Borrows a `T` as [`Rows`]: the one place of an expansion that requires it, so that rustc reports its absence once.
+/// Borrows a `T` as [`Rows`]. This is the only place of an expansion that requires `Rows`, so that rustc reports its absence
+/// once.
 pub fn rows<T: Rows>(_here: &mut T) -> fn(&mut T) -> &mut dyn Rows {
     |tx| tx
 }

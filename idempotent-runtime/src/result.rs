@@ -1,4 +1,4 @@
-//! Which part of an outcome is stored for duplicates, and how the outcome of a duplicate is made from it.
+//! The part of an outcome that is stored for duplicates, and the outcome of a duplicate that is made from it.
 
 pub(crate) mod body_outcome;
 pub(crate) mod codec;

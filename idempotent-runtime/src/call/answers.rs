@@ -1,7 +1,7 @@
 //! How a call returns an error, what it counts as a success, and which results it stores for duplicates.
 //!
-//! The attribute and the builder set these by options of the same names. The attribute sets `success` and `error` together, and passes
-//! `duplicate` only when it meets a duplicate:
+//! The attribute and the builder set these fields by options of the same names. The attribute sets `success` and `error`
+//! together, and passes `duplicate` only for a duplicate:
 //!
 //! | field | option | default |
 //! | --- | --- | --- |
@@ -26,7 +26,7 @@ use crate::result::replay::{Replay, Storable};
 use crate::result::replay_mode::{NoReplay, ReplayMode, ReplayOk, ReplayOkAndErr};
 use crate::store::rows::Rows;
 
-/// How a call answers, and how it judges an outcome.
+/// How a call answers, and how it decides whether an outcome is a success.
 #[derive(Debug, Clone, Copy)]
 pub struct Answers<E = Unset, S = Unset, D = Unset, K = NoReplay> {
     error: E,
@@ -49,7 +49,7 @@ pub struct Conversion<R, E> {
     success: fn(&R) -> bool,
 }
 
-/// The one place of an expansion that requires [`Outcome`], so that rustc reports its absence once.
+/// The only place of an expansion that requires [`Outcome`], so that rustc reports its absence once.
 pub fn returns<R: Outcome>() -> Returns<R, Error> {
     Answers::new().error(Conversion {
         convert: convert::identity,
@@ -63,7 +63,7 @@ pub fn returns_with<R: Fallible<E>, E>(error: fn(Error) -> E) -> Returns<R, E> {
     Answers::new().error(Conversion::new(error))
 }
 
-/// Stores results for duplicates, for the option `replay`: the one place of an expansion that requires [`Replay`].
+/// Stores results for duplicates, for the option `replay`. This is the only place of an expansion that requires [`Replay`].
 pub fn replaying<R: Replay<Via>, E, Via>(returns: Returns<R, E>) -> Returns<R, E, ReplayOk<R>> {
     returns.replay()
 }
@@ -98,7 +98,7 @@ impl<R, E, K> Returns<R, E, K> {
 }
 
 impl<E, S, D, R> Answers<E, S, D, ReplayOk<R>> {
-    /// Stores chosen errors as well, for the option `replay_err`.
+    /// Also stores chosen errors, for the option `replay_err`.
     #[must_use]
     pub fn replay_err<X>(self, chosen: fn(&X) -> bool) -> Answers<E, S, D, ReplayOkAndErr<R, X>>
     where
@@ -171,7 +171,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         }
     }
 
-    /// Ends a call whose body returned `outcome`, which is read before anything is awaited.
+    /// Ends a call whose body returned `outcome`. It reads `outcome` before it awaits anything.
     pub fn settle<R>(
         &self,
         held: Held,
@@ -208,7 +208,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         }
     }
 
-    /// Runs the body and settles, in its own task after the caller has dropped the future.
+    /// Runs the body and settles the call. After the caller has dropped the future, this continues in its own task.
     pub fn finish<R>(self, held: Held, body: Pin<Box<dyn Future<Output = R> + Send>>) -> Finish<R>
     where
         Self: Send + 'static,
@@ -247,7 +247,7 @@ pub trait Refuse<R> {
 
 /// Decides what is a success.
 pub trait Judge<R> {
-    /// Whether the body did its work; `None` if this does not decide it.
+    /// Whether the body did its work. `None` if this type does not decide it.
     fn is_success(&self, outcome: &R) -> Option<bool>;
 }
 
@@ -257,7 +257,7 @@ pub trait AnswerDuplicate<R> {
     ///
     /// # Errors
     ///
-    /// The error itself, if it is not about a duplicate, or there is no closure for duplicates.
+    /// The error itself, if it is not about a duplicate, or if there is no closure for duplicates.
     fn answered(self, error: Error) -> Result<R, Error>;
 }
 

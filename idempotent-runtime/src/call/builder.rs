@@ -54,13 +54,14 @@ pub struct GuardedCall<A = Answers, K = Given, T = Given> {
 impl Idempotency {
     /// Starts a guarded call without the attribute, of the endpoint with this name: at most 128 of `A-Z a-z 0-9 . _ -`.
     ///
-    /// An endpoint is what calls have in common, such as `orders.pay`. The key is what differs between them. Give the call a
-    /// [`key`](GuardedCall::key) or a [`token`](GuardedCall::token), and a [`ttl`](GuardedCall::ttl), then [`run`](GuardedCall::run)
-    /// a body: without them `run` does not compile. For one key that all calls share, the key is `&()`.
+    /// An endpoint is the common name of calls, such as `orders.pay`. The key is what differs between them. Give the call a
+    /// [`key`](GuardedCall::key) or a [`token`](GuardedCall::token), and a [`ttl`](GuardedCall::ttl), then
+    /// [`run`](GuardedCall::run) a body: without them `run` does not compile. For one key that all calls share, the key is
+    /// `&()`.
     ///
-    /// A call with an invalid name does not run its body: its error is [`Error::InvalidKey`]. Names may be made at run time, but keep
-    /// what varies in the key: [`endpoints`](Self::endpoints) lists the 10,000 names that were called last, and metrics
-    /// have labels for the first thousand.
+    /// A call with an invalid name does not run its body: its error is [`Error::InvalidKey`]. Names may be made at run time,
+    /// but put what varies into the key: [`endpoints`](Self::endpoints) lists only the 10,000 names that were called last, and
+    /// metrics have labels only for the first thousand.
     pub fn call(
         &self,
         endpoint: impl Into<Cow<'static, str>>,
@@ -80,10 +81,10 @@ impl Idempotency {
 }
 
 impl<A, K, T> GuardedCall<A, K, T> {
-    /// Adds a part to the key. With a [`token`](Self::token) the token's subject and operation are part of the key as well.
+    /// Adds a part to the key. With a [`token`](Self::token) the token's subject and operation are also part of the key.
     ///
-    /// `None` is a part like any other: calls with `None` there are equal, and get each other's results. For an optional key, such as an
-    /// `Option<IdempotencyKey>`, set [`when`](Self::when) the call has one.
+    /// `None` is a part like any other: calls with `None` there are equal, and get each other's results. For an optional key,
+    /// such as an `Option<IdempotencyKey>`, use [`when`](Self::when) to guard only the calls that have a key.
     pub fn key<P: KeyPart + ?Sized>(mut self, part: &P) -> GuardedCall<A, Given, T> {
         self.call = self.call.part(part);
         self.has_key = true;
@@ -121,11 +122,11 @@ impl<A, K, T> GuardedCall<A, K, T> {
 
     /// Redeems a one-time token before the body runs: a token that was [issued](crate::Tokens::issue) to this subject, for this operation.
     ///
-    /// Without a [`key`](Self::key) the token is the key. With a key, the subject and the operation are part of it, in whichever order
-    /// the two methods are called. So the token of another subject, or an invented token, neither gives the result of another's call nor
-    /// takes its key. The tokens of one subject do not make its calls different. So a call with its second token, even a used or an
-    /// expired one, is a duplicate of the call with its first token, if the keys are equal. A token that was issued to `&()` is not
-    /// bound to a subject: all callers with the same key make equal calls.
+    /// Without a [`key`](Self::key) the token is the key. With a key, the subject and the operation are part of it, in
+    /// whichever order the two methods are called. So a caller with the token of another subject, or with an invented token,
+    /// gets no result of another call and takes no key of it. Calls of one subject with equal keys are equal, whatever their
+    /// tokens. So a call with a second token, even a used or expired token, is a duplicate of the call with the first token. A
+    /// token that was issued to `&()` is not bound to a subject: all callers with the same key make equal calls.
     ///
     /// The claim comes before the token, so a duplicate gets its usual answer, for example the stored result of
     /// [`replay`](Self::replay). Costs one round trip. A malformed token is refused before anything is sent. While the store is
@@ -176,7 +177,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
         self
     }
 
-    /// Adds a part to the payload, which must be equal among calls with one key.
+    /// Adds a part to the payload. Calls with one key must have equal payloads.
     pub fn payload<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
         self.call = self.call.payload(part);
         self
@@ -201,19 +202,19 @@ impl<A, K, T> GuardedCall<A, K, T> {
         self
     }
 
-    /// Sets how long an unfinished claim outlives a silent holder; only with [`Release::OnError`].
+    /// Sets how long a claim is valid if its holder no longer renews it. Only with [`Release::OnError`].
     pub fn lease(mut self, lease: Duration) -> Self {
         self.policy = self.policy.lease(lease);
         self
     }
 
-    /// Sets how long the lease is kept alive. Default: [`Renew::Yes`].
+    /// Sets how long the lease is renewed. Default: [`Renew::Yes`].
     pub fn renew(mut self, renew: Renew) -> Self {
         self.policy = self.policy.renew(renew);
         self
     }
 
-    /// Sets how long a duplicate of a running call waits for it to end. Default: it does not.
+    /// Sets how long a duplicate waits for the end of a running call. Default: it does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.policy = self.policy.wait(wait);
         self
@@ -242,7 +243,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     }
 }
 
-/// A call with what its answers are made of: error, success, duplicate and stored result.
+/// A call with the types of its answers: error, success, duplicate and stored result.
 type Answering<E, S, D, M, K, T> = GuardedCall<Answers<E, S, D, M>, K, T>;
 
 impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
@@ -283,7 +284,7 @@ impl<E, S, D, K, T> GuardedCall<Answers<E, S, D>, K, T> {
 }
 
 impl<E, S, D, R, K, T> GuardedCall<Answers<E, S, D, ReplayOk<R>>, K, T> {
-    /// Stores chosen errors as well, and answers duplicates with them.
+    /// Also stores chosen errors, and answers duplicates with them.
     pub fn replay_err<X>(
         self,
         chosen: fn(&X) -> bool,

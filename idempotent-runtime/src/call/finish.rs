@@ -17,8 +17,8 @@ use crate::protocol::shared::Shared;
 ///
 /// # Cancellation
 ///
-/// If it is dropped after its first poll, it goes on in its own task, inside the scope and the span of the caller. After a panic, or
-/// without a runtime, it does not go on: the key stays taken until the lease expires.
+/// If it is dropped after its first poll, it continues in its own task, inside the scope and the span of the caller. After a
+/// panic, or without a runtime, it does not continue: the key stays taken until the lease expires.
 pub struct Finish<R: Send + 'static> {
     shared: Arc<Shared>,
     run: Option<Run<R>>,

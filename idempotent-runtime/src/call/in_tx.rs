@@ -34,7 +34,7 @@ impl Call {
     ///
     /// # Cancellation
     ///
-    /// If it is dropped before the database has answered, the row may be in the transaction, so roll it back.
+    /// If the future is dropped before the database has answered, the row may be in the transaction: roll back the transaction.
     pub fn claim_in(
         self,
         tx: &mut dyn Rows,
@@ -116,12 +116,12 @@ impl InTx {
         self.row.call.span.in_scope(|| body.poll(cx))
     }
 
-    /// Ends the call: writes its result into the row, removes the row, or leaves it, as the policy says. At most 1 round trip, and none
-    /// after a success without `replay`.
+    /// Ends the call: writes its result into the row, removes the row, or leaves it, as the policy says. At most 1 round trip,
+    /// or none after a success without `replay`.
     ///
     /// # Errors
     ///
-    /// If the result could not be written. Then the transaction must not be committed.
+    /// If the result could not be written. In this case the transaction must not be committed.
     pub(crate) async fn settle(self, end: BodyOutcome, tx: &mut dyn Rows) -> Result<(), Error> {
         let OwnRow { call, owner, .. } = &*self.row;
         let policy = &call.policy;
@@ -141,7 +141,7 @@ impl InTx {
                 call.emit(EventKind::NotKept, |event| event.because(why));
             }
         } else if !stays && policy.release == Release::OnError {
-            // If this fails, the transaction is broken, and its rollback removes the row.
+            // If the removal fails, the transaction is broken, and its rollback removes the row.
             let removed = tx.remove(self.row.written());
             let _ = removed.instrument(call.span.clone()).await;
         }
@@ -199,8 +199,8 @@ impl fmt::Debug for InTx {
     }
 }
 
-/// Why a row is not in the transaction any more, as far as a client of the database can know. The fate of later statements is unknown too,
-/// so this is no error after which a transaction may be run again.
+/// Why a row is no longer in the transaction, as far as a client of the database can know. It is not known whether later
+/// statements were committed, so after this error a transaction must not be run again.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the database ended the transaction (MySQL and MariaDB do so after a deadlock), so later statements ran outside it, or \

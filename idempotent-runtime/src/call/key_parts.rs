@@ -1,6 +1,6 @@
 //! Refuses key parts that a client may leave out, unless the option `when` says which calls have them.
 //!
-//! Requests without the header would all have the key `None`, so they would be one call.
+//! All requests without the header would have the key `None`, so they would be one call.
 
 use std::ops::Deref;
 
@@ -63,7 +63,7 @@ impl FromClient for RequestId {}
 impl<T: FromClient + ?Sized> FromClient for &T {}
 impl<T: FromClient + ?Sized> FromClient for &mut T {}
 
-/// No type implements it, so its error explains why an optional part is refused.
+/// No type implements this trait. Its compile error explains why an optional part is refused.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` may be `None`, and all calls with `None` would have the same key",
     label = "`None` in some calls",

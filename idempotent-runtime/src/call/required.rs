@@ -1,4 +1,4 @@
-//! What a guarded call needs before it runs: a key and a `ttl`. A call without them does not compile.
+//! The required settings of a guarded call: a key and a `ttl`. A call without them does not compile.
 
 /// The call has its key, or its `ttl`.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub trait HasTtl {}
 impl HasKey for Given {}
 impl HasTtl for Given {}
 
-/// Lacks a key, a `ttl`, or both.
+/// A call without a key, a `ttl`, or both.
 pub trait Incomplete {}
 
 impl Incomplete for (NoKey, NoTtl) {}

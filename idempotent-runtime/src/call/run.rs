@@ -17,7 +17,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// # Cancellation
     ///
-    /// If it is dropped, [`on_cancel`](Self::on_cancel) decides about the key.
+    /// If the future is dropped, [`on_cancel`](Self::on_cancel) decides about the key.
     pub async fn run<R>(self, body: impl Future<Output = R>) -> R
     where
         E: Refuse<R>,
@@ -45,8 +45,8 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         outcome
     }
 
-    /// As [`run`](Self::run), with a body that runs to its end even if the caller drops the future: then it goes on in its own task,
-    /// inside the caller's scope and span.
+    /// Does the same as [`run`](Self::run), but the body runs to its end even if the caller drops the future: it then continues
+    /// in its own task, inside the caller's scope and span.
     pub async fn run_to_end<R>(self, body: impl Future<Output = R> + Send + 'static) -> R
     where
         Answers<E, S, D, M>: Clone + Send + 'static,
@@ -68,8 +68,8 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     }
 }
 
-/// What an incomplete call has in place of [`run`](Self::run) and its like: none of these compiles. They are no `async fn`, because rustc
-/// would repeat the error for each use of their futures.
+/// The methods that an incomplete call has in place of [`run`](Self::run) and its variants. No use of them compiles. They are
+/// not `async fn`, because rustc would repeat the error for each use of their futures.
 #[doc(hidden)]
 impl<A, K, T> GuardedCall<A, K, T>
 where

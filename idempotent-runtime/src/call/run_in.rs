@@ -16,15 +16,15 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// handle of the call is not the handle of that [scope](crate::Idempotency::scope): a guarded function in the body uses its own
     /// `using`, or the handle of the caller's scope.
     ///
-    /// Round trips: 1, with `replay` 2. A duplicate waits while the transaction of the first call is open, at most for
+    /// Round trips: 1, with `replay` 2. A duplicate waits while the transaction of the first call is open, for at most
     /// [`wait`](Self::wait) (default: 5 s). There is no lease, so options of a lease are refused.
     ///
     /// # Databases
     ///
-    /// The row is in the table `idempotence`, which [`migrate`](crate::sql::migrate) creates. It lasts for `ttl` from the claim, with `replay`
-    /// from the end of the call. Others see it after the commit. Its key is `idem:#tx:orders.pay:…`, which differs from the key of
-    /// the same call in a store. So a call of [`run`](Self::run) with the same name and key may have this call in its body.
-    /// [`peek_tx`](crate::Idempotency::peek_tx) reads the row.
+    /// The row is in the table `idempotence`, which [`migrate`](crate::sql::migrate) creates. It is valid for `ttl` from the
+    /// claim, with `replay` from the end of the call. Other transactions see it after the commit. Its key is
+    /// `idem:#tx:orders.pay:…`, which differs from the key of the same call in a store. So a call of [`run`](Self::run) with
+    /// the same name and key may have this call in its body. [`peek_tx`](crate::Idempotency::peek_tx) reads the row.
     ///
     /// | | PostgreSQL | MySQL, MariaDB | SQLite |
     /// | --- | --- | --- | --- |
@@ -37,27 +37,28 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// | a deadlock | `Error::Unavailable`, the transaction goes on | `Error::Unavailable`, and the database has ended the transaction: later statements are committed one by one | never |
     /// | a snapshot that is older than the row | `Error::Unavailable` | sees the row | `Error::Unavailable` |
     ///
-    /// After an error for which [`is_retryable_with_row`](crate::sql::is_retryable_with_row) is true, roll back and run the transaction again, as
-    /// [`sql::retry`](crate::sql::retry) does with [`Retry::with_row`](crate::sql::Retry::with_row).
-    /// Under REPEATABLE READ and SERIALIZABLE a claim on PostgreSQL takes 5 round trips, because a failure breaks the
-    /// transaction without a savepoint; under READ COMMITTED it holds an advisory lock until the transaction ends, so
-    /// one with thousands of keys needs a larger `max_locks_per_transaction`. A transaction on SQLite that will write is
-    /// best begun with `begin_with("BEGIN IMMEDIATE")`.
+    /// After an error for which [`is_retryable_with_row`](crate::sql::is_retryable_with_row) is true, roll back and run the
+    /// transaction again, as [`sql::retry`](crate::sql::retry) does with [`Retry::with_row`](crate::sql::Retry::with_row). On
+    /// PostgreSQL under REPEATABLE READ and SERIALIZABLE a claim takes 5 round trips, because without a savepoint a failure
+    /// breaks the transaction. Under READ COMMITTED a claim holds an advisory lock until the transaction ends, so a transaction
+    /// with thousands of keys needs a larger `max_locks_per_transaction`. On SQLite, begin a transaction that will write with
+    /// `begin_with("BEGIN IMMEDIATE")`.
     ///
     /// A connection without a transaction is refused with [`Error::Misconfigured`](crate::Error::Misconfigured), because the row would be
     /// committed without the work. Only transactions that sqlx began (`begin`, `begin_with`) are recognized.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run). After an [`Error::Unavailable`](crate::Error::Unavailable) the transaction must be rolled back, even if the body ran.
-    /// Then it may be run again. Only a call with `replay` can return [`Error::LeaseLost`](crate::Error::LeaseLost): after the body
-    /// the row was not in the transaction any more, for example because the body went on after a deadlock on MySQL or MariaDB.
-    /// Later statements were committed one by one, so check them before you run the transaction again.
+    /// As [`run`](Self::run). After an [`Error::Unavailable`](crate::Error::Unavailable) the transaction must be rolled back,
+    /// even if the body ran. Then it may be run again. Only a call with `replay` can return
+    /// [`Error::LeaseLost`](crate::Error::LeaseLost): after the body the row was no longer in the transaction, for example
+    /// because the body continued after a deadlock on MySQL or MariaDB. Later statements were committed one by one, so check
+    /// them before you run the transaction again.
     ///
     /// # Cancellation
     ///
-    /// If it is dropped, the row may be in the transaction, so roll it back. A connection to SQLite that is dropped while it waits is busy
-    /// until that wait ends, and keeps its `busy_timeout`.
+    /// If the future is dropped, the row may be in the transaction: roll back the transaction. If it is dropped while it waits,
+    /// a connection to SQLite is busy until the wait ends, and its `busy_timeout` stays changed.
     pub async fn run_in<X, R>(
         self,
         tx: &mut X,
@@ -76,7 +77,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
             Err(refusal) => return answers.refused(refusal),
         };
         let outcome = {
-            // Also runs the code of the body before its future inside the call.
+            // The code that makes the future of the body also runs inside the call.
             let mut body = pin!(async { body(tx.as_connection()).await });
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };

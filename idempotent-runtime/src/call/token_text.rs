@@ -1,6 +1,6 @@
 //! The values that the option `token` accepts as the text of a token.
 
-/// The text of a token in the option `token`: everything that is `AsRef<str>`.
+/// The text of a token in the option `token`: any type that implements `AsRef<str>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the text of a one-time token",
     label = "not the text of a token",

@@ -164,9 +164,9 @@ impl Builder {
         self
     }
 
-    /// Sets the shortest and the longest [`Error::retry_after`](crate::Error::retry_after) of a duplicate of a running call, which is also
-    /// in the header `Retry-After` and in the metadata of tonic. Between the two it is the time for which the call has run.
-    /// Default: 1 s to 10 s.
+    /// Sets the shortest and the longest [`Error::retry_after`](crate::Error::retry_after) of a duplicate of a running call.
+    /// This time is also in the header `Retry-After` and in the metadata of tonic. Between both limits it is the time for which
+    /// the call has run. Default: 1 s to 10 s.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -185,10 +185,10 @@ impl Builder {
 
     /// Sets the upper bound on background work, so that a long outage cannot exhaust memory. Default: 10,000.
     ///
-    /// A clean-up takes back what was sent for a call that was dropped before the store answered, or that got no answer: a claim, the
-    /// redemption of a token, a member of a seen-set. Everything that [`drain`](Idempotency::drain) waits for counts. Above the bound
-    /// a clean-up is dropped and reported by the event [`NotWithdrawn`](crate::EventKind::NotWithdrawn): the claim keeps its key taken
-    /// until its lease expires, the token stays used, the member stays in its set. With 0 nothing is taken back.
+    /// A clean-up undoes the requests of a call that was dropped before the store answered, or that got no answer: a claim, the
+    /// redemption of a token, a member of a seen-set. All work that [`drain`](Idempotency::drain) waits for counts. Above the
+    /// bound a clean-up is dropped and reported by the event [`NotWithdrawn`](crate::EventKind::NotWithdrawn): the key stays
+    /// taken until the lease of the claim expires, the token stays used, the member stays in its set. With 0 nothing is undone.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -213,10 +213,10 @@ impl Builder {
     /// A call with a larger result succeeds. Its duplicates are refused with
     /// [`Error::ResultUnavailable`](crate::Error::ResultUnavailable), and the body does not run again.
     ///
-    /// When it is read, a record with a result above this limit and above the default is refused with
-    /// [`Error::ForeignRecord`](crate::Error::ForeignRecord); a store that can cut it sends only the beginning. So when processes share
-    /// a store, as during a deploy, raise the limit in all of them before larger results are made, and lower it after the `ttl`
-    /// of those results.
+    /// A stored record with a result above this limit and above the default is refused with
+    /// [`Error::ForeignRecord`](crate::Error::ForeignRecord) when it is read. A store that can cut the record sends only its
+    /// beginning. So if processes share a store, as during a deploy, raise the limit in all of them before larger results are
+    /// made, and lower it after the `ttl` of these results.
     pub fn largest_result(mut self, bytes: usize) -> Self {
         self.result_options.max_bytes = bytes;
         self

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Idempotency;
 
-/// Background work that still ran when [`Idempotency::drain`] gave up.
+/// The error of [`Idempotency::drain`]: background work still ran at the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`drain`: {remaining} of the background operations still run after {timeout:?}, because bodies or the store need longer; \
@@ -23,7 +23,7 @@ impl DrainError {
 }
 
 impl Idempotency {
-    /// Waits for background work, at most for `timeout`: bodies that run to their end after their caller dropped the call
+    /// Waits for background work, for at most `timeout`: bodies that run to their end after their caller dropped the call
     /// (`on_cancel = "finish"`), and records that are not settled yet.
     ///
     /// It does not wait for a body that still has a caller. So call it at shutdown, after the last request.
@@ -44,7 +44,7 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// If work still runs after `timeout`. It goes on for as long as the runtime does.
+    /// If work still runs after `timeout`. The work continues as long as the runtime.
     pub async fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
         let tracker = self.shared().tracker();
         let drained = tokio::time::timeout(timeout, tracker.wait_until_idle()).await;

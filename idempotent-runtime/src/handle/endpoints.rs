@@ -36,8 +36,8 @@ pub fn endpoints() -> Endpoints {
 }
 
 impl Idempotency {
-    /// The known endpoints by name, with the settings of this handle, whatever handle they name with `using`. For the endpoints of all
-    /// handles see [`endpoints`].
+    /// The known endpoints by name, with the settings of this handle, even if they name another handle with `using`. For the
+    /// endpoints of all handles see [`endpoints`].
     pub fn endpoints(&self) -> Endpoints {
         self.shared().known_endpoints().list()
     }
@@ -47,7 +47,7 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// If the settings have mistakes (a line for each), or the handle has no settings. Then nothing changes.
+    /// If the settings have mistakes (one line for each), or the handle has no settings. In this case nothing changes.
     ///
     /// # Cancellation
     ///
@@ -62,8 +62,8 @@ impl Idempotency {
             })
     }
 
-    /// The [`Settings`](crate::Settings) that have no effect, a line each: settings of endpoints that are not known yet, and values that do
-    /// not fit an endpoint. The log has them too.
+    /// The [`Settings`](crate::Settings) that have no effect, one line for each: settings of endpoints that are not known yet,
+    /// and values that do not fit an endpoint. They are also in the log.
     pub fn settings_problems(&self) -> Vec<String> {
         self.shared().known_endpoints().problems()
     }
@@ -83,7 +83,7 @@ pub(super) fn add(known: &Arc<KnownEndpoints>) {
     handles.push(Arc::downgrade(known));
 }
 
-/// Runs `work` on a thread for blocking work, with the log of the caller; in place if there is no runtime.
+/// Runs `work` on a thread for blocking work, with the log of the caller. Without a runtime it runs `work` in place.
 async fn without_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {

@@ -109,7 +109,7 @@ tuples!(A B C D E F G H I J K L);
 /// ```
 #[derive(Clone)]
 pub struct Keying {
-    /// A digest that has already taken the key of the HMAC and the start of the encoding.
+    /// A digest that has already read the key of the HMAC and the start of the encoding.
     state: State,
 }
 

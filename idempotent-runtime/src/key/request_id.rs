@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 /// The id of a request: 1 to 255 printable ASCII characters. The client makes the id and sends it with every attempt.
 ///
-/// As a key part the id equals the string of its characters. Clients choose it, so put the user into the key, too. For an
+/// As a key part the id equals the string of its characters. Clients choose the id, so also put the user into the key. For an
 /// `Option<RequestId>` use the option `when`: otherwise all calls without an id are equal to each other.
 ///
 /// ```
@@ -38,9 +38,9 @@ use serde::{Serialize, Serializer};
 ///
 /// # Who makes it
 ///
-/// The page or the app makes the id, because it knows what the person meant. It makes one id for each intent (a random UUID,
-/// version 4 or 7) before the first attempt. It sends the same id with every retry, above all after a network timeout. It
-/// makes a new id when the request has succeeded or its content has changed. A new id for each attempt deduplicates nothing.
+/// The page or the app makes the id, because it knows the intent of the person. It makes one id for each intent (a random UUID,
+/// version 4 or 7) before the first attempt. It sends the same id with every retry, above all after a network timeout. It makes
+/// a new id when the request has succeeded or its content has changed. A new id for each attempt deduplicates nothing.
 ///
 /// The id that a proxy makes is not suitable. nginx makes a new `$request_id` for each HTTP request, and Envoy makes a new
 /// `x-request-id` for each request without this header: a double click is two requests with two ids. Such ids are for

@@ -8,11 +8,12 @@ macro_rules! event_kinds {
     ($($(#[$more:meta])* $kind:ident => $word:literal, $class:ident, $level:ident, $sentence:literal;)*) => {
         /// What happened to a call, or the outcome of an operation.
         ///
-        /// Each call ends with exactly one of the kinds `Executed` to `Panicked`. Any number of the kinds `Waited` to `AlreadyGone` may come
-        /// before this end, or after it if the record is settled in the background. The kinds `TokenIssued` to `OperationCancelled` belong to
-        /// operations on tokens, counters, seen-sets, Bloom filters and order numbers, and never end a call. Each operation has exactly one of
-        /// them, also inside a call, except [`Bloom::first_time`](crate::Bloom::first_time), which documents its events. The text of a kind is the
-        /// label in the metrics, such as `in_progress`.
+        /// Each call ends with exactly one of the kinds `Executed` to `Panicked`. Any number of the kinds `Waited` to
+        /// `AlreadyGone` may come before this end, or after it if the record is settled in the background. The kinds
+        /// `TokenIssued` to `OperationCancelled` belong to operations on tokens, counters, seen-sets, Bloom filters and order
+        /// numbers, and never end a call. Each operation has exactly one of them, also inside a call, except
+        /// [`Bloom::first_time`](crate::Bloom::first_time), which documents its events. The text of a kind is its label in the
+        /// metrics, such as `in_progress`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum EventKind {
@@ -41,8 +42,9 @@ macro_rules! event_kinds {
     };
 }
 
-// Each row: the name in code, the word for programs, the class, the level in the log, and the sentence for people. The docs are generated
-// from these; the comment above a row adds what the sentence leaves out. INFO marks what is unusual about the caller, not about this program.
+// Each row: the name in code, the word for programs, the class, the level in the log, and the sentence for people. The docs are
+// generated from the rows. The comment above a row adds details to the sentence. INFO marks unusual behaviour of the caller,
+// not of this program.
 event_kinds! {
     Executed => "executed", End, DEBUG, "the body ran, with success";
     Failed => "failed", End, DEBUG, "the body ran, without success";
@@ -156,7 +158,7 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Copy)]
 pub(super) enum Class {
     /// The end of a call.

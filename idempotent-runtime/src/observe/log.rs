@@ -27,7 +27,7 @@ pub(super) fn write(event: &Event<'_>) {
     write_line!(event);
 }
 
-/// Writes a line that stands for this many events. It belongs to no span, because any call may happen to write it.
+/// Writes a line for this many events. The line belongs to no span, because any call may write it.
 pub(super) fn write_repeated(event: &Event<'_>, count: u64) {
     write_line!(event, parent: None, repeated = count);
 }

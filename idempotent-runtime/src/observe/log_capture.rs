@@ -18,8 +18,8 @@ type Lines = Arc<Mutex<Vec<(String, String)>>>;
 
 impl LogCapture {
     pub(super) fn start() -> Self {
-        // With one subscriber in the process, tracing asks only the thread that first reaches a call site, and caches the
-        // answer: a test without a capture would silence the others.
+        // If the process has only one subscriber, tracing asks only the thread that first reaches a call site, and caches the
+        // answer: a test without a capture would silence the other tests.
         static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&SECOND);
 

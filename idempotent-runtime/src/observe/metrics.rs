@@ -39,9 +39,9 @@ pub(super) const LABELS: [&str; 2] = [ENDPOINT, OUTCOME];
 
 /// Whether a recorder is installed, for the process or for this thread.
 ///
-/// The facade offers no such check. In place of a missing recorder it has a zero-sized static. A zero-sized recorder
-/// that is installed for the process is a leaked box, so its address is its alignment. A zero-sized recorder
-/// that is installed for one thread only counts as missing.
+/// The facade has no such check. In place of a missing recorder it has a zero-sized static. A zero-sized recorder that is
+/// installed for the process is a leaked box, so its address is its alignment. A zero-sized recorder that is installed only for
+/// one thread counts as missing.
 #[inline]
 pub(super) fn is_recording() -> bool {
     with_recorder(|recorder| {
@@ -138,7 +138,7 @@ mod tests {
     use crate::error::Site;
     use crate::observe::kind::EventKind;
 
-    /// What the recorder gets from events, as `name{label=value,…} unit value`, sorted.
+    /// The metrics that the recorder gets, as `name{label=value,…} unit value`, sorted.
     fn recorded(events: &[Event<'_>]) -> Vec<String> {
         // Leaked, so that no two recorders have the same address.
         let recorder = Box::leak(Box::new(DebuggingRecorder::new()));

@@ -14,9 +14,9 @@ use super::throttle::ThrottledLog;
 
 /// Gets the events of the calls and operations of a handle: [`Builder::observer`](crate::Builder::observer).
 ///
-/// `observe` runs inside the call, or inside the renewal or settling that continues without the caller: it must be
-/// quick and must not block. A panic in it is caught, changes no call, and is logged once as an error of tracing; the
-/// observer gets later events.
+/// `observe` runs inside the call, or inside the renewal or settling that continues without the caller: it must be quick and
+/// must not block. A panic in it is caught, changes no call, and is logged once as an error. The observer also gets later
+/// events.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -34,19 +34,19 @@ use super::throttle::ThrottledLog;
 ///
 /// # Tracing
 ///
-/// Every [`Event`] is also one of tracing, with the target `idempotence`, the level that [`EventKind`](crate::EventKind)
+/// Every [`Event`] is also an event of tracing, with the target `idempotence`, the level that [`EventKind`](crate::EventKind)
 /// names, and the fields `endpoint`, `key` (8 hexadecimal digits), `outcome`, `took_ms` and `error`.
 ///
-/// Repeated lines of the levels WARN and ERROR, except `overrun` and `unrecorded`, are summed up, so that an outage does not write a line for each call: the
-/// first line of an endpoint, a kind and an error code is written at once, and for 5 seconds further ones are only counted.
-/// The count is the field `repeated` of one line without `key` and `error`. The handle writes that line with its next event after the 5
-/// seconds, of any kind and level; with [`Idempotency::drain`](crate::Idempotency::drain); and when the handle is dropped. A
-/// process that ends without any of these loses the last count. An installed handle is never dropped, so call `drain` before
-/// the program ends. Each handle counts for itself, for at most 256 endpoints, kinds and codes at once; further lines are all
-/// written. Observers and metrics get every event.
+/// Repeated lines of the levels WARN and ERROR, except `overrun` and `unrecorded`, are summed up, so that an outage does not
+/// write a line for each call: the first line of an endpoint, a kind and an error code is written at once, and for 5 seconds
+/// equal lines are only counted. The count is the field `repeated` of one line without `key` and `error`. The handle writes
+/// that line with its next event after the 5 seconds, of any kind and level; with
+/// [`Idempotency::drain`](crate::Idempotency::drain); and when the handle is dropped. A process that ends without any of these
+/// loses the last count. An installed handle is never dropped, so call `drain` before the program ends. Each handle counts
+/// separately, for at most 256 endpoints, kinds and codes at once. Lines above this number are all written. Observers and
+/// metrics get every event.
 ///
-/// Each call is a span `idempotent` of the level DEBUG, with `endpoint`, `key` and, once it is
-/// known, `outcome`.
+/// Each call is a span `idempotent` of the level DEBUG, with `endpoint`, `key` and, at the end of the call, `outcome`.
 ///
 /// # Metrics
 ///
@@ -145,7 +145,7 @@ impl Observers {
         self.log.flush();
     }
 
-    /// The start time of an event with a duration, or `None` if no log, recorder or observer uses durations.
+    /// The start time of an event with a duration. `None` if no log, recorder or observer uses durations.
     pub(crate) fn start_time(&self) -> Option<Instant> {
         self.wants_durations().then(Instant::now)
     }

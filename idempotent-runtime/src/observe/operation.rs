@@ -33,7 +33,7 @@ impl Observers {
 }
 
 impl Operation<'_> {
-    /// Emits `kind` on success, else the event of the error.
+    /// Emits `kind` after a success, else the event of the error.
     pub(crate) fn finish<T>(self, outcome: &Result<T, Error>, kind: EventKind) {
         match outcome {
             Ok(_) => self.succeed(kind),

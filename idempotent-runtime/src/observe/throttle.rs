@@ -41,7 +41,7 @@ impl ThrottledLog {
 
     /// Writes the line of an event, or counts it. Writes the counts of windows that have ended.
     pub(super) fn write(&self, event: &Event<'_>) {
-        // Quieter than WARN.
+        // Lines below WARN are not summed up.
         if !is_summed(event.kind()) {
             if self.has_counts.load(Ordering::Relaxed) {
                 self.flush_ended();
@@ -93,7 +93,7 @@ impl ThrottledLog {
         let mut windows = match self.windows.try_lock() {
             Ok(windows) => windows,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Another event is about to do it.
+            // Another event is about to write the counts.
             Err(TryLockError::WouldBlock) => return,
         };
         let now = Instant::now();
@@ -145,10 +145,10 @@ fn code_of(event: &Event<'_>) -> Option<&'static str> {
     Some(event.error()?.downcast_ref::<Error>()?.code())
 }
 
-/// How long lines are counted after the line that was written.
+/// How long lines are counted after a line that was written.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// How many windows are open at once: lines beyond are written one by one.
+/// The largest number of open windows. Lines above this number are written one by one.
 const MOST_WINDOWS: usize = 256;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The deadline of a handle that sets none: the maximum total time of an operation.
+/// The default deadline of a handle: the maximum total time of an operation.
 pub(crate) const DEFAULT: Duration = Duration::from_secs(1);
 
 /// How long the first attempt of an operation may take.

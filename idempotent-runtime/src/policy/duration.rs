@@ -1,4 +1,4 @@
-//! Durations as text, in the grammar of the attribute. `idempotent-macro` has its own copy of this grammar.
+//! Durations as text, in the grammar of the attribute. `idempotent-macro` has a copy of this grammar.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How a result is written into its record, and read again for a duplicate.
+//! Writes a result into its record, and reads it again for a duplicate.
 //!
 //! ```text
 //! Some(Some("paid"))   form json, 2 somes, "paid"
@@ -6,8 +6,8 @@
 //! f64::INFINITY        form bits, 7ff0000000000000
 //! ```
 //!
-//! The record also has what a codec would lose at the top of a value: the number of `Some` around it, a `None`, and a float that
-//! JSON cannot write. Inside of the value the codec decides.
+//! The record also contains what a codec would lose at the top of a value: the number of `Some` around it, a `None`, and a
+//! float that JSON cannot write. Inside the value the codec decides.
 
 use std::io;
 
@@ -73,9 +73,9 @@ pub(crate) use self::schema::schema;
 
 /// How the results of `replay` are written into their records.
 ///
-/// A duplicate gets the first result as `serde` reads it again. Values of derived implementations come back exactly: also
-/// `()`, empty values and zeros, numbers of up to 128 bits, and finite floats to the last bit. If they are the result itself, so do
-/// options in options (`Some(None)` is not `None`), infinities and every NaN.
+/// A duplicate gets the first result as `serde` reads it again. Values of derived implementations come back exactly: also `()`,
+/// empty values and zeros, numbers of up to 128 bits, and finite floats to the last bit. Options in options (`Some(None)` is
+/// not `None`), infinities and every NaN come back exactly if they are the result itself.
 ///
 /// *Inside* of a struct (also with a single field), a sequence, a map, a tuple or an enum there are limits:
 ///
@@ -103,7 +103,7 @@ pub enum Codec {
     /// Readable in the store, for example with `redis-cli GET`.
     #[default]
     Json,
-    /// Smaller, and writes every float and every kind of map key. The fields of structs are written with their names.
+    /// Smaller. Writes every float and every kind of map key. The fields of structs are written with their names.
     #[cfg(feature = "msgpack")]
     MessagePack,
 }
@@ -111,9 +111,9 @@ pub enum Codec {
 /// Why a result is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotStored {
-    /// Its encoding has more bytes than the limit of the handle.
+    /// The encoding has more bytes than the limit of the handle.
     TooLarge,
-    /// The codec cannot write it, or could not read it again.
+    /// The codec cannot write the result, or could not read it again.
     Unencodable,
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
     if encoded.form == plain {
         encoded.bytes = out.bytes;
     }
-    // Checked first, because the codec also fails if the limit stops it.
+    // The limit is checked first, because the codec also fails if the limit stops it.
     if out.is_full || encoded.bytes.len() > most {
         Err(NotStored::TooLarge)
     } else if written {
@@ -170,7 +170,7 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
 
 /// Why a stored result cannot be given to a duplicate.
 ///
-/// It has no message of `serde` on purpose, because such a message may quote the value.
+/// It deliberately contains no message of `serde`, because such a message may quote the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undecodable {
     Mismatch,
@@ -201,7 +201,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
     }
     match form {
         Form::Json => decode_json(somes, bytes),
-        // The codecs write a `None` as null. A type that does not read an option, such as an untagged enum, expects that.
+        // The codecs write `None` as null. A type that does not read an option, such as an untagged enum, expects null.
         Form::None if bytes.is_empty() => decode_json(somes, b"null"),
         Form::None => Err(Undecodable::Mismatch),
         Form::Bits => decode_bits(somes, bytes),

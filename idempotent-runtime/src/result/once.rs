@@ -1,8 +1,8 @@
-//! A result that knows whether the body ran for it.
+//! A result, and whether the body ran for it.
 
 /// A value, and whether the body ran for it: the return type `Result<Once<T>, E>` of a function with `replay = true`.
 ///
-/// The body returns `Ok(Once::Executed(value))`; a duplicate gets `Ok(Once::Replayed(value))`.
+/// The body returns `Ok(Once::Executed(value))`. A duplicate gets `Ok(Once::Replayed(value))`.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -16,7 +16,7 @@
 pub enum Once<T> {
     /// The body ran in this call.
     Executed(T),
-    /// An equal call ran it; this is the result that was stored.
+    /// The body ran in an earlier equal call. This is the stored result.
     Replayed(T),
 }
 

@@ -1,4 +1,4 @@
-//! How a handle stores results: by which codec, and up to which size.
+//! How a handle stores results: with which codec, and up to which size.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -32,7 +32,8 @@ const DEFAULT_MAX_BYTES: usize = 1024 * 1024;
 impl ResultOptions {
     /// The longest record that this handle reads, in bytes.
     ///
-    /// Never less than the longest record of a handle with the default: during a deploy such a handle may share the store.
+    /// Never less than the longest record of a handle with the default limit, because such a handle may share the store during
+    /// a deploy.
     pub(crate) fn longest_record(self) -> usize {
         self.max_bytes
             .max(DEFAULT_MAX_BYTES)

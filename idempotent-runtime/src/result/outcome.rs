@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// The return type of a guarded function. It can express a refusal, and knows whether it is a success.
+/// The return type of a guarded function. A value can be a refusal, and shows whether it is a success.
 ///
 /// `Result<T, E>` implements it for every `E: From<Error>`. Implement it for your own type that is not a `Result`. `()` and
 /// `Option` deliberately do not implement it, because they would hide an outage.
@@ -75,7 +75,7 @@ pub trait Fallible<E>: Sized {
     /// Wraps the error.
     fn failed(error: E) -> Self;
 
-    /// The error, if this is one.
+    /// The error, if this is an error.
     fn failure(&self) -> Option<&E>;
 
     /// Whether this is `Ok`.

@@ -1,4 +1,4 @@
-//! Which results can be stored for duplicates, and which part of them is stored.
+//! The types whose results can be stored for duplicates, and the part of a result that is stored.
 
 use std::marker::PhantomData;
 
@@ -11,8 +11,8 @@ use crate::result::once::Once;
 ///
 /// `Result<T, E>` implements it for every `T` that is `Serialize` and `DeserializeOwned`, and so does `Result<Once<T>, E>` (see
 /// [`Once`]). With the feature `axum` the success may also be a `Json<T>`, and with `tonic` a `Response<T>`, without its
-/// metadata. The `T` is stored. Implement the trait for your own return type that is not a `Result`, and leave the parameter
-/// at its default: it only separates the implementations of this crate.
+/// metadata. The `T` is stored. You may implement the trait for your own return type that is not a `Result`. Do not set the
+/// parameter: it only separates the implementations of this crate.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -17,7 +17,7 @@ pub trait ReplayMode<R>: Copy {
     /// How the body returned, with the part of its outcome that is stored.
     fn body_outcome(self, outcome: &R, success: bool, options: ResultOptions) -> BodyOutcome;
 
-    /// The outcome of a duplicate, or why the stored result cannot be used; `None` if this mode does not replay such a result.
+    /// The outcome of a duplicate, or why the stored result cannot be used. `None` if this mode does not replay this result.
     fn replay(self, stored: &Stored) -> Option<Result<R, &'static str>>;
 }
 
@@ -31,7 +31,7 @@ pub struct ReplayOk<R> {
     replay: fn(&Stored) -> Result<R, &'static str>,
 }
 
-/// `replay_err`: the value of a success is stored, and so are the chosen errors.
+/// `replay_err`: the value of a success is stored, and also the chosen errors.
 pub struct ReplayOkAndErr<R, X> {
     successes: ReplayOk<R>,
     chosen: fn(&X) -> bool,

@@ -1,11 +1,11 @@
-//! The bytes of the canonical encoding. They go to the digest at once; only the bytes of a map wait until its entries are
+//! The bytes of the canonical encoding. They go to the digest at once, but the bytes of a map wait until its entries are
 //! sorted.
 
 use super::digest::{Fingerprint, State};
 
 const VERSION: u8 = 1;
 
-/// Ends a sequence or a map, in the place of the next tag. No tag is zero.
+/// The end of a sequence or a map, in the place of the next tag. No tag is zero.
 const END: u8 = 0;
 const SEQUENCE: u8 = b'[';
 const MAP: u8 = b'{';
@@ -13,12 +13,12 @@ const MAP: u8 = b'{';
 /// The bytes before the first part: the parts are the elements of one sequence.
 pub(super) const START: [u8; 2] = [VERSION, SEQUENCE];
 
-/// Writes the bytes of values to a digest that has taken [`START`].
+/// Writes the bytes of values to a digest that has read [`START`].
 pub(super) struct Output {
     state: State,
     /// The entries of open maps, until they are sorted. Nothing else allocates.
     buffer: Vec<u8>,
-    /// How many maps are open, one inside the other. All share `buffer`.
+    /// How many maps are open, nested in each other. All share `buffer`.
     open_maps: usize,
 }
 

@@ -20,9 +20,9 @@ use sha2::Sha256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Digest {
-    /// Fast, 16 bytes: for parts that an attacker gains nothing from choosing. Without a secret, an attacker who chooses two
-    /// whole parts can give them one fingerprint: the second call is then refused as a duplicate, or returns the result of
-    /// the first call.
+    /// Fast, 16 bytes: for parts whose choice is of no use to an attacker. Without a secret, an attacker who chooses two whole
+    /// parts can give them one fingerprint: the second call is then refused as a duplicate, or returns the result of the first
+    /// call.
     #[default]
     Md5,
     /// 32 bytes: for parts that an attacker may choose to make two calls collide.
@@ -106,7 +106,7 @@ impl serde::ser::Error for UnencodablePart {
     }
 }
 
-/// The state of a digest that takes bytes.
+/// The state of a digest that reads bytes.
 #[derive(Clone)]
 pub(super) enum State {
     Md5(Md5),

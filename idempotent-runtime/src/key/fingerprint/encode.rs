@@ -23,7 +23,7 @@ const DEPTH: usize = 128;
 
 type Written<T = ()> = Result<T, UnencodablePart>;
 
-/// Writes values to a digest that has taken the start of the encoding.
+/// Writes values to a digest that has read the start of the encoding.
 pub(super) struct Encoder {
     output: Output,
     depth: usize,
@@ -39,7 +39,7 @@ impl Encoder {
         }
     }
 
-    /// Writes a value on the same level as the value before.
+    /// Writes a value on the same level as the previous value.
     pub(super) fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
         // An implementation may ignore the error of a field and continue. The bytes that it has
         // written could be the encoding of another value, so the whole key fails permanently.

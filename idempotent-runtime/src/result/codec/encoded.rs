@@ -1,8 +1,8 @@
-//! A value as a codec has written it, and the limits of its depth.
+//! A value that a codec has written, and the limits of its depth.
 
 use crate::record::form::Form;
 
-/// A result as it is in its record.
+/// A result in the form of its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Encoded {
     pub(crate) form: Form,
@@ -14,6 +14,6 @@ pub(crate) struct Encoded {
 /// How many levels of sequences, maps, structs and enums a value may have. It is the limit of `serde_json`, and is safe for the
 /// stack of every thread.
 pub(super) const LEVELS: u32 = 127;
-/// How many options and newtypes a value may have within each other, because the codecs do not count these. Two for each of the
-/// levels of the codec, and two at the top.
+/// How many options and newtypes may be nested in each other, because the codecs do not count these: two for each level of the
+/// codec, and two at the top.
 pub(super) const MOST_WITHIN: u32 = 2 * (LEVELS + 1);

@@ -1,8 +1,8 @@
 //! Counts options and newtypes while a value is read.
 //!
 //! The codecs count the levels of sequences, maps, structs and enums, each of which takes bytes. A `Some` or a newtype takes no
-//! bytes. So a type that has nothing else, such as `struct Next(Option<Box<Next>>)`, would read one byte again and again until the
-//! stack overflows. Values that `serde` buffers, for untagged enums and flattened fields, are not counted here.
+//! bytes. So a type that contains nothing else, such as `struct Next(Option<Box<Next>>)`, would read one byte again and again
+//! until the stack overflows. Values that `serde` buffers, for untagged enums and flattened fields, are not counted here.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-/// A part of the reading of a value, and how many more options and newtypes may be within each other.
+/// A part of the reading of a value, and how many more options and newtypes may be nested.
 pub(super) struct Levels<T> {
     inner: T,
     remaining: u32,

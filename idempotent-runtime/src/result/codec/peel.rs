@@ -1,7 +1,7 @@
 //! The top of a value: options, and floats that JSON cannot write.
 //!
-//! Only the top is examined. The first value that is neither an option nor such a float is left to the codec. So a type with its own
-//! implementation of `serde` works as it does with the codec alone.
+//! Only the top is examined. The codec writes the first value that is neither an option nor such a float. So a type with its
+//! own implementation of `serde` works as with the codec alone.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl<S: Serializer<Ok = ()>> Serializer for Peel<'_, S> {
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), S::Error> {
-        // A list of nothing but options within options would overflow the stack.
+        // Options nested in options without end would overflow the stack.
         if self.top.somes == LEVELS {
             return Err(S::Error::custom("nested too deep"));
         }
@@ -107,7 +107,7 @@ impl<S: Serializer<Ok = ()>> Serializer for Peel<'_, S> {
             -> S::SerializeStructVariant;
     }
 
-    // Left to the codec, because some names have a meaning for it.
+    // The codec writes this value, because some names have a meaning for it.
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,
         name: &'static str,

@@ -6,11 +6,11 @@ use md5::{Digest, Md5};
 
 /// 32 bits of the type's name without its module paths. So a type that moves to another module has the same tag.
 ///
-/// The name is as this compiler writes it. If another compiler writes it differently, the tag differs, and the stored result counts
-/// as a result of another type.
+/// The compiler writes the name. If another compiler writes it differently, the tag differs, and the stored result counts as a
+/// result of another type.
 pub(crate) fn schema<T: ?Sized>() -> u32 {
     thread_local! {
-        /// The address and length of the latest name, and its tag: a thread mostly needs the same tag again.
+        /// The address and length of the latest name, and its tag, because a thread usually needs the same tag again.
         static LATEST: Cell<(usize, usize, u32)> = const { Cell::new((0, 0, 0)) };
     }
     let name = std::any::type_name::<T>();
