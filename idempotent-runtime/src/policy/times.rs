@@ -33,7 +33,9 @@ impl Policy {
             }
         };
         if self.replay && self.release == Release::Always {
-            return Err("`replay` does not go with `release = true`, which frees the key at once");
+            return Err(
+                "`replay` cannot be combined with `release = true`, which frees the key at once",
+            );
         }
         self.check(lease)?;
         let renew_for = match self.renew {
@@ -69,12 +71,12 @@ impl Policy {
             || self.on_store_error == Some(OnStoreError::Run);
         if leased {
             return Err(
-                "`lease`, `renew`, `on_cancel`, `on_lease_lost` and `on_store_error` do not go with `tx`, whose transaction holds the key",
+                "`lease`, `renew`, `on_cancel`, `on_lease_lost` and `on_store_error` cannot be combined with `tx`, whose transaction holds the key",
             );
         }
         if self.release == Release::Always {
             return Err(
-                "`release = true` does not go with `tx`, whose row must be committed: use \"on_error\" or `false`",
+                "`release = true` cannot be combined with `tx`, whose row must be committed: use \"on_error\" or `false`",
             );
         }
         self.check(self.ttl)?;
