@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use idempotence_benches::Lap;
 use idempotence_benches::on_sql::{OnSql, ROWS, Statements, TASKS};
-use idempotence_benches::rounds::{Rounds, machine, per_second, rounds, tasks_text};
+use idempotence_benches::rounds::{
+    Rounds, Values, latency_text, machine, per_second, rounds, tasks_text,
+};
 
 fn main() {
     println!("{}", machine("Rust client sqlx 0.9"));
@@ -45,16 +47,26 @@ fn on<DB: Statements>(on_sql: &OnSql<DB>) {
     }
 }
 
-/// Prints a row: the attribute and by hand with few rows, then both with many rows.
+/// Prints a row for the throughput and for each percentile.
 fn row(name: &str, tasks: u32, laps: &[Lap<'_>]) {
     let rounds = Rounds::run(laps, rounds(), Duration::from_millis(400));
-    let speed = |contender: usize| per_second(tasks, rounds.median(|round| round[contender]));
-    let ratio = |of: usize, to: usize| rounds.median(|round| round[to] / round[of]);
+    let name = format!("{name}, {}", tasks_text(tasks));
+    print(&name, rounds.seconds(), |seconds| {
+        per_second(tasks, seconds)
+    });
+    for (percentile, values) in rounds.latencies() {
+        print(&format!("{name}, {percentile}"), values, latency_text);
+    }
+}
+
+/// Prints a row: the attribute and by hand with few rows, then both with many rows.
+fn print(name: &str, values: &Values, show: impl Fn(f64) -> String) {
+    let value = |contender: usize| show(values.median(|round| round[contender]));
+    let ratio = |of: usize, to: usize| values.median(|round| round[to] / round[of]);
     println!(
-        "| {name}, {} | {} | {} | {:.2} | {:.2} | {:.2} |",
-        tasks_text(tasks),
-        speed(0),
-        speed(1),
+        "| {name} | {} | {} | {:.2} | {:.2} | {:.2} |",
+        value(0),
+        value(1),
         ratio(0, 1),
         ratio(2, 3),
         ratio(2, 0),

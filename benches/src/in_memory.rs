@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use crate::by_hand::{ByHand, Claim};
 use crate::replay::Receipt;
 use crate::storm::Answer;
+use crate::upload::Clock;
 use crate::{Contenders, KEPT, Lap, Peer, TTL};
 
 /// The runtimes of the tasks. The store of the peer is a task: it answers fastest on the thread of the
@@ -23,7 +24,7 @@ pub fn runtimes() -> [(&'static str, Runtime); 2] {
 
 /// First calls, from one task.
 pub fn laps(runtime: &Runtime) -> Vec<Lap<'_>> {
-    contenders(runtime).uploads(runtime, 1)
+    contenders(runtime).uploads(runtime, 1, Clock::Lap)
 }
 
 /// Duplicates that get a result of `size` bytes of JSON, from `tasks` tasks.

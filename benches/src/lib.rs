@@ -14,9 +14,12 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::by_hand::ByHand;
+use crate::latency::Took;
+use crate::upload::Clock;
 
 mod by_hand;
 pub mod in_memory;
+pub mod latency;
 pub mod mechanisms;
 pub mod on_cluster;
 pub mod on_redis;
@@ -27,8 +30,11 @@ pub mod rounds;
 pub mod storm;
 mod upload;
 
-/// The name of a contender, and a function that makes a number of calls per task (or of storms) and returns the duration.
-pub type Lap<'a> = (&'static str, Box<dyn Fn(u64) -> Duration + 'a>);
+/// The name of a contender, and its calls.
+pub type Lap<'a> = (&'static str, Run<'a>);
+
+/// Makes a number of calls per task, or a number of storms.
+pub type Run<'a> = Box<dyn Fn(u64) -> Took + 'a>;
 
 /// The contenders that can do all tasks, on one store.
 #[derive(Clone)]
@@ -43,14 +49,12 @@ struct Contenders<H, S> {
 struct Peer<S>(S);
 
 impl<H: ByHand, S: IdempotencyStore + Clone> Contenders<H, S> {
-    fn uploads<'a>(&self, runtime: &'a Runtime, tasks: u32) -> Vec<Lap<'a>> {
+    fn uploads<'a>(&self, runtime: &'a Runtime, tasks: u32, clock: Clock) -> Vec<Lap<'a>> {
+        let (attribute, by_hand) = (self.attribute.clone(), self.by_hand.clone());
         vec![
-            (
-                ATTRIBUTE,
-                upload::lap(runtime, tasks, self.attribute.clone()),
-            ),
-            (BY_HAND, upload::lap(runtime, tasks, self.by_hand.clone())),
-            (PEER, upload::lap(runtime, tasks, self.peer.clone())),
+            (ATTRIBUTE, upload::lap(runtime, tasks, clock, attribute)),
+            (BY_HAND, upload::lap(runtime, tasks, clock, by_hand)),
+            (PEER, upload::lap(runtime, tasks, clock, self.peer.clone())),
         ]
     }
 
@@ -82,10 +86,10 @@ const ATTRIBUTE: &str = "attribute";
 const BY_HAND: &str = "by hand";
 const PEER: &str = "idempotent 2.0";
 
-/// Spawns these futures as tasks. Returns the time from the first spawn to the last end.
-fn timed<F>(runtime: &Runtime, tasks: impl Iterator<Item = F>) -> Duration
+/// Spawns these futures as tasks. Returns the time from the first spawn to the last end, and the outputs.
+fn timed<F>(runtime: &Runtime, tasks: impl Iterator<Item = F>) -> (Duration, Vec<F::Output>)
 where
-    F: Future<Output = ()> + Send + 'static,
+    F: Future<Output: Send> + Send + 'static,
 {
     runtime.block_on(async {
         let start = Instant::now();
@@ -93,8 +97,8 @@ where
         for task in tasks {
             running.spawn(task);
         }
-        running.join_all().await;
-        start.elapsed()
+        let outputs = running.join_all().await;
+        (start.elapsed(), outputs)
     })
 }
 

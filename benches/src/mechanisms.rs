@@ -12,7 +12,8 @@ use redis::{Client, IntoConnectionInfo as _, Script, cmd};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
 
-use crate::{Lap, arguments, hex, owner, timed};
+use crate::latency::Took;
+use crate::{Lap, Run, arguments, hex, owner, timed};
 
 /// The numbers of concurrent tasks.
 pub const TASKS: [u32; 2] = [1, 64];
@@ -96,15 +97,10 @@ impl Mechanisms {
         (after - before) / f64::from(MEMBERS)
     }
 
-    fn lap<'a>(
-        &'a self,
-        mechanism: Mechanism,
-        tasks: u32,
-        contender: impl Contender,
-    ) -> Box<dyn Fn(u64) -> Duration + 'a> {
+    fn lap<'a>(&'a self, mechanism: Mechanism, tasks: u32, contender: impl Contender) -> Run<'a> {
         Box::new(move |calls| {
             let task = |_| in_a_loop(mechanism, contender.clone(), calls);
-            timed(&self.runtime, (0..tasks).map(task))
+            Took::total(timed(&self.runtime, (0..tasks).map(task)).0)
         })
     }
 }

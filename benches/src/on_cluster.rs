@@ -7,7 +7,8 @@ use redis::cluster_async::ClusterConnection;
 use tokio::runtime::Runtime;
 
 use crate::on_redis::{Commands, record_len};
-use crate::{ATTRIBUTE, BY_HAND, Lap, upload};
+use crate::upload::{self, Clock};
+use crate::{ATTRIBUTE, BY_HAND, Lap};
 
 /// A private cluster, and the contenders connected to it.
 pub struct OnCluster {
@@ -38,8 +39,8 @@ impl OnCluster {
 
     /// First calls, from `tasks` tasks.
     pub fn laps(&self, tasks: u32) -> Vec<Lap<'_>> {
-        let attribute = upload::lap(&self.runtime, tasks, self.attribute.clone());
-        let by_hand = upload::lap(&self.runtime, tasks, self.by_hand.clone());
+        let attribute = upload::lap(&self.runtime, tasks, Clock::Calls, self.attribute.clone());
+        let by_hand = upload::lap(&self.runtime, tasks, Clock::Calls, self.by_hand.clone());
         vec![(ATTRIBUTE, attribute), (BY_HAND, by_hand)]
     }
 }

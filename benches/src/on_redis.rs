@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::by_hand::{ByHand, Claim};
 use crate::replay::Receipt;
 use crate::storm::Answer;
-use crate::upload::{self, Upload};
+use crate::upload::{self, Clock, Upload};
 use crate::{Contenders, KEPT, Lap, Peer, TTL, key, owner};
 
 /// The numbers of concurrent tasks for first calls.
@@ -64,8 +64,8 @@ impl OnRedis {
 
     /// First calls, from `tasks` tasks.
     pub fn laps(&self, tasks: u32) -> Vec<Lap<'_>> {
-        let mut laps = self.contenders.uploads(&self.runtime, tasks);
-        let lock = upload::lap(&self.runtime, tasks, self.lock.clone());
+        let mut laps = self.contenders.uploads(&self.runtime, tasks, Clock::Calls);
+        let lock = upload::lap(&self.runtime, tasks, Clock::Calls, self.lock.clone());
         laps.push(("rslock 0.10", lock));
         laps
     }

@@ -11,8 +11,8 @@ use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use tokio::runtime::Runtime;
 
 use crate::plans::{self, Plan};
-use crate::upload::{self, Upload};
-use crate::{ATTRIBUTE, BY_HAND, Lap, key, owner};
+use crate::upload::{self, Clock, Upload};
+use crate::{ATTRIBUTE, BY_HAND, Lap, Run, key, owner};
 
 /// The numbers of concurrent tasks.
 pub const TASKS: [u32; 2] = [1, 32];
@@ -128,8 +128,8 @@ impl<DB: Statements> OnSql<DB> {
     pub fn claims(&self, tasks: u32) -> Vec<Lap<'_>> {
         self.laps(|side| {
             [
-                upload::lap(&self.runtime, tasks, side.attribute.clone()),
-                upload::lap(&self.runtime, tasks, side.by_hand.clone()),
+                upload::lap(&self.runtime, tasks, Clock::Calls, side.attribute.clone()),
+                upload::lap(&self.runtime, tasks, Clock::Calls, side.by_hand.clone()),
             ]
         })
     }
@@ -140,16 +140,13 @@ impl<DB: Statements> OnSql<DB> {
             let attribute = Guarded(side.pool.clone(), side.attribute.clone());
             let by_hand = InHand(side.by_hand.clone());
             [
-                upload::lap(&self.runtime, tasks, attribute),
-                upload::lap(&self.runtime, tasks, by_hand),
+                upload::lap(&self.runtime, tasks, Clock::Calls, attribute),
+                upload::lap(&self.runtime, tasks, Clock::Calls, by_hand),
             ]
         })
     }
 
-    fn laps<'a>(
-        &'a self,
-        of: impl Fn(&'a Side<DB>) -> [Box<dyn Fn(u64) -> Duration + 'a>; 2],
-    ) -> Vec<Lap<'a>> {
+    fn laps<'a>(&'a self, of: impl Fn(&'a Side<DB>) -> [Run<'a>; 2]) -> Vec<Lap<'a>> {
         let pairs = self.sides.iter().map(of);
         pairs
             .flat_map(|[attribute, by_hand]| [(ATTRIBUTE, attribute), (BY_HAND, by_hand)])

@@ -1,7 +1,6 @@
 //! Duplicates of a done call: each gets the stored result of the first call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use idempotence::{Error, Idempotency, idempotent};
 use peer::{ExecutionOutcome, IdempotencyKey, IdempotencyStore};
@@ -9,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use crate::by_hand::{ByHand, Claim};
-use crate::{ENDPOINT, KEPT, Peer, TTL, arguments, key, timed};
+use crate::latency::Took;
+use crate::{ENDPOINT, KEPT, Peer, Run, TTL, arguments, key, timed};
 
 /// The numbers of concurrent tasks.
 pub const TASKS: [u32; 2] = [1, 64];
@@ -125,7 +125,7 @@ pub(crate) fn lap<'a, C: Replay>(
     tasks: u32,
     size: usize,
     contender: &C,
-) -> Box<dyn Fn(u64) -> Duration + 'a> {
+) -> Run<'a> {
     let first = |_| {
         let contender = contender.clone();
         runtime.block_on(Duplicates::begin(contender, size))
@@ -133,7 +133,8 @@ pub(crate) fn lap<'a, C: Replay>(
     let all: Vec<Duplicates<C>> = (0..tasks).map(first).collect();
     Box::new(move |calls| {
         let duplicates = all.iter().cloned();
-        timed(runtime, duplicates.map(|duplicates| duplicates.run(calls)))
+        let tasks = duplicates.map(|duplicates| duplicates.run(calls));
+        Took::total(timed(runtime, tasks).0)
     })
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::Lap;
+use crate::latency::Latency;
 
 /// The number of rounds: one, unless `cargo bench` runs this.
 pub fn rounds() -> usize {
@@ -17,34 +18,78 @@ pub fn rounds() -> usize {
     }
 }
 
-/// Seconds per call of a task, or per storm: of every contender, in every round.
-pub struct Rounds(Vec<Vec<f64>>);
+/// Seconds per call of a task, or per storm, and the percentiles of calls: of every contender, in every round.
+pub struct Rounds {
+    seconds: Values,
+    /// Empty if calls were not measured.
+    latencies: Vec<(&'static str, Values)>,
+}
+
+/// A value of every contender, in every round.
+pub struct Values(Vec<Vec<f64>>);
 
 impl Rounds {
     /// Runs every contender for about `long`, in turns.
     pub fn run(laps: &[Lap], rounds: usize, long: Duration) -> Self {
         let calls: Vec<u32> = laps.iter().map(|lap| calls_within(long, lap)).collect();
-        let round = |first: usize| {
+        let (mut seconds, mut latencies) = (Vec::new(), Vec::new());
+        for first in 0..rounds {
             let mut round = vec![0.0; laps.len()];
+            let mut latency = vec![None; laps.len()];
             for turn in 0..laps.len() {
                 // Each contender is the first equally often.
                 let contender = (first + turn) % laps.len();
                 let calls = calls[contender];
-                let taken = laps[contender].1(calls.into());
-                round[contender] = taken.as_secs_f64() / f64::from(calls);
+                let took = laps[contender].1(calls.into());
+                round[contender] = took.total.as_secs_f64() / f64::from(calls);
+                latency[contender] = took.latency;
             }
-            round
+            seconds.push(round);
+            latencies.extend(latency.into_iter().collect::<Option<Vec<_>>>());
+        }
+        let percentile = |of: fn(&Latency) -> f64| {
+            let round = |latencies: &Vec<Latency>| latencies.iter().map(of).collect();
+            Values(latencies.iter().map(round).collect())
         };
-        Self((0..rounds).map(round).collect())
+        Self {
+            seconds: Values(seconds),
+            latencies: if latencies.is_empty() {
+                Vec::new()
+            } else {
+                vec![
+                    ("p50", percentile(|latency| latency.p50)),
+                    ("p99", percentile(|latency| latency.p99)),
+                ]
+            },
+        }
     }
 
     /// Prints a row: the median of every contender, then the median ratios of the second and third contender to
-    /// the attribute.
+    /// the attribute. If calls were measured, prints a row for each percentile.
     pub fn print(&self, name: &str, show: impl Fn(f64) -> String) {
+        self.seconds.print(name, show);
+        for (percentile, values) in &self.latencies {
+            values.print(&format!("{name}, {percentile}"), latency_text);
+        }
+    }
+
+    /// Seconds per call of a task, or per storm.
+    pub fn seconds(&self) -> &Values {
+        &self.seconds
+    }
+
+    /// The percentiles of calls, in seconds, and their names. Empty if calls were not measured.
+    pub fn latencies(&self) -> &[(&'static str, Values)] {
+        &self.latencies
+    }
+}
+
+impl Values {
+    fn print(&self, name: &str, show: impl Fn(f64) -> String) {
         let mut row = format!("| {name}");
         for contender in 0..self.0[0].len() {
-            let seconds = self.median(|round| round[contender]);
-            let _ = write!(row, " | {}", show(seconds));
+            let value = self.median(|round| round[contender]);
+            let _ = write!(row, " | {}", show(value));
         }
         for other in 1..self.0[0].len().min(3) {
             let ratio = self.median(|round| round[other] / round[0]);
@@ -65,7 +110,7 @@ impl Rounds {
 fn calls_within(long: Duration, (_, lap): &Lap) -> u32 {
     let mut calls = 1;
     loop {
-        let taken = lap(calls.into());
+        let taken = lap(calls.into()).total;
         if taken >= long / 2 {
             let per_call = taken / calls;
             let calls = long.as_nanos() / per_call.as_nanos().max(1);
@@ -87,6 +132,15 @@ pub fn tasks_text(tasks: u32) -> String {
 /// Calls per second of `tasks` tasks that need `seconds` per call.
 pub fn per_second(tasks: u32, seconds: f64) -> String {
     format!("{:.0}/s", f64::from(tasks) / seconds)
+}
+
+/// The duration of a call as text.
+pub fn latency_text(seconds: f64) -> String {
+    if seconds < 0.001 {
+        format!("{:.0} µs", seconds * 1e6)
+    } else {
+        format!("{:.1} ms", seconds * 1e3)
+    }
 }
 
 /// Describes the machine.

@@ -12,8 +12,9 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::sleep;
 
 use crate::by_hand::{ByHand, Claim};
+use crate::latency::Took;
 use crate::replay::{Receipt, SMALL};
-use crate::{ENDPOINT, KEPT, Peer, TTL, arguments, key, timed};
+use crate::{ENDPOINT, KEPT, Peer, Run, TTL, arguments, key, timed};
 
 /// The number of equal calls.
 pub const CALLS: u32 = 1000;
@@ -222,20 +223,16 @@ impl<S: IdempotencyStore + Clone> Crowd for Peer<S> {
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Runs storms one after another, each until its last call is answered.
-pub(crate) fn lap<'a>(
-    runtime: &'a Runtime,
-    answer: Answer,
-    contender: impl Crowd,
-) -> Box<dyn Fn(u64) -> Duration + 'a> {
+pub(crate) fn lap<'a>(runtime: &'a Runtime, answer: Answer, contender: impl Crowd) -> Run<'a> {
     let storm = move |_| {
         let (arguments, storm) = (arguments(), Storm::new());
         let call = |_| {
             let (contender, storm) = (contender.clone(), Arc::clone(&storm));
             call(contender, answer, arguments.clone(), storm)
         };
-        timed(runtime, (0..CALLS).map(call))
+        timed(runtime, (0..CALLS).map(call)).0
     };
-    Box::new(move |storms| (0..storms).map(&storm).sum())
+    Box::new(move |storms| Took::total((0..storms).map(&storm).sum()))
 }
 
 async fn call(

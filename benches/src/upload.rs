@@ -2,14 +2,15 @@
 //!
 //! Each call has a new key, so no call is refused.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use idempotence::{Error, Idempotency, idempotent};
 use peer::{ClaimOutcome, FencedOutcome, IdempotencyKey, IdempotencyStore};
 use tokio::runtime::Runtime;
 
 use crate::by_hand::{ByHand, Claim};
-use crate::{ENDPOINT, Peer, TTL, arguments, key, timed};
+use crate::latency::Took;
+use crate::{ENDPOINT, Peer, Run, TTL, arguments, key, timed};
 
 /// One way to guard a function. A clone works on the same store and connection.
 pub(crate) trait Upload: Clone + Send + Sync + 'static {
@@ -65,17 +66,32 @@ impl<S: IdempotencyStore + Clone> Upload for Peer<S> {
     }
 }
 
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Clock {
+    /// The lap. In memory, two readings of the clock would be a tenth of a call.
+    Lap,
+    /// The lap and each call.
+    Calls,
+}
+
 /// Calls from `tasks` spawned tasks, each in a loop.
 pub(crate) fn lap<'a>(
     runtime: &'a Runtime,
     tasks: u32,
+    clock: Clock,
     contender: impl Upload,
-) -> Box<dyn Fn(u64) -> Duration + 'a> {
-    Box::new(move |calls| {
-        timed(
-            runtime,
-            (0..tasks).map(|_| in_a_loop(contender.clone(), calls)),
-        )
+) -> Run<'a> {
+    Box::new(move |calls| match clock {
+        Clock::Lap => {
+            let task = |_| in_a_loop(contender.clone(), calls);
+            Took::total(timed(runtime, (0..tasks).map(task)).0)
+        }
+        Clock::Calls => {
+            let task = |_| each_in_a_loop(contender.clone(), calls);
+            let (total, calls) = timed(runtime, (0..tasks).map(task));
+            Took::each(total, &calls)
+        }
     })
 }
 
@@ -84,4 +100,16 @@ async fn in_a_loop(contender: impl Upload, calls: u64) {
         let (user_id, file_md5) = arguments();
         assert_eq!(contender.upload(user_id, file_md5).await, 32);
     }
+}
+
+/// Returns the durations of the calls.
+async fn each_in_a_loop(contender: impl Upload, calls: u64) -> Vec<Duration> {
+    let mut durations = Vec::with_capacity(usize::try_from(calls).expect("a few calls"));
+    for _ in 0..calls {
+        let (user_id, file_md5) = arguments();
+        let start = Instant::now();
+        assert_eq!(contender.upload(user_id, file_md5).await, 32);
+        durations.push(start.elapsed());
+    }
+    durations
 }
