@@ -8,7 +8,7 @@ use idempotence::{Error, Idempotency, MemoryStore, RedisStore};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::guarded::{Gate, Receipt, alone, keep, release, replay, share};
-use crate::scripted::Scripted;
+use crate::server::{Scripted, Server};
 
 /// A kind of call on a store.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +20,19 @@ pub struct Case {
     /// How many calls a lap of the driver makes.
     pub calls: u32,
     kind: Kind,
-    /// `None` in memory; else whether a reply is pending when it is first polled.
-    is_remote: Option<bool>,
+    way: Way,
+}
+
+/// How the store is reached.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Memory,
+    /// By a connection without sockets. `is_pending_once`: see [`Scripted`].
+    Scripted {
+        is_pending_once: bool,
+    },
+    /// By the connection that the store makes, through a socket.
+    Client,
 }
 
 /// A case with its store.
@@ -30,7 +41,7 @@ pub struct Started {
     kind: Kind,
     runtime: Runtime,
     handle: Arc<Idempotency>,
-    server: Option<Scripted>,
+    server: Arc<Server>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -61,20 +72,23 @@ const SAME: u64 = 1_000_000;
 
 /// All cases.
 pub fn cases() -> impl Iterator<Item = Case> {
+    let scripted = |is_pending_once| Way::Scripted { is_pending_once };
     let stores = [
-        ("memory", None),
-        ("Redis", Some(false)),
-        ("Redis, pending once", Some(true)),
+        ("memory", Way::Memory),
+        ("Redis", scripted(false)),
+        ("Redis, pending once", scripted(true)),
+        ("Redis, client", Way::Client),
     ];
-    stores.into_iter().flat_map(|(store, is_remote)| {
+    let all = stores.into_iter().flat_map(|(store, way)| {
         KINDS.into_iter().map(move |(call, calls, kind)| Case {
             call,
             store,
             calls,
             kind,
-            is_remote,
+            way,
         })
-    })
+    });
+    all.filter(|case| case.way.is_counted_for(case.kind))
 }
 
 impl Case {
@@ -83,14 +97,8 @@ impl Case {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let stores = matches!(self.kind, Kind::Replay(_) | Kind::Done);
-        let server = (self.is_remote).map(|is_remote| Scripted::new(is_remote, stores));
-        let handle = match server.clone() {
-            Some(server) => {
-                let store = runtime.block_on(RedisStore::from_connection(server));
-                Idempotency::new(store.expect("a store"))
-            }
-            None => Idempotency::new(MemoryStore::new()),
-        };
+        let server = Server::new(stores);
+        let handle = runtime.block_on(self.way.reach(&server));
         Started {
             kind: self.kind,
             runtime,
@@ -116,10 +124,48 @@ impl Case {
     }
 }
 
+impl Way {
+    fn is_counted_for(self, kind: Kind) -> bool {
+        match self {
+            Self::Memory
+            | Self::Scripted {
+                is_pending_once: false,
+            } => true,
+            // Followers do not use the store.
+            Self::Scripted { .. } => !matches!(kind, Kind::RefusedFollower | Kind::Storm(_)),
+            // In how many pieces a socket delivers a large reply varies.
+            Self::Client => matches!(
+                kind,
+                Kind::Release | Kind::Store | Kind::Replay(..2000) | Kind::Done
+            ),
+        }
+    }
+
+    async fn reach(self, server: &Arc<Server>) -> Idempotency {
+        let server = Arc::clone(server);
+        match self {
+            Self::Memory => Idempotency::new(MemoryStore::new()),
+            Self::Scripted { is_pending_once } => {
+                let connection = Scripted {
+                    server,
+                    is_pending_once,
+                };
+                let store = RedisStore::from_connection(connection).await;
+                Idempotency::new(store.expect("the script is a server of Redis"))
+            }
+            Self::Client => {
+                let port = server.listen().await;
+                let store = RedisStore::connect(&format!("redis://127.0.0.1:{port}")).await;
+                Idempotency::new(store.expect("the script is a server of Redis"))
+            }
+        }
+    }
+}
+
 impl Started {
-    /// How many commands the server got so far; `None` without a server.
-    pub fn commands(&self) -> Option<u64> {
-        self.server.as_ref().map(Scripted::commands)
+    /// How many commands the server got so far. It gets none of a store in memory.
+    pub fn commands(&self) -> u64 {
+        self.server.commands()
     }
 
     /// Makes calls in a task, one after another, and runs `between` before the first call and after each call. The `number`s of laps

@@ -3,6 +3,6 @@
 
 mod case;
 mod guarded;
-mod scripted;
+mod server;
 
 pub use case::{Case, Started, cases};

@@ -114,8 +114,7 @@ fn with_allocations(case: &Case, costs: Costs) -> Costs {
         let now = ALLOCATOR.stats();
         STATS.lock().expect("no panic").push(now);
     });
-    let sent = started.commands().zip(commands);
-    let commands = sent.map(|(after, before)| after - before);
+    let commands = started.commands() - commands;
     let stats = STATS.lock().expect("no panic");
     let median = |of: fn(&Stats) -> usize| {
         let each = stats.windows(2).map(|pair| of(&pair[1]) - of(&pair[0]));
@@ -130,7 +129,7 @@ fn with_allocations(case: &Case, costs: Costs) -> Costs {
         system_calls,
         median(|stats| stats.allocations + stats.reallocations),
         median(|stats| stats.bytes_allocated),
-        commands.map(|commands| commands as f64 / f64::from(case.calls)),
+        (case.store != "memory").then_some(commands as f64 / f64::from(case.calls)),
     ])
 }
 
