@@ -9,6 +9,7 @@ fn main() {}
 #[cfg(unix)]
 fn main() {
     unix::a_forked_process_makes_other_ids();
+    unix::owners_that_are_drawn_before_a_fork_are_used_by_one_process();
 }
 
 #[cfg(unix)]
@@ -21,7 +22,7 @@ mod unix {
 
     use fork::{Fork, fork, waitpid};
     use idempotent_runtime::fingerprint::Fingerprint;
-    use idempotent_runtime::{Error, Idempotency, MemoryStore, OrderNumbers, Store};
+    use idempotent_runtime::{Error, Idempotency, MemoryStore, OrderNumbers, Release, Store};
     use tokio::runtime::{Builder, Runtime};
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -53,6 +54,51 @@ mod unix {
             all.len(),
             "parent and child made equal ids: {here:#?} {there:#?}"
         );
+    }
+
+    /// A thread draws the bits of several owners at once. The fork copies those that are not used yet, and both processes go on at once.
+    pub(crate) fn owners_that_are_drawn_before_a_fork_are_used_by_one_process() {
+        let runtime = runtime();
+        let store = MemoryStore::new();
+        for _ in 0..20 {
+            runtime.block_on(owners(&store, 50));
+            let (mut reader, mut writer) = pipe().unwrap();
+            let child = match fork().unwrap() {
+                Fork::Child => {
+                    let lines = runtime.block_on(owners(&store, 10)).join("\n");
+                    exit(i32::from(writeln!(writer, "{lines}").is_err()))
+                }
+                Fork::Parent(child) => child,
+            };
+            let here = runtime.block_on(owners(&store, 10));
+            drop(writer);
+            let mut there = String::new();
+            reader.read_to_string(&mut there).unwrap();
+            assert_eq!(waitpid(child).unwrap(), 0, "the child failed");
+            let all: HashSet<&str> = here
+                .iter()
+                .map(String::as_str)
+                .chain(there.lines())
+                .collect();
+            assert_eq!(all.len(), 20, "{here:#?} {there}");
+        }
+    }
+
+    /// The owners of as many calls.
+    async fn owners(store: &MemoryStore, calls: u32) -> Vec<String> {
+        let idempotency = Idempotency::new(store.clone());
+        let key = format!("idem:test:{}", Fingerprint::of(&(7,)).unwrap());
+        let mut owners = Vec::new();
+        for _ in 0..calls {
+            let call = idempotency.call("test").key(&7).ttl(MINUTE);
+            let record = call.release(Release::Always).run(async {
+                let entry = store.get(&key).await.unwrap().unwrap();
+                Ok::<_, Error>(entry.value)
+            });
+            let record = String::from_utf8(record.await.unwrap().to_vec()).unwrap();
+            owners.push(record.split(' ').nth(2).unwrap().to_owned());
+        }
+        owners
     }
 
     /// The exit code of the child.

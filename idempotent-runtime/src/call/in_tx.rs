@@ -24,6 +24,7 @@ use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
 use crate::store::rows::{Row, RowClaim, Rows};
 use crate::store::{StoreError, StoreErrorKind};
+use crate::world::Moment;
 
 impl Call {
     /// Claims the key with a row in the caller's transaction. Round trips: 1, and more for a duplicate, which waits or reads the result.
@@ -89,9 +90,10 @@ struct OwnRow {
 
 impl OwnRow {
     fn new(call: CallContext) -> Self {
-        let owner = Owner::random();
+        let now = Moment::now();
+        let owner = Owner::at(now);
         Self {
-            record: call.claim_record(owner),
+            record: call.claim_record(owner, now),
             owner,
             call: Arc::new(call),
         }
@@ -129,7 +131,7 @@ impl InTx {
         if policy.bypassed {
             // A bypassed call has no row.
         } else if stays && policy.replay {
-            let done = call.done_record(*owner, call.times.ttl, &end.kept);
+            let done = call.done_record(*owner, Moment::now(), call.times.ttl, &end.kept);
             let written = tx.replace(self.row.written(), &done);
             let written = written.instrument(call.span.clone()).await;
             if let Some(error) = self.not_written(written) {

@@ -21,7 +21,7 @@ use crate::record::owner::Owner;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
 use crate::store::Key;
-use crate::world;
+use crate::world::Moment;
 
 /// The unchanging facts of one call.
 pub(crate) struct CallContext {
@@ -106,18 +106,22 @@ impl CallContext {
     }
 
     /// The record with which the call claims its key.
-    pub(crate) fn claim_record(&self, owner: Owner) -> Bytes {
+    pub(crate) fn claim_record(&self, owner: Owner, now: Moment) -> Bytes {
         if self.policy.is_done_at_once() {
-            return self.done_record(owner, self.times.ttl, &Kept::Nothing);
+            return self.done_record(owner, now, self.times.ttl, &Kept::Nothing);
         }
-        let (payload, now) = (self.payload.as_ref(), world::time_of_day());
-        record::running(owner, payload, now, self.times.expiry)
+        record::running(owner, self.payload.as_ref(), now, self.times.expiry)
     }
 
     /// The record of the done call, which expires after `lasts`.
-    pub(crate) fn done_record(&self, owner: Owner, lasts: Duration, kept: &Kept) -> Bytes {
-        let (payload, now) = (self.payload.as_ref(), world::time_of_day());
-        record::done(owner, payload, now, lasts, kept)
+    pub(crate) fn done_record(
+        &self,
+        owner: Owner,
+        now: Moment,
+        lasts: Duration,
+        kept: &Kept,
+    ) -> Bytes {
+        record::done(owner, self.payload.as_ref(), now, lasts, kept)
     }
 }
 

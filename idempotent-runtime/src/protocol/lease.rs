@@ -19,6 +19,7 @@ use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::store::Key;
 use crate::sync::MutexGuard;
+use crate::world::Moment;
 
 /// One claim of one call: its record, and the lease that the call has after the store has accepted the claim.
 ///
@@ -46,9 +47,10 @@ impl Lease {
     }
 
     fn with_random_owner(call: Arc<CallContext>, in_flight: Arc<InFlight>) -> Arc<Self> {
-        let owner = Owner::random();
+        let now = Moment::now();
+        let owner = Owner::at(now);
         Arc::new(Self {
-            record: call.claim_record(owner),
+            record: call.claim_record(owner, now),
             call,
             in_flight,
             owner,
@@ -214,7 +216,8 @@ impl Lease {
     }
 
     fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
-        Ending::Complete(self.call.done_record(self.owner, lasts, kept))
+        let now = Moment::now();
+        Ending::Complete(self.call.done_record(self.owner, now, lasts, kept))
     }
 
     /// With `release = false`: sets a renewed claim to expire `ttl` after it was made.

@@ -19,7 +19,7 @@ use crate::key::fingerprint::Fingerprint;
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
 use crate::record::owner::Owner;
-use crate::world;
+use crate::world::Moment;
 
 /// Whether the call is running or done, by its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,28 +32,28 @@ pub(crate) enum State {
 pub(crate) fn running(
     owner: Owner,
     payload: Option<&Fingerprint>,
-    since: SystemTime,
+    now: Moment,
     lasts: Duration,
 ) -> Bytes {
-    write(State::Running, owner, payload, since, lasts, &Kept::Nothing)
+    write(State::Running, owner, payload, now, lasts, &Kept::Nothing)
 }
 
 /// Writes the record of a call that is done, with its stored result if there is one.
 pub(crate) fn done(
     owner: Owner,
     payload: Option<&Fingerprint>,
-    since: SystemTime,
+    now: Moment,
     lasts: Duration,
     kept: &Kept,
 ) -> Bytes {
-    write(State::Done, owner, payload, since, lasts, kept)
+    write(State::Done, owner, payload, now, lasts, kept)
 }
 
 fn write(
     state: State,
     owner: Owner,
     payload: Option<&Fingerprint>,
-    since: SystemTime,
+    now: Moment,
     lasts: Duration,
     kept: &Kept,
 ) -> Bytes {
@@ -74,12 +74,12 @@ fn write(
         None => line.push('-'),
     }
     line.push_str(" since=");
-    push_time(&mut line, since);
+    push_time(&mut line, now.since_1970);
     line.push_str(" for=");
     let lasts = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
     line.push_str(itoa::Buffer::new().format(lasts));
     line.push_str("ms by=");
-    push_holder(&mut line);
+    push_holder(&mut line, now.process);
     line.push_str(" codec=");
     push_kept(&mut line, kept);
     line.push('\n');
@@ -109,11 +109,10 @@ fn push_kept(line: &mut String, kept: &Kept) {
 
 /// Writes `2026-11-21T09:30:00.250Z`. The date is formatted once a second: for every call it would take a tenth of the time
 /// of a call that is guarded in memory.
-fn push_time(line: &mut String, time: SystemTime) {
+fn push_time(line: &mut String, since_1970: Duration) {
     thread_local! {
         static SECOND: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
     }
-    let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = since_1970.as_secs().min(END_OF_9999);
     SECOND.with_borrow_mut(|(second, text)| {
         if *second != now || text.is_empty() {
@@ -298,11 +297,11 @@ const SHAPE_OF_TIME: &[u8] = b"0000-00-00T00:00:00.000Z";
 /// The last second of the year 9999: later years have more than four digits.
 const END_OF_9999: u64 = 253_402_300_799;
 
-/// Writes the host and the process id of this process, as `host:pid`.
-fn push_holder(line: &mut String) {
+/// Writes the host and this process id, as `host:pid`.
+fn push_holder(line: &mut String, process: u32) {
     line.push_str(&HOST);
     line.push(':');
-    line.push_str(itoa::Buffer::new().format(world::process()));
+    line.push_str(itoa::Buffer::new().format(process));
 }
 
 /// The name of this machine, without characters that could end a field or control a terminal.

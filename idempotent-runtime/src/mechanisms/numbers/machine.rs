@@ -21,6 +21,7 @@ use crate::record::owner::Owner;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::sync::{Mutex, MutexGuard};
 use crate::world;
+use crate::world::Moment;
 
 /// The machine id of one [`OrderNumbers`](crate::OrderNumbers), and the numbers made with it.
 pub(super) struct Machine {
@@ -130,7 +131,7 @@ impl Machine {
     async fn lease_id(&self) -> Result<LeasedId, NotLeased> {
         let clock = Clock::new(world::time_of_day()).ok_or(NotLeased::Clock)?;
         let lasts = self.lease + self.cooldown;
-        let record = record::running(Owner::random(), None, world::time_of_day(), lasts);
+        let record = record::running(Owner::random(), None, Moment::now(), lasts);
         let store = self.shared.store();
         // Start at a random id, because most ids are free.
         let [first, second, ..] = world::random_bits().to_le_bytes();

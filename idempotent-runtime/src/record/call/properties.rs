@@ -52,9 +52,8 @@ impl Written {
     fn bytes(&self) -> Bytes {
         let owner = Owner::random();
         let payload = self.payload.as_ref();
-        write(
-            self.state, owner, payload, self.since, self.lasts, &self.kept,
-        )
+        let now = Moment::at(self.since);
+        write(self.state, owner, payload, now, self.lasts, &self.kept)
     }
 }
 

@@ -6,6 +6,10 @@ fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
+fn moment(millis: u64) -> Moment {
+    Moment::at(at(millis))
+}
+
 fn holder() -> String {
     format!("{}:{}", *HOST, std::process::id())
 }
@@ -112,7 +116,7 @@ fn the_line_is_frozen() {
     let line = running(
         Owner(0x0f1e_2d3c),
         None,
-        at(1_795_253_400_250),
+        moment(1_795_253_400_250),
         Duration::from_secs(33),
     );
     assert_eq!(
@@ -128,7 +132,7 @@ fn the_line_is_frozen() {
 #[test]
 fn a_written_record_is_read() {
     let minute = Duration::from_mins(1);
-    let line = done(Owner::random(), None, at(5000), minute, &Kept::Nothing);
+    let line = done(Owner::random(), None, moment(5000), minute, &Kept::Nothing);
     let record = Record::read(&line).unwrap();
     assert_eq!(record.state, State::Done);
     assert_eq!(record.kept(), Kept::Nothing);
@@ -147,14 +151,14 @@ fn the_time_of_a_wrong_clock_is_written_and_read() {
         at(253_402_300_799_999),
         at(999_999_999_999_999),
     ] {
-        let line = running(Owner::random(), None, since, Duration::MAX);
+        let line = running(Owner::random(), None, Moment::at(since), Duration::MAX);
         assert!(Record::read(&line).is_some(), "{line:?}");
     }
 }
 
 #[test]
 fn foreign_bytes_are_not_a_record() {
-    let good = running(Owner::random(), None, at(5000), Duration::from_mins(1));
+    let good = running(Owner::random(), None, moment(5000), Duration::from_mins(1));
     let good = str::from_utf8(&good).unwrap();
     for foreign in [
         "",
@@ -187,7 +191,7 @@ fn the_line_before_a_result_is_frozen() {
     let payload = Fingerprint::of(&(42,)).unwrap();
     let minute = Duration::from_mins(1);
     let kept = result(b"[1,\n2]");
-    let record = done(Owner(1), Some(&payload), at(250), minute, &kept);
+    let record = done(Owner(1), Some(&payload), moment(250), minute, &kept);
     let expected = format!(
         "idem1 D owner=00000000000000000000000000000001 payload={payload} \
          since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=json:err:2:009f86d0\n[1,\n2]",
@@ -207,7 +211,7 @@ fn a_stored_result_is_read() {
         result(&[0xff, b'\n', b' ']),
     ] {
         let minute = Duration::from_mins(1);
-        let record = done(Owner::random(), None, at(5000), minute, &kept);
+        let record = done(Owner::random(), None, moment(5000), minute, &kept);
         assert_eq!(Record::read(&record).unwrap().kept(), kept);
     }
 }
@@ -217,7 +221,7 @@ fn a_result_of_a_later_version_is_unreadable() {
     let record = done(
         Owner::random(),
         None,
-        at(5000),
+        moment(5000),
         Duration::from_mins(1),
         &result(b"1"),
     );
@@ -253,7 +257,12 @@ fn only_two_payloads_can_differ() {
         (Some(&one), None, false),
         (None, None, false),
     ] {
-        let line = running(Owner::random(), written, at(5000), Duration::from_mins(1));
+        let line = running(
+            Owner::random(),
+            written,
+            moment(5000),
+            Duration::from_mins(1),
+        );
         let record = Record::read(&line).unwrap();
         assert_eq!(
             record.differs_from(requested),
