@@ -2,5 +2,6 @@
 
 pub(crate) mod endpoint;
 pub mod fingerprint;
+pub(crate) mod hex;
 pub(crate) mod kind;
 pub(crate) mod request_id;

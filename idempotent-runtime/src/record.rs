@@ -2,8 +2,10 @@
 
 pub(crate) mod call;
 pub(crate) mod count;
+mod fields;
 pub(crate) mod form;
 pub(crate) mod kept;
+mod line;
 pub(crate) mod owner;
 pub(crate) mod shape;
 pub(crate) mod token;

@@ -220,7 +220,7 @@ impl Idempotency {
                 State::Done if record.is_failure() => DuplicateState::Failed,
                 State::Done => DuplicateState::Done,
             },
-            holder: record.holder.to_owned(),
+            holder: record.holder().to_owned(),
             since: record.since,
             remaining: entry.ttl,
             record: entry.value.clone(),

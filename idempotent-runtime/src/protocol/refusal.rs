@@ -52,11 +52,12 @@ impl Refusal {
             State::Running => DuplicateState::Unknown,
         };
         let now = world::time_of_day();
-        let (age, left) = (record.age(now), record.left(now));
+        let age = record.age(now);
+        let left = record.remaining_at(age);
         let duplicate = Duplicate::new(Known {
             site: call.site.clone(),
             state,
-            holder: record.holder.to_owned(),
+            holder: record.holder().to_owned(),
             age,
             retry_after: match state {
                 DuplicateState::Running => call.shared.retry_hint(age).min(left),

@@ -21,9 +21,9 @@ impl Form {
         }
     }
 
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn of(name: &[u8]) -> Option<Self> {
         [Self::Json, Self::MessagePack, Self::Bits, Self::None]
             .into_iter()
-            .find(|form| form.name() == name)
+            .find(|form| form.name().as_bytes() == name)
     }
 }

@@ -1,5 +1,6 @@
 //! The owner of a record: the call that wrote it.
 
+use crate::key::hex;
 use crate::world;
 use crate::world::Moment;
 
@@ -17,11 +18,8 @@ impl Owner {
         Self(world::owner_bits(moment))
     }
 
-    pub(crate) fn push_hex(self, line: &mut String) {
-        let mut hex = [0; 32];
-        // 32 digits are enough: an owner has 16 bytes, with two digits for each byte.
-        line.push_str(
-            base16ct::lower::encode_str(&self.0.to_be_bytes(), &mut hex).unwrap_or_default(),
-        );
+    /// Its hexadecimal digits.
+    pub(crate) fn hex(self) -> [u8; 32] {
+        hex::sixteen(self.0.to_be_bytes())
     }
 }

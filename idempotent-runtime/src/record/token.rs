@@ -53,10 +53,7 @@ pub(crate) fn read(record: &Bytes) -> Option<State> {
 }
 
 fn write(line: &str, owner: Owner) -> Bytes {
-    let mut record = String::with_capacity(line.len() + 32);
-    record.push_str(line);
-    owner.push_hex(&mut record);
-    Bytes::from(record)
+    Bytes::from([line.as_bytes(), &owner.hex()].concat())
 }
 
 const USED: &str = "idem1 T used owner=";
@@ -69,8 +66,7 @@ mod tests {
     #[test]
     fn the_lines_are_frozen() {
         let owner = Owner::random();
-        let mut digits = String::new();
-        owner.push_hex(&mut digits);
+        let digits = String::from_utf8(owner.hex().to_vec()).unwrap();
         assert_eq!(FRESH, "idem1 T fresh");
         assert_eq!(used(owner), format!("idem1 T used owner={digits}"));
         assert_eq!(returned(owner), format!("idem1 T returned owner={digits}"));

@@ -137,7 +137,8 @@ const OBSERVERS: [&str; 9] = [
 ];
 
 /// The files of keys from the bottom up: each uses only files before it.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
+    "key/hex",
     "key/fingerprint/digest",
     "key/fingerprint/canonical",
     "key/fingerprint/encode",
@@ -328,7 +329,9 @@ const POLICY: [&str; 4] = [
 ];
 
 /// The files of records from the bottom up: each uses only files before it.
-const RECORDS: [&str; 8] = [
+const RECORDS: [&str; 10] = [
+    "record/line",
+    "record/fields",
     "record/owner",
     "record/form",
     "record/kept",

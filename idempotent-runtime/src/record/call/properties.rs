@@ -2,9 +2,11 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 
+use super::reference::Reference;
 use super::*;
 use crate::cases::cases;
 use crate::handle::Idempotency;
+use crate::record::line::{END_OF_9999, HOST};
 use crate::store::Store as _;
 use crate::store::memory::MemoryStore;
 use crate::{Error, Policy, Release};
@@ -31,6 +33,7 @@ fn kept(u: &mut Unstructured<'_>) -> Result<Kept> {
 
 struct Written {
     state: State,
+    owner: Owner,
     payload: Option<Fingerprint>,
     since: SystemTime,
     lasts: Duration,
@@ -42,19 +45,70 @@ impl Written {
         let running = u.arbitrary()?;
         Ok(Self {
             state: if running { State::Running } else { State::Done },
+            owner: Owner(u.arbitrary()?),
             payload: payload(u)?,
-            since: UNIX_EPOCH + Duration::from_millis(u.int_in_range(0..=END_OF_9999 * 1000)?),
+            since: SystemTime::UNIX_EPOCH
+                + Duration::from_millis(u.int_in_range(0..=END_OF_9999 * 1000)?),
             lasts: Duration::from_millis(u.arbitrary()?),
             kept: if running { Kept::Nothing } else { kept(u)? },
         })
     }
 
     fn bytes(&self) -> Bytes {
-        let owner = Owner::random();
-        let payload = self.payload.as_ref();
-        let now = Moment::at(self.since);
-        write(self.state, owner, payload, now, self.lasts, &self.kept)
+        let (payload, now) = (self.payload.as_ref(), Moment::at(self.since));
+        write(self.state, self.owner, payload, now, self.lasts, &self.kept)
     }
+
+    /// The same bytes, formatted field by field.
+    fn formatted(&self) -> Vec<u8> {
+        let payload = self
+            .payload
+            .map_or("-".to_owned(), |payload| payload.to_string());
+        let state = match self.state {
+            State::Running => "R",
+            State::Done => "D",
+        };
+        let line = format!(
+            "idem1 {state} owner={:032x} payload={payload} since={} for={}ms by={}:{} codec={}\n",
+            self.owner.0,
+            humantime::format_rfc3339_millis(self.since),
+            self.lasts.as_millis(),
+            *HOST,
+            std::process::id(),
+            codec(&self.kept).unwrap_or_else(|| "unencodable".to_owned()),
+        );
+        let mut bytes = line.into_bytes();
+        if let Kept::Result(stored) = &self.kept {
+            bytes.extend_from_slice(&stored.bytes);
+        }
+        bytes
+    }
+}
+
+/// The text of the codec in a record; `None` if it is not known.
+fn codec(kept: &Kept) -> Option<String> {
+    Some(match kept {
+        Kept::Nothing => "-".to_owned(),
+        Kept::TooLarge => "too-large".to_owned(),
+        Kept::Unencodable => "unencodable".to_owned(),
+        Kept::Unreadable => return None,
+        Kept::Result(stored) => {
+            let (form, side) = (
+                stored.form.name(),
+                if stored.failure { "err" } else { "ok" },
+            );
+            format!("{form}:{side}:{}:{:08x}", stored.somes, stored.schema)
+        }
+    })
+}
+
+#[test]
+fn a_record_is_written_as_its_fields_are_formatted() {
+    cases(300, |u| {
+        let written = Written::any(u)?;
+        assert_eq!(written.bytes(), written.formatted());
+        Ok(())
+    });
 }
 
 #[test]
@@ -66,7 +120,7 @@ fn a_record_is_read_as_it_was_written() {
         assert_eq!(read.state, written.state);
         assert_eq!(read.since, written.since);
         assert_eq!(read.lasts, written.lasts);
-        assert_eq!(read.holder, format!("{}:{}", *HOST, std::process::id()));
+        assert_eq!(read.holder(), format!("{}:{}", *HOST, std::process::id()));
         assert_eq!(read.kept(), written.kept);
         let other = payload(u)?;
         let differs = written.payload.is_some() && other.is_some() && written.payload != other;
@@ -82,18 +136,12 @@ fn as_written(bytes: &Bytes, record: &Record<'_>) -> Vec<u8> {
         State::Running => "R",
         State::Done => "D",
     };
-    let owner = str::from_utf8(&bytes[14..46]).expect("digits");
-    let payload = record.payload.unwrap_or("-");
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("ASCII");
+    let owner = text(&bytes[14..46]);
+    let payload = text(record.payload.unwrap_or(b"-"));
     let since = humantime::format_rfc3339_millis(record.since);
-    let (lasts, holder) = (record.lasts.as_millis(), record.holder);
-    let codec = match record.kept() {
-        Kept::Unreadable => record.codec.to_owned(),
-        kept => {
-            let mut line = String::new();
-            push_kept(&mut line, &kept);
-            line
-        }
-    };
+    let (lasts, holder) = (record.lasts.as_millis(), record.holder());
+    let codec = codec(&record.kept()).unwrap_or_else(|| text(record.codec));
     format!(
         "idem1 {state} owner={owner} payload={payload} since={since} for={lasts}ms by={holder} codec={codec}\n"
     )
@@ -126,13 +174,12 @@ fn broken(u: &mut Unstructured<'_>) -> Result<Bytes> {
 fn any_bytes_are_read_or_refused() {
     cases(300, |u| {
         let bytes = broken(u)?;
-        let now = UNIX_EPOCH + Duration::from_millis(u.arbitrary::<u32>()?.into());
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(u.arbitrary::<u32>()?.into());
         if let Some(record) = Record::read(&bytes) {
-            let remaining = record.left(now);
+            let remaining = record.remaining_at(record.age(now));
             assert!(remaining <= record.lasts);
-            assert!(is_holder(record.holder), "{:?}", record.holder);
             assert_eq!(as_written(&bytes, &record), bytes[..record.result]);
-            let _ = (record.age(now), record.is_failure());
+            let _ = record.is_failure();
             let _ = record.differs_from(payload(u)?.as_ref());
             if let Kept::Result(stored) = record.kept() {
                 assert!(bytes.ends_with(&stored.bytes));
@@ -140,6 +187,39 @@ fn any_bytes_are_read_or_refused() {
         }
         Ok(())
     });
+}
+
+#[test]
+fn the_reference_reads_the_same_records() {
+    let (mut read, mut refused) = (0, 0);
+    cases(300, |u| {
+        let bytes = broken(u)?;
+        let (record, expected) = match (Record::read(&bytes), Reference::read(&bytes)) {
+            (None, None) => {
+                refused += 1;
+                return Ok(());
+            }
+            (record, reference) => (
+                record.unwrap_or_else(|| panic!("the reference reads {bytes:?}")),
+                reference.unwrap_or_else(|| panic!("the reference refuses {bytes:?}")),
+            ),
+        };
+        read += 1;
+        assert_eq!(record.state, expected.state);
+        assert_eq!(record.since, expected.since);
+        assert_eq!(record.lasts, expected.lasts);
+        assert_eq!(record.holder(), expected.holder);
+        assert_eq!(record.payload, expected.payload.map(str::as_bytes));
+        assert_eq!(record.codec, expected.codec.as_bytes());
+        assert_eq!(record.result, expected.result);
+        assert_eq!(record.is_failure(), expected.is_failure());
+        assert_eq!(record.kept(), expected.kept());
+        Ok(())
+    });
+    assert!(
+        read > 1000 && refused > 1000,
+        "{read} read, {refused} refused"
+    );
 }
 
 #[test]

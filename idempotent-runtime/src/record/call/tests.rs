@@ -1,6 +1,8 @@
 //! The line of a record is written and read in its frozen form.
 
 use super::*;
+use crate::record::form::Form;
+use crate::record::line::HOST;
 
 fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
@@ -28,7 +30,7 @@ fn a_line_of_an_earlier_build_is_read() {
         let line = OLD.replace("web-3.eu_west:4242", holder);
         let line = Bytes::from(line);
         let record = Record::read(&line).expect("a record");
-        assert_eq!(record.holder, holder);
+        assert_eq!(record.holder(), holder);
         assert!(matches!(record.kept(), Kept::Result(stored) if stored.bytes == "7"));
     }
 }
@@ -136,10 +138,16 @@ fn a_written_record_is_read() {
     let record = Record::read(&line).unwrap();
     assert_eq!(record.state, State::Done);
     assert_eq!(record.kept(), Kept::Nothing);
-    assert_eq!(record.holder, holder());
+    assert_eq!(record.holder(), holder());
     assert_eq!(record.age(at(7000)), Duration::from_secs(2));
-    assert_eq!(record.left(at(7000)), Duration::from_secs(58));
-    assert_eq!(record.left(at(99_000)), Duration::from_mins(1));
+    assert_eq!(
+        record.remaining_at(record.age(at(7000))),
+        Duration::from_secs(58)
+    );
+    assert_eq!(
+        record.remaining_at(record.age(at(99_000))),
+        Duration::from_mins(1)
+    );
     assert_eq!(record.age(at(1000)), Duration::ZERO);
 }
 

@@ -430,10 +430,10 @@ fn the_forms_are_frozen() {
 #[test]
 fn a_form_is_read_by_its_name() {
     for form in [Form::Json, Form::MessagePack, Form::Bits, Form::None] {
-        assert_eq!(Form::of(form.name()), Some(form));
+        assert_eq!(Form::of(form.name().as_bytes()), Some(form));
     }
-    assert_eq!(Form::of("JSON"), None);
-    assert_eq!(Form::of("-"), None);
+    assert_eq!(Form::of(b"JSON"), None);
+    assert_eq!(Form::of(b"-"), None);
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
