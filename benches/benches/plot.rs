@@ -62,18 +62,18 @@ fn draw(path: &Path, lines: &[Line], machine: &str) -> Result<(), Box<dyn Error>
 
     let root = SVGBackend::new(path, (900, 540)).into_drawing_area();
     root.fill(&WHITE)?;
-    let small = ("sans-serif", 12).into_font().color(&BLACK.mix(0.6));
+    let small = ("sans-serif", 14).into_font().color(&BLACK.mix(0.6));
     root.draw(&Text::new(machine.to_owned(), (20, 518), small))?;
     let mut chart = ChartBuilder::on(&root)
         .caption(
             "First calls on one Redis: claim, run, release",
-            ("sans-serif", 20),
+            ("sans-serif", 23),
         )
         .margin(16)
         .margin_bottom(36)
-        .margin_right(150)
+        .margin_right(160)
         .x_label_area_size(44)
-        .y_label_area_size(76)
+        .y_label_area_size(84)
         .build_cartesian_2d(
             (1_u32..512)
                 .log_scale()
@@ -88,9 +88,9 @@ fn draw(path: &Path, lines: &[Line], machine: &str) -> Result<(), Box<dyn Error>
         .bold_line_style(BLACK.mix(0.12))
         .x_desc("tasks that call at the same time")
         .y_desc("calls per second")
-        .y_label_formatter(&|speed| format!("{speed:.0}"))
-        .label_style(("sans-serif", 14))
-        .axis_desc_style(("sans-serif", 15))
+        .y_label_formatter(&|speed| thousands(*speed))
+        .label_style(("sans-serif", 16))
+        .axis_desc_style(("sans-serif", 17))
         .draw()?;
     for ((_, points), color) in lines.iter().zip(COLORS) {
         chart.draw_series(LineSeries::new(
@@ -102,11 +102,19 @@ fn draw(path: &Path, lines: &[Line], machine: &str) -> Result<(), Box<dyn Error>
     }
     let at = |point: &(u32, f64)| chart.backend_coord(point);
     for (text, place, color) in names(lines, at) {
-        let style = ("sans-serif", 15).into_font().color(&color);
+        let style = ("sans-serif", 17).into_font().color(&color);
         root.draw(&Text::new(text, place, style))?;
     }
     root.present()?;
     Ok(())
+}
+
+fn thousands(number: f64) -> String {
+    if number < 1000.0 {
+        format!("{number:.0}")
+    } else {
+        format!("{:.0},{:03.0}", (number / 1000.0).floor(), number % 1000.0)
+    }
 }
 
 /// The names to the right of the ends of their lines, far enough from each other.
