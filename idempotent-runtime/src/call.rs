@@ -196,12 +196,16 @@ impl Call {
             }
             let guard = {
                 let mut claim = ClaimGuard::new(&lease);
-                let deadline = lease.call.shared.deadline();
-                let mut first = Attempt::first(claim.send(), deadline);
-                let answer = (&mut first).await;
-                let is_immediate = !first.has_waited();
-                // Ends an attempt that timed out before the next attempt starts.
-                drop(first);
+                let (answer, is_immediate) = match claim.send_now() {
+                    Some(answer) => (answer, true),
+                    None => {
+                        let deadline = lease.call.shared.deadline();
+                        let mut first = Attempt::first(claim.send(), deadline);
+                        let answer = (&mut first).await;
+                        // Ends an attempt that timed out before the next attempt starts.
+                        (answer, !first.has_waited())
+                    }
+                };
                 let guard = match answer {
                     Ok(Claim::Claimed) => claim.start_lease(is_immediate),
                     _ => None,

@@ -16,6 +16,7 @@ pub(crate) mod filter;
 mod finding;
 mod key;
 pub(crate) mod last_poll;
+mod local;
 #[cfg(any(
     feature = "mysql",
     feature = "postgres",
@@ -35,5 +36,6 @@ pub use self::filter::{BloomFilter, BloomStats};
 pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};
 pub use self::finding::{Finding, Level, Mechanism};
 pub use self::key::Key;
+pub use self::local::LocalStore;
 pub use self::wrap::Wrap;
 pub use crate::error::store::{StoreError, StoreErrorKind};

@@ -65,6 +65,14 @@ impl<'a> ClaimGuard<'a> {
         }
     }
 
+    /// Sends the first claim to a store that answers without waiting. Returns `None` if the store does not.
+    pub(crate) fn send_now(&mut self) -> Option<Result<Claim, StoreError>> {
+        let lease = self.lease;
+        let store = lease.call.shared.store().local()?;
+        let now = *self.first_sent.insert(Instant::now());
+        Some(store.claim_now(lease.key(), &lease.record, lease.call.times.expiry, now))
+    }
+
     pub(crate) fn send(&mut self) -> StoreFuture<'a, Claim> {
         self.is_resend = self.first_sent.is_some();
         self.first_sent.get_or_insert_with(Instant::now);

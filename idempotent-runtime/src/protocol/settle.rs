@@ -25,7 +25,11 @@ pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = 
         let settled = match &unsettled.end {
             Some((lease, ending)) => {
                 let deadline = lease.call.shared.deadline();
-                match Attempt::first(ending.send(lease), deadline).await {
+                let answer = match ending.send_now(lease) {
+                    Some(answer) => answer,
+                    None => Attempt::first(ending.send(lease), deadline).await,
+                };
+                match answer {
                     Ok(Swap::Done) => SettleOutcome::Stored,
                     // Seldom needed, so its state is not part of every caller's future.
                     answer => {
@@ -172,6 +176,20 @@ impl SettleJob {
 }
 
 impl Ending {
+    /// Sends the end to a store that answers without waiting. Returns `None` if the store does not, or if a token is given back first.
+    fn send_now(&self, lease: &Lease) -> Option<Result<Swap, StoreError>> {
+        let store = lease.call.shared.store().local()?;
+        let token = lease.call.token.as_ref();
+        if token.is_some_and(|token| token.must_give_back()) {
+            return None;
+        }
+        let (key, claim, now) = (lease.key(), &lease.record, Instant::now());
+        Some(match self.replacement(lease) {
+            Some((value, ttl)) => store.replace_now(key, claim, value, ttl, now),
+            None => store.remove_now(key, claim, now),
+        })
+    }
+
     fn send<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
         match &lease.call.token {
             // The token is given back before the key is free, because the next call with this token must be able to redeem it.
@@ -187,21 +205,24 @@ impl Ending {
         let store = lease.call.shared.store();
         let (key, claim) = (lease.key(), &lease.record);
         // Only calls with `wait` listen for changes.
-        let notifies = lease.call.policy.longest_wait().is_some();
+        let listens = lease.call.policy.longest_wait().is_some();
+        let notifies = listens && !matches!(self, Self::SetExpiry(_));
+        match self.replacement(lease) {
+            Some((value, ttl)) if notifies => store.replace_and_notify(key, claim, value, ttl),
+            Some((value, ttl)) => store.replace(key, claim, value, ttl),
+            None if notifies => store.remove_and_notify(key, claim),
+            None => store.remove(key, claim),
+        }
+    }
+
+    /// What replaces the claim, and its time to live. `None` if the claim is removed.
+    fn replacement<'a>(&'a self, lease: &'a Lease) -> Option<(&'a Bytes, Duration)> {
         match self {
-            Self::Remove | Self::Withdraw if notifies => store.remove_and_notify(key, claim),
-            Self::Remove | Self::Withdraw => store.remove(key, claim),
-            Self::Complete(done) if notifies => {
-                store.replace_and_notify(key, claim, done, lease.done_ttl())
-            }
-            Self::Complete(done) => store.replace(key, claim, done, lease.done_ttl()),
+            Self::Remove | Self::Withdraw => None,
+            Self::Complete(done) => Some((done, lease.done_ttl())),
             Self::SetExpiry(until) => {
                 let remaining = until.duration_since(Instant::now());
-                if remaining.is_zero() {
-                    store.remove(key, claim)
-                } else {
-                    store.replace(key, claim, claim, remaining)
-                }
+                (!remaining.is_zero()).then_some((&lease.record, remaining))
             }
         }
     }

@@ -15,6 +15,7 @@ use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::durability::Durability;
 use super::filter::{BloomFilter, BloomStats};
 use super::finding::Finding;
+use super::local::LocalStore;
 use super::queue::Queues;
 use crate::error::store::StoreError;
 use crate::record::count::{self, Next};
@@ -249,6 +250,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         let _ = filter;
         Ok(None)
+    }
+
+    /// The same store, if it is in the memory of this process and answers without waiting. Then calls use its operations, which
+    /// need no futures.
+    ///
+    /// By default `None`. A store around another store must return `None`, or calls would bypass it.
+    fn local(&self) -> Option<&dyn LocalStore> {
+        None
     }
 
     /// What must fail before an acknowledged record is lost.

@@ -5,14 +5,12 @@ mod filters;
 mod shard;
 
 use std::fmt;
-use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use self::filters::Filters;
@@ -21,13 +19,15 @@ use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::contract::Store;
 use super::filter::{BloomFilter, BloomStats};
 use super::finding::{Finding, Level};
+use super::key::Key;
+use super::local::LocalStore;
 use crate::error::store::{StoreError, StoreErrorKind};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// Stores records in the memory of this process. They are lost when the process ends.
 ///
 /// A clone shares the records. The clock is [`tokio::time`], so with a paused clock records expire exactly when a test
-/// advances it. Each later operation removes a few expired records, so no call pays for many.
+/// advances it. Each new record removes a few expired records, so no call pays for many.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -102,20 +102,41 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
+impl LocalStore for MemoryStore {
+    fn claim_now(
+        &self,
+        key: &Key,
+        value: &Bytes,
+        ttl: Duration,
+        now: Instant,
+    ) -> Result<Claim, StoreError> {
+        self.shards.add(key, now, |shard| {
+            shard.claim(key, value, ttl, now, || self.shards.reserve())
+        })
+    }
+
+    fn replace_now(
+        &self,
+        key: &Key,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+        now: Instant,
+    ) -> Result<Swap, StoreError> {
+        Ok(self.shards.of(key).replace(key, expected, value, ttl, now))
+    }
+
+    fn remove_now(&self, key: &Key, expected: &Bytes, now: Instant) -> Result<Swap, StoreError> {
+        let (swap, removed) = self.shards.of(key).remove(key, expected, now);
+        self.shards.release(removed);
+        Ok(swap)
+    }
+}
+
 #[async_trait]
 impl Store for MemoryStore {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        loop {
-            let now = Instant::now();
-            let mut shard = self.shards.of(key);
-            self.shards.sweep(&mut shard, now, SWEPT_PER_OPERATION);
-            let claim = shard.claim(key, value, ttl, now, || self.shards.reserve());
-            drop(shard);
-            if let Some(claim) = claim {
-                return Ok(claim);
-            }
-            self.shards.make_room(now)?;
-        }
+        self.claim_now(&Key::new(key), value, ttl, Instant::now())
     }
 
     async fn replace(
@@ -125,23 +146,16 @@ impl Store for MemoryStore {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let now = Instant::now();
-        let mut shard = self.shards.of(key);
-        self.shards.sweep(&mut shard, now, SWEPT_PER_OPERATION);
-        Ok(shard.replace(key, expected, value, ttl, now))
+        self.replace_now(&Key::new(key), expected, value, ttl, Instant::now())
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let now = Instant::now();
-        let mut shard = self.shards.of(key);
-        let (swap, removed) = shard.remove(key, expected, now);
-        self.shards.release(removed);
-        self.shards.sweep(&mut shard, now, SWEPT_PER_OPERATION);
-        Ok(swap)
+        self.remove_now(&Key::new(key), expected, Instant::now())
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        Ok(self.shards.of(key).get(key, Instant::now()))
+        let key = Key::new(key);
+        Ok(self.shards.of(&key).get(&key, Instant::now()))
     }
 
     async fn exchange(
@@ -150,24 +164,15 @@ impl Store for MemoryStore {
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let now = Instant::now();
-        let mut shard = self.shards.of(key);
-        self.shards.sweep(&mut shard, now, SWEPT_PER_OPERATION);
-        Ok(shard.exchange(key, expected, value, now))
+        let (key, now) = (Key::new(key), Instant::now());
+        Ok(self.shards.of(&key).exchange(&key, expected, value, now))
     }
 
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
-        loop {
-            let now = Instant::now();
-            let mut shard = self.shards.of(key);
-            self.shards.sweep(&mut shard, now, SWEPT_PER_OPERATION);
-            let count = shard.count(key, attempt, window, now, || self.shards.reserve());
-            drop(shard);
-            if let Some(count) = count {
-                return count;
-            }
-            self.shards.make_room(now)?;
-        }
+        let (key, now) = (&Key::new(key), Instant::now());
+        self.shards.add(key, now, |shard| {
+            shard.count(key, attempt, window, now, || self.shards.reserve())
+        })?
     }
 
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
@@ -176,6 +181,10 @@ impl Store for MemoryStore {
 
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         Ok(Some(self.filters.stats(filter, Instant::now())))
+    }
+
+    fn local(&self) -> Option<&dyn LocalStore> {
+        Some(self)
     }
 
     async fn examine(&self, _: &str, _: Duration) -> Vec<Finding> {
@@ -189,14 +198,13 @@ impl Store for MemoryStore {
     }
 }
 
-/// More than the one record that an operation can add, so that expired records cannot accumulate.
-const SWEPT_PER_OPERATION: usize = 2;
+/// More than the one record that is added, so that expired records cannot accumulate.
+const SWEPT_PER_ADDITION: usize = 2;
 /// The most records that are removed from one shard under one lock.
 const SWEPT_FOR_ROOM: usize = 64;
 const SHARDS: usize = 32;
 
 struct Shards {
-    seed: RandomState,
     capacity: usize,
     /// The number of records in all shards, including expired records that are not swept yet. Stays 0 if there is no limit: one
     /// counter that every thread writes would cost more than the shards save.
@@ -210,20 +218,36 @@ struct Padded(Mutex<Shard>);
 
 impl Shards {
     fn new(capacity: usize) -> Self {
-        let seed = RandomState::default();
         Self {
             capacity,
             stored: AtomicUsize::new(0),
-            all: std::array::from_fn(|_| Padded(Mutex::new(Shard::new(seed.clone())))),
-            seed,
+            all: std::array::from_fn(|_| Padded(Mutex::default())),
         }
     }
 
     /// The shard that holds `key`.
-    fn of(&self, key: &str) -> MutexGuard<'_, Shard> {
-        // From the middle: the map inside the shard uses both ends.
-        let [.., middle, _, _, _] = self.seed.hash_one(key).to_le_bytes();
+    fn of(&self, key: &Key) -> MutexGuard<'_, Shard> {
+        // From the middle: the table inside the shard uses both ends.
+        let [.., middle, _, _, _] = key.hash().to_le_bytes();
         lock(&self.all[usize::from(middle) % SHARDS])
+    }
+
+    /// Does what may add a record under `key`. `add` returns `None` if there is no room for the record.
+    fn add<T>(
+        &self,
+        key: &Key,
+        now: Instant,
+        mut add: impl FnMut(&mut Shard) -> Option<T>,
+    ) -> Result<T, StoreError> {
+        loop {
+            let mut shard = self.of(key);
+            self.sweep(&mut shard, now, SWEPT_PER_ADDITION);
+            if let Some(added) = add(&mut shard) {
+                return Ok(added);
+            }
+            drop(shard);
+            self.make_room(now)?;
+        }
     }
 
     /// Reserves room for one record; `false` if the store is full.

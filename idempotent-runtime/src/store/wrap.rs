@@ -13,6 +13,7 @@ use super::contract::Store;
 use super::durability::Durability;
 use super::filter::{BloomFilter, BloomStats};
 use super::finding::Finding;
+use super::local::LocalStore;
 use crate::error::store::StoreError;
 
 /// Writes every operation of [`Store`] as a call of the same operation of `$to`, by the trait `$of`.
@@ -135,6 +136,11 @@ pub trait Wrap: fmt::Debug + Send + Sync + 'static {
 )]
 impl<W: Wrap> Store for W {
     forward!(Wrap: |store| store);
+
+    /// `None`, so that every operation passes through the wrapper.
+    fn local(&self) -> Option<&dyn LocalStore> {
+        None
+    }
 }
 
 #[deny(
@@ -143,6 +149,11 @@ impl<W: Wrap> Store for W {
 )]
 impl<S: Store + ?Sized> Store for Arc<S> {
     forward!(Store: |store| &**store);
+
+    /// Forwards [`Store::local`].
+    fn local(&self) -> Option<&dyn LocalStore> {
+        (**self).local()
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod counts;
 mod expiry;
 mod filters;
 mod hints;
+mod local;
 mod races;
 mod sets;
 mod subject;
@@ -30,9 +31,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use self::local::ThroughLocal;
 use self::subject::{Subject, Verdict};
 use crate::store::Store;
 
@@ -245,13 +248,26 @@ pub async fn check<S: Store>(case: &str, store: impl Future<Output = S>) {
 const LIMIT: Duration = Duration::from_mins(1);
 
 async fn run(case: &'static Case, store: Arc<dyn Store>) -> Result<(), Failure> {
-    let result = timeout(LIMIT, (case.run)(Subject::new(store))).await;
+    let through_local = store.local().is_some().then(|| {
+        let store = Arc::new(ThroughLocal(Arc::clone(&store)));
+        (case.run)(Subject::new(store))
+    });
+    let through_local = async {
+        match through_local {
+            Some(running) => running
+                .await
+                .map_err(|why| format!("through `local`, {why}")),
+            None => Ok(()),
+        }
+    };
+    let both = try_join((case.run)(Subject::new(store)), through_local);
+    let result = timeout(LIMIT, both).await;
     let verdict = result.unwrap_or_else(|_| {
         Err(format!(
             "the case did not end within {LIMIT:?}; every operation must answer"
         ))
     });
-    verdict.map_err(|message| Failure {
+    verdict.map(drop).map_err(|message| Failure {
         case: case.name,
         rule: case.rule,
         message,

@@ -188,7 +188,7 @@ async fn the_texts_of_a_foreign_record_a_lost_lease_and_a_limit() {
     let shop = Shop::new();
     let key = Fingerprint::of(&(1_u64,)).expect("a number is a key part");
     let key = format!("idem:{ENDPOINT}:{key}");
-    let foreign = "foreign bytes".as_bytes().to_vec().into();
+    let foreign = "foreign!".as_bytes().to_vec().into();
     shop.store
         .claim(&key, &foreign, TTL)
         .await

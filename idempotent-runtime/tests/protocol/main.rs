@@ -13,6 +13,7 @@ mod following;
 mod guarded;
 mod hinting;
 mod hints;
+mod local;
 #[path = "../log_capture/mod.rs"]
 mod log_capture;
 mod lost_lease;

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use idempotent_runtime::store::{BloomFilter, BloomStats, Claim, Count, Entry, Hint, Swap};
+use idempotent_runtime::store::{
+    BloomFilter, BloomStats, Claim, Count, Entry, Hint, Key, LocalStore, Swap,
+};
 use idempotent_runtime::{MemoryStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mistake {
@@ -43,6 +46,7 @@ pub(crate) enum Mistake {
     CountsARepeatTwice,
     FilterForgets,
     FilterLooksThenInserts,
+    LocalRemoveIgnoresExpected,
 }
 
 #[derive(Debug)]
@@ -131,8 +135,43 @@ impl BrokenStore {
     }
 }
 
+/// A mistake in futures is not repeated here.
+impl LocalStore for BrokenStore {
+    fn claim_now(
+        &self,
+        key: &Key,
+        value: &Bytes,
+        ttl: Duration,
+        now: Instant,
+    ) -> Result<Claim, StoreError> {
+        self.store.claim_now(key, value, ttl, now)
+    }
+
+    fn replace_now(
+        &self,
+        key: &Key,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+        now: Instant,
+    ) -> Result<Swap, StoreError> {
+        self.store.replace_now(key, expected, value, ttl, now)
+    }
+
+    fn remove_now(&self, key: &Key, expected: &Bytes, now: Instant) -> Result<Swap, StoreError> {
+        match self.store.remove_now(key, expected, now)? {
+            Swap::Other(stored) => self.store.remove_now(key, &stored, now),
+            swap => Ok(swap),
+        }
+    }
+}
+
 #[async_trait]
 impl Store for BrokenStore {
+    fn local(&self) -> Option<&dyn LocalStore> {
+        matches!(self.mistake, Mistake::LocalRemoveIgnoresExpected).then_some(self as _)
+    }
+
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         let (key, value, ttl) = (&*self.key(key), &self.value(value), self.ttl(ttl));
         match self.mistake {

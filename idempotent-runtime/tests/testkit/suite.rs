@@ -79,6 +79,8 @@ mistakes! {
         an_attempt_is_remembered_until_32_others_were_counted;
     a_filter_that_forgets_is_found: FilterForgets fails
         an_inserted_member_is_perhaps_seen members_inserted_at_once_are_all_perhaps_seen;
+    a_local_removal_without_comparison_is_found: LocalRemoveIgnoresExpected fails
+        another_value_is_not_removed;
     a_filter_that_looks_then_inserts_is_found: FilterLooksThenInserts fails
         concurrent_inserts_of_a_member_are_unseen_at_most_once;
 }

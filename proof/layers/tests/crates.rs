@@ -193,7 +193,7 @@ const INTEGRATIONS: [&str; 10] = [
 ];
 
 /// The files of the stores from the bottom up: each uses only files before it.
-const STORE: [&str; 17] = [
+const STORE: [&str; 18] = [
     // Answers and arguments.
     "store/answer",
     "store/durability",
@@ -201,6 +201,7 @@ const STORE: [&str; 17] = [
     "store/filter",
     "store/finding",
     "store/key",
+    "store/local",
     // Code that stores share.
     "store/last_poll",
     "store/longest",
@@ -218,7 +219,7 @@ const STORE: [&str; 17] = [
 ];
 
 /// The files of the tools for tests from the bottom up: each uses only files before it.
-const TESTKIT: [&str; 15] = [
+const TESTKIT: [&str; 16] = [
     "testkit/op",
     "testkit/counting",
     "testkit/faulty",
@@ -229,6 +230,7 @@ const TESTKIT: [&str; 15] = [
     "testkit/conformance/expiry",
     "testkit/conformance/filters",
     "testkit/conformance/hints",
+    "testkit/conformance/local",
     "testkit/conformance/races",
     "testkit/conformance/sets",
     "testkit/conformance/tokens",

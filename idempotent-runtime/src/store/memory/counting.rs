@@ -8,12 +8,13 @@ use super::shard::Shard;
 use crate::error::store::StoreError;
 use crate::record::count;
 use crate::store::answer::Count;
+use crate::store::key::Key;
 
 impl Shard {
     /// Counts an attempt; `None` if there is no `room` for the record of a new window.
     pub(super) fn count(
         &mut self,
-        key: &str,
+        key: &Key,
         attempt: u128,
         window: Duration,
         now: Instant,

@@ -1,23 +1,24 @@
 //! The records that share a lock.
 
-use std::collections::hash_map::Entry as Slot;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Place;
 use tokio::time::Instant;
 
 use crate::store::answer::{Claim, Entry, Swap};
+use crate::store::key::Key;
 
+#[derive(Default)]
 pub(super) struct Shard {
-    records: HashMap<Arc<str>, Record, RandomState>,
-    /// The keys in the order in which their records expire.
-    expiries: BTreeMap<Expiry, Arc<str>>,
+    records: HashTable<Record>,
+    /// The hashes of the keys in the order in which their records expire.
+    expiries: BTreeMap<Expiry, u64>,
     /// The latest record, which joins `expiries` only when the next record is stored. Most often it is removed before that, and
     /// then the order costs nothing.
-    latest: Option<(Expiry, Arc<str>)>,
+    latest: Option<(Expiry, u64)>,
     /// The number of the latest record. Numbers distinguish records that expire at one instant.
     last: u64,
 }
@@ -25,6 +26,7 @@ pub(super) struct Shard {
 type Expiry = (Instant, u64);
 
 struct Record {
+    key: Key,
     value: Bytes,
     expires: Instant,
     number: u64,
@@ -41,51 +43,45 @@ impl Record {
 }
 
 impl Shard {
-    pub(super) fn new(seed: RandomState) -> Self {
-        Self {
-            records: HashMap::with_hasher(seed),
-            expiries: BTreeMap::new(),
-            latest: None,
-            last: 0,
-        }
-    }
-
     /// Claims the key; `None` if the key is free but there is no `room` for the record.
     pub(super) fn claim(
         &mut self,
-        key: &str,
+        key: &Key,
         value: &Bytes,
         ttl: Duration,
         now: Instant,
         room: impl FnOnce() -> bool,
     ) -> Option<Claim> {
-        self.last += 1;
-        let record = Record {
+        let expiry = (after(now, ttl), self.last + 1);
+        let record = || Record {
+            key: key.clone(),
             value: value.clone(),
-            expires: after(now, ttl),
-            number: self.last,
+            expires: expiry.0,
+            number: expiry.1,
         };
-        // The key is copied before the look-up. So a first call needs one look-up, and a duplicate pays for a copy.
-        let key: Arc<str> = Arc::from(key);
-        let expiry = record.expiry();
-        let expired = match self.records.entry(Arc::clone(&key)) {
-            Slot::Vacant(slot) => {
+        let has_key = |record: &Record| record.key == *key;
+        let hash = |record: &Record| record.key.hash();
+        let expired = match self.records.entry(key.hash(), has_key, hash) {
+            Place::Vacant(place) => {
                 if !room() {
                     return None;
                 }
-                slot.insert(record);
+                place.insert(record());
                 None
             }
-            Slot::Occupied(slot) if slot.get().is_live(now) => {
-                let stored = &slot.get().value;
+            Place::Occupied(place) if place.get().is_live(now) => {
+                let stored = &place.get().value;
                 return Some(if stored == value {
                     Claim::Claimed
                 } else {
                     Claim::Taken(stored.clone())
                 });
             }
-            Slot::Occupied(mut slot) => Some(slot.insert(record).expiry()),
+            Place::Occupied(mut place) => {
+                Some(std::mem::replace(place.get_mut(), record()).expiry())
+            }
         };
+        self.last = expiry.1;
         if let Some(expired) = expired {
             self.forget(expired);
         }
@@ -95,17 +91,13 @@ impl Shard {
 
     pub(super) fn replace(
         &mut self,
-        key: &str,
+        key: &Key,
         expected: &Bytes,
         value: &Bytes,
         ttl: Duration,
         now: Instant,
     ) -> Swap {
-        let Some(record) = self
-            .records
-            .get_mut(key)
-            .filter(|record| record.is_live(now))
-        else {
+        let Some(record) = self.find_live(key, now) else {
             return Swap::Absent;
         };
         if record.value != expected {
@@ -119,25 +111,20 @@ impl Shard {
         record.expires = after(now, ttl);
         record.value.clone_from(value);
         let expiry = record.expiry();
-        if let Some(key) = self.forget(before) {
-            self.remember(expiry, key);
-        }
+        self.forget(before);
+        self.remember(expiry, key);
         Swap::Done
     }
 
     /// Replaces the value and keeps the exact instant of expiry.
     pub(super) fn exchange(
         &mut self,
-        key: &str,
+        key: &Key,
         expected: &Bytes,
         value: &Bytes,
         now: Instant,
     ) -> Swap {
-        let Some(record) = self
-            .records
-            .get_mut(key)
-            .filter(|record| record.is_live(now))
-        else {
+        let Some(record) = self.find_live(key, now) else {
             return Swap::Absent;
         };
         if record.value == expected {
@@ -151,40 +138,48 @@ impl Shard {
     }
 
     /// Removes the value. Also returns the number of removed records, which includes an expired record.
-    pub(super) fn remove(&mut self, key: &str, expected: &Bytes, now: Instant) -> (Swap, usize) {
-        // Removes first and puts another value back: one look-up in the usual case.
-        let Some((key, record)) = self.records.remove_entry(key) else {
+    pub(super) fn remove(&mut self, key: &Key, expected: &Bytes, now: Instant) -> (Swap, usize) {
+        let found = self
+            .records
+            .find_entry(key.hash(), |record| record.key == *key);
+        let Ok(found) = found else {
             return (Swap::Absent, 0);
         };
-        let is_live = record.is_live(now);
-        if is_live && record.value != expected {
-            let other = Swap::Other(record.value.clone());
-            self.records.insert(key, record);
-            return (other, 0);
+        let is_live = found.get().is_live(now);
+        if is_live && found.get().value != expected {
+            return (Swap::Other(found.get().value.clone()), 0);
         }
+        let (record, _) = found.remove();
         self.forget(record.expiry());
         (if is_live { Swap::Done } else { Swap::Absent }, 1)
     }
 
-    pub(super) fn get(&self, key: &str, now: Instant) -> Option<Entry> {
-        let record = self.records.get(key).filter(|record| record.is_live(now))?;
+    pub(super) fn get(&mut self, key: &Key, now: Instant) -> Option<Entry> {
+        let record = self.find_live(key, now)?;
         Some(Entry {
             value: record.value.clone(),
             ttl: Some(record.expires - now),
         })
     }
 
+    fn find_live(&mut self, key: &Key, now: Instant) -> Option<&mut Record> {
+        let found = self
+            .records
+            .find_mut(key.hash(), |record| record.key == *key);
+        found.filter(|record| record.is_live(now))
+    }
+
     /// Adds the expiry of the record under `key`.
-    fn remember(&mut self, expiry: Expiry, key: Arc<str>) {
-        if let Some((expiry, key)) = self.latest.replace((expiry, key)) {
-            self.expiries.insert(expiry, key);
+    fn remember(&mut self, expiry: Expiry, key: &Key) {
+        if let Some((expiry, hash)) = self.latest.replace((expiry, key.hash())) {
+            self.expiries.insert(expiry, hash);
         }
     }
 
-    fn forget(&mut self, expiry: Expiry) -> Option<Arc<str>> {
-        match self.latest.take_if(|(latest, _)| *latest == expiry) {
-            Some((_, key)) => Some(key),
-            None => self.expiries.remove(&expiry),
+    fn forget(&mut self, expiry: Expiry) {
+        let latest = self.latest.take_if(|(latest, _)| *latest == expiry);
+        if latest.is_none() {
+            self.expiries.remove(&expiry);
         }
     }
 
@@ -192,21 +187,25 @@ impl Shard {
     pub(super) fn sweep(&mut self, now: Instant, at_most: usize) -> usize {
         let mut swept = 0;
         while swept < at_most
-            && let Some(key) = self.first_expired(now)
+            && let Some(((_, number), hash)) = self.first_expired(now)
         {
-            self.records.remove(&key);
+            let expired = |record: &Record| record.number == number;
+            if let Ok(found) = self.records.find_entry(hash, expired) {
+                found.remove();
+            }
             swept += 1;
         }
         swept
     }
 
-    fn first_expired(&mut self, now: Instant) -> Option<Arc<str>> {
-        let expired = |expiry: &Expiry| expiry.0 <= now;
-        if let Some((_, key)) = self.latest.take_if(|(expiry, _)| expired(expiry)) {
-            return Some(key);
+    /// Takes an expired record out of the order of expiry.
+    fn first_expired(&mut self, now: Instant) -> Option<(Expiry, u64)> {
+        let is_expired = |expiry: &Expiry| expiry.0 <= now;
+        if let Some(latest) = self.latest.take_if(|(expiry, _)| is_expired(expiry)) {
+            return Some(latest);
         }
         let first = self.expiries.first_entry()?;
-        expired(first.key()).then(|| first.remove())
+        is_expired(first.key()).then(|| first.remove_entry())
     }
 
     pub(super) fn live(&self, now: Instant) -> usize {
@@ -234,28 +233,24 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn shard() -> Shard {
-        Shard::new(RandomState::default())
-    }
-
     fn noted(shard: &Shard) -> usize {
         shard.expiries.len() + usize::from(shard.latest.is_some())
     }
 
     #[test]
     fn removed_and_replaced_records_leave_no_expiry_behind() {
-        let mut shard = shard();
+        let mut shard = Shard::default();
         let (now, value, other) = (Instant::now(), Bytes::from("v"), Bytes::from("w"));
         for round in 0..1000 {
-            for key in ["a", "b", "c"] {
-                shard.claim(key, &value, SECOND, now, || true);
-                shard.replace(key, &value, &value, SECOND * 2, now);
-                shard.replace(key, &value, &other, SECOND * round, now);
-                assert_eq!(shard.remove(key, &value, now).1, 0);
+            for key in ["a", "b", "c"].map(Key::new) {
+                shard.claim(&key, &value, SECOND, now, || true);
+                shard.replace(&key, &value, &value, SECOND * 2, now);
+                shard.replace(&key, &value, &other, SECOND * round, now);
+                assert_eq!(shard.remove(&key, &value, now).1, 0);
             }
             assert_eq!((shard.records.len(), noted(&shard)), (3, 3));
-            for key in ["b", "a", "c"] {
-                assert_eq!(shard.remove(key, &other, now), (Swap::Done, 1));
+            for key in ["b", "a", "c"].map(Key::new) {
+                assert_eq!(shard.remove(&key, &other, now), (Swap::Done, 1));
             }
             assert_eq!((shard.records.len(), noted(&shard)), (0, 0));
         }
@@ -263,28 +258,29 @@ mod tests {
 
     #[test]
     fn an_exchange_keeps_the_very_instant_of_expiry() {
-        let mut shard = shard();
+        let mut shard = Shard::default();
+        let key = Key::new("key");
         let (now, value, other) = (Instant::now(), Bytes::from("v"), Bytes::from("w"));
-        shard.claim("key", &value, SECOND, now, || true);
+        shard.claim(&key, &value, SECOND, now, || true);
         let tick = Duration::from_nanos(1);
         let late = now + SECOND - tick;
         for (at, expected, put) in [(now, &value, &other), (late, &other, &value)] {
-            assert_eq!(shard.exchange("key", expected, put, at), Swap::Done);
-            let entry = shard.get("key", at).unwrap();
+            assert_eq!(shard.exchange(&key, expected, put, at), Swap::Done);
+            let entry = shard.get(&key, at).unwrap();
             assert_eq!((&entry.value, entry.ttl), (put, Some(now + SECOND - at)));
         }
         let over = late + tick;
-        assert_eq!(shard.exchange("key", &value, &other, over), Swap::Absent);
-        assert_eq!(shard.get("key", over), None);
+        assert_eq!(shard.exchange(&key, &value, &other, over), Swap::Absent);
+        assert_eq!(shard.get(&key, over), None);
         assert_eq!(noted(&shard), 1);
     }
 
     #[test]
     fn expired_records_are_swept_in_the_order_of_expiry_and_a_few_at_a_time() {
-        let mut shard = shard();
+        let mut shard = Shard::default();
         let (now, value) = (Instant::now(), Bytes::from("v"));
         for second in [3, 1, 5, 2, 4] {
-            let key = second.to_string();
+            let key = Key::new(&second.to_string());
             shard.claim(&key, &value, SECOND * second, now, || true);
         }
         assert_eq!(shard.live(now), 5);
@@ -293,19 +289,20 @@ mod tests {
         assert_eq!(shard.sweep(later, 2), 2);
         assert_eq!((shard.records.len(), noted(&shard)), (3, 3));
         assert_eq!(shard.sweep(later, 9), 2);
-        assert!(shard.records.contains_key("5"));
+        assert!(shard.get(&Key::new("5"), later).is_some());
         assert_eq!((shard.live(later), noted(&shard)), (1, 1));
     }
 
     #[test]
     fn an_expired_record_is_claimed_without_more_room() {
-        let mut shard = shard();
+        let mut shard = Shard::default();
+        let key = Key::new("k");
         let (now, value, other) = (Instant::now(), Bytes::from("v"), Bytes::from("w"));
         let claimed = Some(Claim::Claimed);
-        assert_eq!(shard.claim("k", &value, SECOND, now, || false), None);
-        assert_eq!(shard.claim("k", &value, SECOND, now, || true), claimed);
+        assert_eq!(shard.claim(&key, &value, SECOND, now, || false), None);
+        assert_eq!(shard.claim(&key, &value, SECOND, now, || true), claimed);
         assert_eq!(
-            shard.claim("k", &other, SECOND, now + SECOND, || false),
+            shard.claim(&key, &other, SECOND, now + SECOND, || false),
             claimed
         );
         assert_eq!((shard.records.len(), noted(&shard)), (1, 1));
@@ -313,10 +310,11 @@ mod tests {
 
     #[test]
     fn a_record_with_a_ttl_beyond_the_clock_is_live() {
-        let mut shard = shard();
+        let mut shard = Shard::default();
+        let key = Key::new("k");
         let (now, value) = (Instant::now(), Bytes::from("v"));
-        shard.claim("k", &value, Duration::MAX, now, || true);
+        shard.claim(&key, &value, Duration::MAX, now, || true);
         let century = Duration::from_hours(100 * 365 * 24);
-        assert!(shard.get("k", now + century).is_some());
+        assert!(shard.get(&key, now + century).is_some());
     }
 }

@@ -126,6 +126,11 @@ impl Store for Recorder {
         Ok(Some(BloomStats::of(filter, [])))
     }
 
+    fn local(&self) -> Option<&dyn LocalStore> {
+        self.note("local".to_owned());
+        None
+    }
+
     fn durability(&self) -> Durability {
         self.note("durability".to_owned());
         Durability::Fsync
@@ -302,9 +307,31 @@ async fn no_operation_of_the_contract_is_missing_here() {
     let recorder = Recorder::default();
     let recording = Recording::of(&recorder, &recorder).await;
     let (mut sent, mut declared) = (recording.operations(), declared());
+    // The only operation that a wrapper must not forward.
+    declared.retain(|operation| *operation != "local");
     sent.sort_unstable();
     declared.sort_unstable();
     assert_eq!(sent, declared);
+}
+
+#[test]
+fn no_wrapper_is_bypassed_by_calls_that_need_no_future() {
+    let memory = MemoryStore::new;
+    let wrappers: Vec<Box<dyn Store>> = vec![
+        Box::new(Plain(Box::new(memory()))),
+        Box::new(Plain::<dyn Store>(Box::new(memory()))),
+        Box::new(Arc::new(Plain(Box::new(memory())))),
+        Box::new(Refusing(memory())),
+        #[cfg(feature = "testkit")]
+        Box::new(crate::testkit::CountingStore::new(memory())),
+        #[cfg(feature = "testkit")]
+        Box::new(crate::testkit::FaultyStore::new(memory())),
+    ];
+    for store in wrappers {
+        assert!(store.local().is_none(), "{store:?}");
+    }
+    let shared: Arc<dyn Store> = Arc::new(memory());
+    assert!(shared.local().is_some() && Arc::new(shared).local().is_some());
 }
 
 /// Overrides one operation.
