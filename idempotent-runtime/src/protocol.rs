@@ -63,6 +63,7 @@ pub(crate) mod scheduler;
 pub(crate) mod settle;
 pub(crate) mod shared;
 pub(crate) mod state;
+pub(crate) mod timeouts;
 pub(crate) mod token;
 pub(crate) mod tracker;
 pub(crate) mod wait;

@@ -3,7 +3,6 @@
 use std::error::Error as StdError;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,7 +10,8 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::policy::deadline::first_try;
-use crate::protocol::scheduler::{Scheduler, TimerId};
+use crate::protocol::scheduler::Scheduler;
+use crate::protocol::timeouts::Timeout;
 use crate::store::last_poll::poll_last;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -26,7 +26,8 @@ pub(crate) type StoreFuture<'a, T> =
 pub(crate) struct Attempt<'a, T> {
     operation: StoreFuture<'a, T>,
     limit: Duration,
-    alarm: Option<(Arc<Scheduler>, TimerId)>,
+    /// `None` before the first poll, and outside of a runtime.
+    timeout: Option<Timeout>,
 }
 
 impl<'a, T> Attempt<'a, T> {
@@ -34,7 +35,7 @@ impl<'a, T> Attempt<'a, T> {
         Self {
             operation,
             limit,
-            alarm: None,
+            timeout: None,
         }
     }
 
@@ -49,7 +50,7 @@ impl<'a, T> Attempt<'a, T> {
 
     /// Whether the answer was not immediate, so that time may have passed.
     pub(crate) fn has_waited(&self) -> bool {
-        self.alarm.is_some()
+        self.timeout.is_some()
     }
 }
 
@@ -60,25 +61,16 @@ impl<T> Future for Attempt<'_, T> {
         if let Poll::Ready(answer) = self.operation.as_mut().poll(cx) {
             return Poll::Ready(answer);
         }
-        let now = Instant::now();
-        let (scheduler, until) = match self.alarm.take() {
-            Some((_, (until, _))) if until <= now => {
+        match &self.timeout {
+            None => self.timeout = Scheduler::set_timeout(self.limit, cx.waker()),
+            Some(timeout) if timeout.is_due() => {
                 return match poll_last(|| self.operation.as_mut().poll(cx)) {
                     Poll::Ready(answer) => Poll::Ready(answer),
                     Poll::Pending => Poll::Ready(Err(timed_out(self.limit))),
                 };
             }
-            Some((scheduler, timer)) => {
-                scheduler.cancel(timer);
-                (Some(scheduler), timer.0)
-            }
-            // Outside of a runtime there are no timers.
-            None => (Scheduler::current(), now + self.limit),
-        };
-        self.alarm = scheduler.map(|scheduler| {
-            let timer = scheduler.schedule_wake(until, cx.waker().clone());
-            (scheduler, timer)
-        });
+            Some(timeout) => timeout.set_task(cx.waker()),
+        }
         Poll::Pending
     }
 }
@@ -136,14 +128,6 @@ pub(crate) fn prefer_cause(earlier: Option<StoreError>, last: StoreError) -> Sto
     match earlier {
         Some(earlier) if is_timeout(&last) && earlier.kind() == last.kind() => earlier,
         _ => last,
-    }
-}
-
-impl<T> Drop for Attempt<'_, T> {
-    fn drop(&mut self) {
-        if let Some((scheduler, timer)) = self.alarm.take() {
-            scheduler.cancel(timer);
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -15,10 +15,50 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, Sleep};
 
+use crate::protocol::timeouts::{Shard, Timeout};
+
 /// The timers and background jobs of one runtime. Its task is the [`Driver`].
 pub(crate) struct Scheduler {
     queue: Mutex<Queue>,
+    /// The timeouts of attempts. Each thread uses one shard.
+    shards: [Arc<Shard>; SHARDS],
+    threads: AtomicUsize,
+    alarm: Alarm,
     is_shut_down: AtomicBool,
+}
+
+const SHARDS: usize = 8;
+
+/// The scheduler that a thread used last, and the thread's shard.
+struct Latest {
+    runtime: Id,
+    scheduler: Arc<Scheduler>,
+    shard: Arc<Shard>,
+}
+
+/// When the driver wakes up by itself, at the latest.
+struct Alarm {
+    epoch: Instant,
+    /// Since the epoch. [`NEVER`] if the driver does not wake up by itself, or is just about to set the alarm.
+    nanos: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Alarm {
+    fn set(&self, at: Option<Instant>) {
+        let nanos = at.map_or(NEVER, |at| self.nanos(at));
+        self.nanos.store(nanos, Ordering::SeqCst);
+    }
+
+    fn is_after(&self, due: Instant) -> bool {
+        self.nanos(due) < self.nanos.load(Ordering::SeqCst)
+    }
+
+    fn nanos(&self, at: Instant) -> u64 {
+        let nanos = at.duration_since(self.epoch).as_nanos();
+        u64::try_from(nanos).unwrap_or(NEVER - 1)
+    }
 }
 
 /// Names one timer: when it is due, and its number.
@@ -35,41 +75,62 @@ pub(crate) trait Scheduled: Send + Sync {
 
 #[derive(Default)]
 struct Queue {
-    timers: BTreeMap<TimerId, Timer>,
+    timers: BTreeMap<TimerId, Arc<dyn Scheduled>>,
     next_id: u64,
     jobs: Vec<Work>,
-    /// When the driver wakes up by itself, at the latest.
-    alarm: Option<Instant>,
     /// Wakes the driver, unless it was woken since its last look at the queue.
     driver_waker: Option<Waker>,
-}
-
-/// What happens when a timer is due.
-enum Timer {
-    Start(Arc<dyn Scheduled>),
-    /// Wakes the task of an attempt that has reached its limit.
-    Wake(Waker),
 }
 
 impl Scheduler {
     /// The scheduler of the current runtime; `None` outside of a runtime.
     pub(crate) fn current() -> Option<Arc<Self>> {
+        Self::with_current(|latest| Arc::clone(&latest.scheduler))
+    }
+
+    /// Has the current runtime wake `task` after `limit`; `None` outside of a runtime.
+    pub(crate) fn set_timeout(limit: Duration, task: &Waker) -> Option<Timeout> {
+        let task = task.clone();
+        Self::with_current(|latest| {
+            let due = Instant::now() + limit;
+            let timeout = latest.shard.set(due, task);
+            // After the timeout is set: the driver clears the alarm before it reads the shards.
+            if latest.scheduler.alarm.is_after(due) {
+                latest
+                    .scheduler
+                    .queue()
+                    .advance_alarm(&latest.scheduler.alarm, due);
+            }
+            timeout
+        })
+    }
+
+    fn with_current<R>(with: impl FnOnce(&Latest) -> R) -> Option<R> {
         thread_local! {
-            static LATEST: RefCell<Option<(Id, Arc<Scheduler>)>> = const { RefCell::new(None) };
+            static LATEST: RefCell<Option<Latest>> = const { RefCell::new(None) };
         }
         let runtime = Handle::try_current().ok()?;
-        LATEST.with_borrow_mut(|latest| match latest {
+        LATEST.with_borrow_mut(|latest| {
             // tokio may reuse an id after its runtime has ended.
-            Some((id, scheduler)) if *id == runtime.id() && !scheduler.is_shut_down() => {
-                Some(Arc::clone(scheduler))
-            }
-            _ => {
-                let scheduler = Self::for_runtime(&runtime);
-                *latest = Some((runtime.id(), Arc::clone(&scheduler)));
-                // A runtime that is shutting down drops its new task at once.
-                (!scheduler.is_shut_down()).then_some(scheduler)
-            }
+            let is_current = |known: &&mut Latest| {
+                known.runtime == runtime.id() && !known.scheduler.is_shut_down()
+            };
+            let latest = match latest.as_mut().filter(is_current) {
+                Some(latest) => latest,
+                None => latest.insert(Self::for_runtime(&runtime).for_thread(runtime.id())),
+            };
+            // A runtime that is shutting down drops its new task at once.
+            (!latest.scheduler.is_shut_down()).then(|| with(latest))
         })
+    }
+
+    fn for_thread(self: Arc<Self>, runtime: Id) -> Latest {
+        let thread = self.threads.fetch_add(1, Ordering::Relaxed);
+        Latest {
+            runtime,
+            shard: Arc::clone(&self.shards[thread % SHARDS]),
+            scheduler: self,
+        }
     }
 
     fn for_runtime(runtime: &Handle) -> Arc<Self> {
@@ -81,6 +142,12 @@ impl Scheduler {
         let scheduler = schedulers.entry(runtime.id()).or_insert_with(|| {
             let scheduler = Arc::new(Self {
                 queue: Mutex::default(),
+                shards: Default::default(),
+                threads: AtomicUsize::new(0),
+                alarm: Alarm {
+                    epoch: Instant::now(),
+                    nanos: AtomicU64::new(NEVER),
+                },
                 is_shut_down: AtomicBool::new(false),
             });
             runtime.spawn(Driver {
@@ -95,26 +162,12 @@ impl Scheduler {
 
     /// Starts the work of `scheduled` at `due`.
     pub(crate) fn schedule(&self, due: Instant, scheduled: Arc<dyn Scheduled>) -> TimerId {
-        self.insert(due, Timer::Start(scheduled))
-    }
-
-    /// Wakes `task` at `due`.
-    pub(crate) fn schedule_wake(&self, due: Instant, task: Waker) -> TimerId {
-        self.insert(due, Timer::Wake(task))
-    }
-
-    fn insert(&self, due: Instant, timer: Timer) -> TimerId {
         let mut queue = self.queue();
         let id = (due, queue.next_id);
         queue.next_id += 1;
         if !self.is_shut_down() {
-            queue.timers.insert(id, timer);
-            // Only an earlier alarm wakes the driver. After a cancelled timer it may wake too early. That is cheaper than to wake it for
-            // each call.
-            if queue.alarm.is_none_or(|alarm| due < alarm) {
-                queue.alarm = Some(due);
-                queue.wake_driver();
-            }
+            queue.timers.insert(id, scheduled);
+            queue.advance_alarm(&self.alarm, due);
         }
         id
     }
@@ -153,7 +206,18 @@ impl Queue {
         }
     }
 
-    fn take_due(&mut self, now: Instant) -> Vec<Timer> {
+    /// Wakes the driver if its alarm is after `due`.
+    ///
+    /// Only an earlier alarm wakes the driver. After a cancelled timer it may wake too early, which is cheaper than to wake it for each
+    /// call.
+    fn advance_alarm(&mut self, alarm: &Alarm, due: Instant) {
+        if alarm.is_after(due) {
+            alarm.set(Some(due));
+            self.wake_driver();
+        }
+    }
+
+    fn take_due(&mut self, now: Instant) -> Vec<Arc<dyn Scheduled>> {
         let mut due = Vec::new();
         while let Some(first) = self
             .timers
@@ -184,12 +248,8 @@ impl Future for Driver {
             let jobs = std::mem::take(&mut queue.jobs);
             drop(queue);
 
-            for timer in due {
-                match timer {
-                    Timer::Wake(task) => task.wake(),
-                    Timer::Start(scheduled) => self.running.extend(scheduled.due_work()),
-                }
-            }
+            let works = due.into_iter().filter_map(Scheduled::due_work);
+            self.running.extend(works);
             self.running.extend(jobs);
             while let Poll::Ready(Some(())) = self.running.poll_next_unpin(cx) {}
 
@@ -201,17 +261,25 @@ impl Future for Driver {
 }
 
 impl Driver {
-    /// Sets the alarm for the next timer. Ready if the queue has changed meanwhile, or a timer is due.
+    /// Wakes overdue attempts, and sets the alarm for the next timer. Ready if the queue has changed meanwhile, or a timer is due.
     fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut queue = self.scheduler.queue();
-        let longest = Instant::now() + LONGEST_SLEEP;
-        let next = queue
-            .timers
-            .first_key_value()
-            .map(|(timer, _)| timer.0.min(longest));
-        queue.alarm = next;
+        let scheduler = &self.scheduler;
+        let queue = scheduler.queue();
+        // A timeout that is set after its shard was read waits for the lock of the queue, and then compares the new alarm.
+        scheduler.alarm.set(None);
+        let now = Instant::now();
+        let mut overdue = Vec::new();
+        let shards = scheduler.shards.iter();
+        let timeouts = shards.filter_map(|shard| shard.take_due(now, &mut overdue));
+        let timer = queue.timers.first_key_value().map(|(timer, _)| timer.0);
+        let next = timeouts
+            .chain(timer)
+            .min()
+            .map(|next| next.min(now + LONGEST_SLEEP));
+        scheduler.alarm.set(next);
         let was_woken = queue.driver_waker.is_none();
         drop(queue);
+        overdue.into_iter().for_each(Waker::wake);
         match (next, &mut self.alarm) {
             (None, alarm) => *alarm = None,
             (Some(next), Some(alarm)) => alarm.as_mut().reset(next),
@@ -234,6 +302,7 @@ impl Drop for Driver {
             std::mem::take(&mut queue.jobs),
         );
         drop(queue);
+        self.scheduler.shards.iter().for_each(|shard| shard.close());
         // Outside of the lock, because dropping a job may lock the queue.
         drop(undone);
     }

@@ -287,9 +287,10 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 26] = [
+const PROTOCOL: [&str; 27] = [
     // Background work and retries.
     "protocol/tracker",
+    "protocol/timeouts",
     "protocol/scheduler",
     "protocol/retry",
     // The state that the calls of a handle share.
