@@ -93,13 +93,11 @@ impl Scheduler {
         let task = task.clone();
         Self::with_current(|latest| {
             let due = Instant::now() + limit;
-            let timeout = latest.shard.set(due, task);
+            let (timeout, is_first) = latest.shard.set(due, task);
             // After the timeout is set: the driver clears the alarm before it reads the shards.
-            if latest.scheduler.alarm.is_after(due) {
-                latest
-                    .scheduler
-                    .queue()
-                    .advance_alarm(&latest.scheduler.alarm, due);
+            if is_first && latest.scheduler.alarm.is_after(due) {
+                let mut queue = latest.scheduler.queue();
+                queue.advance_alarm(&latest.scheduler.alarm, due);
             }
             timeout
         })

@@ -25,12 +25,12 @@ pub(crate) struct Timeout {
 type Id = (Instant, u64);
 
 impl Shard {
-    /// Wakes `task` at `due`.
-    pub(crate) fn set(self: &Arc<Self>, due: Instant, task: Waker) -> Timeout {
-        Timeout {
-            id: self.timeouts().insert(due, task),
-            shard: Arc::clone(self),
-        }
+    /// Wakes `task` at `due`. Returns whether no earlier timeout was set before it in the same queue: if there is one, the alarm of the
+    /// driver is early enough.
+    pub(crate) fn set(self: &Arc<Self>, due: Instant, task: Waker) -> (Timeout, bool) {
+        let (id, is_first) = self.timeouts().insert(due, task);
+        let shard = Arc::clone(self);
+        (Timeout { shard, id }, is_first)
     }
 
     /// Moves the tasks that are due to `overdue`. Returns when the next one is due.
@@ -90,18 +90,20 @@ struct Timeouts {
 const QUEUES: usize = 3;
 
 impl Timeouts {
-    fn insert(&mut self, due: Instant, task: Waker) -> Id {
+    fn insert(&mut self, due: Instant, task: Waker) -> (Id, bool) {
         let id = (due, self.next_number);
         self.next_number += 1;
         if self.is_closed {
-            return id;
+            return (id, false);
         }
-        let queue = self.queues.iter_mut().find(|queue| queue.may_append(due));
-        match queue {
-            Some(queue) => queue.entries.push_back((id, Some(task))),
-            None => drop(self.others.insert(id, task)),
-        }
-        id
+        let mut queues = self.queues.iter_mut();
+        let Some(queue) = queues.find(|queue| queue.may_append(due)) else {
+            self.others.insert(id, task);
+            return (id, true);
+        };
+        let is_first = queue.entries.is_empty();
+        queue.entries.push_back((id, Some(task)));
+        (id, is_first)
     }
 
     fn find(&mut self, id: Id) -> Option<&mut Waker> {
@@ -148,9 +150,13 @@ impl Queue {
     }
 
     fn position(&self, id: Id) -> Option<usize> {
-        match self.entries.front()?.0 == id {
-            true => Some(0),
-            false => self.entries.binary_search_by_key(&id, |entry| entry.0).ok(),
+        let number = |entry: &(Id, _)| entry.0.1;
+        let first = number(self.entries.front()?);
+        // Where it is if all timeouts since the first are in this queue.
+        let guess = usize::try_from(id.1.checked_sub(first)?).ok()?;
+        match self.entries.get(guess) {
+            Some(entry) if number(entry) == id.1 => Some(guess),
+            _ => self.entries.binary_search_by_key(&id.1, number).ok(),
         }
     }
 
@@ -232,7 +238,7 @@ mod tests {
         let set = |limit: &u64| {
             let counts = Arc::new(Counts::default());
             let due = start + secs(*limit);
-            let timeout = shard.set(due, Arc::clone(&counts).into());
+            let timeout = shard.set(due, Arc::clone(&counts).into()).0;
             (*limit, timeout, counts)
         };
         let mut timeouts: Vec<_> = limits.iter().map(set).collect();
@@ -265,7 +271,7 @@ mod tests {
         let shard = Arc::new(Shard::default());
         let [first, second] = [(); 2].map(|()| Arc::new(Counts::default()));
         let due = Instant::now();
-        let timeout = shard.set(due, Arc::clone(&first).into());
+        let timeout = shard.set(due, Arc::clone(&first).into()).0;
         timeout.set_task(&Arc::clone(&second).into());
         assert_eq!(Arc::strong_count(&first), 1, "the waker is dropped");
         wake_due(&shard, due);
@@ -282,10 +288,10 @@ mod tests {
             let entries = timeouts.queues.iter().map(|queue| queue.entries.len());
             entries.sum::<usize>() + timeouts.others.len()
         };
-        let slow = shard.set(start, Waker::noop().clone());
+        let slow = shard.set(start, Waker::noop().clone()).0;
         let mut kept = VecDeque::new();
         for number in 0..100_000 {
-            kept.push_back(shard.set(start + secs(number), Waker::noop().clone()));
+            kept.push_back(shard.set(start + secs(number), Waker::noop().clone()).0);
             if kept.len() > 64 {
                 // In no particular order.
                 kept.swap_remove_back(usize::try_from(number).expect("small") % 64);
@@ -301,9 +307,9 @@ mod tests {
         let shard = Arc::new(Shard::default());
         let counts = Arc::new(Counts::default());
         let now = Instant::now();
-        let earlier = shard.set(now, Arc::clone(&counts).into());
+        let earlier = shard.set(now, Arc::clone(&counts).into()).0;
         shard.close();
-        let later = shard.set(now, Arc::clone(&counts).into());
+        let later = shard.set(now, Arc::clone(&counts).into()).0;
         assert_eq!(Arc::strong_count(&counts), 1, "the wakers are dropped");
         assert_eq!(wake_due(&shard, now), None);
         earlier.set_task(Waker::noop());
