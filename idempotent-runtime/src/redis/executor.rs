@@ -63,6 +63,15 @@ where
         self.connection.clone()
     }
 
+    /// The connection for this key; `None` if it needs a turn because its record was large.
+    pub(super) fn connection_without_turn(&self, key: &str) -> Option<C> {
+        let was_large = self
+            .large
+            .as_ref()
+            .is_some_and(|large| large.was_large(key));
+        (!was_large).then(|| self.connection())
+    }
+
     /// The connection for this key, after waiting for a turn if its record was large.
     pub(super) async fn connection_for(&self, key: &str) -> (C, Option<Turn<'_>>) {
         match self.large.as_ref().filter(|large| large.was_large(key)) {
@@ -107,8 +116,16 @@ where
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
-        let (mut connection, _turn) = self.connection_for(keys[0]).await;
-        let reply = script.run(&mut connection, keys, args).await;
+        let reply = match self.connection_without_turn(keys[0]) {
+            Some(mut connection) => script.run(&mut connection, keys, args).await,
+            None => {
+                let run_in_turn = async {
+                    let (mut connection, _turn) = self.connection_for(keys[0]).await;
+                    script.run(&mut connection, keys, args).await
+                };
+                Box::pin(run_in_turn).await
+            }
+        };
         reply.map_err(|error| self.error(error))
     }
 
@@ -125,13 +142,15 @@ where
         let Some(replicas) = self.replicas else {
             return self.run(script, keys, args).await;
         };
-        let ran = if let Some(lanes) = &self.lanes {
-            lanes.run(replicas, replicated, keys, args).await
-        } else {
-            let mut connection = self.connection.clone();
-            replicas.run(&mut connection, replicated, keys, args).await
+        let run = async {
+            if let Some(lanes) = &self.lanes {
+                lanes.run(replicas, replicated, keys, args).await
+            } else {
+                let mut connection = self.connection.clone();
+                replicas.run(&mut connection, replicated, keys, args).await
+            }
         };
-        let (reply, enough) = ran.map_err(|error| self.error(error))?;
+        let (reply, enough) = Box::pin(run).await.map_err(|error| self.error(error))?;
         match (reply, enough) {
             (Value::Int(_) | Value::Array(_), Err(short)) => Err(short.into_error(self.place())),
             (reply, _) => Ok(reply),

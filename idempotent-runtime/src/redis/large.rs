@@ -5,7 +5,7 @@
 //! such keys at a time: the server sends a whole reply even if its caller has given up.
 
 use std::hash::BuildHasher as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -23,6 +23,8 @@ pub(super) struct Large<C> {
     turns: Semaphore,
     /// Digests of keys, each at the index of its last digits. The seed is random, so a client cannot choose the index.
     keys: Box<[AtomicU64]>,
+    /// Whether `keys` ever had an entry.
+    any: AtomicBool,
     digest: RandomState,
 }
 
@@ -36,12 +38,16 @@ impl<C: Clone> Large<C> {
             connection,
             turns: Semaphore::new(AT_A_TIME),
             keys: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
+            any: AtomicBool::new(false),
             digest: RandomState::default(),
         }
     }
 
     /// Whether the record of this key was large.
     pub(super) fn was_large(&self, key: &str) -> bool {
+        if !self.any.load(Ordering::Relaxed) {
+            return false;
+        }
         let (place, digest) = self.place(key);
         place.load(Ordering::Relaxed) == digest
     }
@@ -55,10 +61,12 @@ impl<C: Clone> Large<C> {
 
     /// Remembers whether the record of this key is large.
     pub(super) fn note(&self, key: &str, bytes: usize) {
-        let (place, digest) = self.place(key);
         if bytes >= LARGE {
+            let (place, digest) = self.place(key);
             place.store(digest, Ordering::Relaxed);
-        } else {
+            self.any.store(true, Ordering::Relaxed);
+        } else if self.was_large(key) {
+            let (place, digest) = self.place(key);
             let _ = place.compare_exchange(digest, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }

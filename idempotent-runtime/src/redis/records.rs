@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{FromRedisValue as _, RedisError, RedisResult, Value, cmd};
+use ::redis::{Cmd, RedisResult, Value};
 
 use super::executor::Executor;
 use super::info::is_version_7;
 use super::oversize::Oversize;
 use super::record_scripts::{CLAIM, CLAIM_REPLICATED, EXCHANGE, READ, REPLACE, REPLACE_REPLICATED};
 use super::removal::Removal;
-use super::script::millis;
+use super::script::{MOST_DIGITS, millis, send};
 use crate::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
 /// The commands for records on these servers. A clone shares what is found out.
@@ -56,16 +56,68 @@ impl Records {
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
         let ttl = millis(ttl);
+        let is_native = self.native_claim && executor.replicas().is_none();
+        let connection = if is_native && !self.oversize.is_met() {
+            executor.connection_without_turn(key)
+        } else {
+            None
+        };
+        let Some(mut connection) = connection else {
+            // Boxed, because this is rare and the future of each claim would have room for it.
+            return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
+        };
+        let set = set_if_free(key, value, ttl);
+        let waiting = self.oversize.start_wait();
+        let reply = send(&mut connection, &set).await;
+        waiting.answered();
+        self.read_claim(executor, key, value, reply)
+    }
+
+    /// Claims by a script, or after waiting for a turn because the record was large.
+    async fn claim_otherwise<C>(
+        &self,
+        executor: &Executor<C>,
+        key: &str,
+        value: &[u8],
+        ttl: u64,
+    ) -> Result<Claim, StoreError>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
         if !self.native_claim || executor.replicas().is_some() {
             return self.claim_by_script(executor, key, value, ttl).await;
         }
         let (mut connection, _turn) = executor.connection_for(key).await;
-        let stored = if self.oversize.is_met() {
-            self.claim_and_cut(&mut connection, key, value, ttl).await
+        let reply = if self.oversize.is_met() {
+            let (ttl, most) = (ttl.to_string(), self.oversize.most());
+            let args = [value, ttl.as_bytes(), most.as_bytes()];
+            CLAIM.run(&mut connection, &[key], &args).await
         } else {
-            self.claim_natively(&mut connection, key, value, ttl).await
+            let set = set_if_free(key, value, ttl);
+            let waiting = self.oversize.start_wait();
+            let reply = send(&mut connection, &set).await;
+            waiting.answered();
+            reply
         };
-        let stored = stored.map_err(|error| executor.error(error))?;
+        self.read_claim(executor, key, value, reply)
+    }
+
+    /// Reads the reply to a claim: the stored value; nil from `SET … NX GET`, or a number from the script, if the key was free.
+    fn read_claim<C>(
+        &self,
+        executor: &Executor<C>,
+        key: &str,
+        value: &[u8],
+        reply: RedisResult<Value>,
+    ) -> Result<Claim, StoreError>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        let stored = match reply {
+            Ok(Value::Int(_)) => None,
+            Ok(reply) => executor.read::<Option<Vec<u8>>>(reply)?,
+            Err(error) => return Err(executor.error(error)),
+        };
         executor.note_size(key, stored.as_ref().map_or(0, Vec::len));
         Ok(match stored {
             Some(stored) if stored != value => Claim::Taken(self.oversize.cut(stored)),
@@ -95,41 +147,6 @@ impl Records {
             }
         })?;
         executor.read_claim(reply)
-    }
-
-    /// Claims by a script. Returns the stored value, cut to the longest record; nothing if the key is claimed.
-    async fn claim_and_cut<C: ConnectionLike>(
-        &self,
-        connection: &mut C,
-        key: &str,
-        value: &[u8],
-        ttl: u64,
-    ) -> RedisResult<Option<Vec<u8>>> {
-        let (ttl, most) = (ttl.to_string(), self.oversize.most());
-        let args = [value, ttl.as_bytes(), most.as_bytes()];
-        match CLAIM.run(connection, &[key], &args).await? {
-            Value::Int(_) => Ok(None),
-            taken => Vec::from_redis_value(taken)
-                .map(Some)
-                .map_err(RedisError::from),
-        }
-    }
-
-    /// Claims by `SET … NX GET`. Returns the stored value; nothing if the key was free.
-    async fn claim_natively<C: ConnectionLike>(
-        &self,
-        connection: &mut C,
-        key: &str,
-        value: &[u8],
-        ttl: u64,
-    ) -> RedisResult<Option<Vec<u8>>> {
-        let mut set = cmd("SET");
-        set.arg(key).arg(value);
-        set.arg("NX").arg("GET").arg("PX").arg(ttl);
-        let waiting = self.oversize.start_wait();
-        let stored = set.query_async(connection).await;
-        waiting.answered();
-        stored
     }
 
     /// Publishes a notification on `channel`.
@@ -169,11 +186,19 @@ impl Records {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let (mut connection, _turn) = executor.connection_for(key).await;
-        let most = self.oversize.most();
-        let removal = &self.removal;
-        let reply = removal.run(&mut connection, key, expected, channel, &most);
-        executor.read_swap(reply.await.map_err(|error| executor.error(error))?)
+        let (removal, oversize) = (&self.removal, &self.oversize);
+        let reply = if let Some(mut connection) = executor.connection_without_turn(key) {
+            let removing = removal.run(&mut connection, key, expected, channel, oversize);
+            removing.await
+        } else {
+            let remove_in_turn = async {
+                let (mut connection, _turn) = executor.connection_for(key).await;
+                let removing = removal.run(&mut connection, key, expected, channel, oversize);
+                removing.await
+            };
+            Box::pin(remove_in_turn).await
+        };
+        executor.read_swap(reply.map_err(|error| executor.error(error))?)
     }
 
     pub(super) async fn get<C>(
@@ -208,6 +233,15 @@ impl Records {
         let reply = executor.write(&EXCHANGE, &EXCHANGE, &[key], &args).await?;
         executor.read_swap(reply)
     }
+}
+
+/// `SET … NX GET`.
+fn set_if_free(key: &str, value: &[u8], ttl: u64) -> Cmd {
+    let words = "SETNXGETPX".len();
+    let mut set = Cmd::with_capacity(7, words + key.len() + value.len() + MOST_DIGITS);
+    set.arg("SET").arg(key).arg(value);
+    set.arg("NX").arg("GET").arg("PX").arg(ttl);
+    set
 }
 
 /// Makes the caller of a full server claim again.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
+use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, pipe};
 
 use super::failure::is_forbidden;
 use super::info::version;
+use super::oversize::Oversize;
 use super::record_scripts::{READ, REMOVE};
-use super::script::SILENT;
+use super::script::{SILENT, Script, send};
 
 /// The command for removals. A clone shares what is found out.
 #[derive(Clone, Default)]
@@ -40,41 +41,79 @@ impl Removal {
         }
     }
 
-    /// Removes the value and answers as [`REMOVE`].
+    /// Removes the value. Returns `1` if it is removed, nil if nothing is stored, else the stored value.
     ///
-    /// Takes one round trip, and two if the server's own command removes nothing.
+    /// Takes one round trip, and two if the server's own command removes nothing or the stored value is long.
     pub(super) async fn run<C: ConnectionLike>(
         &self,
         connection: &mut C,
         key: &str,
         expected: &[u8],
         channel: &str,
-        most: &str,
+        oversize: &Oversize,
     ) -> RedisResult<Value> {
-        let Some(native) = self.native() else {
-            return by_script(connection, key, expected, channel, most).await;
+        let native = self.native();
+        let reply = match native {
+            Some(native) if channel != SILENT => {
+                let notifying = native.run_and_notify(connection, key, expected, channel);
+                Box::pin(notifying).await
+            }
+            _ => {
+                let command = match native {
+                    Some(native) => native.command(key, expected),
+                    None => by_hash(key, expected, channel),
+                };
+                send(connection, &command).await
+            }
         };
-        match native.run(connection, key, expected, channel).await {
-            Ok(Value::Int(0)) => {
-                let reply = READ.run(connection, &[key], &[most.as_bytes()]).await?;
-                let (stored, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
-                Ok(match stored {
-                    // A late claim stored it just now. When the command ran, nothing was stored.
-                    Value::BulkString(stored) if stored == expected => Value::Nil,
-                    stored => stored,
-                })
+        match reply {
+            Ok(Value::Int(0)) | Err(_) => {
+                let resolving = async {
+                    let again = self.repeat(connection, native, reply, key, expected, channel);
+                    match again.await? {
+                        Value::Int(0) => read(connection, key, expected, oversize).await,
+                        reply => Ok(reply),
+                    }
+                };
+                // Boxed, because this is rare and the future of each removal would have room for it.
+                Box::pin(resolving).await
             }
-            Ok(removed) => Ok(removed),
-            // The command has changed nothing, and the kinds of the script's errors are known.
-            Err(error) if is_refusal(&error) => {
-                if is_forbidden(&error) {
-                    self.refused.store(true, Ordering::Relaxed);
-                    tracing::debug!(%error, "{native:?} cannot be used: keys are removed by a script");
-                }
-                by_script(connection, key, expected, channel, most).await
-            }
-            Err(error) => Err(error),
+            reply => reply,
         }
+    }
+
+    /// Removes by the script if the server refused its own command, or by its source if the server does not know it. Otherwise returns
+    /// the reply.
+    async fn repeat<C: ConnectionLike>(
+        &self,
+        connection: &mut C,
+        native: Option<Native>,
+        reply: RedisResult<Value>,
+        key: &str,
+        expected: &[u8],
+        channel: &str,
+    ) -> RedisResult<Value> {
+        let error = match reply {
+            Ok(reply) => return Ok(reply),
+            Err(error) => error,
+        };
+        // A refused command has changed nothing, and the kinds of the script's errors are known.
+        if let Some(native) = native
+            && is_refusal(&error)
+        {
+            if is_forbidden(&error) {
+                self.refused.store(true, Ordering::Relaxed);
+                tracing::debug!(%error, "{native:?} cannot be used: keys are removed by a script");
+            }
+            return REMOVE
+                .run(connection, &[key], args(&[expected, channel.as_bytes()]))
+                .await;
+        }
+        if native.is_none() && Script::is_unknown(&error) {
+            let args = [expected, channel.as_bytes()];
+            return send(connection, &REMOVE.by_source(&[key], self::args(&args))).await;
+        }
+        Err(error)
     }
 
     /// The name of the server's own command.
@@ -111,19 +150,15 @@ impl Native {
     /// Returns `1` if it removed the value, else `0`.
     ///
     /// The notification goes in the same pipeline. If nothing was removed, it is spurious and harmless.
-    async fn run<C: ConnectionLike>(
+    async fn run_and_notify<C: ConnectionLike>(
         self,
         connection: &mut C,
         key: &str,
         expected: &[u8],
         channel: &str,
     ) -> RedisResult<Value> {
-        let command = self.command(key, expected);
-        if channel == SILENT {
-            return command.query_async(connection).await;
-        }
         let mut together = pipe();
-        together.add_command(command);
+        together.add_command(self.command(key, expected));
         together.cmd("PUBLISH").arg(channel).arg("");
         // `query_async` would fail the removal if the notification is refused.
         let replies = connection.req_packed_commands(&together, 0, 2).await?;
@@ -142,8 +177,10 @@ impl Native {
     }
 
     fn command(self, key: &str, expected: &[u8]) -> Cmd {
-        let mut command = cmd(self.name());
-        command.arg(key);
+        let name = self.name();
+        let bytes = name.len() + key.len() + expected.len() + "IFEQ".len();
+        let mut command = Cmd::with_capacity(4, bytes);
+        command.arg(name).arg(key);
         if self == Self::DelEx {
             command.arg("IFEQ");
         }
@@ -152,15 +189,34 @@ impl Native {
     }
 }
 
-async fn by_script<C: ConnectionLike>(
+fn by_hash(key: &str, expected: &[u8], channel: &str) -> Cmd {
+    REMOVE.by_hash(&[key], args(&[expected, channel.as_bytes()]))
+}
+
+/// The arguments of [`REMOVE`]: the expected value, and the channel if there is one.
+fn args<'a, 'b>(args: &'a [&'b [u8]; 2]) -> &'a [&'b [u8]] {
+    if args[1] == SILENT.as_bytes() {
+        &args[..1]
+    } else {
+        args
+    }
+}
+
+/// The value that a removal has met.
+async fn read<C: ConnectionLike>(
     connection: &mut C,
     key: &str,
     expected: &[u8],
-    channel: &str,
-    most: &str,
+    oversize: &Oversize,
 ) -> RedisResult<Value> {
-    let args = [expected, channel.as_bytes(), most.as_bytes()];
-    REMOVE.run(connection, &[key], &args).await
+    let most = oversize.most();
+    let reply = READ.run(connection, &[key], &[most.as_bytes()]).await?;
+    let (stored, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
+    Ok(match stored {
+        // A late claim stored it just now. When the removal ran, it was not stored.
+        Value::BulkString(stored) if stored == expected => Value::Nil,
+        stored => stored,
+    })
 }
 
 /// Whether the server refused the command itself.
@@ -203,7 +259,11 @@ mod tests {
 
     async fn remove(removal: &Removal, server: Scripted, channel: &str) -> RedisResult<Value> {
         let mut server = server;
-        let reply = removal.run(&mut server, "key", b"own", channel, "9").await;
+        let oversize = Oversize::default();
+        oversize.allow(8);
+        let reply = removal
+            .run(&mut server, "key", b"own", channel, &oversize)
+            .await;
         server.assert_all_sent();
         reply
     }

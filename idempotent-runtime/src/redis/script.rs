@@ -3,8 +3,8 @@
 //! A script writes at most once, as the last command that can fail, so a failed script has changed nothing. Scripts that write
 //! more explain how they ensure this. All keys of a script share a slot.
 //!
-//! A script returns at most as many bytes of a value as an argument says, `-1` for all: another program may have stored a
-//! gigabyte under the key.
+//! A script returns at most as many bytes of a value as an argument says, `-1` for all, or no long value: another program may have
+//! stored a gigabyte under the key.
 //!
 //! The notification after the write cannot fail a script: `pcall` turns every error into a value, for example a missing permission,
 //! and the script ignores it. Before the write it would announce changes that the server may then refuse.
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value, cmd};
+use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
 /// A script and its hash.
 pub(super) struct Script {
@@ -38,10 +38,12 @@ impl Script {
         keys: &[&str],
         args: &[&[u8]],
     ) -> RedisResult<Value> {
-        let reply = self.by_hash(keys, args).query_async(connection).await;
-        match reply {
+        let call = self.by_hash(keys, args);
+        match send(connection, &call).await {
             Err(error) if Self::is_unknown(&error) => {
-                self.by_source(keys, args).query_async(connection).await
+                // Boxed, because this is rare and the future of each command would have room for it.
+                let again = async { send(connection, &self.by_source(keys, args)).await };
+                Box::pin(again).await
             }
             reply => reply,
         }
@@ -62,12 +64,29 @@ impl Script {
 }
 
 fn call(command: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
-    let mut call = cmd(command);
-    call.arg(script).arg(keys.len()).arg(keys);
-    for arg in args {
-        call.arg(*arg);
+    let keys = keys.iter().map(|key| key.as_bytes());
+    let number = keys.len();
+    let parts = keys.chain(args.iter().copied());
+    let lengths = parts.clone().map(<[u8]>::len);
+    let bytes = command.len() + script.len() + MOST_DIGITS + lengths.sum::<usize>();
+    let mut call = Cmd::with_capacity(3 + number + args.len(), bytes);
+    call.arg(command).arg(script).arg(number);
+    for part in parts {
+        call.arg(part);
     }
     call
+}
+
+/// The most digits of a number in a command.
+pub(super) const MOST_DIGITS: usize = 20;
+
+/// Sends one command. An error reply is an error.
+pub(super) async fn send<C: ConnectionLike>(
+    connection: &mut C,
+    command: &Cmd,
+) -> RedisResult<Value> {
+    let reply = connection.req_packed_command(command).await;
+    reply.and_then(Value::extract_error)
 }
 
 pub(super) fn hash(script: &Script) -> String {

@@ -26,8 +26,8 @@ use crate::store::{
 /// Stores records in Redis: one string with an expiry per key.
 ///
 /// Every operation of a call uses one key, so Redis Cluster needs no hash tags. An operation is one round trip, with these
-/// exceptions: a script that the server does not know yet is sent a second time. A removal by `DELIFEQ` or `DELEX` that
-/// removes nothing reads the key. A write that waits for replicas lasts until they answer, and may need a new connection.
+/// exceptions: a script that the server does not know yet is sent a second time. A removal reads the key if `DELIFEQ` or `DELEX`
+/// removes nothing, or if it meets another record of more than 4 KiB. A write that waits for replicas lasts until they answer, and may need a new connection.
 /// Needs Redis 2.6.12 or Valkey. A clone shares the connection.
 ///
 /// # Permissions
