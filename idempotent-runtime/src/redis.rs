@@ -15,6 +15,7 @@ mod link;
 mod listener;
 mod options;
 mod oversize;
+mod probe;
 mod reason;
 mod record_scripts;
 mod records;

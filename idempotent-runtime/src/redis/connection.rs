@@ -2,20 +2,20 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
 use ::redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use ::redis::{
-    Arg, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind,
-    Value, cmd,
+    Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value,
 };
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::link::{Link, in_time};
+use super::link::Link;
+use super::probe::{has_answer, is_answer, probe_command};
 use super::topology::Topology;
 
 /// A connection to one server, to the master behind sentinels, or to a cluster. All clones share it. After it broke, the next
@@ -37,7 +37,7 @@ pub struct RedisConnection {
 
 struct Inner {
     topology: Arc<Topology>,
-    current: Mutex<Current>,
+    current: RwLock<Current>,
 }
 
 impl Drop for Inner {
@@ -55,13 +55,18 @@ impl Drop for Inner {
 struct Current {
     /// Grows with each replacement of `connection`, so that a late caller changes no newer connection.
     generation: u64,
-    connection: Option<SharedLink>,
+    connection: Option<Connection>,
     /// When a failed connection may be tried again.
     retry_at: Option<Instant>,
     probe: Option<JoinHandle<()>>,
 }
 
-/// A connection, or an attempt to connect that runs or has failed. All its callers get the same outcome.
+enum Connection {
+    Made(Link),
+    Making(SharedLink),
+}
+
+/// An attempt to connect, which runs or has failed. All its callers get the same outcome.
 type SharedLink = Shared<BoxFuture<'static, RedisResult<Link>>>;
 
 impl RedisConnection {
@@ -71,7 +76,7 @@ impl RedisConnection {
     }
 
     pub(super) fn to(topology: Arc<Topology>) -> Self {
-        let current = Mutex::new(Current {
+        let current = RwLock::new(Current {
             generation: 0,
             connection: None,
             retry_at: None,
@@ -90,11 +95,10 @@ impl RedisConnection {
     /// Connects unless it is connected. Call it before a command, so that an error of connecting is not taken for the answer to the
     /// command.
     pub(super) async fn connect(&self) -> RedisResult<()> {
-        let (generation, connection) = self.acquire();
-        let connected = connection
-            .await
-            .inspect_err(|_| self.delay_retry(generation));
-        connected.map(drop)
+        match self.made() {
+            Some(_) => Ok(()),
+            None => self.make().await.map(drop),
+        }
     }
 
     /// Whether it leads to a cluster, whose client reconnects by itself and may send a command twice.
@@ -102,30 +106,64 @@ impl RedisConnection {
         matches!(*self.shared.topology, Topology::Cluster(_))
     }
 
-    fn current(&self) -> MutexGuard<'_, Current> {
-        let current = self.shared.current.lock();
+    fn current(&self) -> RwLockWriteGuard<'_, Current> {
+        let current = self.shared.current.write();
         current.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection and its generation, if it is made.
+    fn made(&self) -> Option<(u64, Link)> {
+        let current = self.shared.current.read();
+        let current = current.unwrap_or_else(PoisonError::into_inner);
+        match &current.connection {
+            Some(Connection::Made(link)) => Some((current.generation, link.clone())),
+            _ => None,
+        }
+    }
+
+    /// Connects, or waits for the attempt that runs.
+    async fn make(&self) -> RedisResult<(u64, Link)> {
+        let (generation, connection) = self.acquire();
+        let made = connection.await;
+        let link = made.inspect_err(|_| self.delay_retry(generation))?;
+        Ok((generation, link))
     }
 
     fn acquire(&self) -> (u64, SharedLink) {
         let mut current = self.current();
         // Until `retry_at`, a failed attempt is handed out again, with its error.
         let may_retry = current.retry_at.is_some_and(|at| at <= Instant::now());
-        if let (Some(connection), false) = (&current.connection, may_retry) {
-            return (current.generation, connection.clone());
+        match &current.connection {
+            Some(Connection::Making(connection)) if !may_retry => {
+                return (current.generation, connection.clone());
+            }
+            // It was made a moment ago.
+            Some(Connection::Made(link)) => return (current.generation, ready(link.clone())),
+            _ => {}
         }
         let topology = Arc::clone(&self.shared.topology);
         // Shared, so that all waiting callers fail together instead of one after another.
         let connection = async move { topology.connect().await }.boxed().shared();
-        current.set(Some(connection.clone()));
+        current.set(Some(Connection::Making(connection.clone())));
         let (generation, shared) = (current.generation, Arc::downgrade(&self.shared));
         // A task, so that connecting continues if its caller is dropped, and a failed attempt is retried after `RETRY_DELAY`.
         tokio::spawn(connection.clone().map(move |made| {
-            if let (Err(_), Some(shared)) = (made, shared.upgrade()) {
-                Self { shared }.delay_retry(generation);
+            let connection = shared.upgrade().map(|shared| Self { shared });
+            match (made, connection) {
+                (Ok(link), Some(connection)) => connection.adopt(generation, link),
+                (Err(_), Some(connection)) => connection.delay_retry(generation),
+                (_, None) => {}
             }
         }));
         (generation, connection)
+    }
+
+    /// Lets commands use `link` without waiting for the attempt that made it.
+    fn adopt(&self, generation: u64, link: Link) {
+        let mut current = self.current();
+        if current.generation == generation {
+            current.connection = Some(Connection::Made(link));
+        }
     }
 
     /// Makes the next command reconnect, unless the connection was replaced already.
@@ -150,10 +188,10 @@ impl RedisConnection {
         send: impl AsyncFnOnce(&mut Link) -> RedisResult<T>,
         is_unusable_reply: impl FnOnce(&T) -> bool,
     ) -> RedisResult<T> {
-        let (generation, connection) = self.acquire();
-        let mut link = connection
-            .await
-            .inspect_err(|_| self.delay_retry(generation))?;
+        let (generation, mut link) = match self.made() {
+            Some(made) => made,
+            None => Box::pin(self.make()).await?,
+        };
         let mut pending = PendingCommand {
             connection: self,
             generation,
@@ -185,8 +223,14 @@ impl RedisConnection {
         if current.generation != generation || is_probed {
             return;
         }
-        let link = current.connection.clone().and_then(FutureExt::now_or_never);
-        if let (Ok(runtime), Some(Ok(link))) = (Handle::try_current(), link) {
+        let link = match &current.connection {
+            Some(Connection::Made(link)) => Some(link.clone()),
+            Some(Connection::Making(connection)) => {
+                connection.clone().now_or_never().and_then(Result::ok)
+            }
+            None => None,
+        };
+        if let (Ok(runtime), Some(link)) = (Handle::try_current(), link) {
             let probe = run_probe(Arc::downgrade(&self.shared), generation, link, command);
             current.probe = Some(runtime.spawn(probe));
         }
@@ -195,25 +239,25 @@ impl RedisConnection {
     fn replace(&self, generation: u64, link: Link) {
         let mut current = self.current();
         if current.generation == generation {
-            let connection = future::ready(Ok(link)).boxed().shared();
-            current.set(Some(connection));
+            current.set(Some(Connection::Made(link)));
         }
     }
 }
 
 impl Current {
-    fn set(&mut self, connection: Option<SharedLink>) {
+    fn set(&mut self, connection: Option<Connection>) {
         self.generation += 1;
         self.connection = connection;
         self.retry_at = None;
     }
 }
 
+fn ready(link: Link) -> SharedLink {
+    future::ready(Ok(link)).boxed().shared()
+}
+
 /// The pause after a failed connection.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
-
-/// How long a probe waits for its reply.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A command without an answer yet. Dropping it without an answer starts a probe of the connection.
 struct PendingCommand<'a> {
@@ -229,19 +273,6 @@ impl Drop for PendingCommand<'_> {
             self.connection
                 .start_probe(self.generation, probe_command(self.cmd));
         }
-    }
-}
-
-/// The probe for a missing answer to `command`. It has the same key, so that in a cluster it goes to the same node.
-fn probe_command(command: Option<&Cmd>) -> Cmd {
-    let mut args = command.into_iter().flat_map(Cmd::args_iter);
-    let key = match args.next() {
-        Some(Arg::Simple(b"EVALSHA" | b"EVAL")) => args.nth(2),
-        _ => args.next(),
-    };
-    match key {
-        Some(Arg::Simple(key)) => cmd("PTTL").arg(key).clone(),
-        _ => cmd("PING"),
     }
 }
 
@@ -266,18 +297,6 @@ async fn run_probe(connection: Weak<Inner>, generation: u64, mut link: Link, com
     if has_answer(&mut link, &command).await {
         connection.replace(generation, link);
     }
-}
-
-/// Whether any reply comes in time.
-async fn has_answer(link: &mut Link, command: &Cmd) -> bool {
-    match in_time(PROBE_TIMEOUT, link.command(command)).await {
-        Ok(_) => true,
-        Err(error) => is_answer(&error) && !error.is_cluster_error(),
-    }
-}
-
-fn is_answer(error: &RedisError) -> bool {
-    error.clone().into_server_errors().is_some()
 }
 
 /// Whether the connection cannot be used any more: it is broken, or its server is a replica, or the login was lost.
@@ -343,27 +362,5 @@ impl ConnectionLike for RedisConnection {
 impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RedisConnection({})", self.shared.topology)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_probe_has_the_key_of_the_command() {
-        let asked = |command: &Cmd| probe_command(Some(command)).get_packed_command();
-        let expected = cmd("PTTL").arg("key").get_packed_command();
-        for command in [
-            cmd("SET").arg("key").arg("value"),
-            cmd("GET").arg("key"),
-            cmd("EVALSHA").arg("hash").arg(1).arg("key").arg("value"),
-            cmd("EVAL").arg("return").arg(1).arg("key"),
-        ] {
-            assert_eq!(asked(command), expected);
-        }
-        let ping = cmd("PING").get_packed_command();
-        assert_eq!(asked(&cmd("INFO")), ping);
-        assert_eq!(probe_command(None).get_packed_command(), ping);
     }
 }
