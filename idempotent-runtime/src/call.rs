@@ -33,6 +33,7 @@ use crate::protocol::retry::Attempt;
 use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
 use crate::protocol::wait;
+use crate::settings::known::Entered;
 use crate::store::{Claim, Key};
 
 /// A call whose key is not complete yet.
@@ -44,7 +45,8 @@ struct Open {
     endpoint: Endpoint,
     policy: Policy,
     key: Hasher,
-    payload: Option<Hasher>,
+    /// Boxed, because a hasher is large and few calls have a payload.
+    payload: Option<Box<Hasher>>,
     has_token: bool,
     token: Option<Arc<CallToken>>,
     /// The token is the key.
@@ -257,7 +259,8 @@ impl fmt::Debug for Call {
 impl Open {
     fn payload_hasher(&mut self) -> &mut Hasher {
         let keying = self.shared.keying();
-        self.payload.get_or_insert_with(|| keying.hasher())
+        self.payload
+            .get_or_insert_with(|| Box::new(keying.hasher()))
     }
 
     fn set_invalid_key(&mut self, what: &'static str) {
@@ -303,13 +306,13 @@ impl Open {
 
     fn into_guarded_context(self) -> Result<CallContext, Error> {
         let known = self.shared.known_endpoints();
-        let mut policy = known.enter(&self.endpoint, self.policy);
+        let Entered { mut policy, times } = known.enter(&self.endpoint, self.policy);
         if self.token.is_some() {
             // Without the store a token cannot be redeemed, so no body starts. A running body already has its token.
             policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
-        let times = times(&policy, self.token.is_some());
+        let times = checked(times, &policy, self.token.is_some());
         let fingerprint = match &self.token {
             Some(token) => token.key(self.key, !self.keyed_by_token),
             None => self.key.finish(),
@@ -344,8 +347,12 @@ impl Open {
     }
 }
 
-/// The durations of a policy, or why the policy is invalid.
-fn times(policy: &Policy, has_token: bool) -> Result<Times, &'static str> {
+/// The durations of a call with this policy, or why the policy is invalid.
+fn checked(
+    times: Result<Times, &'static str>,
+    policy: &Policy,
+    has_token: bool,
+) -> Result<Times, &'static str> {
     if has_token && policy.tx {
         return Err(
             "`tx` does not go with a token, because the transaction may be rolled back after the token is used: redeem the token outside",
@@ -357,7 +364,7 @@ fn times(policy: &Policy, has_token: bool) -> Result<Times, &'static str> {
     if policy.give_back && policy.release == Release::Never {
         return Err("`give_back` does not go with `release = false`, which keeps the key taken");
     }
-    policy.times()
+    times
 }
 
 /// Emits the end of a call that is refused before its claim.

@@ -1,6 +1,7 @@
 //! The name of a guarded function, for operators and settings.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
@@ -122,11 +123,29 @@ fn why_invalid(name: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Op
 
 /// Returns the interned name of `path`. Each guarded function leaks one short string.
 fn derived(path: &'static str) -> &'static str {
-    /// The address and the length of a path. They are faster to compare than its text.
-    type Place = (usize, usize);
+    thread_local! {
+        /// The latest names of this thread, so that most calls take no lock.
+        static RECENT: [Cell<(Place, &'static str)>; 16] = const { [const { Cell::new(((0, 0), "")) }; 16] };
+    }
+    let place = (path.as_ptr().addr(), path.len());
+    RECENT.with(|recent| {
+        let recent = &recent[(place.0 / 8 + place.1) % recent.len()];
+        let (known, name) = recent.get();
+        if known == place {
+            return name;
+        }
+        let name = interned(path, place);
+        recent.set((place, name));
+        name
+    })
+}
+
+/// The address and the length of a path. They are faster to compare than its text.
+type Place = (usize, usize);
+
+fn interned(path: &'static str, place: Place) -> &'static str {
     static NAMES: LazyLock<RwLock<HashMap<Place, &'static str>>> = LazyLock::new(RwLock::default);
 
-    let place = (path.as_ptr().addr(), path.len());
     let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(name) = names.get(&place) {
         return name;

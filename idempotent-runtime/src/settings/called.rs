@@ -11,8 +11,8 @@ use crate::policy::Policy;
 /// An endpoint that was called.
 #[derive(Debug)]
 pub(super) struct CalledEndpoint {
-    /// The attribute's policy in the latest call. It varies between calls if functions share the name, or if an
-    /// expression in the attribute gives another value.
+    /// The attribute's policy in the latest call that looked the endpoint up. It varies between calls if functions share the
+    /// name, or if an expression in the attribute gives another value.
     pub(super) attribute: Policy,
     /// The attribute's policy with the settings applied.
     pub(super) policy: Policy,

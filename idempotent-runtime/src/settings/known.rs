@@ -1,7 +1,9 @@
 //! The endpoints that a handle knows, and their settings.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Settings;
 use super::called::{CalledEndpoint, CalledEndpoints, MOST_NAMES};
@@ -12,13 +14,16 @@ use super::table::Table;
 use crate::error::SetupError;
 use crate::key::endpoint::Endpoint;
 use crate::policy::Policy;
+use crate::policy::times::Times;
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The endpoints of a handle.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct KnownEndpoints {
     /// The prefix of the handle.
     prefix: String,
+    /// Differs between handles, and changes with each reload.
+    version: AtomicU64,
     /// Locked during a reload, so that of two reloads the later wins.
     settings: Mutex<Option<Settings>>,
     state: RwLock<State>,
@@ -30,13 +35,48 @@ struct State {
     called: CalledEndpoints,
 }
 
+/// The policy of a call with the settings applied, and the durations that follow from it or why it is invalid.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entered {
+    pub(crate) policy: Policy,
+    pub(crate) times: Result<Times, &'static str>,
+}
+
+/// What a thread knows of an endpoint with a literal name, so that its next call takes no lock.
+#[derive(Clone, Copy)]
+struct Recent {
+    /// The version of the endpoints in which this is right.
+    version: u64,
+    /// The address and the length of the name.
+    name: (usize, usize),
+    attribute: Policy,
+    entered: Entered,
+}
+
+/// How many endpoints a thread remembers.
+const RECENT: usize = 8;
+
+thread_local! {
+    static ENTERED: RefCell<[Option<Recent>; RECENT]> = const { RefCell::new([None; RECENT]) };
+}
+
+impl Default for KnownEndpoints {
+    fn default() -> Self {
+        Self {
+            prefix: String::new(),
+            version: AtomicU64::new(new_version()),
+            settings: Mutex::default(),
+            state: RwLock::default(),
+        }
+    }
+}
+
 impl KnownEndpoints {
     /// The endpoints of a handle with these settings, which are read now.
     pub(crate) fn new(settings: Option<Settings>) -> Result<Self, SetupError> {
         let known = Self {
-            prefix: String::new(),
             settings: Mutex::new(settings),
-            state: RwLock::default(),
+            ..Self::default()
         };
         if known.settings().is_some() {
             known.reload()?;
@@ -66,6 +106,8 @@ impl KnownEndpoints {
                 return Err(setup_error(&ignored));
             }
             state.table = table;
+            // While the state is locked, so that no thread remembers the settings before as those of the new version.
+            self.version.store(new_version(), Ordering::Release);
             let State { table, called } = &mut *state;
             for (name, called) in called.iter_mut() {
                 called.policy = table.resolve(name).apply(called.attribute).policy;
@@ -80,14 +122,55 @@ impl KnownEndpoints {
     }
 
     /// Enters a called endpoint. Returns the policy of the call: the attribute's policy with the settings applied.
-    pub(crate) fn enter(&self, endpoint: &Endpoint, attribute: Policy) -> Policy {
-        match self.read_state().called.get(endpoint.as_str()) {
-            Some(called) if called.attribute == attribute => return called.policy,
-            _ => {}
+    pub(crate) fn enter(&self, endpoint: &Endpoint, attribute: Policy) -> Entered {
+        let Some(name) = endpoint.of_the_program() else {
+            return self.look_up(endpoint, attribute).1;
+        };
+        let name = (name.as_ptr().addr(), name.len());
+        let version = self.version.load(Ordering::Acquire);
+        let place = (name.0 / 8 + name.1) % RECENT;
+        let recent = ENTERED.with_borrow(|recent| match &recent[place] {
+            Some(recent)
+                if recent.version == version
+                    && recent.name == name
+                    && recent.attribute == attribute =>
+            {
+                Some(recent.entered)
+            }
+            _ => None,
+        });
+        recent.unwrap_or_else(|| {
+            // Not inside the borrow above: a log that is written here may make guarded calls.
+            let (version, entered) = self.look_up(endpoint, attribute);
+            let recent = Recent {
+                version,
+                name,
+                attribute,
+                entered,
+            };
+            ENTERED.with_borrow_mut(|all| all[place] = Some(recent));
+            entered
+        })
+    }
+
+    /// Looks up a called endpoint, or enters it. Returns the version of its settings, too.
+    fn look_up(&self, endpoint: &Endpoint, attribute: Policy) -> (u64, Entered) {
+        let (version, policy) = self.look_up_policy(endpoint, attribute);
+        let times = policy.times();
+        (version, Entered { policy, times })
+    }
+
+    fn look_up_policy(&self, endpoint: &Endpoint, attribute: Policy) -> (u64, Policy) {
+        let state = self.read_state();
+        let version = self.version.load(Ordering::Relaxed);
+        match state.called.get(endpoint.as_str()) {
+            Some(called) if called.attribute == attribute => return (version, called.policy),
+            _ => drop(state),
         }
         let mut state = self.write_state();
         let State { table, called } = &mut *state;
         let name = endpoint.as_str();
+        let version = self.version.load(Ordering::Relaxed);
         let mut applied = table.resolve(name).apply(attribute);
         let policy = applied.policy;
         let forgotten_before = called.forgotten();
@@ -119,7 +202,7 @@ impl KnownEndpoints {
                 ignored.describe(name)
             );
         }
-        policy
+        (version, policy)
     }
 
     /// All known endpoints by name: those that are known from the start, and those that were called.
@@ -217,6 +300,13 @@ impl State {
         let known: Vec<&str> = registered.chain(called).collect();
         self.table.unknown_endpoints(&known)
     }
+}
+
+/// A number that no other handle and no other reload in this process has.
+fn new_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 fn setup_error(problems: &[String]) -> SetupError {

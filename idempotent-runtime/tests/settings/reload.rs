@@ -32,6 +32,34 @@ async fn calls_after_a_reload_follow_the_new_file() {
     assert_eq!(taken_for(&store, "orders.pay", 4).await, secs(30));
 }
 
+/// A thread remembers what it has looked up. It must not give one handle the settings of another, or old settings after a reload.
+#[tokio::test(start_paused = true)]
+async fn each_handle_follows_its_own_settings_on_every_thread() {
+    let files = ["10m", "20m"].map(|ttl| File::new(&format!("[all]\nttl = \"{ttl}\"")));
+    let stores = [MemoryStore::new(), MemoryStore::new()];
+    let handles = [0, 1].map(|index| files[index].handle_on(stores[index].clone()).unwrap());
+    let expect = async |id, policy, seconds: [u64; 2]| {
+        for (index, handle) in handles.iter().enumerate() {
+            call(handle, "orders.pay", policy, id).await.unwrap();
+            let taken = taken_for(&stores[index], "orders.pay", id).await;
+            assert_eq!(taken, secs(seconds[index]), "call {id} on handle {index}");
+        }
+    };
+    let policy = Policy::new(secs(30));
+    expect(1, policy, [600, 1200]).await;
+    expect(2, policy, [600, 1200]).await;
+
+    files[1].write("");
+    thread::scope(|scope| {
+        let reload = || handles[1].reload().now_or_never();
+        scope.spawn(reload).join().unwrap().unwrap().unwrap();
+    });
+    expect(3, policy, [600, 30]).await;
+    // Another function with the same name, or an expression in the attribute.
+    expect(4, Policy::new(secs(40)), [600, 40]).await;
+    expect(5, policy, [600, 30]).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reload_with_mistakes_reports_them_and_changes_nothing() {
     let file = File::new("[endpoints.\"orders.pay\"]\nttl = \"10m\"");
