@@ -39,9 +39,25 @@ pub(crate) fn eight(bytes: [u8; 4]) -> [u8; 8] {
     (spread + 0x3030_3030_3030_3030 + letters * from_nine_to_a).to_be_bytes()
 }
 
+/// The number that eight digits write.
+pub(crate) fn value(digits: [u8; 8]) -> u32 {
+    // The lower half of a letter begins with 1 for `a`, and only letters have the bit of 64.
+    let of = |digit: u8| u32::from(digit & 0xf) + 9 * u32::from(digit >> 6);
+    digits
+        .iter()
+        .fold(0, |value, digit| value << 4 | of(*digit))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_value_of_digits_is_the_number_that_has_them() {
+        for number in (0..=u32::MAX).step_by(99_991) {
+            assert_eq!(value(eight(number.to_be_bytes())), number);
+        }
+    }
 
     #[test]
     fn every_byte_has_its_two_digits() {

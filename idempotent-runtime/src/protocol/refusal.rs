@@ -4,8 +4,8 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
@@ -20,10 +20,11 @@ use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
 
 /// Why the body of a call does not run.
-#[derive(Debug)]
-pub struct Refusal {
-    error: Error,
-    replay: Option<Box<Replay>>,
+pub struct Refusal(Why);
+
+enum Why {
+    Error(Error),
+    Replay(Box<Replay>),
 }
 
 /// The stored result of an equal call, which has not been read yet.
@@ -31,18 +32,44 @@ struct Replay {
     /// The call that asks for the result. Its end is emitted after the result is read.
     call: Arc<CallContext>,
     stored: Stored,
+    /// The record of the equal call, and when it was found.
+    record: Bytes,
+    found: SystemTime,
+    /// The error of a call that does not read the result. It is made from the record when it is needed, because most calls read
+    /// the result.
+    error: OnceLock<Error>,
 }
 
 impl Refusal {
     /// The refusal of a call whose key has this record. `is_running`: the holder of the key runs in this process.
-    pub(crate) fn from_record(call: &Arc<CallContext>, record: &Bytes, is_running: bool) -> Self {
-        match call.shared.result_options().read_record(record) {
-            Some(record) => Self::by_holder(call, &record, is_running),
-            None => Error::foreign(call.site.clone(), shape::describe(record)).into(),
+    pub(crate) fn from_record(call: &Arc<CallContext>, bytes: &Bytes, is_running: bool) -> Self {
+        let Some(record) = call.shared.result_options().read_record(bytes) else {
+            return Error::foreign(call.site.clone(), shape::describe(bytes)).into();
+        };
+        let now = world::time_of_day();
+        if record.state == State::Done
+            && call.policy.replay
+            && !record.differs_from(call.payload.as_ref())
+            && let Kept::Result(stored) = record.kept()
+        {
+            return Self(Why::Replay(Box::new(Replay {
+                call: Arc::clone(call),
+                stored,
+                record: bytes.clone(),
+                found: now,
+                error: OnceLock::new(),
+            })));
         }
+        Self::by_holder(call, &record, now, is_running)
     }
 
-    fn by_holder(call: &Arc<CallContext>, record: &Record<'_>, is_running: bool) -> Self {
+    /// The refusal of a call that gets no stored result.
+    fn by_holder(
+        call: &CallContext,
+        record: &Record<'_>,
+        now: SystemTime,
+        is_running: bool,
+    ) -> Self {
         let state = match record.state {
             State::Done if record.is_failure() => DuplicateState::Failed,
             State::Done => DuplicateState::Done,
@@ -51,21 +78,7 @@ impl Refusal {
             }
             State::Running => DuplicateState::Unknown,
         };
-        let now = world::time_of_day();
-        let age = record.age(now);
-        let left = record.remaining_at(age);
-        let duplicate = Duplicate::new(Known {
-            site: call.site.clone(),
-            state,
-            holder: record.holder().to_owned(),
-            age,
-            retry_after: match state {
-                DuplicateState::Running => call.shared.retry_hint(age).min(left),
-                _ => left,
-            },
-            free_in: Some(left),
-            unavailable: None,
-        });
+        let duplicate = duplicate(call, record, state, now);
         if record.differs_from(call.payload.as_ref()) {
             return Error::PayloadMismatch(duplicate).into();
         }
@@ -73,24 +86,17 @@ impl Refusal {
             DuplicateState::Running => Error::InProgress(duplicate).into(),
             DuplicateState::Unknown => Error::Taken(duplicate).into(),
             DuplicateState::Done | DuplicateState::Failed if call.policy.replay => {
-                Self::by_ended(call, duplicate, record.kept())
+                Self::without_stored(duplicate, &record.kept())
             }
             DuplicateState::Done => Error::AlreadyDone(duplicate).into(),
             DuplicateState::Failed => without_result(duplicate, NO_READER).into(),
         }
     }
 
-    /// The refusal of a call with `replay` whose equal call has ended.
-    fn by_ended(call: &Arc<CallContext>, duplicate: Duplicate, kept: Kept) -> Self {
+    /// The refusal of a call with `replay` whose equal call has ended, and has no result that can be read.
+    fn without_stored(duplicate: Duplicate, kept: &Kept) -> Self {
         let why = match kept {
-            Kept::Nothing => return Error::AlreadyDone(duplicate).into(),
-            Kept::Result(stored) => {
-                let call = Arc::clone(call);
-                return Self {
-                    error: Error::AlreadyDone(duplicate),
-                    replay: Some(Box::new(Replay { call, stored })),
-                };
-            }
+            Kept::Nothing | Kept::Result(_) => return Error::AlreadyDone(duplicate).into(),
             Kept::TooLarge => "it was too large to be kept",
             Kept::Unencodable => "it could not be written",
             Kept::Unreadable => "it was stored by a later version",
@@ -114,7 +120,10 @@ impl Refusal {
 
     /// The error of a call that does not read the stored result.
     pub fn error(&self) -> &Error {
-        &self.error
+        match &self.0 {
+            Why::Error(error) => error,
+            Why::Replay(replay) => replay.error.get_or_init(|| replay.to_error()),
+        }
     }
 
     /// As [`error`](Self::error), and emits the end of the call.
@@ -127,49 +136,84 @@ impl Refusal {
 
     /// Emits the end of `call`, unless its stored result must be read first.
     pub(crate) fn emit(&self, call: &CallContext) {
-        if self.replay.is_none() {
-            call.emit_refusal(&self.error);
+        if let Why::Error(error) = &self.0 {
+            call.emit_refusal(error);
         }
     }
 
     /// Makes the outcome from the stored result, or returns the error if there is no result.
     pub(crate) fn read<R, K: ReplayMode<R>>(self, keep: K) -> Result<R, Error> {
-        let Some(replay) = self.replay else {
-            return Err(self.error);
+        let replay = match self.0 {
+            Why::Error(error) => return Err(error),
+            Why::Replay(replay) => replay,
         };
-        let Replay { call, stored } = *replay;
-        let reading = Reading(Some(&call));
-        let read = keep.replay(&stored);
+        let reading = Reading(Some(&replay.call));
+        let read = keep.replay(&replay.stored);
         reading.finish();
         let why = match read {
             Some(Ok(outcome)) => {
-                call.emit_end(EventKind::Replayed);
+                replay.call.emit_end(EventKind::Replayed);
                 return Ok(outcome);
             }
             Some(Err(why)) => Some(why),
-            None => stored.failure.then_some(NO_READER),
+            None => replay.stored.failure.then_some(NO_READER),
         };
-        let error = match (self.error, why) {
+        let error = match (replay.to_error(), why) {
             (Error::AlreadyDone(duplicate), Some(why)) => without_result(duplicate, why),
             (error, _) => error,
         };
-        call.emit_refusal(&error);
+        replay.call.emit_refusal(&error);
         Err(error)
     }
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Self {
-            error,
-            replay: None,
-        }
+impl Replay {
+    fn to_error(&self) -> Error {
+        let Some(record) = Record::read(&self.record) else {
+            // Cannot happen: the record was read before.
+            return Error::foreign(self.call.site.clone(), shape::describe(&self.record));
+        };
+        let state = if self.stored.failure {
+            DuplicateState::Failed
+        } else {
+            DuplicateState::Done
+        };
+        Error::AlreadyDone(duplicate(&self.call, &record, state, self.found))
     }
 }
 
-impl fmt::Debug for Replay {
+/// What a call learns of the holder of its key.
+fn duplicate(
+    call: &CallContext,
+    record: &Record<'_>,
+    state: DuplicateState,
+    now: SystemTime,
+) -> Duplicate {
+    let age = record.age(now);
+    let remaining = record.remaining_at(age);
+    Duplicate::new(Known {
+        site: call.site.clone(),
+        state,
+        holder: record.holder().to_owned(),
+        age,
+        retry_after: match state {
+            DuplicateState::Running => call.shared.retry_hint(age).min(remaining),
+            _ => remaining,
+        },
+        free_in: Some(remaining),
+        unavailable: None,
+    })
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self(Why::Error(error))
+    }
+}
+
+impl fmt::Debug for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Replay").field(&self.stored).finish()
+        f.debug_tuple("Refusal").field(self.error()).finish()
     }
 }
 

@@ -123,9 +123,27 @@ pub(crate) struct Record<'a> {
     holder: &'a [u8],
     payload: Option<&'a [u8]>,
     lasts: Duration,
-    codec: &'a [u8],
+    content: Content,
     result: usize,
     bytes: &'a Bytes,
+}
+
+/// What a record stores of the result, by the codec in its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Nothing,
+    TooLarge,
+    Unencodable,
+    /// A result of a later version.
+    Unreadable {
+        failure: bool,
+    },
+    Result {
+        form: Form,
+        failure: bool,
+        somes: u32,
+        schema: u32,
+    },
 }
 
 impl<'a> Record<'a> {
@@ -153,28 +171,22 @@ impl<'a> Record<'a> {
         fields.expect(b"ms by=")?;
         let holder = fields.holder()?;
         fields.expect(b" codec=")?;
-        let codec = fields.codec()?;
-        let read = Self {
+        let content = Content::read(fields.rest_of_line()?)?;
+        let result = first.len() - fields.remaining();
+        let fits = match content {
+            Content::Unreadable { .. } | Content::Result { .. } => state == State::Done,
+            _ => result == bytes.len(),
+        };
+        fits.then_some(Self {
             state,
             since,
             holder,
             payload,
             lasts,
-            codec,
-            result: first.len() - fields.remaining(),
+            content,
+            result,
             bytes,
-        };
-        read.has_valid_ending().then_some(read)
-    }
-
-    /// Whether the codec is valid and fits the bytes after the line. A later version may write other codecs.
-    fn has_valid_ending(&self) -> bool {
-        let is_word = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b':' | b'-');
-        match self.codec {
-            b"-" | b"too-large" | b"unencodable" => self.result == self.bytes.len(),
-            b"" => false,
-            codec => self.state == State::Done && codec.iter().all(is_word),
-        }
+        })
     }
 
     /// The process that wrote the record, as `host:pid`.
@@ -193,41 +205,32 @@ impl<'a> Record<'a> {
 
     /// Whether the call ended with an error that is stored for its duplicates.
     pub(crate) fn is_failure(&self) -> bool {
-        let mut words = self.codec.split(|byte| *byte == b':');
-        words.nth(1) == Some(b"err")
+        match self.content {
+            Content::Unreadable { failure } | Content::Result { failure, .. } => failure,
+            _ => false,
+        }
     }
 
     /// What the record stores of the result.
     pub(crate) fn kept(&self) -> Kept {
-        match self.codec {
-            b"-" => Kept::Nothing,
-            b"too-large" => Kept::TooLarge,
-            b"unencodable" => Kept::Unencodable,
-            codec => self.stored(codec).map_or(Kept::Unreadable, Kept::Result),
+        match self.content {
+            Content::Nothing => Kept::Nothing,
+            Content::TooLarge => Kept::TooLarge,
+            Content::Unencodable => Kept::Unencodable,
+            Content::Unreadable { .. } => Kept::Unreadable,
+            Content::Result {
+                form,
+                failure,
+                somes,
+                schema,
+            } => Kept::Result(Stored {
+                failure,
+                schema,
+                form,
+                somes,
+                bytes: self.bytes.slice(self.result..),
+            }),
         }
-    }
-
-    fn stored(&self, codec: &[u8]) -> Option<Stored> {
-        let (form, codec) = split(codec)?;
-        let form = Form::of(form)?;
-        let (side, codec) = split(codec)?;
-        let failure = match side {
-            b"ok" => false,
-            b"err" => true,
-            _ => return None,
-        };
-        let mut fields = Fields::new(codec);
-        let somes = u32::try_from(fields.number()?).ok()?;
-        fields.expect(b":")?;
-        let schema = fields.hex(8)?;
-        let schema = u32::from_str_radix(str::from_utf8(schema).ok()?, 16).ok()?;
-        (fields.remaining() == 0).then(|| Stored {
-            failure,
-            schema,
-            form,
-            somes,
-            bytes: self.bytes.slice(self.result..),
-        })
     }
 
     /// How long ago the record was written, by the clock of this machine.
@@ -245,10 +248,44 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The text before the first colon, and the text after it.
-fn split(codec: &[u8]) -> Option<(&[u8], &[u8])> {
-    let colon = codec.iter().position(|byte| *byte == b':')?;
-    Some((&codec[..colon], &codec[colon + 1..]))
+impl Content {
+    /// Reads a codec. A later version may write other codecs.
+    fn read(codec: &[u8]) -> Option<Self> {
+        match codec {
+            b"-" => Some(Self::Nothing),
+            b"too-large" => Some(Self::TooLarge),
+            b"unencodable" => Some(Self::Unencodable),
+            b"" => None,
+            _ => Self::result(codec).or_else(|| Self::unreadable(codec)),
+        }
+    }
+
+    fn result(codec: &[u8]) -> Option<Self> {
+        let mut fields = Fields::new(codec);
+        let form = Form::of(fields.word()?)?;
+        let failure = match fields.word()? {
+            b"ok" => false,
+            b"err" => true,
+            _ => return None,
+        };
+        let somes = u32::try_from(fields.number()?).ok()?;
+        fields.expect(b":")?;
+        let schema = hex::value(fields.hex(8)?.try_into().ok()?);
+        (fields.remaining() == 0).then_some(Self::Result {
+            form,
+            failure,
+            somes,
+            schema,
+        })
+    }
+
+    fn unreadable(codec: &[u8]) -> Option<Self> {
+        let is_allowed = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b':' | b'-');
+        let mut words = codec.split(|byte| *byte == b':');
+        codec.iter().all(is_allowed).then(|| Self::Unreadable {
+            failure: words.nth(1) == Some(b"err"),
+        })
+    }
 }
 
 pub(super) const VERSION: &str = "idem1";

@@ -118,12 +118,21 @@ impl<'a> Fields<'a> {
         Some(&all[..all.len() - self.0.len()])
     }
 
-    /// Reads the codec and the end of the line.
-    pub(super) fn codec(&mut self) -> Option<&'a [u8]> {
-        let length = self.0.iter().position(|byte| *byte == b'\n')?;
-        let codec = self.take(length)?;
+    /// Reads a word and the colon after it.
+    pub(super) fn word(&mut self) -> Option<&'a [u8]> {
+        self.until(b':')
+    }
+
+    /// Reads all bytes of the line, and its end.
+    pub(super) fn rest_of_line(&mut self) -> Option<&'a [u8]> {
+        self.until(b'\n')
+    }
+
+    fn until(&mut self, end: u8) -> Option<&'a [u8]> {
+        let length = self.0.iter().position(|byte| *byte == end)?;
+        let taken = self.take(length)?;
         self.byte()?;
-        Some(codec)
+        Some(taken)
     }
 }
 
