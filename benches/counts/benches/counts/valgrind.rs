@@ -74,26 +74,65 @@ fn costs_of(folder: &Path, case: &Case) -> Result<Costs, String> {
     fs::rename(part(2), &profile).map_err(|error| format!("no profile of the lap: {error}"))?;
     let _ = fs::remove_file(part(1));
     let text = fs::read_to_string(&profile).map_err(|error| format!("no profile: {error}"))?;
-    let line = |name| text.lines().find_map(|line| line.strip_prefix(name));
-    let (Some(events), Some(sums)) = (line("events: "), line("summary: ")) else {
-        return Err("the profile has no sums".to_owned());
-    };
-    let sum = |name| {
-        let place = events.split(' ').position(|event| event == name)?;
-        // Zeros at the end are left out.
-        let sum = sums.split(' ').nth(place).unwrap_or("0");
-        let sum: f64 = sum.parse().ok()?;
-        Some(sum / f64::from(case.calls))
-    };
+    let counts = counts(&text).ok_or("the profile has no sums")?;
+    let [instructions, atomics, system_calls] =
+        counts.map(|count| Some(count / f64::from(case.calls)));
     Ok(Costs([
-        sum("Ir"),
-        sum("Ge"),
-        sum("sysCount"),
+        instructions,
+        atomics,
+        system_calls,
         None,
         None,
         None,
     ]))
 }
+
+/// The sums of a profile: instructions, atomic writes, and system calls other than [`CHANCE`].
+fn counts(profile: &str) -> Option<[f64; 3]> {
+    let line = |name| profile.lines().find_map(|line| line.strip_prefix(name));
+    let events: Vec<_> = line("events: ")?.split(' ').collect();
+    let place = |name| events.iter().position(|event| *event == name);
+    // Zeros at the end of a line are left out.
+    let number = |line: &str, place| -> f64 {
+        let number = line.split(' ').nth(place);
+        number
+            .map_or(Some(0.0), |number| number.parse().ok())
+            .unwrap_or(0.0)
+    };
+    let sums = line("summary: ")?;
+    let [instructions, atomics, system_calls] = [place("Ir")?, place("Ge")?, place("sysCount")?];
+    let (mut chance, mut of_chance, mut of_callee) = (None, false, false);
+    let mut draws = 0.0;
+    for line in profile.lines() {
+        // A function has a number, and its name where the number is first used.
+        let function = line
+            .strip_prefix("fn=")
+            .or_else(|| line.strip_prefix("cfn="));
+        if let Some((number, name)) = function.and_then(|function| function.split_once(' ')) {
+            if name == CHANCE {
+                chance = Some(number);
+            }
+        }
+        if let Some(function) = line.strip_prefix("fn=") {
+            let number = function.split(' ').next();
+            of_chance = chance.is_some() && number == chance;
+        } else if line.starts_with("calls=") {
+            of_callee = true;
+        } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+            // The first number of a line is a place in the source.
+            if of_chance && !of_callee {
+                draws += number(line, 1 + system_calls);
+            }
+            of_callee = false;
+        }
+    }
+    let sum = |place| number(sums, place);
+    Some([sum(instructions), sum(atomics), sum(system_calls) - draws])
+}
+
+/// Draws random bits. A thread does it for several calls at once if they follow each other quickly, so the count depends on the speed of
+/// the machine.
+const CHANCE: &str = "getrandom";
 
 /// Without these the work of `malloc` and `free` depends on where earlier blocks are in memory: freed blocks are merged now and
 /// then, and memory goes back to the system and is fetched again.
