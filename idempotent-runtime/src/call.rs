@@ -329,10 +329,7 @@ impl Open {
         } else {
             self.shared.key(&self.endpoint, &fingerprint)
         };
-        let site = Site {
-            endpoint: self.endpoint,
-            fingerprint: Some(fingerprint),
-        };
+        let site = Site::without_key(self.endpoint).with_key(fingerprint);
         match times {
             Ok(times) => Ok(CallContext {
                 payload,

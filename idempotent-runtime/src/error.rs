@@ -19,6 +19,6 @@ pub use self::call::Error;
 pub(crate) use self::duplicate::Known;
 pub use self::duplicate::{Duplicate, DuplicateState};
 pub use self::failure::Failure;
-pub(crate) use self::failure::Site;
+pub(crate) use self::failure::{Site, Subject};
 pub use self::limited::Limited;
 pub use self::setup::SetupError;

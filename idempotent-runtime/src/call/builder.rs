@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::call::Call;
 use crate::call::answers::{Answers, Conversion};
 use crate::call::required::{Given, NoKey, NoTtl};
-use crate::error::{Duplicate, Error};
+use crate::error::{Duplicate, Error, Subject};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
@@ -70,7 +70,10 @@ impl Idempotency {
         GuardedCall {
             call: match Endpoint::try_new(endpoint) {
                 Ok(endpoint) => Call::new(endpoint, policy, Some(self)),
-                Err(name) => Call::refused(self.shared().observers(), Error::invalid_name(name)),
+                Err(name) => Call::refused(
+                    self.shared().observers(),
+                    Error::invalid_name(Subject::Call, &name),
+                ),
             },
             has_key: false,
             policy,
@@ -163,7 +166,8 @@ impl<A, K, T> GuardedCall<A, K, T> {
         O: AsRef<str> + ?Sized,
         S: KeyPart + ?Sized,
     {
-        let operation = Endpoint::try_new(operation).map_err(Error::invalid_name);
+        let operation =
+            Endpoint::try_new(operation).map_err(|name| Error::invalid_name(Subject::Token, &name));
         self.call = self.call.redeeming(operation, token.as_ref(), subject);
         self.with_required()
     }

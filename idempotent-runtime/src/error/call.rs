@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::duplicate::{Duplicate, DuplicateState};
-use super::failure::{Failure, Site};
+use super::failure::{Failure, Site, Subject};
 use super::limited::Limited;
 use super::store::{StoreError, StoreErrorKind};
 use crate::key::endpoint::{Endpoint, InvalidName};
@@ -114,9 +114,8 @@ impl Error {
     }
 
     /// The error of a name that is not valid for an endpoint. The error names no endpoint.
-    #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it by value")]
-    pub(crate) fn invalid_name(name: InvalidName) -> Self {
-        let site = Site::without_key(Endpoint::named("?"));
+    pub(crate) fn invalid_name(subject: Subject, name: &InvalidName) -> Self {
+        let site = Site::of(subject, Endpoint::named("?"));
         Self::InvalidKey(Failure::new(site, name.to_string(), None))
     }
 

@@ -93,26 +93,70 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An endpoint and the redacted key of one call of it.
+/// What an error or an event is about: a call or an operation, its name, and its redacted key.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
+    pub(crate) subject: Subject,
     pub(crate) endpoint: Endpoint,
     pub(crate) fingerprint: Option<Fingerprint>,
+}
+
+/// Whether an error or an event is about a call, or about an operation of a mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Call,
+    Counter,
+    Token,
+    SeenSet,
+    Bloom,
+    #[cfg(feature = "order-numbers")]
+    OrderNumbers,
+    Peek,
+    Forget,
+}
+
+impl Subject {
+    /// The words before the name.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Call => "call of",
+            Self::Counter => "counter",
+            Self::Token => "token for",
+            Self::SeenSet => "seen-set",
+            Self::Bloom => "Bloom filter",
+            #[cfg(feature = "order-numbers")]
+            Self::OrderNumbers => "order numbers",
+            Self::Peek => "peek of",
+            Self::Forget => "forget of",
+        }
+    }
 }
 
 impl Site {
     /// The site of a call that has no key, or no key yet.
     pub(crate) fn without_key(endpoint: Endpoint) -> Self {
+        Self::of(Subject::Call, endpoint)
+    }
+
+    /// The site of a call or an operation that has no key (yet).
+    pub(crate) fn of(subject: Subject, endpoint: Endpoint) -> Self {
         Self {
+            subject,
             endpoint,
             fingerprint: None,
         }
+    }
+
+    /// The same site with the key.
+    pub(crate) fn with_key(mut self, fingerprint: Fingerprint) -> Self {
+        self.fingerprint = Some(fingerprint);
+        self
     }
 }
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "call of `{}`", self.endpoint)?;
+        write!(f, "{} `{}`", self.subject.as_str(), self.endpoint)?;
         match &self.fingerprint {
             Some(fingerprint) => write!(f, " with key {fingerprint:?}"),
             None => Ok(()),

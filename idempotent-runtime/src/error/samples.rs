@@ -13,9 +13,9 @@ use crate::key::fingerprint::Fingerprint;
 impl Error {
     /// One error of each variant.
     pub(crate) fn samples() -> [Self; 16] {
-        let site = || Site {
-            endpoint: Endpoint::named("orders.pay"),
-            fingerprint: Fingerprint::of(&("A-1",)).ok(),
+        let site = || {
+            let key = Fingerprint::of(&("A-1",)).expect("a text is a key part");
+            Site::without_key(Endpoint::named("orders.pay")).with_key(key)
         };
         let duplicate = |state| {
             Duplicate(Box::new(Known {

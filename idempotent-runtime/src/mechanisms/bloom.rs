@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::error::{Error, Failure, Site};
+use crate::error::{Error, Failure, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::observe::{Event, EventKind};
@@ -211,7 +211,8 @@ impl Bloom {
         let began = observers.start_time();
         let stats = retry(self.shared.deadline(), || store.bloom_stats(&self.filter)).await;
         stats.map_err(|error| {
-            let error = Error::store_operation(Site::without_key(self.endpoint.clone()), error);
+            let error =
+                Error::store_operation(Site::of(Subject::Bloom, self.endpoint.clone()), error);
             observers.emit_since(began, Event::of_operation(&error));
             error
         })
@@ -228,13 +229,13 @@ impl Bloom {
         hint.map_err(|error| Error::store_operation(site.clone(), error))
     }
 
-    /// The site of a call for `member`, without a fingerprint if the member cannot be serialized.
+    /// The site of an operation for `member`, without a key if the member cannot be serialized.
     fn site<M: KeyPart + ?Sized>(&self, member: &M) -> Site {
         let mut hasher = self.shared.keying().hasher();
         let encoded = hasher.part(member);
         Site {
-            endpoint: self.endpoint.clone(),
             fingerprint: encoded.is_ok().then(|| hasher.finish()),
+            ..Site::of(Subject::Bloom, self.endpoint.clone())
         }
     }
 }

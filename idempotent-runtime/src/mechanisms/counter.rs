@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, Failure, Limited, Site};
+use crate::error::{Error, Failure, Limited, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::key::kind::Kind;
@@ -101,7 +101,7 @@ impl Counter {
     }
 
     fn site_and_key<T: KeyPart + ?Sized>(&self, thing: &T) -> Result<(Site, String), Error> {
-        let mut site = Site::without_key(self.endpoint.clone());
+        let mut site = Site::of(Subject::Counter, self.endpoint.clone());
         let mut hasher = self.shared.keying().hasher();
         if hasher.part(thing).is_err() {
             let what = "the counted thing could not be serialized";

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, Failure, Site};
+use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
@@ -121,7 +121,7 @@ impl Tokens {
         subject: &(impl KeyPart + ?Sized),
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Redeemed, Error> {
-        let operation = Endpoint::try_new(operation).map_err(Error::invalid_name);
+        let operation = operation_of(operation);
         let operation =
             operation.inspect_err(|error| self.shared.observers().emit_refused(error))?;
         let redemption = Redemption::new(&self.shared, operation, token, |hasher| {
@@ -137,10 +137,10 @@ impl Tokens {
         operation: Cow<'static, str>,
         ttl: Duration,
     ) -> Result<(Token, Site, String), Error> {
-        let operation = Endpoint::try_new(operation).map_err(Error::invalid_name)?;
+        let operation = operation_of(operation)?;
         if ttl < Duration::from_millis(1) {
             let what = "the `ttl` of a token must be at least 1ms";
-            let site = Site::without_key(operation);
+            let site = Site::of(Subject::Token, operation);
             return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
         }
         let token = Token::random();
@@ -161,4 +161,8 @@ impl Tokens {
             Err(error) => Err(Error::store_operation(site.clone(), error)),
         }
     }
+}
+
+fn operation_of(name: impl Into<Cow<'static, str>>) -> Result<Endpoint, Error> {
+    Endpoint::try_new(name).map_err(|name| Error::invalid_name(Subject::Token, &name))
 }

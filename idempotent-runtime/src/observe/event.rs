@@ -173,10 +173,8 @@ mod tests {
         pub(in super::super) fn example() -> Self {
             let mut hasher = Keying::new(Digest::Sha256).hasher();
             hasher.part(&42).unwrap();
-            Self {
-                endpoint: crate::key::endpoint::Endpoint::named("orders.pay"),
-                fingerprint: Some(hasher.finish()),
-            }
+            let endpoint = crate::key::endpoint::Endpoint::named("orders.pay");
+            Self::without_key(endpoint).with_key(hasher.finish())
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use crate::error::{DuplicateState, Error, Failure, Site};
+use crate::error::{DuplicateState, Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, KeyPart, Parts};
@@ -58,7 +58,7 @@ impl Idempotency {
     /// if the store has other bytes under the key, which this version did not write; [`Error::Unavailable`] or
     /// [`Error::Misconfigured`] if the store cannot serve the request.
     pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
+        let endpoint = endpoint_of(endpoint)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
         self.read(endpoint, fingerprint, Shared::key).await
     }
@@ -103,7 +103,7 @@ impl Idempotency {
     /// As [`peek`](Self::peek).
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub async fn peek_tx(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
+        let endpoint = endpoint_of(endpoint)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
         self.read(endpoint, fingerprint, Shared::key_in_tx).await
     }
@@ -140,15 +140,15 @@ impl Idempotency {
         subject: &(impl KeyPart + ?Sized),
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
+        let endpoint = endpoint_of(endpoint)?;
         let redemption = Endpoint::try_new(operation)
-            .map_err(Error::invalid_name)
+            .map_err(|name| Error::invalid_name(Subject::Peek, &name))
             .and_then(|operation| {
                 Redemption::build(self.shared(), operation, token, |hasher| {
                     hasher.part(subject)
                 })
             })
-            .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
+            .map_err(|error| error.at(&Site::of(Subject::Peek, endpoint.clone())))?;
         let fingerprint = token::key_with(self.shared().keying().hasher(), redemption.bound());
         self.read(endpoint, fingerprint, Shared::key).await
     }
@@ -170,16 +170,16 @@ impl Idempotency {
         subject: &(impl KeyPart + ?Sized),
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Option<Peek>, Error> {
-        let endpoint = Endpoint::called(endpoint).map_err(Error::invalid_name)?;
+        let endpoint = endpoint_of(endpoint)?;
         let parts = self.parts(&endpoint, parts)?;
         let bound = Endpoint::try_new(operation)
-            .map_err(Error::invalid_name)
+            .map_err(|name| Error::invalid_name(Subject::Peek, &name))
             .and_then(|operation| {
                 token::binding(self.shared(), &operation, None, |hasher| {
                     hasher.part(subject)
                 })
             })
-            .map_err(|error| error.at(&Site::without_key(endpoint.clone())))?;
+            .map_err(|error| error.at(&Site::of(Subject::Peek, endpoint.clone())))?;
         let fingerprint = token::key_with(parts, &bound);
         self.read(endpoint, fingerprint, Shared::key).await
     }
@@ -187,7 +187,7 @@ impl Idempotency {
     fn parts(&self, endpoint: &Endpoint, parts: &impl Parts) -> Result<Hasher, Error> {
         let mut hasher = self.shared().keying().hasher();
         if parts.add_to(&mut hasher).is_err() {
-            let site = Site::without_key(endpoint.clone());
+            let site = Site::of(Subject::Peek, endpoint.clone());
             let what = "a part of the key could not be serialized";
             return Err(Error::InvalidKey(Failure::new(site, what, None)));
         }
@@ -201,10 +201,7 @@ impl Idempotency {
         key: fn(&Shared, &Endpoint, &Fingerprint) -> Key,
     ) -> Result<Option<Peek>, Error> {
         let key = key(self.shared(), &endpoint, &fingerprint);
-        let site = Site {
-            endpoint,
-            fingerprint: Some(fingerprint),
-        };
+        let site = Site::of(Subject::Peek, endpoint).with_key(fingerprint);
         let entry =
             match Attempt::new(self.shared().store().get(&key), self.shared().deadline()).await {
                 Ok(Some(entry)) => entry,
@@ -247,9 +244,19 @@ impl Idempotency {
         }
         match removal {
             Ok(swap) => Ok(swap == Swap::Done),
-            Err(error) => Err(Error::store_operation(peek.site.clone(), error)),
+            Err(error) => {
+                let site = Site {
+                    subject: Subject::Forget,
+                    ..peek.site.clone()
+                };
+                Err(Error::store_operation(site, error))
+            }
         }
     }
+}
+
+fn endpoint_of(name: &str) -> Result<Endpoint, Error> {
+    Endpoint::called(name).map_err(|name| Error::invalid_name(Subject::Peek, &name))
 }
 
 impl Peek {

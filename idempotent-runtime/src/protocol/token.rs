@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::error::{Error, Failure, Site};
+use crate::error::{Error, Failure, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
 use crate::key::kind::Kind;
@@ -97,7 +97,7 @@ pub(crate) fn binding(
         .and_then(|()| subject(&mut hasher));
     if encoded.is_err() {
         let what = "the subject of a token could not be serialized";
-        let site = Site::without_key(operation.clone());
+        let site = Site::of(Subject::Token, operation.clone());
         return Err(Error::InvalidKey(Failure::new(site, what, None)));
     }
     Ok(hasher.finish())
@@ -118,9 +118,6 @@ pub(crate) fn locate(
 ) -> (Site, String) {
     let name = format_args!("{operation}:{fingerprint}");
     let key = shared.key_of(Kind::Token, name);
-    let site = Site {
-        endpoint: operation,
-        fingerprint: Some(fingerprint),
-    };
+    let site = Site::of(Subject::Token, operation).with_key(fingerprint);
     (site, key)
 }

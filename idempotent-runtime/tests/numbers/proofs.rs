@@ -133,7 +133,7 @@ async fn a_number_is_valid_for_exactly_its_max_age() {
     assert!(matches!(error, Error::TokenUnknown(_)));
     assert_eq!(
         error.to_string(),
-        "call of `orders`: the order number has expired"
+        "order numbers `orders`: the order number has expired"
     );
 }
 

@@ -176,7 +176,7 @@ async fn the_texts_of_a_store_that_fails() {
                 .expect_err("no answer"),
             code,
             format_args!(
-                "call of `logins` with key <key>: the store {reason}, so the operation failed; {advice}"
+                "counter `logins` with key <key>: the store {reason}, so the operation failed; {advice}"
             ),
         );
         shop.store.heal();
@@ -224,7 +224,7 @@ async fn the_texts_of_a_foreign_record_a_lost_lease_and_a_limit() {
     check(
         &counter.attempt(&1_u64).await.expect_err("the second"),
         "limit_reached",
-        "call of `logins` with key <key>: refused because this is attempt 2 and the limit is 1; \
+        "counter `logins` with key <key>: refused because this is attempt 2 and the limit is 1; \
          try again in <time>, when the window ends",
     );
 }
@@ -261,7 +261,15 @@ async fn no_text_of_a_mistake_quotes_an_argument() {
     for (code, error) in errors {
         let text = error.to_string();
         assert_eq!(error.code(), code, "{text}");
-        assert!(text.starts_with("call of `orders.pay`"), "{text}");
+        let subject = if code.starts_with("token") {
+            "token for"
+        } else {
+            "call of"
+        };
+        assert!(
+            text.starts_with(&format!("{subject} `orders.pay`")),
+            "{text}"
+        );
         let digits = text.contains(" with key ");
         assert_eq!(
             digits,
@@ -272,4 +280,92 @@ async fn no_text_of_a_mistake_quotes_an_argument() {
             assert!(!text.contains(foreign), "{text}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_text_of_an_operation_names_its_mechanism() {
+    let shop = Shop::new();
+    let handle = &shop.idempotency;
+    shop.begin(1, Release::OnError).await;
+    let held = handle.peek(ENDPOINT, &(1_u64,)).await.expect("an answer");
+    let held = held.expect("the record of the running call");
+    let tokens = handle.tokens();
+    let set = handle.seen_set("mails", TTL).expect("a set");
+    let filter = handle.bloom("urls", 1000, 0.01, TTL).expect("a filter");
+    shop.store.always_all(Fault::Fail(StoreErrorKind::Full));
+    let so = "the store is full, so the operation failed; try again later";
+    for (error, site) in [
+        (
+            tokens.issue(&1_u64, ENDPOINT, TTL).await.map(drop),
+            "token for `orders.pay` with key <key>",
+        ),
+        (
+            set.first_time(&1_u64).await.map(drop),
+            "seen-set `mails` with key <key>",
+        ),
+        (
+            filter.hint(&1_u64).await.map(drop),
+            "Bloom filter `urls` with key <key>",
+        ),
+        (filter.stats().await.map(drop), "Bloom filter `urls`"),
+        (
+            handle.peek(ENDPOINT, &(1_u64,)).await.map(drop),
+            "peek of `orders.pay` with key <key>",
+        ),
+        (
+            handle.forget(&held).await.map(drop),
+            "forget of `orders.pay` with key <key>",
+        ),
+    ] {
+        let error = error.expect_err("the store is full");
+        assert_eq!(without_key(&error), format!("{site}: {so}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_text_of_a_mistake_names_its_mechanism() {
+    let handle = Shop::new().idempotency;
+    let tokens = handle.tokens();
+    let set = handle.seen_set("mails", TTL).expect("a set");
+    let expired = Duration::ZERO;
+    for (error, start) in [
+        (
+            handle.peek("a b", &(1_u64,)).await.map(drop),
+            "peek of `?`: `a b` cannot name an endpoint: it has the character ' '",
+        ),
+        (
+            tokens.issue(&1_u64, "a b", TTL).await.map(drop),
+            "token for `?`: `a b` cannot name an endpoint: it has the character ' '",
+        ),
+        (
+            tokens.issue(&1_u64, ENDPOINT, expired).await.map(drop),
+            "token for `orders.pay`: the `ttl` of a token must be",
+        ),
+        (
+            handle.peek(ENDPOINT, &(Broken,)).await.map(drop),
+            "peek of `orders.pay`: a part of the key could not be serialized",
+        ),
+        (
+            set.first_time(&Broken).await.map(drop),
+            "seen-set `mails`: the member of the set could not be serialized",
+        ),
+    ] {
+        let text = error.expect_err("a mistake").to_string();
+        assert!(text.starts_with(start), "{text}");
+    }
+}
+
+/// The text of an error with `<key>` instead of the digits of any key.
+fn without_key(error: &Error) -> String {
+    let text = error.to_string();
+    let Some((before, after)) = text.split_once(" with key ") else {
+        return text;
+    };
+    let (digits, after) = after.split_at(8);
+    assert!(
+        digits.chars().all(|digit| digit.is_ascii_hexdigit()),
+        "{text}"
+    );
+    let after = after.strip_prefix('…').expect(&text);
+    format!("{before} with key <key>{after}")
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::OrderNumbers;
 use super::issuer::Issuer;
 use super::machine::Machine;
-use crate::error::{SetupError, Site};
+use crate::error::{SetupError, Site, Subject};
 use crate::handle::Idempotency;
 use crate::key::fingerprint::{Digest, Keying};
 use crate::key::kind::Kind;
@@ -158,7 +158,7 @@ impl OrderNumbersBuilder {
             .idempotency
             .seen_set(endpoint.as_str().to_owned(), self.max_age)?
             .with_kind(Kind::Number);
-        let site = Site::without_key(endpoint);
+        let site = Site::of(Subject::OrderNumbers, endpoint);
         let machine = Machine::new(
             Arc::clone(self.idempotency.shared()),
             site,

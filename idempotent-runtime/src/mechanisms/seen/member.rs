@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::error::{Error, Failure, Site};
+use crate::error::{Error, Failure, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, KeyPart};
 use crate::key::kind::Kind;
@@ -35,7 +35,7 @@ impl Member {
     pub(super) fn new<M: KeyPart + ?Sized>(set: &Arc<Set>, member: &M) -> Result<Self, Error> {
         let mut hasher = set.shared.keying().hasher();
         if let Err(unencodable) = hasher.part(member) {
-            let site = Site::without_key(set.endpoint.clone());
+            let site = site_of(set);
             let what = "the member of the set could not be serialized";
             let error = Error::InvalidKey(Failure::new(site, what, Some(unencodable.into())));
             set.shared.observers().emit_refused(&error);
@@ -79,11 +79,17 @@ impl Member {
     }
 
     pub(super) fn site(&self) -> Site {
-        Site {
-            endpoint: self.set.endpoint.clone(),
-            fingerprint: Some(self.fingerprint),
-        }
+        site_of(&self.set).with_key(self.fingerprint)
     }
+}
+
+fn site_of(set: &Set) -> Site {
+    let subject = match set.kind {
+        #[cfg(feature = "order-numbers")]
+        Kind::Number => Subject::OrderNumbers,
+        _ => Subject::SeenSet,
+    };
+    Site::of(subject, set.endpoint.clone())
 }
 
 /// 64 random bits that are stored with the member. They distinguish the adds of different callers.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::guard::SendGuard;
 use super::owned::Owned;
 use super::{Token, binding, locate};
-use crate::error::{Error, Failure, Site};
+use crate::error::{Error, Failure, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
 use crate::observe::{Event, EventKind};
@@ -51,7 +51,7 @@ impl Redemption {
     ) -> Result<Self, Error> {
         if !Token::is_well_formed(token) {
             let what = "a one-time token is 64 lower-case hexadecimal digits, and this is not";
-            let site = Site::without_key(operation);
+            let site = Site::of(Subject::Token, operation);
             return Err(Error::TokenMalformed(Failure::new(site, what, None)));
         }
         let bound = binding(shared, &operation, Some(token), subject)?;
