@@ -67,12 +67,15 @@ impl fmt::Debug for SetupError {
         let mut cause = self.cause.as_deref().map(|cause| cause as &dyn StdError);
         let mut last = String::new();
         while let Some(error) = cause {
-            // Many errors of clients repeat the text of their cause.
+            // Statements follow after the first line. Many errors of clients repeat the text of their cause.
             let text = error.to_string();
-            if !last.ends_with(&text) {
+            let is_one_line = !text.contains('\n');
+            if is_one_line && !last.ends_with(&text) {
                 write!(f, ": {text}")?;
             }
-            last = text;
+            if is_one_line {
+                last = text;
+            }
             cause = error.source();
         }
         Ok(())
@@ -96,6 +99,20 @@ mod tests {
         assert_eq!(error.to_string(), "a.toml:1: no; a.toml:2: nor this");
         assert_eq!(format!("{error:?}"), "a.toml:1: no\na.toml:2: nor this");
         assert!(error.source().is_none());
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn debug_leaves_out_statements() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("these statements make the tables:\n\nCREATE TABLE t\n")]
+        struct Statements(#[source] std::fmt::Error);
+
+        let error = SetupError::caused("no tables", Statements(std::fmt::Error));
+        assert_eq!(
+            format!("{error:?}"),
+            format!("no tables: {}", std::fmt::Error)
+        );
     }
 
     #[test]

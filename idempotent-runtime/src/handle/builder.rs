@@ -9,8 +9,9 @@ use super::Idempotency;
 use super::connect::connect;
 use super::endpoints;
 use crate::error::SetupError;
+use crate::key::endpoint::shown;
 use crate::key::fingerprint::{Digest, Keying};
-use crate::key::kind::is_prefix;
+use crate::key::kind::why_no_prefix;
 use crate::observe::{Observer, Observers};
 use crate::policy::deadline;
 use crate::protocol::shared::{Options, Shared};
@@ -245,10 +246,10 @@ impl Builder {
     /// If the prefix is not 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, the secret is empty, the deadline or an end of the
     /// retry hint is not between 1 ms and 1 h, the retry hint ends before it begins, or the [`Settings`] have a mistake.
     pub fn build(mut self) -> Result<Idempotency, SetupError> {
-        if !is_prefix(&self.prefix) {
+        if let Some(why) = why_no_prefix(&self.prefix) {
             return Err(SetupError::new(format!(
-                "invalid prefix `{}`: use 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`",
-                self.prefix.escape_debug()
+                "invalid prefix `{}`: it {why}; use 1 to 64 of `A-Z a-z 0-9 . _ : -`",
+                shown(&self.prefix)
             )));
         }
         if self
@@ -307,6 +308,7 @@ mod tests {
     use super::*;
     use crate::key::endpoint::Endpoint;
     use crate::key::fingerprint::Fingerprint;
+    use crate::store::memory::MemoryStore;
 
     #[tokio::test]
     async fn options_apply_to_a_handle_that_is_made_from_a_url() {
@@ -324,6 +326,31 @@ mod tests {
         let plain = Idempotency::from_url("memory:").await;
         let plain = plain.expect("the store in memory is always there");
         assert_ne!(hasher(&handle), hasher(&plain), "the secret applies");
+    }
+
+    #[test]
+    fn the_error_of_an_invalid_prefix_names_what_is_allowed() {
+        let text = |prefix: &str| {
+            let builder = Idempotency::builder(MemoryStore::new()).prefix(prefix);
+            builder
+                .build()
+                .expect_err("the prefix is invalid")
+                .to_string()
+        };
+        let allowed = "use 1 to 64 of `A-Z a-z 0-9 . _ : -`";
+        assert_eq!(
+            text("shop/eu"),
+            format!("invalid prefix `shop/eu`: it has the character '/'; {allowed}")
+        );
+        assert_eq!(
+            text(""),
+            format!("invalid prefix ``: it is empty; {allowed}")
+        );
+        let long = "a".repeat(65);
+        assert_eq!(
+            text(&long),
+            format!("invalid prefix `{long}`: it is longer than 64 bytes; {allowed}")
+        );
     }
 
     #[tokio::test]

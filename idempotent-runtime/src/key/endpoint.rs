@@ -38,13 +38,13 @@ impl Endpoint {
 
     /// Returns the endpoint of recorded calls, whether their function has the option `name` or not.
     pub(crate) fn called(name: &str) -> Result<Self, InvalidName> {
-        // The path of a method names its type between `<` and `>`, with more characters than the path of a function.
-        let allowed = |char: char| {
-            if name.contains('<') {
-                !char.is_control() && !"#:{}".contains(char)
-            } else {
-                char.is_alphanumeric() || "._-()~%".contains(char)
-            }
+        // The path of a method names its type between `<` and `>`, with more characters than the path of a function. An
+        // identifier of Rust may contain marks that are neither letters nor digits, for example in Hindi.
+        let allowed = |char: char| match char {
+            '#' | ':' | '{' | '}' => false,
+            _ if name.contains('<') => !char.is_control(),
+            _ if char.is_ascii() => char.is_ascii_alphanumeric() || "._-()~%".contains(char),
+            _ => !char.is_control() && !char.is_whitespace(),
         };
         match why_invalid(name, LONGEST, allowed) {
             None => Ok(Self(Cow::Owned(name.to_owned()))),
@@ -89,7 +89,7 @@ pub(crate) struct InvalidName {
 
 impl InvalidName {
     fn new(name: &str, why: String) -> Self {
-        let name: String = name.chars().take(LONGEST_NAME).collect();
+        let name = shown(name);
         Self { name, why }
     }
 
@@ -102,16 +102,22 @@ impl InvalidName {
 impl fmt::Display for InvalidName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, why } = self;
-        write!(
-            f,
-            "`{}` cannot name an endpoint: it {why}",
-            name.escape_debug()
-        )
+        write!(f, "`{name}` cannot name an endpoint: it {why}")
     }
 }
 
+/// The beginning of an invalid name, for an error: its control characters are escaped.
+pub(crate) fn shown(name: &str) -> String {
+    let name: String = name.chars().take(LONGEST_NAME).collect();
+    name.escape_debug().to_string()
+}
+
 /// Why a name is invalid, as the predicate of a sentence about the name.
-fn why_invalid(name: &str, longest: usize, allowed: impl Fn(char) -> bool) -> Option<String> {
+pub(super) fn why_invalid(
+    name: &str,
+    longest: usize,
+    allowed: impl Fn(char) -> bool,
+) -> Option<String> {
     if name.is_empty() {
         return Some("is empty".to_owned());
     }
@@ -233,6 +239,30 @@ mod tests {
             ),
         ] {
             assert_eq!(derive(path), name);
+        }
+    }
+
+    #[test]
+    fn an_identifier_of_any_script_is_part_of_a_name() {
+        for (path, name) in [
+            ("shop::भुगतान_करें::{{closure}}", "shop.भुगतान_करें"),
+            ("shop::स्थिति::{{closure}}", "shop.स्थिति"),
+            ("shop::支付::{{closure}}", "shop.支付"),
+            (
+                "shop::e\u{301}te\u{301}::{{closure}}",
+                "shop.e\u{301}te\u{301}",
+            ),
+        ] {
+            assert_eq!(derive(path), name);
+            assert!(Endpoint::called(name).is_ok(), "{name}");
+        }
+        for name in [
+            "orders pay",
+            "orders\u{a0}pay",
+            "orders\u{85}pay",
+            "orders/pay",
+        ] {
+            assert!(Endpoint::called(name).is_err(), "{name:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::key::endpoint::Endpoint;
+use crate::key::endpoint::{Endpoint, why_invalid};
 use crate::key::fingerprint::Fingerprint;
 
 /// The kind of a record, unless the record is of a call in the handle's store.
@@ -68,10 +68,10 @@ pub(crate) fn key_in_tx(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerp
     Kind::Tx.key(prefix, format_args!("{endpoint}:{fingerprint}"))
 }
 
-/// Whether `text` is valid as the prefix of keys: 1 to 64 of `A-Z a-z 0-9 . _ : -`.
-pub(crate) fn is_prefix(text: &str) -> bool {
-    let plain = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
-    (1..=64).contains(&text.len()) && text.chars().all(plain)
+/// Why `text` cannot be the prefix of keys, as the predicate of a sentence about it. Valid are 1 to 64 of `A-Z a-z 0-9 . _ : -`.
+pub(crate) fn why_no_prefix(text: &str) -> Option<String> {
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || "._:-".contains(char);
+    why_invalid(text, 64, is_allowed)
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
 
     /// Returns all keys with this prefix and this name of an endpoint, each with the record that it names.
     fn keys(prefix: &str, name: &str) -> Vec<(String, Owner)> {
-        if !is_prefix(prefix) {
+        if why_no_prefix(prefix).is_some() {
             return Vec::new();
         }
         let fingerprint = Fingerprint::of(&(1,)).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_prefix_contains_no_hash_sign() {
         for prefix in ["idem:#count", "#", "idem:#tx:orders.pay"] {
-            assert!(!is_prefix(prefix), "{prefix}");
+            assert!(why_no_prefix(prefix).is_some(), "{prefix}");
         }
     }
 

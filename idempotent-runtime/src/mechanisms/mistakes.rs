@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::SetupError;
-use crate::key::endpoint::Endpoint;
+use crate::key::endpoint::{Endpoint, shown};
 
 /// The mistakes in the settings of one mechanism.
 pub(super) struct Mistakes {
@@ -17,9 +17,8 @@ pub(super) struct Mistakes {
 impl Mistakes {
     /// Checks the name of a mechanism of this `kind`, such as `counter`.
     pub(super) fn check_name(kind: &str, name: Cow<'static, str>) -> (Option<Endpoint>, Self) {
-        let shown: String = name.chars().take(LONGEST_SHOWN).collect();
         let mut mistakes = Self {
-            subject: format!("{kind} `{}`", shown.escape_debug()),
+            subject: format!("{kind} `{}`", shown(&name)),
             found: Vec::new(),
         };
         match Endpoint::try_new(name) {
@@ -71,6 +70,3 @@ impl Mistakes {
         }
     }
 }
-
-/// How many characters of a name are printed.
-const LONGEST_SHOWN: usize = 128;

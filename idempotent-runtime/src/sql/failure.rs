@@ -1,6 +1,7 @@
 //! Turns an error of sqlx into an error of the store: its kind, its reason and its place.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use sqlx::{Connection, Pool};
 use thiserror::Error;
@@ -107,16 +108,31 @@ fn store_error(
     }
 }
 
+/// Whether SQLite refused to write to a file that it may only read.
+pub(crate) fn is_read_only(error: &sqlx::Error) -> bool {
+    let refusal = error.as_database_error().map(Code::from_refusal);
+    matches!(refusal, Some(Code::Sqlite(code)) if code & 0xff == 8)
+}
+
 fn is_unopened_file(error: &sqlx::Error) -> bool {
     let refusal = error.as_database_error().map(Code::from_refusal);
     matches!(refusal, Some(Code::Sqlite(code)) if code & 0xff == 14)
 }
 
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("these statements make the tables:\n\n{schema}\n")]
 struct NotMigrated {
     source: sqlx::Error,
     schema: &'static str,
+}
+
+impl fmt::Debug for NotMigrated {
+    /// Does not print the statements: they have many lines.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotMigrated")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
 }
 
 fn kind_of(error: &sqlx::Error) -> StoreErrorKind {

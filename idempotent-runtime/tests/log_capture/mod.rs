@@ -37,6 +37,13 @@ impl LogCapture {
         errors.map(|(_, _, text)| text.clone()).collect()
     }
 
+    /// The texts of the warnings.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let lines = self.lines.lock().unwrap();
+        let warnings = lines.iter().filter(|(level, ..)| *level == Level::WARN);
+        warnings.map(|(_, _, text)| text.clone()).collect()
+    }
+
     /// The level and the text of each event that users see.
     pub(crate) fn events(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap();

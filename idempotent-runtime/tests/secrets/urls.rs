@@ -135,7 +135,7 @@ fn database_urls(at: &str) -> Vec<String> {
     for rest in [
         format!("//u:{SECRET}@{at}/d"),
         format!("u:{SECRET}@{at}/no/such/file"),
-        format!("/no/such/{SECRET}/file"),
+        format!("//u:{SECRET}/no/such/file"),
         format!(":memory:?password={SECRET}"),
         format!(":memory:?key={SECRET}"),
         format!(":memory:?{SECRET}"),

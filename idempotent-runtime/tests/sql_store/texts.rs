@@ -17,6 +17,7 @@ use idempotent_runtime::{
 
 use crate::databases::{Fresh, TTL, VALUE, chain, narrow, on_every_database, store};
 use crate::fresh::{Kind, file};
+use crate::log_capture::LogCapture;
 
 const REFUSED: &str = "refused the connection (is the server running?)";
 const NO_TABLES: &str = "has no tables for idempotence (call `sql::migrate` at every start)";
@@ -42,7 +43,7 @@ fn place(url: &str) -> String {
     let (scheme, rest) = url.split_once(':').unwrap();
     let path = rest.rsplit('@').next().unwrap();
     match scheme {
-        "sqlite" => format!("sqlite …/{}", path.rsplit('/').next().unwrap()),
+        "sqlite" => format!("sqlite {path}"),
         _ => format!("{scheme} {}", path.split('/').next().unwrap()),
     }
 }
@@ -414,6 +415,43 @@ async fn missing_privileges_are_listed() {
         text(PostgresStore::connect(&theirs).await),
         format!("{} {not_migrated}", place(&url))
     );
+}
+
+#[tokio::test]
+async fn the_error_that_main_prints_for_missing_tables_has_no_statements() {
+    let url = Postgres::url();
+    let admin = PostgresStore::connect(&url).await.unwrap();
+    let role = format!("printed_{}", url.rsplit('_').next().unwrap());
+    let create =
+        format!("{FORGET}; CREATE ROLE {role} LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    Postgres::run(admin.pool(), &create).await.unwrap();
+    let theirs = url.replace("postgres@", &format!("{role}@"));
+    let store = PostgresStore::connect(&theirs).await.unwrap_err();
+    let setup = Idempotency::from_url(&theirs).await.unwrap_err();
+    for printed in [format!("{store:?}"), format!("{setup:?}")] {
+        assert!(printed.contains("`sql::schema`"), "{printed}");
+        assert!(printed.contains("permission denied"), "{printed}");
+        assert!(!printed.contains("CREATE TABLE"), "{printed}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_opened_only_for_reading_is_reported() {
+    let url = Sqlite::url();
+    SqliteStore::connect(&url).await.unwrap();
+    let log = LogCapture::start();
+    SqliteStore::connect(&url).await.unwrap();
+    assert_eq!(log.warnings(), [""; 0]);
+    for parameter in ["mode=ro", "mode=ro&immutable=1"] {
+        let url = format!("{url}?{parameter}");
+        SqliteStore::connect(&url).await.unwrap();
+    }
+    let warning = format!(
+        "{} is opened only for reading, as its URL asks for: the store refuses every call (leave `mode` and `immutable` \
+         out of the URL to write)",
+        place(&url)
+    );
+    assert_eq!(log.warnings(), [&*warning, &*warning]);
 }
 
 #[tokio::test]

@@ -30,6 +30,9 @@ pub trait Connect: Database {
         None
     }
 
+    /// A statement that changes nothing, but fails if the file of the database is read-only. `None`: not needed.
+    const WRITE_NOTHING: Option<&'static str> = None;
+
     /// The server that the options name. `None`: the database has no server.
     fn server(options: &<Self::Connection as Connection>::Options) -> Option<Server<'_>>;
 

@@ -47,7 +47,10 @@ impl Connect for Sqlite {
         if is_in_memory(file) {
             return "sqlite in memory".to_owned();
         }
-        // The path may be the URL of another database by mistake, with a password. So the folders are not shown.
+        if is_plain(file) {
+            return format!("sqlite {}", file.display());
+        }
+        // The URL of another database, with a password, may have been given for a path.
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         if name.contains('@') {
             "sqlite …".to_owned()
@@ -76,6 +79,9 @@ impl Connect for Sqlite {
         })
     }
 
+    /// The statement needs a writable file, and changes no row.
+    const WRITE_NOTHING: Option<&'static str> = Some("DELETE FROM idempotence WHERE 0");
+
     fn server(_: &SqliteConnectOptions) -> Option<Server<'_>> {
         None
     }
@@ -83,6 +89,12 @@ impl Connect for Sqlite {
     async fn session(_: &mut SqliteConnection) -> sqlx::Result<Session> {
         Ok(Session::UNKNOWN)
     }
+}
+
+/// Whether the path cannot be the URL of another database: it has no `@`, and no `:` but that of a drive.
+fn is_plain(path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    !path.contains('@') && path.char_indices().all(|(at, char)| char != ':' || at == 1)
 }
 
 /// Whether the path certainly does not exist. Without the permission to look, it may exist.

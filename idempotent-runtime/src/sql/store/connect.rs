@@ -35,7 +35,7 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
     let mut conflict = None;
     let connecting = async {
         // This connection reports why it fails. A pool would retry until its timeout, and report only the timeout.
-        let first = loop {
+        let mut first = loop {
             match connect_and_migrate::<DB>(&options, user, &place).await {
                 Err(error) if is_retryable(&error) => {
                     conflict = Some(error);
@@ -44,6 +44,14 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
                 answer => break answer?,
             }
         };
+        if DB::WRITE_NOTHING.is_some() && asks_for_read_only(url) {
+            tracing::warn!(
+                "{place} is opened only for reading, as its URL asks for: the store refuses every call (leave `mode` and \
+                 `immutable` out of the URL to write)"
+            );
+        } else {
+            refuse_read_only::<DB>(&mut first, &place).await?;
+        }
         let pool = pool_options.connect_lazy_with(options.clone());
         // The pool must have a connection before the first connection is closed: a database in memory ends with its last
         // connection.
@@ -86,6 +94,31 @@ async fn connect_and_migrate<DB: Database>(
     Ok(connection)
 }
 
+/// Fails if the file of the database is read-only. The first call would fail otherwise.
+async fn refuse_read_only<DB: Database>(
+    connection: &mut DB::Connection,
+    place: &str,
+) -> Result<(), StoreError> {
+    let Some(write_nothing) = DB::WRITE_NOTHING else {
+        return Ok(());
+    };
+    match DB::execute_all(connection, write_nothing.to_owned()).await {
+        Err(error) if failure::is_read_only(&error) => {
+            Err(failure::statement_failed(error, place.to_owned()))
+        }
+        // Another process may be writing, so the file is writable.
+        _ => Ok(()),
+    }
+}
+
+/// Whether the URL asks for a database that is only read.
+fn asks_for_read_only(url: &str) -> bool {
+    let (_, query) = url.split_once('?').unwrap_or_default();
+    ["mode=ro", "immutable=1", "immutable=true"]
+        .iter()
+        .any(|parameter| query.contains(parameter))
+}
+
 /// Removes the user's name from the source of the error: in a wrong URL the password may be in its place.
 fn redact_user(user: Option<&str>, error: StoreError) -> StoreError {
     let (Some(user), Some(source)) = (user, error.source()) else {
@@ -100,4 +133,29 @@ fn redact_user(user: Option<&str>, error: StoreError) -> StoreError {
     }
     let reason = error.why().to_owned();
     StoreError::new(error.kind(), redacted).reason(reason)
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use sqlx::{Connection as _, Sqlite, SqliteConnection};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_that_cannot_be_written_is_refused() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let place = "sqlite /srv/app.db";
+        migrate_on::<Sqlite>(&mut connection, place).await.unwrap();
+        let refused = refuse_read_only::<Sqlite>(&mut connection, place).await;
+        refused.expect("the database is writable");
+        let read_only = sqlx::query("PRAGMA query_only = 1");
+        read_only.execute(&mut connection).await.unwrap();
+        let refused = refuse_read_only::<Sqlite>(&mut connection, place).await;
+        let text = refused.expect_err("the database is read-only").to_string();
+        assert_eq!(
+            text,
+            "sqlite /srv/app.db accepts no writes: the file is read-only (check the permissions of the file and its directory, \
+             and `mode` in the URL)"
+        );
+    }
 }
