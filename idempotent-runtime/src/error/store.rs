@@ -91,6 +91,20 @@ impl StoreError {
         self
     }
 
+    /// An error of another kind with the same reason and place. This error is its source.
+    #[cfg(any(
+        feature = "mysql",
+        feature = "postgres",
+        feature = "redis",
+        feature = "sqlite"
+    ))]
+    pub(crate) fn with_kind(self, kind: StoreErrorKind) -> Self {
+        let (reason, place) = (self.why().to_owned(), self.0.place.clone());
+        let mut error = Self::new(kind, self).reason(reason);
+        error.0.place = place;
+        error
+    }
+
     /// Marks an error whose cause is a value under the key that this crate did not write.
     pub(crate) fn foreign_record(mut self) -> Self {
         self.0.foreign_record = true;
@@ -191,6 +205,17 @@ mod tests {
             assert_eq!(error.location(), Some("redis 10.0.0.5:6379"));
             assert_eq!(error.kind(), kind);
         }
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn an_error_of_another_kind_keeps_its_reason_and_place() {
+        let full = StoreError::new(StoreErrorKind::Full, "oom").place("redis 10.0.0.5:6379");
+        let error = full.with_kind(StoreErrorKind::NotApplied);
+        assert_eq!(error.kind(), StoreErrorKind::NotApplied);
+        assert_eq!(error.to_string(), "redis 10.0.0.5:6379 is full");
+        let source = error.source().and_then(|source| source.downcast_ref());
+        assert_eq!(source.map(StoreError::kind), Some(StoreErrorKind::Full));
     }
 
     #[test]

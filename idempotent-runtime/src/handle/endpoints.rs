@@ -51,7 +51,7 @@ impl Idempotency {
     ///
     /// # Cancellation
     ///
-    /// The settings may still be read and applied.
+    /// A dropped future does not stop the reload: the settings may still be read and applied.
     pub async fn reload(&self) -> Result<(), SetupError> {
         let known = Arc::clone(self.shared().known_endpoints());
         without_blocking(move || known.reload())

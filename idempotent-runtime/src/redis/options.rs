@@ -126,7 +126,7 @@ impl RedisOptions {
             connected.map_err(|error| of_connection(error, &place))?;
             self.check(connection, &place).await
         };
-        let store = in_time(checked, &place).await?;
+        let store = connect_in_time(checked, &place).await?;
         Ok(store.with_listener(topology))
     }
 
@@ -142,7 +142,7 @@ impl RedisOptions {
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
         let place = place_of(&connection);
-        in_time(self.check(connection, &place), &place).await
+        connect_in_time(self.check(connection, &place), &place).await
     }
 
     async fn check<C>(&self, mut connection: C, place: &str) -> Result<RedisStore<C>, StoreError>
@@ -243,14 +243,15 @@ where
     ///
     /// Use a connection that reconnects, such as a [`RedisConnection`] on your client: a plain
     /// [`MultiplexedConnection`](::redis::aio::MultiplexedConnection) never works again after it broke. This does the checks of
-    /// [`connect`](RedisStore::connect), on every node of a cluster, in one or two round trips.
+    /// [`connect`](RedisStore::connect), on every node of a cluster, in one or two round trips. Whether the user may run
+    /// scripts is not checked on a cluster, nor for a client that this crate does not know: there the first call fails if not.
     ///
     /// The client of a cluster, and every client that this crate does not know, may repeat a command. So its refusals are
     /// [`StoreErrorKind::Unknown`]. The store has no notifications: calls that wait for a key poll.
     ///
     /// # Errors
     ///
-    /// If the server does not answer within five seconds, or may evict keys.
+    /// Within five seconds, if the server does not answer, may evict keys, or does not let this user run scripts.
     pub async fn from_connection(connection: C) -> Result<Self, StoreError> {
         RedisOptions::default().from_connection(connection).await
     }
@@ -259,7 +260,8 @@ where
 /// The longest time that [`RedisStore::connect`] takes.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-async fn in_time<T>(
+/// Bounds the time that connecting takes.
+async fn connect_in_time<T>(
     connecting: impl Future<Output = Result<T, StoreError>>,
     place: &str,
 ) -> Result<T, StoreError> {

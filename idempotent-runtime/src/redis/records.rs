@@ -251,14 +251,7 @@ fn set_if_free(key: &str, value: &[u8], ttl: u64) -> Cmd {
 /// `SET NX GET` even if the stored record is the same.)
 fn claim_again_if_full(error: StoreError) -> StoreError {
     match error.kind() {
-        StoreErrorKind::Full => {
-            let (reason, place) = (error.why().to_owned(), error.location().map(str::to_owned));
-            let error = StoreError::new(StoreErrorKind::NotApplied, error).reason(reason);
-            match place {
-                Some(place) => error.place(place),
-                None => error,
-            }
-        }
+        StoreErrorKind::Full => error.with_kind(StoreErrorKind::NotApplied),
         _ => error,
     }
 }

@@ -121,10 +121,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
 
     fn fail(&self, error: StoreError) -> StoreError {
         if self.may_be_applied && error.kind() != StoreErrorKind::Unknown {
-            let reason = error.why().to_owned();
-            return StoreError::new(StoreErrorKind::Unknown, error)
-                .reason(reason)
-                .place(failure::place(self.pool));
+            return error.with_kind(StoreErrorKind::Unknown);
         }
         error
     }
