@@ -8,7 +8,7 @@ use std::fmt;
 /// | --- | --- | --- |
 /// | `InProgress` | `Wait` | the equal call may still fail, and a repetition may then run |
 /// | `AlreadyDone` | `Ignore` | an equal call has succeeded |
-/// | `Taken` | `Ignore` | an equal call was made, and must not run twice, whatever its outcome |
+/// | `Taken` | `Refresh` | an equal call was made and must not run twice, but it may have failed: read its outcome from your own data |
 /// | `PayloadMismatch` | `Fix` | another request has this key: this request needs a different key |
 /// | `TokenUsed` | `NewToken` | the token was redeemed: look up whether the work is done; the next request needs a new token |
 /// | `TokenUnknown` | `NewToken` | the token has expired, or was issued to another subject |

@@ -179,6 +179,8 @@ const ALREADY_DONE: Facts = Facts {
 const TAKEN: Facts = Facts {
     code: "taken",
     group: Group::Taken,
+    // Not `Ignore`: the equal call may have failed.
+    action: ClientAction::Refresh,
     title: "An equal request was made before",
     ..ALREADY_DONE
 };

@@ -38,6 +38,16 @@ pub enum DuplicateState {
     Unknown,
 }
 
+impl DuplicateState {
+    /// How a call in this state ended.
+    const fn ended(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            _ => "succeeded",
+        }
+    }
+}
+
 impl Duplicate {
     pub(crate) fn new(known: Known) -> Self {
         Self(Box::new(known))
@@ -100,10 +110,7 @@ impl fmt::Display for Duplicate {
             unavailable,
         } = &*self.0;
         if let Some(why) = unavailable {
-            let ended = match state {
-                DuplicateState::Failed => "failed",
-                _ => "succeeded",
-            };
+            let ended = state.ended();
             return write!(
                 f,
                 "{site}: refused because an equal call {ended} {age:.1?} ago, and its result cannot be returned because {why}; \
@@ -121,11 +128,14 @@ impl fmt::Display for Duplicate {
                 "{site}: refused because an equal call has been running for {age:.1?}; \
                  try again in {retry_after:.1?} (its lease ends in {free_in:.1?} unless it is renewed)"
             ),
-            (DuplicateState::Done | DuplicateState::Failed, _) => write!(
-                f,
-                "{site}: refused because an equal call succeeded {age:.1?} ago; \
-                 do not repeat it (the key is free in {retry_after:.1?})"
-            ),
+            (DuplicateState::Done | DuplicateState::Failed, _) => {
+                let ended = state.ended();
+                write!(
+                    f,
+                    "{site}: refused because an equal call {ended} {age:.1?} ago; \
+                     do not repeat it (the key is free in {retry_after:.1?})"
+                )
+            }
             (DuplicateState::Unknown, _) => write!(
                 f,
                 "{site}: refused because an equal call was made {age:.1?} ago, which may be running or have ended; \

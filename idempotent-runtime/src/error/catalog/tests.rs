@@ -15,8 +15,8 @@ fn clients_repeat_only_calls_whose_body_did_not_run() {
         let expected = match error.code() {
             "in_progress" | "limit_reached" | "store_unavailable" => "wait",
             "token_used" | "token_unknown" => "new_token",
-            "already_done" | "taken" => "ignore",
-            "result_unavailable" | "lease_lost" => "refresh",
+            "already_done" => "ignore",
+            "taken" | "result_unavailable" | "lease_lost" => "refresh",
             _ => "fix",
         };
         assert_eq!(action.as_str(), expected, "{error}");
