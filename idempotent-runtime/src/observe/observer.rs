@@ -43,8 +43,8 @@ use super::throttle::ThrottledLog;
 /// that line with its next event after the 5 seconds, of any kind and level; with
 /// [`Idempotency::drain`](crate::Idempotency::drain); and when the handle is dropped. A process that ends without any of these
 /// loses the last count. An installed handle is never dropped, so call `drain` before the program ends. Each handle counts
-/// separately, for at most 256 endpoints, kinds and codes at once. Lines above this number are all written. Observers and
-/// metrics get every event.
+/// separately, for at most 256 endpoints, kinds and codes at once. Lines above this number are all written, and
+/// so are the lines of calls without a handle. Observers and metrics get every event.
 ///
 /// Each call is a span `idempotent` of the level DEBUG, with `endpoint`, `key` and, at the end of the call, `outcome`.
 ///
@@ -94,7 +94,10 @@ pub(crate) struct Observers {
 type Listening = Box<Listener<dyn Observer>>;
 
 /// The observers of a call without a handle.
-pub(crate) static NO_OBSERVERS: Observers = Observers::new();
+pub(crate) static NO_OBSERVERS: Observers = Observers {
+    list: Vec::new(),
+    log: ThrottledLog::without_counts(),
+};
 
 struct Listener<O: ?Sized> {
     panicked: AtomicBool,

@@ -16,6 +16,8 @@ use crate::key::endpoint::Endpoint;
 
 /// The log of one handle.
 pub(super) struct ThrottledLog {
+    /// Whether repeated lines are summed up.
+    sums_up: bool,
     /// Whether any window has counted a line. If false, events below WARN take no lock.
     has_counts: AtomicBool,
     windows: Mutex<Vec<Window>>,
@@ -33,7 +35,17 @@ struct Window {
 
 impl ThrottledLog {
     pub(super) const fn new() -> Self {
+        Self::start(true)
+    }
+
+    /// A log that writes every line, because no handle ends that could write the last counts.
+    pub(super) const fn without_counts() -> Self {
+        Self::start(false)
+    }
+
+    const fn start(sums_up: bool) -> Self {
         Self {
+            sums_up,
             has_counts: AtomicBool::new(false),
             windows: Mutex::new(Vec::new()),
         }
@@ -42,7 +54,7 @@ impl ThrottledLog {
     /// Writes the line of an event, or counts it. Writes the counts of windows that have ended.
     pub(super) fn write(&self, event: &Event<'_>) {
         // Lines below WARN are not summed up.
-        if !is_summed(event.kind()) {
+        if !self.sums_up || !is_summed(event.kind()) {
             if self.has_counts.load(Ordering::Relaxed) {
                 self.flush_ended();
             }
@@ -213,6 +225,18 @@ mod tests {
         unavailable(&log, 3);
         drop(log);
         assert_eq!(capture.at("WARN")[1..], [counted(2, "0.0ns")]);
+    }
+
+    #[test]
+    fn a_log_without_counts_writes_every_line() {
+        let capture = LogCapture::start();
+        unavailable(&ThrottledLog::without_counts(), 3);
+        let lines = capture.at("WARN");
+        assert_eq!(lines.len(), 3);
+        assert!(
+            lines.iter().all(|line| !line.contains("repeated")),
+            "{lines:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
