@@ -1,25 +1,35 @@
-//! Captures the log of the runtime, for several test programs. Each program uses a part of this file.
+//! Captures what is logged, for the tests of the crate and for several test programs. Each of them needs a part of it.
 #![allow(dead_code)]
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
 
-/// Captures the warnings and errors that this thread logs while the capture lives.
+/// Captures what this thread logs while the capture lives.
 pub(crate) struct LogCapture {
     lines: Lines,
     _default: DefaultGuard,
 }
 
-/// The level, the target and the text of each line.
-type Lines = Arc<Mutex<Vec<(Level, String, String)>>>;
+type Lines = Arc<Mutex<Vec<Line>>>;
+
+/// An event, a new span, or the new fields of a span.
+struct Line {
+    /// `None`: a span.
+    level: Option<Level>,
+    target: &'static str,
+    message: String,
+    /// The target or the name of the span, and all fields.
+    text: String,
+}
 
 impl LogCapture {
     pub(crate) fn start() -> Self {
-        // If the process has only one subscriber, tracing caches its interests for all threads.
+        // With one subscriber in the process, tracing asks only the thread that first reaches a call site, and caches the
+        // answer: a test without a capture would silence the others.
         static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&SECOND);
 
@@ -30,52 +40,94 @@ impl LogCapture {
         }
     }
 
-    /// The texts of the errors.
+    /// The whole texts of the events of a level, or of the spans.
+    pub(crate) fn at(&self, level: &str) -> Vec<String> {
+        let is_at = |line: &Line| line.level.map_or("span", |level| level.as_str()) == level;
+        self.select(is_at, |line| line.text.clone())
+    }
+
+    /// The messages of the errors.
     pub(crate) fn errors(&self) -> Vec<String> {
-        let lines = self.lines.lock().unwrap();
-        let errors = lines.iter().filter(|(level, ..)| *level == Level::ERROR);
-        errors.map(|(_, _, text)| text.clone()).collect()
+        self.messages(Level::ERROR)
     }
 
-    /// The texts of the warnings.
+    /// The messages of the warnings.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let lines = self.lines.lock().unwrap();
-        let warnings = lines.iter().filter(|(level, ..)| *level == Level::WARN);
-        warnings.map(|(_, _, text)| text.clone()).collect()
+        self.messages(Level::WARN)
     }
 
-    /// The level and the text of each event that users see.
+    /// The level and the message of each warning and error that users see.
     pub(crate) fn events(&self) -> Vec<String> {
+        let is_seen = |line: &Line| {
+            line.target == "idempotence" && line.level.is_some_and(|level| level <= Level::WARN)
+        };
+        self.select(is_seen, |line| {
+            let level = line.level.map_or("", |level| level.as_str());
+            format!("{level} {}", line.message)
+        })
+    }
+
+    fn messages(&self, level: Level) -> Vec<String> {
+        self.select(
+            |line| line.level == Some(level),
+            |line| line.message.clone(),
+        )
+    }
+
+    fn select(
+        &self,
+        is_selected: impl Fn(&Line) -> bool,
+        text: impl Fn(&Line) -> String,
+    ) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
-        let events = lines
+        lines
             .iter()
-            .filter(|(_, target, _)| target == "idempotence");
-        events
-            .map(|(level, _, text)| format!("{level} {text}"))
+            .filter(|line| is_selected(line))
+            .map(text)
             .collect()
     }
 }
 
 struct Capturing(Lines);
 
+impl Capturing {
+    fn push(&self, level: Option<Level>, target: &'static str, fields: Fields) {
+        let Fields { message, text } = fields;
+        let line = Line {
+            level,
+            target,
+            message,
+            text,
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
 impl Subscriber for Capturing {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut message = Message::default();
-        event.record(&mut message);
         let metadata = event.metadata();
-        let line = (*metadata.level(), metadata.target().to_owned(), message.0);
-        self.0.lock().unwrap().push(line);
+        let mut fields = Fields::after(format!("{}:", metadata.target()));
+        event.record(&mut fields);
+        self.push(Some(*metadata.level()), metadata.target(), fields);
     }
 
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+    fn new_span(&self, attributes: &span::Attributes<'_>) -> span::Id {
+        let metadata = attributes.metadata();
+        let mut fields = Fields::after(metadata.name().to_owned());
+        attributes.record(&mut fields);
+        self.push(None, metadata.target(), fields);
         span::Id::from_u64(1)
     }
 
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        let mut fields = Fields::after(String::new());
+        values.record(&mut fields);
+        self.push(None, "", fields);
+    }
 
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
@@ -84,13 +136,23 @@ impl Subscriber for Capturing {
     fn exit(&self, _: &span::Id) {}
 }
 
-#[derive(Default)]
-struct Message(String);
+struct Fields {
+    message: String,
+    text: String,
+}
 
-impl Visit for Message {
+impl Fields {
+    fn after(text: String) -> Self {
+        let message = String::new();
+        Self { message, text }
+    }
+}
+
+impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
-            self.0 = format!("{value:?}");
+            self.message = format!("{value:?}");
         }
+        write!(self.text, " {field}={value:?}").unwrap();
     }
 }
