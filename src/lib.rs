@@ -22,6 +22,13 @@ pub mod fingerprint {
     pub use idempotent_runtime::fingerprint::*;
 }
 
+/// The traits that `#[idempotent]` requires of the types in a function, for the bounds of a generic function.
+///
+/// Each has an implementation for all types that fit.
+pub mod bounds {
+    pub use idempotent_runtime::private::{Fallible, FromError, Rows, TokenText, Using};
+}
+
 pub mod guide;
 
 /// Errors, keys and results in the types of other crates.
