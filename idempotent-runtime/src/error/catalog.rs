@@ -182,6 +182,8 @@ const TAKEN: Facts = Facts {
     // Not `Ignore`: the equal call may have failed.
     action: ClientAction::Refresh,
     title: "An equal request was made before",
+    en: "Your request was already received. Please check whether it has worked.",
+    zh_hans: "请勿重复提交,请刷新后确认结果",
     ..ALREADY_DONE
 };
 

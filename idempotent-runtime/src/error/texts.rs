@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 
 use super::call::Error;
+use super::duplicate::DuplicateState;
 use super::store::{StoreError, StoreErrorKind};
 use crate::key::fingerprint::Fingerprint;
 
@@ -22,6 +23,18 @@ fn every_text_is_one_line_with_the_endpoint_the_key_and_advice() {
         let (what, advice) = text.split_once("; ").expect(&text);
         assert!(what.len() > site.len() && !advice.is_empty(), "{text}");
     }
+}
+
+#[test]
+fn the_text_of_a_call_that_failed_says_so() {
+    let [_, done, ..] = Error::samples();
+    let mut failed = done.into_duplicate().expect("a duplicate");
+    failed.0.state = DuplicateState::Failed;
+    let text = failed.to_string();
+    assert!(
+        text.contains("refused because an equal call failed 5.0s ago;"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -114,8 +114,9 @@ impl<DB: Database> SqlStore<DB> {
     /// # Errors
     ///
     /// Within five seconds: if the URL is invalid or of another database, if the server cannot be reached or refuses the login,
-    /// or if the tables are missing and the user may not make them. In the last case the source of the error contains the
-    /// statements that make them. The text never contains the password or the user's name.
+    /// if the tables are missing and the user may not make them, or if the file of SQLite is read-only and the URL has neither
+    /// `mode=ro` nor `immutable`. If the tables are missing, the source of the error contains the statements that make them.
+    /// The text never contains the password or the user's name.
     ///
     /// # Panics
     ///

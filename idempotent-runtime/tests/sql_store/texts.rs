@@ -440,8 +440,13 @@ async fn a_file_that_is_opened_only_for_reading_is_reported() {
     let url = Sqlite::url();
     SqliteStore::connect(&url).await.unwrap();
     let log = LogCapture::start();
+    let warnings = || {
+        let mut warnings = log.warnings();
+        warnings.retain(|warning| warning.contains("only for reading"));
+        warnings
+    };
     SqliteStore::connect(&url).await.unwrap();
-    assert_eq!(log.warnings(), [""; 0]);
+    assert_eq!(warnings(), [""; 0]);
     for parameter in ["mode=ro", "mode=ro&immutable=1"] {
         let url = format!("{url}?{parameter}");
         SqliteStore::connect(&url).await.unwrap();
@@ -451,7 +456,7 @@ async fn a_file_that_is_opened_only_for_reading_is_reported() {
          out of the URL to write)",
         place(&url)
     );
-    assert_eq!(log.warnings(), [&*warning, &*warning]);
+    assert_eq!(warnings(), [&*warning, &*warning]);
 }
 
 #[tokio::test]

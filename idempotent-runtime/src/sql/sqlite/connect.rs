@@ -91,10 +91,11 @@ impl Connect for Sqlite {
     }
 }
 
-/// Whether the path cannot be the URL of another database: it has no `@`, and no `:` but that of a drive.
+/// Whether the path cannot be the URL of another database: it has no `@`, and no `:` but that of a drive on Windows.
 fn is_plain(path: &Path) -> bool {
     let path = path.to_string_lossy();
-    !path.contains('@') && path.char_indices().all(|(at, char)| char != ':' || at == 1)
+    let drive = cfg!(windows).then_some(1);
+    !path.contains('@') && path.match_indices(':').all(|(at, _)| Some(at) == drive)
 }
 
 /// Whether the path certainly does not exist. Without the permission to look, it may exist.
