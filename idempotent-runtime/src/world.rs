@@ -1,6 +1,6 @@
 //! Chance and the time of day. In this crate's tests the `simulation` replaces both, so that a seed repeats a run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rand::TryRng as _;
@@ -102,13 +102,38 @@ impl Moment {
         Self::at(time_of_day())
     }
 
-    /// This time, in this process. A time before 1970 counts as 1970.
+    /// As [`now`](Self::now), for a record that never leaves the memory of this process. It asks for the process id once a second.
+    ///
+    /// Until then a process that was forked has the id of its parent. Their records may be equal, but are never compared.
+    pub(crate) fn now_in_memory() -> Self {
+        thread_local! {
+            /// The id of this process, and the second in which it was read.
+            static PROCESS: Cell<(u64, u32)> = const { Cell::new((u64::MAX, 0)) };
+        }
+        let since_1970 = since_1970(time_of_day());
+        let (second, mut process) = PROCESS.get();
+        if second != since_1970.as_secs() {
+            process = self::process();
+            PROCESS.set((since_1970.as_secs(), process));
+        }
+        Self {
+            since_1970,
+            process,
+        }
+    }
+
+    /// This time, in this process.
     pub(crate) fn at(time: SystemTime) -> Self {
         Self {
-            since_1970: time.duration_since(UNIX_EPOCH).unwrap_or_default(),
+            since_1970: since_1970(time),
             process: process(),
         }
     }
+}
+
+/// A time before 1970 counts as 1970.
+fn since_1970(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The id of this process. It is read each time, because `fork()` changes it.

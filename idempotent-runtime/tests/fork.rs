@@ -22,8 +22,21 @@ mod unix {
 
     use fork::{Fork, fork, waitpid};
     use idempotent_runtime::fingerprint::Fingerprint;
+    use idempotent_runtime::store::Wrap;
     use idempotent_runtime::{Error, Idempotency, MemoryStore, OrderNumbers, Release, Store};
     use tokio::runtime::{Builder, Runtime};
+
+    /// Records that other processes may read. Calls on a `MemoryStore` alone would not ask for the process id each time.
+    #[derive(Debug)]
+    struct Shared(MemoryStore);
+
+    impl Wrap for Shared {
+        type Inner = MemoryStore;
+
+        fn inner(&self) -> &MemoryStore {
+            &self.0
+        }
+    }
 
     const MINUTE: Duration = Duration::from_mins(1);
     const EACH: u32 = 20;
@@ -86,7 +99,7 @@ mod unix {
 
     /// The owners of as many calls.
     async fn owners(store: &MemoryStore, calls: u32) -> Vec<String> {
-        let idempotency = Idempotency::new(store.clone());
+        let idempotency = Idempotency::new(Shared(store.clone()));
         let key = format!("idem:test:{}", Fingerprint::of(&(7,)).unwrap());
         let mut owners = Vec::new();
         for _ in 0..calls {
@@ -116,7 +129,7 @@ mod unix {
     /// The owners of `each` calls, and `each` tokens.
     async fn made(each: u32) -> Vec<String> {
         let store = MemoryStore::new();
-        let idempotency = Idempotency::new(store.clone());
+        let idempotency = Idempotency::new(Shared(store.clone()));
         let mut made = Vec::new();
         for call in 0..each {
             let key = format!("idem:test:{}", Fingerprint::of(&(call,)).unwrap());

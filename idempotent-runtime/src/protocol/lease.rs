@@ -19,7 +19,6 @@ use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::store::Key;
 use crate::sync::MutexGuard;
-use crate::world::Moment;
 
 /// One claim of one call: its record, and the lease that the call has after the store has accepted the claim.
 ///
@@ -47,7 +46,7 @@ impl Lease {
     }
 
     fn with_random_owner(call: Arc<CallContext>, in_flight: Arc<InFlight>) -> Arc<Self> {
-        let now = Moment::now();
+        let now = call.shared.moment();
         let owner = Owner::at(now);
         Arc::new(Self {
             record: call.claim_record(owner, now),
@@ -216,7 +215,7 @@ impl Lease {
     }
 
     fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
-        let now = Moment::now();
+        let now = self.call.shared.moment();
         Ending::Complete(self.call.done_record(self.owner, now, lasts, kept))
     }
 

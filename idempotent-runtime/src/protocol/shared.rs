@@ -15,10 +15,13 @@ use crate::protocol::tracker::Tracker;
 use crate::result::options::ResultOptions;
 use crate::settings::known::KnownEndpoints;
 use crate::store::{Key, Store};
+use crate::world::Moment;
 
 /// The store of a handle, its options, its calls in flight and its background work.
 pub(crate) struct Shared {
     options: Options,
+    /// The records never leave the memory of this process.
+    is_local: bool,
     in_flight: InFlightTable,
     tracker: Arc<Tracker>,
 }
@@ -41,6 +44,7 @@ pub(crate) struct Options {
 impl Shared {
     pub(crate) fn new(options: Options) -> Self {
         Self {
+            is_local: options.store.local().is_some(),
             options,
             in_flight: InFlightTable::default(),
             tracker: Arc::default(),
@@ -49,6 +53,15 @@ impl Shared {
 
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.options.store
+    }
+
+    /// The time and the process of a record that is written now.
+    pub(crate) fn moment(&self) -> Moment {
+        if self.is_local {
+            Moment::now_in_memory()
+        } else {
+            Moment::now()
+        }
     }
 
     pub(crate) fn keying(&self) -> &Keying {
