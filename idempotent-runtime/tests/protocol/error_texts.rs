@@ -196,7 +196,7 @@ async fn the_texts_of_a_foreign_record_a_lost_lease_and_a_limit() {
     check(
         &shop.pay(1).await,
         "foreign_record",
-        "call of `orders.pay` with key <key>: refused because the key holds 13 bytes of text, which this version did not write; \
+        "call of `orders.pay` with key <key>: refused because the key holds 8 bytes of text, which this version did not write; \
          remove the key, or choose another `prefix` of the handle",
     );
 
