@@ -35,7 +35,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// | the call is open for longer | `Error::InProgress` | `Error::InProgress` | `Error::Unavailable`: SQLite does not show who writes |
     /// | after a duplicate the transaction | goes on | goes on, with a shared lock on the row, for which other duplicates do not wait | goes on |
     /// | a deadlock | `Error::Unavailable`, the transaction goes on | `Error::Unavailable`, and the database has ended the transaction: later statements are committed one by one | never |
-    /// | a snapshot that is older than the row | `Error::Unavailable` | sees the row | `Error::Unavailable` |
+    /// | a snapshot that is older than the row | `Error::Unavailable` | sees the row; on MariaDB with `innodb_snapshot_isolation` as a deadlock | `Error::Unavailable` |
     ///
     /// After an error for which [`is_retryable_with_row`](crate::sql::is_retryable_with_row) is true, roll back and run the
     /// transaction again, as [`sql::retry`](crate::sql::retry) does with [`Retry::with_row`](crate::sql::Retry::with_row). On

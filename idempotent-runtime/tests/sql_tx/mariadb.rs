@@ -103,6 +103,22 @@ async fn a_duplicate_with_an_older_snapshot_sees_the_winner() {
     assert_eq!(seen, 0, "the snapshot must be older than the winner");
 }
 
+/// MariaDB 11.6 and newer refuse the statement by default.
+#[tokio::test]
+async fn with_isolated_snapshots_a_snapshot_older_than_the_winner_is_retryable() {
+    let (pool, (handle, _)) = (pool().await, handle());
+    let mut connection = pool.acquire().await.unwrap();
+    let isolate = "SET innodb_snapshot_isolation = ON";
+    connection.execute(isolate).await.unwrap();
+    let mut older = Tx::begin(connection, None).await.unwrap();
+    let look = "SELECT count(*) FROM idempotence";
+    older.execute(look).await.unwrap();
+    assert_eq!(pay_and_commit(&handle, &pool, 1).await.unwrap(), 1);
+    let refused = pay(&handle, &mut older, 2).await.unwrap_err().refusal();
+    assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+    assert!(is_retryable(&refused), "{}", causes(&refused));
+}
+
 #[tokio::test]
 async fn a_lock_around_the_row_is_not_a_duplicate() {
     let (pool, (handle, _)) = (pool().await, handle());
