@@ -198,15 +198,15 @@ impl Call {
             }
             let guard = {
                 let mut claim = ClaimGuard::new(&lease);
-                let (answer, is_immediate) = match claim.send_now() {
-                    Some(answer) => (answer, true),
-                    None => {
-                        let deadline = lease.call.shared.deadline();
-                        let mut first = Attempt::first(claim.send(), deadline);
-                        let answer = (&mut first).await;
-                        // Ends an attempt that timed out before the next attempt starts.
-                        (answer, !first.has_waited())
-                    }
+                // Unlike a `match`, this does not store the immediate answer in the future while the other answer is awaited.
+                let (answer, is_immediate) = if let Some(answer) = claim.send_now() {
+                    (answer, true)
+                } else {
+                    let deadline = lease.call.shared.deadline();
+                    let mut first = Attempt::first(claim.send(), deadline);
+                    let answer = (&mut first).await;
+                    // Ends an attempt that timed out before the next attempt starts.
+                    (answer, !first.has_waited())
                 };
                 let guard = match answer {
                     Ok(Claim::Claimed) => claim.start_lease(is_immediate),

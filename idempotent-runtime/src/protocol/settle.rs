@@ -25,9 +25,11 @@ pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = 
         let settled = match &unsettled.end {
             Some((lease, ending)) => {
                 let deadline = lease.call.shared.deadline();
-                let answer = match ending.send_now(lease) {
-                    Some(answer) => answer,
-                    None => Attempt::first(ending.send(lease), deadline).await,
+                // Unlike a `match`, this does not store the immediate answer in the future while the other answer is awaited.
+                let answer = if let Some(answer) = ending.send_now(lease) {
+                    answer
+                } else {
+                    Attempt::first(ending.send(lease), deadline).await
                 };
                 match answer {
                     Ok(Swap::Done) => SettleOutcome::Stored,
