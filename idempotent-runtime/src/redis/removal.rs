@@ -293,6 +293,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_long_value_that_the_script_has_met_is_read_up_to_the_limit() {
+        let other = Value::BulkString(b"other".to_vec());
+        for (stored, expected) in [
+            ("*2\r\n$5\r\nother\r\n:9\r\n", other),
+            ("*2\r\n$-1\r\n:-2\r\n", Value::Nil),
+        ] {
+            let server = Scripted::default()
+                .answers(&["EVALSHA", "key", "own"], &["-NOSCRIPT No script.\r\n"])
+                .answers(&["EVAL", "redis.call", "key", "own"], &[":0\r\n"])
+                .answers(&["EVALSHA", "key", "9"], &[stored]);
+            let reply = remove(&Removal::default(), server, SILENT).await;
+            assert_eq!(reply.expect("a reply"), expected);
+        }
+    }
+
+    #[tokio::test]
     async fn the_notification_goes_in_the_same_round_trip_and_may_be_refused() {
         for hint in [":0\r\n", "-NOPERM no such channel for you\r\n"] {
             let sent = ["DELEX", "key", "IFEQ", "own", "PUBLISH", "channel"];
