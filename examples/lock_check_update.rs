@@ -5,11 +5,11 @@
 //! cargo run -p idempotence-examples --features sqlite --bin lock_check_update -- redis://127.0.0.1:6379/ shop.db
 //! ```
 //!
-//! 1. **Lock.** `release = true`: one of several equal calls runs, the others are refused. Its end releases the key. 2.
-//! **Check.** The body first asks the database whether the work is done. The lock prevents only simultaneous work: a duplicate
-//! that arrives after the release would run and do the work again. 3. **Update.** The body changes the row only from the state
-//! that was checked. The lock and the check are not enough: a holder may pause between check and update until its lease has
-//! expired and another call has done the work.
+//! 1. **Lock.** `release = true`: one of several equal calls runs, the others are refused. Its end releases the key.
+//! 2. **Check.** The body first asks the database whether the work is done. The lock prevents only simultaneous work: a duplicate
+//!    that arrives after the release would run and do the work again.
+//! 3. **Update.** The body changes the row only from the state that was checked. The lock and the check are not enough: a holder may
+//!    pause between check and update until its lease has expired and another call has done the work.
 //!
 //! Each step stops duplicates that passed the step before. Only the last step is a guarantee, because the database enforces it.
 //! An update that cannot name the expected state uses the fence of `sql::Lock` instead.

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     const START: Moment = Moment {
-        since_1970: Duration::from_secs(1_795_253_400),
+        since_1970: Duration::from_mins(29_920_890),
         process: 42,
     };
 

@@ -22,7 +22,7 @@ pub(crate) fn write<'a>(bytes: &[u8], digits: &'a mut [u8]) -> &'a [u8] {
 /// Whether all of `digits` are lower-case hexadecimal digits.
 pub(crate) fn is_hex(digits: &[u8]) -> bool {
     // Without an early end, because the compiler then compares many bytes at once.
-    let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9') | matches!(digit, b'a'..=b'f');
+    let is_digit = |digit: &u8| digit.is_ascii_digit() | matches!(digit, b'a'..=b'f');
     digits.iter().fold(true, |all, digit| all & is_digit(digit))
 }
 
@@ -67,7 +67,7 @@ mod tests {
                 byte = byte.wrapping_add(29);
                 byte
             });
-            let expected: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let expected = bytes.map(|byte| format!("{byte:02x}")).concat();
             assert_eq!(sixteen(bytes), expected.as_bytes());
             assert_eq!(write(&bytes, &mut [0; 64]), expected.as_bytes());
             assert_eq!(write(&bytes[..4], &mut [0; 8]), &expected.as_bytes()[..8]);

@@ -44,6 +44,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a payload: `-`, or the digits of a fingerprint.
+    #[expect(clippy::option_option, reason = "a record may have no payload")]
     pub(super) fn payload(&mut self) -> Option<Option<&'a [u8]>> {
         if self.0.first() == Some(&b'-') {
             self.0 = &self.0[1..];

@@ -116,15 +116,14 @@ where
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
-        let reply = match self.connection_without_turn(keys[0]) {
-            Some(mut connection) => script.run(&mut connection, keys, args).await,
-            None => {
-                let run_in_turn = async {
-                    let (mut connection, _turn) = self.connection_for(keys[0]).await;
-                    script.run(&mut connection, keys, args).await
-                };
-                Box::pin(run_in_turn).await
-            }
+        let reply = if let Some(mut connection) = self.connection_without_turn(keys[0]) {
+            script.run(&mut connection, keys, args).await
+        } else {
+            let run_in_turn = async {
+                let (mut connection, _turn) = self.connection_for(keys[0]).await;
+                script.run(&mut connection, keys, args).await
+            };
+            Box::pin(run_in_turn).await
         };
         reply.map_err(|error| self.error(error))
     }
