@@ -93,6 +93,10 @@ pub fn cases() -> impl Iterator<Item = Case> {
 
 impl Case {
     /// Makes a runtime, a store and a handle for the case.
+    ///
+    /// # Panics
+    ///
+    /// If there is no port for the server.
     pub fn start(&self) -> Started {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -170,6 +174,10 @@ impl Started {
 
     /// Makes calls in a task, one after another, and runs `between` before the first call and after each call. The `number`s of laps
     /// begin with 0.
+    ///
+    /// # Panics
+    ///
+    /// If a call has another answer than its case expects.
     pub fn lap(&self, number: u32, calls: u32, between: fn()) {
         let numbers = u64::from(number + 1) * 1_000_000..;
         let numbers = numbers.take(calls as usize);

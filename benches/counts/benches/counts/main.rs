@@ -114,7 +114,7 @@ fn with_allocations(case: &Case, costs: Costs) -> Costs {
         let now = ALLOCATOR.stats();
         STATS.lock().expect("no panic").push(now);
     });
-    let commands = started.commands() - commands;
+    let commands = u32::try_from(started.commands() - commands).expect("few commands");
     let stats = STATS.lock().expect("no panic");
     let median = |of: fn(&Stats) -> usize| {
         let each = stats.windows(2).map(|pair| of(&pair[1]) - of(&pair[0]));
@@ -129,7 +129,7 @@ fn with_allocations(case: &Case, costs: Costs) -> Costs {
         system_calls,
         median(|stats| stats.allocations + stats.reallocations),
         median(|stats| stats.bytes_allocated),
-        (case.store != "memory").then_some(commands as f64 / f64::from(case.calls)),
+        (case.store != "memory").then_some(f64::from(commands) / f64::from(case.calls)),
     ])
 }
 

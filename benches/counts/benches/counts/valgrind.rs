@@ -36,7 +36,7 @@ pub(crate) fn costs(cases: &[Case]) -> Result<Vec<Costs>, String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let counted: Result<Vec<_>, _> = thread::scope(|scope| {
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(count)).collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
         joined.map(|counted| counted.expect("no panic")).collect()
     });
     let mut counted = counted?.concat();
@@ -90,44 +90,45 @@ fn costs_of(folder: &Path, case: &Case) -> Result<Costs, String> {
 /// The sums of a profile: instructions, atomic writes, and system calls other than [`CHANCE`].
 fn counts(profile: &str) -> Option<[f64; 3]> {
     let line = |name| profile.lines().find_map(|line| line.strip_prefix(name));
-    let events: Vec<_> = line("events: ")?.split(' ').collect();
-    let place = |name| events.iter().position(|event| *event == name);
-    // Zeros at the end of a line are left out.
-    let number = |line: &str, place| -> f64 {
-        let number = line.split(' ').nth(place);
-        number
-            .map_or(Some(0.0), |number| number.parse().ok())
-            .unwrap_or(0.0)
-    };
-    let sums = line("summary: ")?;
-    let [instructions, atomics, system_calls] = [place("Ir")?, place("Ge")?, place("sysCount")?];
-    let (mut chance, mut of_chance, mut of_callee) = (None, false, false);
-    let mut draws = 0.0;
+    let (events, sums) = (line("events: ")?, line("summary: ")?);
+    let place = |name| events.split(' ').position(|event| event == name);
+    let system_calls = place("sysCount")?;
+    Some([
+        number(sums, place("Ir")?),
+        number(sums, place("Ge")?),
+        // The lines of functions begin with a place in the source.
+        number(sums, system_calls) - own_cost(profile, CHANCE, system_calls + 1),
+    ])
+}
+
+/// The cost of a function, without the functions that it calls.
+fn own_cost(profile: &str, wanted: &str, column: usize) -> f64 {
+    // A function has a number in parentheses. Its name follows only where the number is first used.
+    let named = profile.lines().find_map(|line| {
+        let (_, function) = line.split_once("fn=")?;
+        function.strip_suffix(wanted)?.strip_suffix(' ')
+    });
+    let (mut cost, mut is_wanted, mut is_callee) = (0.0, false, false);
     for line in profile.lines() {
-        // A function has a number, and its name where the number is first used.
-        let function = line
-            .strip_prefix("fn=")
-            .or_else(|| line.strip_prefix("cfn="));
-        if let Some((number, name)) = function.and_then(|function| function.split_once(' ')) {
-            if name == CHANCE {
-                chance = Some(number);
-            }
-        }
         if let Some(function) = line.strip_prefix("fn=") {
-            let number = function.split(' ').next();
-            of_chance = chance.is_some() && number == chance;
+            is_wanted = named.is_some() && function.split(' ').next() == named;
         } else if line.starts_with("calls=") {
-            of_callee = true;
+            // The next line is the cost of the called function.
+            is_callee = true;
         } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
-            // The first number of a line is a place in the source.
-            if of_chance && !of_callee {
-                draws += number(line, 1 + system_calls);
+            if is_wanted && !is_callee {
+                cost += number(line, column);
             }
-            of_callee = false;
+            is_callee = false;
         }
     }
-    let sum = |place| number(sums, place);
-    Some([sum(instructions), sum(atomics), sum(system_calls) - draws])
+    cost
+}
+
+/// The number in a column. Zeros at the end of a line are left out.
+fn number(line: &str, column: usize) -> f64 {
+    let number = line.split(' ').nth(column);
+    number.and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 
 /// Draws random bits. A thread does it for several calls at once if they follow each other quickly, so the count depends on the speed of
