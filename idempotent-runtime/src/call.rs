@@ -25,6 +25,7 @@ use crate::policy::times::Times;
 use crate::policy::{OnStoreError, Policy, Release};
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
+use crate::protocol::follow::Following;
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
@@ -34,7 +35,7 @@ use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
 use crate::protocol::wait;
 use crate::settings::known::Entered;
-use crate::store::{Claim, Key};
+use crate::store::Claim;
 
 /// A call whose key is not complete yet.
 #[must_use = "a call does nothing until it is claimed"]
@@ -190,11 +191,12 @@ impl Call {
         let lease = self.0.and_then(Open::into_context).map(Lease::new);
         async move {
             let lease = lease?;
-            if lease.call.policy.bypassed {
+            if lease.call().policy.bypassed {
                 return Ok(Held::new(lease, Guard::Bypassed));
             }
             if let Some(leader) = lease.enter() {
-                return Box::pin(wait::follow(lease, leader)).await;
+                let may_ask = Following::new(lease, leader).await?;
+                return Box::pin(wait::ask(may_ask)).await;
             }
             let guard = {
                 let mut claim = ClaimGuard::new(&lease);
@@ -202,7 +204,7 @@ impl Call {
                 let (answer, is_immediate) = if let Some(answer) = claim.send_now() {
                     (answer, true)
                 } else {
-                    let deadline = lease.call.shared.deadline();
+                    let deadline = lease.call().shared.deadline();
                     let mut first = Attempt::first(claim.send(), deadline);
                     let answer = (&mut first).await;
                     // Ends an attempt that timed out before the next attempt starts.
@@ -215,7 +217,7 @@ impl Call {
                 match (guard, answer) {
                     (Some(guard), _) => guard,
                     (None, Ok(Claim::Taken(record)))
-                        if lease.call.policy.longest_wait().is_none() =>
+                        if lease.call().policy.longest_wait().is_none() =>
                     {
                         claim.defuse();
                         return Err(wait::refuse(&lease, record));
@@ -284,13 +286,7 @@ impl Open {
                     ..self.policy
                 };
                 let times = Times::default();
-                return Ok(CallContext::new(
-                    self.shared,
-                    site,
-                    Key::new(""),
-                    policy,
-                    times,
-                ));
+                return Ok(CallContext::new(self.shared, site, policy, times));
             }
             _ => match (self.invalid_token.take(), self.invalid_key.take()) {
                 (Some(rejected), _) => {
@@ -324,17 +320,12 @@ impl Open {
             let _ = hasher.part(&payload.finish().to_string());
             hasher.finish()
         });
-        let key = if policy.tx {
-            self.shared.key_in_tx(&self.endpoint, &fingerprint)
-        } else {
-            self.shared.key(&self.endpoint, &fingerprint)
-        };
         let site = Site::without_key(self.endpoint).with_key(fingerprint);
         match times {
             Ok(times) => Ok(CallContext {
                 payload,
                 token: self.token,
-                ..CallContext::new(self.shared, site, key, policy, times)
+                ..CallContext::new(self.shared, site, policy, times)
             }),
             Err(why) => {
                 let error = Error::InvalidPolicy(Failure::new(site, why, None));

@@ -18,12 +18,13 @@ use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::protocol::context::CallContext;
 use crate::protocol::refusal::Refusal;
+use crate::protocol::seen::SeenRecord;
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
 use crate::store::rows::{Row, RowClaim, Rows};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Key, StoreError, StoreErrorKind};
 use crate::world::Moment;
 
 impl Call {
@@ -54,7 +55,9 @@ impl Call {
             let claim = tx.claim(held.row.written(), call.policy.wait);
             let refusal = match claim.instrument(call.span.clone()).await {
                 Ok(RowClaim::Claimed) => return Ok(held),
-                Ok(RowClaim::Taken(record)) => Refusal::from_record(call, &record, false),
+                Ok(RowClaim::Taken(record)) => {
+                    Refusal::from_record(call, &Arc::new(SeenRecord::new(record)), false)
+                }
                 Ok(RowClaim::StillOpen) => Refusal::still_open(call, began.elapsed()),
                 Ok(RowClaim::NoTransaction) => Refusal::from(Error::Misconfigured(Failure::new(
                     call.site.clone(),
@@ -84,6 +87,7 @@ pub struct InTx {
 /// The row of a call.
 struct OwnRow {
     call: Arc<CallContext>,
+    key: Key,
     owner: Owner,
     record: Bytes,
 }
@@ -94,6 +98,7 @@ impl OwnRow {
         let owner = Owner::at(now);
         Self {
             record: call.claim_record(owner, now),
+            key: call.key(),
             owner,
             call: Arc::new(call),
         }
@@ -101,7 +106,7 @@ impl OwnRow {
 
     fn written(&self) -> Row<'_> {
         Row {
-            key: &self.call.key,
+            key: &self.key,
             value: &self.record,
             ttl: self.call.times.ttl,
         }

@@ -240,7 +240,7 @@ impl Idempotency {
         let removal = Attempt::new(removal, self.shared().deadline()).await;
         if !matches!(removal, Ok(Swap::Other(_))) {
             // The record is removed, or may be removed. So duplicates in this process must ask the store again.
-            self.shared().in_flight_table().evict(&peek.key);
+            self.shared().in_flight_table().evict(&peek.site, &peek.key);
         }
         match removal {
             Ok(swap) => Ok(swap == Swap::Done),

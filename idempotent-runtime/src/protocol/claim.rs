@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::error::Error;
@@ -13,6 +12,7 @@ use crate::protocol::held::Guard;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry;
 use crate::protocol::retry::{Backoff, StoreFuture};
+use crate::protocol::seen::SeenRecord;
 use crate::protocol::settle;
 use crate::protocol::state::Phase;
 use crate::store::{Claim, StoreError, StoreErrorKind};
@@ -34,7 +34,7 @@ pub(crate) struct ClaimGuard<'a> {
 /// Why a claim did not get the key.
 pub(crate) enum NotWon {
     /// This record has the key.
-    Taken(Bytes),
+    Taken(Arc<SeenRecord>),
     /// The store gave no answer in time.
     Unavailable(StoreError),
     /// The claim was accepted, but the answer was read after the lease had expired.
@@ -68,24 +68,24 @@ impl<'a> ClaimGuard<'a> {
     /// Sends the first claim to a store that answers without waiting. Returns `None` if the store does not.
     pub(crate) fn send_now(&mut self) -> Option<Result<Claim, StoreError>> {
         let lease = self.lease;
-        let store = lease.call.shared.store().local()?;
+        let store = lease.call().shared.store().local()?;
         let now = *self.first_sent.insert(Instant::now());
-        Some(store.claim_now(lease.key(), &lease.record, lease.call.times.expiry, now))
+        Some(store.claim_now(lease.key(), lease.record(), lease.call().times.expiry, now))
     }
 
     pub(crate) fn send(&mut self) -> StoreFuture<'a, Claim> {
         self.is_resend = self.first_sent.is_some();
         self.first_sent.get_or_insert_with(Instant::now);
         let lease = self.lease;
-        let store = lease.call.shared.store();
-        store.claim(lease.key(), &lease.record, lease.call.times.expiry)
+        let store = lease.call().shared.store();
+        store.claim(lease.key(), lease.record(), lease.call().times.expiry)
     }
 
     /// Sends the claim, and lets duplicates know when the answer is due.
     pub(crate) async fn send_announced(&mut self, backoff: &Backoff) -> Result<Claim, StoreError> {
         let attempt = backoff.attempt(self.send());
         let due = Instant::now() + attempt.limit();
-        self.lease.in_flight.set_phase(Phase::Asking(Some(due)));
+        self.lease.in_flight().set_phase(Phase::Asking(Some(due)));
         attempt.await
     }
 
@@ -129,7 +129,7 @@ impl<'a> ClaimGuard<'a> {
                 Ok(Claim::Claimed) => return self.start_lease(false).ok_or_else(too_late),
                 Ok(Claim::Taken(other)) => {
                     self.first_sent = None;
-                    return Err(NotWon::Taken(other));
+                    return Err(NotWon::Taken(Arc::new(SeenRecord::new(other))));
                 }
                 Err(error) => error,
             };
@@ -140,23 +140,23 @@ impl<'a> ClaimGuard<'a> {
             match error.kind() {
                 StoreErrorKind::Misconfigured => {
                     return Err(NotWon::Refused(Error::store(
-                        lease.call.site.clone(),
+                        lease.call().site.clone(),
                         error,
                     )));
                 }
                 StoreErrorKind::Full => {
                     // A full store can still read, so a duplicate gets the answer of a duplicate.
-                    let current = lease.call.shared.store().get(lease.key());
+                    let current = lease.call().shared.store().get(lease.key());
                     match backoff.attempt(current).await {
                         // An earlier send has stored the claim: one without an answer, or one that the client repeated.
-                        Ok(Some(entry)) if entry.value == lease.record => {
+                        Ok(Some(entry)) if entry.value == *lease.record() => {
                             self.first_sent = first_sent;
                             answer = Ok(Claim::Claimed);
                             continue;
                         }
                         Ok(Some(entry)) => {
                             self.first_sent = None;
-                            return Err(NotWon::Taken(entry.value));
+                            return Err(NotWon::Taken(Arc::new(SeenRecord::new(entry.value))));
                         }
                         Ok(None) | Err(_) => break error,
                     }
@@ -167,7 +167,7 @@ impl<'a> ClaimGuard<'a> {
             cause = Some(retry::prefer_cause(cause, error));
             answer = self.send_announced(&backoff).await;
         };
-        let deadline = lease.call.shared.deadline();
+        let deadline = lease.call().shared.deadline();
         Err(NotWon::Unavailable(retry::name_deadline(
             unavailable,
             deadline,
@@ -176,14 +176,14 @@ impl<'a> ClaimGuard<'a> {
 
     /// Decides by `on_store_error` whether the body runs. The caller knows of no other call with the key.
     pub(crate) fn decide_without_store(&mut self, failure: StoreError) -> Result<Guard, Error> {
-        match self.lease.call.policy.on_store_error.unwrap_or_default() {
-            OnStoreError::Refuse => Err(Error::store(self.lease.call.site.clone(), failure)),
+        match self.lease.call().policy.on_store_error.unwrap_or_default() {
+            OnStoreError::Refuse => Err(Error::store(self.lease.call().site.clone(), failure)),
             OnStoreError::Run => Ok(self.run_unguarded(&failure)),
         }
     }
 
     fn run_unguarded(&mut self, failure: &StoreError) -> Guard {
-        let call = &self.lease.call;
+        let call = self.lease.call();
         call.emit(EventKind::Unguarded, |event| event.caused_by(failure));
         let first_sent = self.first_sent.take();
         // No claim guards the body, so it runs even if this lease is over.
@@ -205,7 +205,7 @@ fn too_late() -> NotWon {
 impl Drop for ClaimGuard<'_> {
     fn drop(&mut self) {
         if self.reports_cancellation && !self.is_defused {
-            self.lease.call.emit_end(EventKind::of_a_dropped_call());
+            self.lease.call().emit_end(EventKind::of_a_dropped_call());
         }
         if let Some(since) = self.possibly_stored_since() {
             // The withdrawal is tried for as long as the claim may block the key, which is its lease.

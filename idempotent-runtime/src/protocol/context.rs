@@ -12,7 +12,6 @@ use crate::key::fingerprint::Fingerprint;
 use crate::observe::{self, Event, EventKind};
 use crate::policy::Policy;
 use crate::policy::times::Times;
-use crate::protocol::in_flight::Keyed;
 use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
 use crate::record::call as record;
@@ -27,8 +26,6 @@ use crate::world::Moment;
 pub(crate) struct CallContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) site: Site,
-    /// The key in the store; empty for a call that is not guarded.
-    pub(crate) key: Key,
     /// What must be equal among calls with one key.
     pub(crate) payload: Option<Fingerprint>,
     pub(crate) policy: Policy,
@@ -41,23 +38,26 @@ pub(crate) struct CallContext {
 
 impl CallContext {
     /// A call without a payload and a token.
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        site: Site,
-        key: Key,
-        policy: Policy,
-        times: Times,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, site: Site, policy: Policy, times: Times) -> Self {
         Self {
             span: observe::span(&site),
             made_at: shared.observers().wants_durations().then(Instant::now),
             shared,
             site,
-            key,
             payload: None,
             policy,
             times,
             token: None,
+        }
+    }
+
+    /// The key in the store; empty for a call that is not guarded.
+    pub(crate) fn key(&self) -> Key {
+        let endpoint = &self.site.endpoint;
+        match &self.site.fingerprint {
+            Some(fingerprint) if self.policy.tx => self.shared.key_in_tx(endpoint, fingerprint),
+            Some(fingerprint) => self.shared.key(endpoint, fingerprint),
+            None => Key::new(""),
         }
     }
 
@@ -125,12 +125,13 @@ impl CallContext {
     }
 }
 
-impl Keyed for CallContext {
-    fn key(&self) -> &Key {
-        &self.key
-    }
+/// Something that has the unchanging facts of one call.
+pub(crate) trait OfCall: Send + Sync {
+    fn call(&self) -> &CallContext;
+}
 
-    fn payload(&self) -> Option<Fingerprint> {
-        self.payload
+impl OfCall for CallContext {
+    fn call(&self) -> &CallContext {
+        self
     }
 }

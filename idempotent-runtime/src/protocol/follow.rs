@@ -1,167 +1,279 @@
 //! Duplicates of a call that this process runs: they follow that call, the leader, and do not ask the store.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::error::{DuplicateState, Error};
+use crate::observe::EventKind;
 use crate::policy::deadline::first_try;
-use crate::protocol::in_flight::InFlight;
+use crate::protocol::context::CallContext;
+use crate::protocol::followers::Waits;
+use crate::protocol::in_flight::{Leader, Ring};
+use crate::protocol::lease::Lease;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::state::{LastSeen, Phase, Snapshot};
-use crate::protocol::waiter::Waiter;
+use crate::protocol::scheduler::Scheduler;
+use crate::protocol::seen::SeenRecord;
+use crate::protocol::state::{LastSeen, Phase, State};
+use crate::protocol::waiter;
+use crate::protocol::waiter::Patience;
 use crate::world::mutant;
 
-impl Waiter {
-    /// Follows `leader` until this call may ask the store itself, or is refused because of what the leader has learned. Returns the
-    /// record that was in the store a moment ago, if that is known.
-    pub(crate) async fn follow(
+/// Follows `leader` until this call may ask the store itself, or is refused because of what the leader has learned.
+///
+/// If the call waits for the end of its leader, it is polled twice: it takes a place among the followers, and is woken at the end.
+pub(crate) struct Following {
+    /// `None` after the end.
+    lease: Option<Arc<Lease>>,
+    patience: Patience,
+    leader: Arc<dyn Leader>,
+    /// Since when the call follows this leader.
+    since: Instant,
+    /// The place among the followers of the leader.
+    place: Option<usize>,
+    /// The number of announced phases of the leader when the call last looked at it.
+    announced: Option<u32>,
+    freshness: Freshness,
+}
+
+/// A call that may ask the store itself.
+pub(crate) struct MayAsk {
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) patience: Patience,
+    /// The record that was in the store a moment ago, if that is known.
+    pub(crate) record: Option<Arc<SeenRecord>>,
+}
+
+impl Following {
+    pub(crate) fn new(lease: Arc<Lease>, leader: Arc<dyn Leader>) -> Self {
+        let now = Instant::now();
+        Self {
+            patience: Patience::new(lease.call(), now),
+            lease: Some(lease),
+            leader,
+            since: now,
+            place: None,
+            announced: None,
+            freshness: Freshness::default(),
+        }
+    }
+
+    /// Follows until the call must wait. Ready if it may ask the store, with the record that is known, or if it is refused.
+    fn advance(
         &mut self,
-        mut leader: Arc<InFlight>,
-    ) -> Result<Option<Bytes>, Refusal> {
-        let mut freshness = Freshness::default();
+        lease: &Arc<Lease>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Option<Arc<SeenRecord>>, Refusal>> {
+        let call = lease.call();
         loop {
-            let record = match self.await_leader(&leader, &mut freshness).await? {
-                LeaderOutcome::Ended(LastSeen::Unavailable) if self.refuses_without_store() => {
-                    return Err(self.unanswered());
+            let record = match self.look(lease, cx) {
+                Step::Wait(_) => return Poll::Pending,
+                Step::Refuse(refusal) => return Poll::Ready(Err(refusal)),
+                Step::RefuseBehindHolder => {
+                    let record = self.leader.shown_record();
+                    return Poll::Ready(Err(Refusal::from_record(lease, &record, true)));
                 }
-                LeaderOutcome::Ended(LastSeen::Unknown | LastSeen::Unavailable) => None,
-                LeaderOutcome::Ended(LastSeen::Record(record)) => {
-                    let refusal = self.refusal(&record, false);
-                    if freshness.is_fresh() && self.wait_limit(refusal.error()).is_some() {
+                Step::StopFollowing => return Poll::Ready(Ok(None)),
+                Step::End(LastSeen::Unavailable) if waiter::refuses_without_store(call) => {
+                    return Poll::Ready(Err(waiter::unanswered(call)));
+                }
+                Step::End(LastSeen::Unknown | LastSeen::Unavailable) => None,
+                Step::End(LastSeen::Record(record)) => {
+                    let refusal = Refusal::from_record(lease, &record, false);
+                    let is_fresh = self.freshness.is_fresh();
+                    if is_fresh && self.patience.limit(call, &refusal).is_some() {
                         Some(record)
-                    } else if freshness.is_fresh() || is_final(refusal.error()) {
-                        return Err(refusal);
+                    } else if is_fresh || is_final(&refusal) {
+                        return Poll::Ready(Err(refusal));
                     } else {
                         None
                     }
                 }
-                LeaderOutcome::Silent => return Ok(None),
             };
-            // The next leader sends its claim after this call was made.
-            freshness = Freshness(1);
-            match self.lease.enter() {
-                Some(next) => leader = next,
-                None => return Ok(record),
+            match lease.enter() {
+                Some(next) => self.follow_next(next),
+                None => return Poll::Ready(Ok(record)),
             }
         }
     }
 
-    /// Waits until `leader` has ended, or nothing more can be learned from it.
-    async fn await_leader(
-        &mut self,
-        leader: &Arc<InFlight>,
-        freshness: &mut Freshness,
-    ) -> Result<LeaderOutcome, Refusal> {
-        let following_since = Instant::now();
-        loop {
-            // Listens before it looks, so that it misses no change in between.
-            let changed = leader.phase_changed.notified();
-            let now = Instant::now();
-            let seen = leader.snapshot_as_follower();
-            let is_asking = matches!(seen.phase, Phase::Asking(_));
-            let step = match &seen.phase {
-                Phase::Ended(last_seen) => Step::Stop(LeaderOutcome::Ended(last_seen.clone())),
-                Phase::Asking(answer_due) => {
-                    let limit = self.lease.call.shared.deadline();
-                    let due = answer_due.unwrap_or(following_since + first_try(limit));
-                    // A leader without a new phase by then is not polled any more.
-                    self.behind_asking(due + limit / 20, now)?
-                }
-                Phase::Waiting(record) => self.behind_waiting(record, freshness, now)?,
-                Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => {
-                    self.behind_holder(leader, &seen, now)?
-                }
-            };
-            let mut until = match step {
-                Step::Wait(until) => until,
-                Step::Stop(outcome) => return Ok(outcome),
-            };
-            if is_asking && mutant!(FrozenLeaderFollowed) {
-                until = now + Duration::from_hours(1);
+    fn follow_next(&mut self, next: Arc<dyn Leader>) {
+        self.leave_place();
+        self.leader = next;
+        self.since = Instant::now();
+        self.announced = None;
+        // The next leader sends its claim after this call was made.
+        self.freshness = Freshness(1);
+    }
+
+    /// Looks at the leader. If the call must wait, takes a place among the followers in the same critical section, so that it
+    /// misses no phase in between.
+    fn look(&mut self, lease: &Arc<Lease>, cx: &Context<'_>) -> Step {
+        let in_flight = self.leader.in_flight();
+        let mut state = in_flight.state();
+        let announced = state.announced_to_follower();
+        let now = match self.announced.replace(announced) {
+            None => self.since,
+            Some(before) => {
+                self.freshness.0 += announced.wrapping_sub(before);
+                Instant::now()
             }
-            // Outside of a runtime there are no timers.
-            if until <= now || Handle::try_current().is_err() {
-                return Ok(LeaderOutcome::Silent);
+        };
+        let differs = differs(lease.call(), &*self.leader);
+        let waits_for_end = self.patience.wait_until.is_some() && !differs;
+        let is_asking = matches!(state.shown_phase(), Ok(Phase::Asking(_)));
+        let mut until = match self.step(lease, &state, differs, now) {
+            Step::Wait(until) => until,
+            Step::End(last_seen) => {
+                // The leader has no followers any more.
+                self.place = None;
+                return Step::End(last_seen);
             }
-            if !is_asking {
-                self.waiting_since.get_or_insert(now);
+            step => return step,
+        };
+        if is_asking && mutant!(FrozenLeaderFollowed) {
+            until = now + Duration::from_hours(1);
+        }
+        // Outside of a runtime there are no timers.
+        let Some(scheduler) = Scheduler::current().filter(|_| until > now) else {
+            return Step::StopFollowing;
+        };
+        if !is_asking {
+            self.patience.waiting_since.get_or_insert(now);
+        }
+        let waits = Waits {
+            waker: cx.waker(),
+            until,
+            // With an observer, the event `Waited` counts from the instant at which the leader got its key.
+            wakes_at_running: !waits_for_end || is_asking && lease.call().made_at.is_some(),
+        };
+        let place = state.followers().wait(self.place, waits, &scheduler, || {
+            Ring::new(&self.leader, &scheduler)
+        });
+        self.place = Some(place);
+        Step::Wait(until)
+    }
+
+    /// What the call does next, in this state of its leader.
+    fn step(&self, lease: &Arc<Lease>, leader: &State, differs: bool, now: Instant) -> Step {
+        let phase = match leader.shown_phase() {
+            Ok(phase) => phase,
+            Err(last_seen) => return Step::End(last_seen.clone()),
+        };
+        match phase {
+            Phase::Asking(answer_due) => {
+                let limit = lease.call().shared.deadline();
+                let due = answer_due.unwrap_or(self.since + first_try(limit));
+                // A leader without a new phase by then is not polled any more.
+                self.behind_asking(lease.call(), due + limit / 20, now)
             }
-            if timeout_at(until, changed).await.is_ok() {
-                freshness.0 += 1;
-            }
+            Phase::Waiting(record) => self.behind_waiting(lease, record, now),
+            // The leader is not polled any more. Its record has expired, or expires soon.
+            _ if leader.good_until() <= now => Step::StopFollowing,
+            // The leader has the key.
+            _ => match self.patience.wait_until.filter(|until| *until > now) {
+                Some(until) if !differs => Step::Wait(until.min(leader.good_until())),
+                _ => Step::RefuseBehindHolder,
+            },
         }
     }
 
     /// The leader has the store's answer by `due`, or asks again.
-    fn behind_asking(&self, due: Instant, now: Instant) -> Result<Step, Refusal> {
-        let until = due.min(self.wait_until.unwrap_or(self.ask_until));
-        let waits = self.wait_until.is_some();
-        if until <= now && due > now && !waits && self.refuses_without_store() {
-            return Err(self.unanswered());
+    fn behind_asking(&self, call: &CallContext, due: Instant, now: Instant) -> Step {
+        let Patience {
+            ask_until,
+            wait_until,
+            ..
+        } = self.patience;
+        let until = due.min(wait_until.unwrap_or(ask_until));
+        let is_late = until <= now && due > now && wait_until.is_none();
+        if is_late && waiter::refuses_without_store(call) {
+            return Step::Refuse(waiter::unanswered(call));
         }
-        Ok(Step::Wait(until))
+        Step::Wait(until)
     }
 
     /// The leader waits for a call of another process, which has this record.
-    fn behind_waiting(
-        &self,
-        record: &Bytes,
-        freshness: &Freshness,
-        now: Instant,
-    ) -> Result<Step, Refusal> {
-        let refusal = self.refusal(record, false);
-        match self.wait_until.filter(|until| *until > now) {
-            _ if matches!(refusal.error(), Error::PayloadMismatch(_)) => {
-                if freshness.is_fresh() || is_final(refusal.error()) {
-                    Err(refusal)
-                } else {
-                    Ok(Step::Stop(LeaderOutcome::Silent))
-                }
-            }
-            Some(until) => Ok(Step::Wait(until)),
-            None if freshness.is_fresh() => Err(refusal),
-            None => Ok(Step::Stop(LeaderOutcome::Silent)),
+    fn behind_waiting(&self, lease: &Arc<Lease>, record: &Arc<SeenRecord>, now: Instant) -> Step {
+        let refusal = Refusal::from_record(lease, record, false);
+        let is_fresh = self.freshness.is_fresh();
+        if matches!(refusal.plain_error(), Some(Error::PayloadMismatch(_))) {
+            return if is_fresh || is_final(&refusal) {
+                Step::Refuse(refusal)
+            } else {
+                Step::StopFollowing
+            };
+        }
+        match self.patience.wait_until.filter(|until| *until > now) {
+            Some(until) => Step::Wait(until),
+            None if is_fresh => Step::Refuse(refusal),
+            None => Step::StopFollowing,
         }
     }
 
-    /// The leader has the key.
-    fn behind_holder(
-        &self,
-        leader: &InFlight,
-        seen: &Snapshot,
-        now: Instant,
-    ) -> Result<Step, Refusal> {
-        match self.wait_until.filter(|until| *until > now) {
-            // The leader is not polled any more. Its record has expired, or expires soon.
-            _ if seen.good_until <= now => Ok(Step::Stop(LeaderOutcome::Silent)),
-            Some(until) if !self.lease.in_flight.differs_from(leader) => {
-                Ok(Step::Wait(until.min(seen.good_until)))
-            }
-            _ => Err(self.refusal(&seen.record, true)),
+    fn leave_place(&mut self) {
+        if let Some(place) = self.place.take() {
+            let waker = self.leader.in_flight().state().followers().leave(place);
+            drop(waker);
         }
     }
 }
 
-/// What became of a leader.
-enum LeaderOutcome {
-    Ended(LastSeen),
-    /// Nothing more can be learned from it, so its followers ask the store themselves.
-    Silent,
+impl Future for Following {
+    type Output = Result<MayAsk, Refusal>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Some(lease) = this.lease.take() else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(end) = this.advance(&lease, cx) else {
+            this.lease = Some(lease);
+            return Poll::Pending;
+        };
+        this.leave_place();
+        Poll::Ready(match end {
+            Ok(record) => Ok(MayAsk {
+                patience: this.patience,
+                lease,
+                record,
+            }),
+            Err(refusal) => {
+                this.patience.emit_end(lease.call(), Some(&refusal));
+                Err(refusal)
+            }
+        })
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            self.leave_place();
+            lease.call().emit_end(EventKind::of_a_dropped_call());
+        }
+    }
 }
 
 /// What a follower does next.
 enum Step {
     /// Waits for the next phase, at most until this instant.
     Wait(Instant),
-    /// Stops following.
-    Stop(LeaderOutcome),
+    /// The leader has ended.
+    End(LastSeen),
+    /// Nothing more can be learned from the leader, so the call asks the store itself.
+    StopFollowing,
+    /// Is refused because of the leader's record.
+    RefuseBehindHolder,
+    /// Is refused.
+    Refuse(Refusal),
 }
 
-/// Counts state changes of the leader seen since this call began.
+/// Counts the phases that the leader has announced since this call began.
 ///
 /// The first may report a claim sent *before* this call existed, so it must not refuse it; from the second on, the news is younger than
 /// the call.
@@ -175,8 +287,17 @@ impl Freshness {
     }
 }
 
+/// Whether both calls have a payload, and the payloads differ.
+fn differs(call: &CallContext, leader: &dyn Leader) -> bool {
+    let payload = call.payload.as_ref();
+    payload.is_some_and(|one| leader.payload().is_some_and(|other| one != other))
+}
+
 /// Whether an answer of the store that is older than the call still refuses the call.
-fn is_final(error: &Error) -> bool {
+fn is_final(refusal: &Refusal) -> bool {
+    let Some(error) = refusal.plain_error() else {
+        return true;
+    };
     let duplicate = error.duplicate();
     let ended = [DuplicateState::Done, DuplicateState::Failed];
     duplicate.is_none_or(|duplicate| ended.contains(&duplicate.state()))

@@ -68,7 +68,7 @@ impl Held {
             return Poll::Ready(Err(error));
         }
         self.is_polling = true;
-        let polled = self.lease.call.span.in_scope(|| body.poll(cx));
+        let polled = self.lease.call().span.in_scope(|| body.poll(cx));
         self.is_polling = false;
         match polled {
             Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
@@ -100,7 +100,7 @@ impl Held {
         outcome: &R,
         success: bool,
     ) -> impl Future<Output = ()> + Send + use<R, K> {
-        let end = self.lease.call.end_of(keep, outcome, success);
+        let end = self.lease.call().end_of(keep, outcome, success);
         self.settle(end)
     }
 
@@ -114,7 +114,7 @@ impl Held {
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.lease.call.shared
+        &self.lease.call().shared
     }
 
     /// Ends the call if its lease is lost and `on_lease_lost` is `stop`. Returns the error of the call, if so.
@@ -124,26 +124,26 @@ impl Held {
             return None;
         }
         let why = self.lease.lose_if_expired()?;
-        if self.lease.call.policy.when_lost() == OnLeaseLost::Continue {
+        if self.lease.call().policy.when_lost() == OnLeaseLost::Continue {
             return None;
         }
         self.guard = Guard::Ended;
         // Before the caller gets the error, because it may call again at once.
         self.lease.finish(None);
         let error = Error::LeaseLost(Failure::new(
-            self.lease.call.site.clone(),
+            self.lease.call().site.clone(),
             format!(
                 "the lease was lost because {why}, so the body was stopped and its work may be done or not; \
                  check what it did before you repeat the call"
             ),
             None,
         ));
-        self.lease.call.emit_refusal(&error);
+        self.lease.call().emit_refusal(&error);
         Some(error)
     }
 
     pub(crate) fn has_token(&self) -> bool {
-        self.lease.call.token.is_some()
+        self.lease.call().token.is_some()
     }
 
     /// From now on dropping the call withdraws its claim, because its token is not redeemed yet.
@@ -154,7 +154,7 @@ impl Held {
     /// The token is redeemed, so the body may run.
     pub(crate) fn confirm(&mut self) {
         self.guard = Guard::Claim;
-        self.lease.in_flight.set_phase(Phase::Running);
+        self.lease.in_flight().set_phase(Phase::Running);
     }
 
     /// Leaves the end of the call to the code that redeems its token.
@@ -164,10 +164,10 @@ impl Held {
 
     /// Ends the call, and returns what must be sent with the caller waiting.
     fn take_ending(&mut self, end: &BodyOutcome) -> Option<Ending> {
-        self.lease.call.emit_outcome(end.success);
+        self.lease.call().emit_outcome(end.success);
         if let Some(why) = end.kept.why_not() {
             self.lease
-                .call
+                .call()
                 .emit(EventKind::NotKept, |event| event.because(why));
         }
         if !end.success && !matches!(end.kept, Kept::Result(_)) {
@@ -197,8 +197,8 @@ impl Held {
 
     /// With `give_back`: the end of the call makes its token redeemable again, because nothing was done.
     fn owe_token(&self) {
-        if let Some(token) = &self.lease.call.token
-            && self.lease.call.policy.give_back
+        if let Some(token) = &self.lease.call().token
+            && self.lease.call().policy.give_back
         {
             token.owe();
         }
@@ -215,14 +215,14 @@ impl Drop for Held {
         // A panic of the code around the body counts too, for example of the option `success`: the outcome is unknown.
         let panicked = self.is_polling || std::thread::panicking();
         if self.guard != Guard::Ended {
-            self.lease.call.emit_end(EventKind::of_a_dropped_call());
+            self.lease.call().emit_end(EventKind::of_a_dropped_call());
         }
         match self.guard {
             Guard::Ended => return,
+            Guard::Bypassed => return,
             Guard::None {
                 may_be_stored: false,
-            }
-            | Guard::Bypassed => return self.finish(),
+            } => return self.finish(),
             // The body never ran.
             Guard::Unredeemed => {
                 return settle::settle_in_background(Arc::clone(&self.lease), Ending::Withdraw);
@@ -232,7 +232,7 @@ impl Drop for Held {
                 may_be_stored: true,
             } => {}
         }
-        let ending = match self.lease.call.policy.on_cancel {
+        let ending = match self.lease.call().policy.on_cancel {
             OnCancel::Release if !panicked => {
                 self.owe_token();
                 Some(Ending::Remove)
@@ -249,6 +249,8 @@ impl Drop for Held {
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Held").field(&self.lease.call.site).finish()
+        f.debug_tuple("Held")
+            .field(&self.lease.call().site)
+            .finish()
     }
 }

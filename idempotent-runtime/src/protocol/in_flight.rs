@@ -21,51 +21,54 @@
 //! A call that asks the store while an equal call is in the table never enters, so no duplicate sees its phases.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::ptr;
 use std::sync::{Arc, PoisonError};
 
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use tokio::sync::Notify;
+use tokio::time::Instant;
 
+use crate::error::Site;
 use crate::key::fingerprint::Fingerprint;
+use crate::protocol::scheduler::{Scheduled, Scheduler, Work};
+use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, Snapshot, State};
 use crate::store::Key;
 use crate::sync::{Mutex, MutexGuard};
 
-/// One call, as its duplicates in this process see it.
+/// The part of a call that its duplicates in this process see.
 pub(crate) struct InFlight {
-    call: Arc<dyn Keyed>,
+    /// The hash of the fingerprint, for the table.
+    hash: u64,
     state: Mutex<State>,
-    /// Wakes the duplicates that follow the call, at each new phase.
-    pub(crate) phase_changed: Notify,
 }
 
-/// What two calls are compared by.
-pub(crate) trait Keyed: Send + Sync {
-    /// The whole key.
-    fn key(&self) -> &Key;
+/// A call in the table, as its duplicates in this process see it.
+pub(crate) trait Leader: Send + Sync {
+    fn in_flight(&self) -> &InFlight;
+
+    /// The endpoint and the fingerprint, which two calls are compared by.
+    fn site(&self) -> &Site;
 
     /// What must be equal among calls with one key.
-    fn payload(&self) -> Option<Fingerprint>;
+    fn payload(&self) -> Option<&Fingerprint>;
+
+    /// The key in the store.
+    fn key(&self) -> &Key;
+
+    /// The record of the claim that has the key.
+    fn shown_record(&self) -> Arc<SeenRecord>;
 }
 
 impl InFlight {
     /// A call that has not entered a table.
-    pub(crate) fn new(call: Arc<dyn Keyed>) -> Self {
+    pub(crate) fn new(hash: u64) -> Self {
         Self {
-            call,
+            hash,
             state: Mutex::new(State::new()),
-            phase_changed: Notify::new(),
         }
-    }
-
-    fn key(&self) -> &Key {
-        self.call.key()
-    }
-
-    /// The state of the call, for a duplicate that follows it. The duplicate must listen to `phase_changed` before.
-    pub(crate) fn snapshot_as_follower(&self) -> Snapshot {
-        self.state().snapshot_as_follower()
     }
 
     /// The state of the call, for a duplicate that does not wait for the next phase.
@@ -73,125 +76,190 @@ impl InFlight {
         self.state().snapshot()
     }
 
-    /// Whether both calls have a payload, and the payloads differ.
-    pub(crate) fn differs_from(&self, other: &Self) -> bool {
-        let payloads = (self.call.payload(), other.call.payload());
-        matches!(payloads, (Some(one), Some(other)) if one != other)
-    }
-
-    /// The state of the call, for the call itself.
+    /// The state of the call, for the call itself and for those that wait for its next phase.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the phase, and wakes the followers.
     pub(crate) fn set_phase(&self, phase: Phase) {
-        self.set_phase_in(self.state(), phase);
+        Self::set_phase_in(self.state(), phase);
     }
 
     /// As [`set_phase`](Self::set_phase), in the critical section that `state` has begun.
-    pub(crate) fn set_phase_in(&self, mut state: MutexGuard<'_, State>, phase: Phase) {
+    pub(crate) fn set_phase_in(mut state: MutexGuard<'_, State>, phase: Phase) {
         let before = state.set_phase(phase);
-        let has_followers = state.has_followers();
+        let woken = state.announce_phase();
         drop(state);
         drop(before);
-        if has_followers {
-            self.phase_changed.notify_waiters();
+        if let Some(woken) = woken {
+            woken.wake();
         }
     }
 
     /// Ends the call for its followers, and wakes them.
     fn dismiss_followers(&self, seen: LastSeen) {
-        if self.state().dismiss_followers(seen) {
-            self.phase_changed.notify_waiters();
+        let woken = self.state().dismiss_followers(seen);
+        if let Some(woken) = woken {
+            woken.wake();
         }
     }
 }
 
-/// The calls of one handle in this process, by their whole keys.
-pub(crate) struct InFlightTable([Shard; SHARDS]);
+/// Wakes the followers of a call on one runtime that stop waiting.
+pub(crate) struct Ring {
+    leader: Arc<dyn Leader>,
+    scheduler: Arc<Scheduler>,
+}
+
+impl Ring {
+    pub(crate) fn new(leader: &Arc<dyn Leader>, scheduler: &Arc<Scheduler>) -> Arc<Self> {
+        Arc::new(Self {
+            leader: Arc::clone(leader),
+            scheduler: Arc::clone(scheduler),
+        })
+    }
+}
+
+impl Scheduled for Ring {
+    fn due_work(self: Arc<Self>) -> Option<Work> {
+        let mut state = self.leader.in_flight().state();
+        let followers = state.followers();
+        let again = || -> Arc<dyn Scheduled> { self.clone() };
+        let woken = followers.take_due(Instant::now(), &self.scheduler, again);
+        drop(state);
+        woken.wake();
+        None
+    }
+}
+
+/// The calls of one handle in this process, by their endpoints and fingerprints.
+pub(crate) struct InFlightTable {
+    seed: RandomState,
+    shards: [Shard; SHARDS],
+}
+
+type Calls = HashTable<Arc<dyn Leader>>;
 
 /// Has its own cache line, so that threads in different shards do not slow each other down.
 #[repr(align(128))]
 #[derive(Default)]
-struct Shard(Mutex<HashTable<Arc<InFlight>>>);
+struct Shard(Mutex<Calls>);
 
 impl InFlightTable {
-    /// Enters the call, unless the table has a call with its key: then returns that one.
-    pub(crate) fn enter(&self, call: &Arc<InFlight>) -> Option<Arc<InFlight>> {
-        let key = call.key();
-        let mut shard = self.shard(key);
-        match shard.entry(
-            key.hash(),
-            |other| other.key() == key,
-            |other| other.key().hash(),
-        ) {
+    /// The hash of a call.
+    pub(crate) fn hash(&self, site: &Site) -> u64 {
+        let mut hasher = self.seed.build_hasher();
+        if let Some(fingerprint) = &site.fingerprint {
+            hasher.write(fingerprint.as_bytes());
+        }
+        hasher.finish()
+    }
+
+    /// Enters the call, unless the table has an equal call: then returns that one.
+    pub(crate) fn enter(&self, call: &Arc<impl Leader + 'static>) -> Option<Arc<dyn Leader>> {
+        let hash = call.in_flight().hash;
+        let mut shard = self.shard(hash);
+        let is_equal = |other: &Arc<dyn Leader>| is_equal(other.site(), call.site());
+        match shard.entry(hash, is_equal, |other| other.in_flight().hash) {
             Entry::Occupied(other) => Some(Arc::clone(other.get())),
             Entry::Vacant(place) => {
-                place.insert(Arc::clone(call));
+                place.insert(Arc::clone(call) as _);
                 None
             }
         }
     }
 
-    /// The other call with the key of `call`, if there is one in the table.
-    pub(crate) fn find_other(&self, call: &Arc<InFlight>) -> Option<Arc<InFlight>> {
-        let key = call.key();
-        let shard = self.shard(key);
-        let found = shard.find(key.hash(), |other| other.key() == key);
-        found.filter(|other| !Arc::ptr_eq(other, call)).cloned()
+    /// The other call that equals `call`, if there is one in the table.
+    pub(crate) fn find_other(&self, call: &impl Leader) -> Option<Arc<dyn Leader>> {
+        let hash = call.in_flight().hash;
+        let shard = self.shard(hash);
+        let found = shard.find(hash, |other| is_equal(other.site(), call.site()));
+        found.filter(|other| !is_same(other, call)).cloned()
     }
 
     /// Removes the call, and shows `seen` to its followers. Does nothing if the call is not in the table.
-    pub(crate) fn leave(&self, call: &Arc<InFlight>, seen: LastSeen) {
+    pub(crate) fn leave(&self, call: &impl Leader, seen: LastSeen) {
         if self.remove(call) {
-            call.dismiss_followers(seen);
+            call.in_flight().dismiss_followers(seen);
         }
     }
 
-    /// As [`leave`](Self::leave), for a call that has ended: removes it and stops its renewal.
-    pub(crate) fn finish(&self, call: &Arc<InFlight>, seen: LastSeen) {
+    /// As [`leave`](Self::leave), for a call that has ended: removes it and stops its renewal. `hold_until` is when its record must
+    /// expire, if that is decided now. `seen` is made only for followers.
+    pub(crate) fn finish(
+        &self,
+        call: &impl Leader,
+        hold_until: impl FnOnce(&State) -> Option<Instant>,
+        seen: impl FnOnce() -> LastSeen,
+    ) {
         let was_listed = self.remove(call);
-        let mut state = call.state();
+        let mut state = call.in_flight().state();
+        if let Some(until) = hold_until(&state) {
+            state.set_hold_until(until);
+        }
         state.stop_renewal();
+        let seen = if state.is_followed() {
+            seen()
+        } else {
+            LastSeen::Unknown
+        };
         if was_listed {
-            call.set_phase_in(state, Phase::Ended(seen));
+            InFlight::set_phase_in(state, Phase::Ended(seen));
         } else if !matches!(state.phase(), Phase::Ended(_)) {
             state.set_phase(Phase::Ended(seen));
         }
     }
 
     /// Removes the call with this key, because an operator has changed the record of the key.
-    pub(crate) fn evict(&self, key: &Key) {
-        if let Some(call) = self.take(key, |call| call.key() == key) {
-            call.dismiss_followers(LastSeen::Unknown);
+    pub(crate) fn evict(&self, site: &Site, key: &Key) {
+        // A call in a transaction has the same site, but another key.
+        let is_it = |call: &Arc<dyn Leader>| is_equal(call.site(), site) && call.key() == key;
+        if let Some(call) = self.take(self.hash(site), is_it) {
+            call.in_flight().dismiss_followers(LastSeen::Unknown);
         }
     }
 
     /// Removes the call. Returns whether it was in the table.
-    fn remove(&self, call: &Arc<InFlight>) -> bool {
-        self.take(call.key(), |other| Arc::ptr_eq(other, call))
+    fn remove(&self, call: &impl Leader) -> bool {
+        self.take(call.in_flight().hash, |other| is_same(other, call))
             .is_some()
     }
 
-    /// Removes the call under `key` that `is_it` accepts.
-    fn take(&self, key: &Key, is_it: impl FnMut(&Arc<InFlight>) -> bool) -> Option<Arc<InFlight>> {
-        let mut shard = self.shard(key);
-        let found = shard.find_entry(key.hash(), is_it).ok()?;
+    /// Removes the call with this hash that `is_it` accepts.
+    fn take(
+        &self,
+        hash: u64,
+        is_it: impl FnMut(&Arc<dyn Leader>) -> bool,
+    ) -> Option<Arc<dyn Leader>> {
+        let mut shard = self.shard(hash);
+        let found = shard.find_entry(hash, is_it).ok()?;
         Some(found.remove().0)
     }
 
-    fn shard(&self, key: &Key) -> MutexGuard<'_, HashTable<Arc<InFlight>>> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Calls> {
         // A byte from the middle, because the table in the shard uses both ends of the hash.
-        let [.., middle, _, _, _] = key.hash().to_le_bytes();
-        let shard = &self.0[usize::from(middle) % SHARDS];
+        let [.., middle, _, _, _] = hash.to_le_bytes();
+        let shard = &self.shards[usize::from(middle) % SHARDS];
         shard.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Whether two calls have the same endpoint and the same fingerprint.
+fn is_equal(one: &Site, other: &Site) -> bool {
+    one.fingerprint == other.fingerprint && one.endpoint == other.endpoint
+}
+
+fn is_same(other: &Arc<dyn Leader>, call: &impl Leader) -> bool {
+    ptr::addr_eq(Arc::as_ptr(other), ptr::from_ref(call))
+}
+
 impl Default for InFlightTable {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| Shard::default()))
+        Self {
+            seed: RandomState::default(),
+            shards: std::array::from_fn(|_| Shard::default()),
+        }
     }
 }
 
@@ -204,124 +272,4 @@ impl fmt::Debug for InFlightTable {
 const SHARDS: usize = 16;
 
 #[cfg(test)]
-mod tests {
-    use std::pin::pin;
-
-    use bytes::Bytes;
-    use futures_util::FutureExt as _;
-
-    use super::*;
-
-    impl Keyed for Key {
-        fn key(&self) -> &Key {
-            self
-        }
-
-        fn payload(&self) -> Option<Fingerprint> {
-            None
-        }
-    }
-
-    fn new_call(key: &str) -> Arc<InFlight> {
-        Arc::new(InFlight::new(Arc::new(Key::new(key))))
-    }
-
-    fn has_ended(call: &InFlight) -> bool {
-        matches!(call.snapshot_as_follower().phase, Phase::Ended(_))
-    }
-
-    #[test]
-    fn the_second_call_with_a_key_gets_the_first() {
-        let table = InFlightTable::default();
-        let (first, second, other) = (new_call("k"), new_call("k"), new_call("l"));
-        assert!(table.enter(&first).is_none());
-        let found = table
-            .enter(&second)
-            .expect("the first call is in the table");
-        assert!(Arc::ptr_eq(&found, &first));
-        assert!(table.enter(&other).is_none());
-    }
-
-    #[test]
-    fn a_call_that_never_entered_removes_no_other() {
-        let table = InFlightTable::default();
-        let (first, second) = (new_call("k"), new_call("k"));
-        assert!(table.enter(&first).is_none());
-        table.leave(&second, LastSeen::Unknown);
-        assert!(!has_ended(&first) && !has_ended(&second));
-        assert!(table.enter(&second).is_some());
-    }
-
-    #[test]
-    fn followers_see_the_first_view_only() {
-        let table = InFlightTable::default();
-        let (first, second) = (new_call("k"), new_call("k"));
-        table.enter(&first);
-        table.leave(&first, LastSeen::Record(Bytes::from("record")));
-        table.leave(&first, LastSeen::Unknown);
-        let Phase::Ended(LastSeen::Record(seen)) = first.snapshot_as_follower().phase else {
-            panic!("the call has ended with a record");
-        };
-        assert_eq!(seen, Bytes::from("record"));
-        assert!(table.enter(&second).is_none(), "the key is free");
-    }
-
-    #[test]
-    fn later_phases_of_a_call_that_has_left_are_not_seen() {
-        let table = InFlightTable::default();
-        let first = new_call("k");
-        table.enter(&first);
-        table.leave(&first, LastSeen::Unavailable);
-        first.set_phase(Phase::Settling);
-        assert!(matches!(first.state().phase(), Phase::Settling));
-        let seen = first.snapshot_as_follower().phase;
-        assert!(
-            matches!(seen, Phase::Ended(LastSeen::Unavailable)),
-            "{seen:?}"
-        );
-    }
-
-    #[test]
-    fn followers_are_woken_once_at_the_end() {
-        let table = InFlightTable::default();
-        let first = new_call("k");
-        table.enter(&first);
-        first.snapshot_as_follower();
-        let mut woken = pin!(first.phase_changed.notified());
-        woken.as_mut().enable();
-        table.finish(&first, LastSeen::Record(Bytes::from("record")));
-        assert!(woken.now_or_never().is_some(), "the end wakes followers");
-        let mut woken = pin!(first.phase_changed.notified());
-        woken.as_mut().enable();
-        table.finish(&first, LastSeen::Unknown);
-        assert!(woken.now_or_never().is_none(), "it had ended before");
-        let seen = first.snapshot_as_follower().phase;
-        assert!(
-            matches!(seen, Phase::Ended(LastSeen::Record(_))),
-            "{seen:?}"
-        );
-    }
-
-    #[test]
-    fn an_operator_removes_a_call_from_the_table() {
-        let table = InFlightTable::default();
-        let first = new_call("k");
-        table.enter(&first);
-        table.evict(&Key::new("k"));
-        assert!(has_ended(&first));
-        table.evict(&Key::new("k"));
-        assert!(table.enter(&new_call("k")).is_none());
-    }
-
-    #[test]
-    fn the_table_forgets_calls_that_have_left() {
-        let table = InFlightTable::default();
-        for round in 0..1000 {
-            let call = new_call(&round.to_string());
-            table.enter(&call);
-            table.leave(&call, LastSeen::Unknown);
-        }
-        let calls = |shard: &Shard| shard.0.lock().unwrap().len();
-        assert_eq!(table.0.iter().map(calls).sum::<usize>(), 0);
-    }
-}
+mod tests;

@@ -1,136 +1,203 @@
 //! One claim of one call, which the call shares with its renewals: its record, its lease, and what its end sends.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::error::Site;
+use crate::key::fingerprint::Fingerprint;
 use crate::observe::EventKind;
 use crate::policy::deadline::first_try;
 use crate::policy::{OnLeaseLost, Release};
-use crate::protocol::context::CallContext;
+use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::ending::Ending;
-use crate::protocol::in_flight::{InFlight, Keyed};
+use crate::protocol::in_flight::{InFlight, InFlightTable, Leader};
 use crate::protocol::scheduler::{Scheduled, Scheduler};
+use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::store::Key;
 use crate::sync::MutexGuard;
 
-/// One claim of one call: its record, and the lease that the call has after the store has accepted the claim.
+/// A call and one claim of it: its record, and the lease that the call has after the store has accepted the claim.
 ///
 /// [`Claim`](crate::store::Claim) is only the store's answer. How long a lease lasts is `lease_time` in the call's times.
+///
+/// A call needs one allocation for all of it. The key and the record are made when they are needed first: a duplicate that follows an
+/// equal call of this process needs neither, and a call with `when = false` does not either.
 pub(crate) struct Lease {
-    pub(crate) call: Arc<CallContext>,
-    pub(crate) in_flight: Arc<InFlight>,
-    pub(crate) record: Bytes,
+    of: Of,
+    claim: OnceLock<OwnClaim>,
+}
+
+/// The call of a claim.
+enum Of {
+    /// The first claim of a call has the call.
+    First(FirstClaim),
+    /// A later claim refers to the first one.
+    Later(Arc<Lease>),
+}
+
+struct FirstClaim {
+    call: CallContext,
+    in_flight: InFlight,
+}
+
+/// What a claim writes into the store.
+struct OwnClaim {
+    key: Key,
+    record: Bytes,
     owner: Owner,
 }
 
 impl Lease {
     pub(crate) fn new(call: CallContext) -> Arc<Self> {
-        let call = Arc::new(call);
-        let keyed: Arc<dyn Keyed> = call.clone();
-        let in_flight = Arc::new(InFlight::new(keyed));
-        Self::with_random_owner(call, in_flight)
+        let hash = call.shared.in_flight_table().hash(&call.site);
+        let in_flight = InFlight::new(hash);
+        Arc::new(Self {
+            of: Of::First(FirstClaim { call, in_flight }),
+            claim: OnceLock::new(),
+        })
     }
 
     /// The next claim of the same call, with a new owner. A call makes it after the store has answered that the key is taken.
     ///
     /// All claims of a call share one state. So the guard of the earlier claim must be defused before a later one starts its lease.
-    pub(crate) fn with_new_owner(&self) -> Arc<Self> {
-        Self::with_random_owner(Arc::clone(&self.call), Arc::clone(&self.in_flight))
-    }
-
-    fn with_random_owner(call: Arc<CallContext>, in_flight: Arc<InFlight>) -> Arc<Self> {
-        let now = call.shared.moment();
-        let owner = Owner::at(now);
+    pub(crate) fn with_new_owner(self: Arc<Self>) -> Arc<Self> {
+        let first = match &self.of {
+            Of::First(_) => self,
+            Of::Later(first) => Arc::clone(first),
+        };
         Arc::new(Self {
-            record: call.claim_record(owner, now),
-            call,
-            in_flight,
-            owner,
+            of: Of::Later(first),
+            claim: OnceLock::new(),
         })
     }
 
-    pub(crate) fn key(&self) -> &Key {
-        &self.call.key
+    fn first(&self) -> &FirstClaim {
+        match &self.of {
+            Of::First(first) => first,
+            Of::Later(later) => later.first(),
+        }
     }
 
-    /// Enters the table of calls in flight, unless an equal call is in it: then returns that one.
-    pub(crate) fn enter(&self) -> Option<Arc<InFlight>> {
-        self.call.shared.in_flight_table().enter(&self.in_flight)
+    pub(crate) fn call(&self) -> &CallContext {
+        &self.first().call
+    }
+
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.first().in_flight
+    }
+
+    fn claim(&self) -> &OwnClaim {
+        self.claim.get_or_init(|| {
+            let call = self.call();
+            let now = call.shared.moment();
+            let owner = Owner::at(now);
+            OwnClaim {
+                key: match &self.of {
+                    Of::First(_) => call.key(),
+                    Of::Later(first) => first.key().clone(),
+                },
+                record: call.claim_record(owner, now),
+                owner,
+            }
+        })
+    }
+
+    /// The key in the store.
+    pub(crate) fn key(&self) -> &Key {
+        &self.claim().key
+    }
+
+    /// The record of the claim.
+    pub(crate) fn record(&self) -> &Bytes {
+        &self.claim().record
+    }
+
+    fn table(&self) -> &InFlightTable {
+        self.call().shared.in_flight_table()
+    }
+
+    /// Enters the table of calls in flight, unless an equal call is in it: then returns that one. Only the first claim enters.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Arc<dyn Leader>> {
+        self.table().enter(self)
     }
 
     /// The other call of this process with the same key, if there is one in the table.
-    pub(crate) fn find_other(&self) -> Option<Arc<InFlight>> {
-        self.call
-            .shared
-            .in_flight_table()
-            .find_other(&self.in_flight)
+    pub(crate) fn find_other(&self) -> Option<Arc<dyn Leader>> {
+        self.table().find_other(self.listed())
+    }
+
+    /// The claim that is in the table for the call.
+    fn listed(&self) -> &Self {
+        match &self.of {
+            Of::First(_) => self,
+            Of::Later(first) => first,
+        }
     }
 
     /// Ends the call for its followers. `record` is what the store has, if that is known.
-    pub(crate) fn leave(&self, record: Option<Bytes>) {
-        let table = self.call.shared.in_flight_table();
-        table.leave(&self.in_flight, last_seen(record));
+    pub(crate) fn leave(&self, record: Option<Arc<SeenRecord>>) {
+        self.table().leave(self.listed(), last_seen(record));
     }
 
     /// As [`leave`](Self::leave), for a call that got no answer of the store.
     pub(crate) fn leave_unavailable(&self) {
-        let table = self.call.shared.in_flight_table();
-        table.leave(&self.in_flight, LastSeen::Unavailable);
+        self.table().leave(self.listed(), LastSeen::Unavailable);
     }
 
     /// As [`leave`](Self::leave), for a call that sends nothing any more: stops its renewal.
-    pub(crate) fn finish(&self, record: Option<Bytes>) {
-        let table = self.call.shared.in_flight_table();
-        table.finish(&self.in_flight, last_seen(record));
+    pub(crate) fn finish(&self, record: Option<&Bytes>) {
+        let seen = || last_seen(record.map(|record| Arc::new(SeenRecord::new(record.clone()))));
+        self.table().finish(self.listed(), |_| None, seen);
     }
 
     /// As [`finish`](Self::finish), for a call whose end sends nothing. With `release = false` a renewal may be on its way: after its
     /// answer the record is set to expire at the right time.
     pub(crate) fn finish_unsent(&self) {
-        if self.call.policy.release == Release::Never {
-            let mut state = self.in_flight.state();
-            let until = state.since() + self.call.times.expiry;
-            state.set_hold_until(until);
-        }
-        self.finish(None);
+        let call = self.call();
+        let is_held = call.policy.release == Release::Never;
+        let hold_until = |state: &State| is_held.then(|| state.since() + call.times.expiry);
+        self.table()
+            .finish(self.listed(), hold_until, || LastSeen::Unknown);
     }
 
     /// Counts the lease from `since`, when its claim may have reached the store.
     pub(crate) fn count_from(&self, since: Instant) {
-        let lease_time = self.call.times.lease_time;
-        self.in_flight.state().start_lease(since, lease_time);
+        let lease_time = self.call().times.lease_time;
+        self.in_flight().state().start_lease(since, lease_time);
     }
 
     /// Starts the lease, counted from `since`. Returns `false` if it has expired already. With `skips_expiry_check` this is not checked,
     /// and the clock is not read.
     pub(crate) fn start(&self, since: Instant, skips_expiry_check: bool) -> bool {
-        let mut state = self.in_flight.state();
-        state.start_lease(since, self.call.times.lease_time);
+        let mut state = self.in_flight().state();
+        state.start_lease(since, self.call().times.lease_time);
         if !skips_expiry_check && Instant::now() >= state.good_until() {
             return false;
         }
-        state.set_record(&self.record);
-        let phase = match self.call.token {
+        if let Of::Later(_) = self.of {
+            state.set_shown_record(self.record());
+        }
+        let phase = match self.call().token {
             None => Phase::Running,
             // The token may still be refused, so followers must not see the call as running yet.
             Some(_) => Phase::Asking(Some(
-                Instant::now() + first_try(self.call.shared.deadline()),
+                Instant::now() + first_try(self.call().shared.deadline()),
             )),
         };
-        self.in_flight.set_phase_in(state, phase);
+        InFlight::set_phase_in(state, phase);
         true
     }
 
     /// Loses the lease if it has expired. Returns why the body must not be polled any more, if so.
     pub(crate) fn lose_if_expired(&self) -> Option<&'static str> {
-        let state = self.in_flight.state();
+        let state = self.in_flight().state();
         match state.phase() {
             Phase::Lost(why) => Some(why),
             Phase::Running if Instant::now() >= state.good_until() => {
@@ -146,7 +213,7 @@ impl Lease {
         let body = state.take_body();
         drop(state);
         self.leave(None);
-        self.call
+        self.call()
             .emit(EventKind::Overrun, |event| event.because(why));
         if let Some(body) = body {
             body.wake();
@@ -156,13 +223,13 @@ impl Lease {
 
     /// The scheduler that renews this lease, else the scheduler of the current runtime.
     pub(crate) fn scheduler(&self) -> Option<Arc<Scheduler>> {
-        let scheduler = self.in_flight.state().scheduler().cloned();
+        let scheduler = self.in_flight().state().scheduler().cloned();
         scheduler.or_else(Scheduler::current)
     }
 
     /// Notes that the body has returned. Returns what the end of the call sends, if anything.
     pub(crate) fn begin_settling(&self, success: bool, kept: &Kept) -> Option<Ending> {
-        let mut state = self.in_flight.state();
+        let mut state = self.in_flight().state();
         let is_lost = state.is_lost();
         if !is_lost {
             state.set_phase(Phase::Settling);
@@ -180,7 +247,7 @@ impl Lease {
 
     /// Notes that the body was dropped, and stops all renewal. Returns whether the lease was lost before.
     pub(crate) fn drop_body(&self) -> bool {
-        let mut state = self.in_flight.state();
+        let mut state = self.in_flight().state();
         let is_lost = state.is_lost();
         state.set_phase(Phase::Dropped);
         state.stop_renewal();
@@ -189,14 +256,14 @@ impl Lease {
 
     /// What the end of the call sends, according to `release`. A failure with a stored result is treated like a success.
     pub(crate) fn ending(&self, success: bool, kept: &Kept) -> Option<Ending> {
-        let term = self.in_flight.state().term();
+        let term = self.in_flight().state().term();
         self.ending_after(term, success, kept)
     }
 
     fn ending_after(&self, term: Term, success: bool, kept: &Kept) -> Option<Ending> {
         let stays = success || matches!(kept, Kept::Result(_));
-        let times = &self.call.times;
-        match self.call.policy.release {
+        let times = &self.call().times;
+        match self.call().policy.release {
             Release::Always => Some(Ending::Remove),
             Release::OnError if !stays => Some(Ending::Remove),
             Release::OnError => Some(self.complete(times.ttl, kept)),
@@ -204,7 +271,7 @@ impl Lease {
                 let now = Instant::now();
                 if now >= term.since + times.ttl {
                     Some(Ending::Remove)
-                } else if stays && self.call.policy.replay {
+                } else if stays && self.call().policy.replay {
                     let remaining = (term.since + times.expiry).duration_since(now);
                     Some(self.complete(remaining, kept))
                 } else {
@@ -215,53 +282,54 @@ impl Lease {
     }
 
     fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
-        let now = self.call.shared.moment();
-        Ending::Complete(self.call.done_record(self.owner, now, lasts, kept))
+        let (owner, now) = (self.claim().owner, self.call().shared.moment());
+        let done = self.call().done_record(owner, now, lasts, kept);
+        Ending::Complete(done)
     }
 
     /// With `release = false`: sets a renewed claim to expire `ttl` after it was made.
     pub(crate) fn hold_to_ttl(&self) -> Option<Ending> {
-        self.hold_to_ttl_after(self.in_flight.state().term())
+        self.hold_to_ttl_after(self.in_flight().state().term())
     }
 
     fn hold_to_ttl_after(&self, term: Term) -> Option<Ending> {
-        let is_too_long = self.call.policy.release == Release::Never && term.was_renewed;
-        is_too_long.then(|| Ending::SetExpiry(term.since + self.call.times.expiry))
+        let is_too_long = self.call().policy.release == Release::Never && term.was_renewed;
+        is_too_long.then(|| Ending::SetExpiry(term.since + self.call().times.expiry))
     }
 
     /// How long the done record lasts from now on.
     pub(crate) fn done_ttl(&self) -> Duration {
-        match self.call.policy.release {
+        match self.call().policy.release {
             Release::Never => {
-                let taken_until = self.in_flight.state().since() + self.call.times.expiry;
+                let taken_until = self.in_flight().state().since() + self.call().times.expiry;
                 taken_until.duration_since(Instant::now()).max(SHORTEST)
             }
-            _ => self.call.times.ttl,
+            _ => self.call().times.ttl,
         }
     }
 
     /// Notes when the record of the ended call must expire.
     pub(crate) fn hold_until(&self, until: Instant) {
-        self.in_flight.state().set_hold_until(until);
+        self.in_flight().state().set_hold_until(until);
     }
 
     /// When the lease expires.
     pub(crate) fn good_until(&self) -> Instant {
-        self.in_flight.state().good_until()
+        self.in_flight().state().good_until()
     }
 }
 
 impl Lease {
     /// Starts the renewals of a running call, and has `body` woken if the lease is lost.
     pub(crate) fn watch(self: &Arc<Self>, body: &Waker) {
-        let mut state = self.in_flight.state();
+        let mut state = self.in_flight().state();
         match state.phase() {
             Phase::Running => {
                 state.set_body(body);
                 self.start_renewal(&mut state);
             }
             // The lease was lost after the body was polled.
-            Phase::Lost(_) if self.call.policy.when_lost() == OnLeaseLost::Stop => {
+            Phase::Lost(_) if self.call().policy.when_lost() == OnLeaseLost::Stop => {
                 body.wake_by_ref();
             }
             _ => {}
@@ -270,7 +338,7 @@ impl Lease {
 
     /// Renews the lease of a call whose end is not stored yet.
     pub(crate) fn renew_until_settled(self: &Arc<Self>) {
-        let mut state = self.in_flight.state();
+        let mut state = self.in_flight().state();
         if matches!(state.phase(), Phase::Settling) {
             self.start_renewal(&mut state);
         }
@@ -280,8 +348,8 @@ impl Lease {
         // If the runtime of its scheduler has ended, the call has moved to another runtime.
         if state.scheduler().is_none() {
             state.set_scheduler(Scheduler::current());
-            let times = &self.call.times;
-            let due = state.since() + times.first_renewal(self.call.policy.release);
+            let times = &self.call().times;
+            let due = state.since() + times.first_renewal(self.call().policy.release);
             self.schedule(state, due);
         }
     }
@@ -292,7 +360,36 @@ impl Lease {
     }
 }
 
-fn last_seen(record: Option<Bytes>) -> LastSeen {
+impl OfCall for Lease {
+    fn call(&self) -> &CallContext {
+        self.call()
+    }
+}
+
+impl Leader for Lease {
+    fn in_flight(&self) -> &InFlight {
+        self.in_flight()
+    }
+
+    fn site(&self) -> &Site {
+        &self.call().site
+    }
+
+    fn payload(&self) -> Option<&Fingerprint> {
+        self.call().payload.as_ref()
+    }
+
+    fn key(&self) -> &Key {
+        self.key()
+    }
+
+    fn shown_record(&self) -> Arc<SeenRecord> {
+        let first = self.record();
+        self.in_flight().state().shown_record(first)
+    }
+}
+
+fn last_seen(record: Option<Arc<SeenRecord>>) -> LastSeen {
     record.map_or(LastSeen::Unknown, LastSeen::Record)
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::policy::deadline::first_try;
-use crate::protocol::context::CallContext;
+use crate::protocol::lease::Lease;
 use crate::world;
 
 /// Limits how often one waiting call polls the store: a token bucket that holds [`BURST`] tokens, one more each [`REFILL`].
@@ -32,10 +32,11 @@ impl PollLimiter {
     }
 
     /// Waits until the record of the key may have changed, but not beyond `until`.
-    pub(crate) async fn pause(&mut self, call: &CallContext, until: Instant) {
+    pub(crate) async fn pause(&mut self, lease: &Lease, until: Instant) {
         if !std::mem::replace(&mut self.has_subscribed, true) {
-            let subscription = call.shared.store().subscribe(&call.key);
-            let limit = until.min(Instant::now() + first_try(call.shared.deadline()));
+            let shared = &lease.call().shared;
+            let subscription = shared.store().subscribe(lease.key());
+            let limit = until.min(Instant::now() + first_try(shared.deadline()));
             self.hints = timeout_at(limit, subscription).await.ok().flatten();
             if self.hints.is_some() {
                 // There are no hints of earlier changes, so the call polls once more.

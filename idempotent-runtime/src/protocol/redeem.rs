@@ -35,12 +35,12 @@ use crate::store::{StoreError, StoreErrorKind};
 /// If it is dropped before the store has answered, the token is given back in the background, and then the claim is withdrawn.
 pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
     let lease = Arc::clone(&held.lease);
-    let Some(token) = &lease.call.token else {
+    let Some(token) = &lease.call().token else {
         return Ok(held);
     };
     held.await_token();
     let redemption = token.redemption.clone().redeem_for_call();
-    let error = match redemption.instrument(lease.call.span.clone()).await {
+    let error = match redemption.instrument(lease.call().span.clone()).await {
         Ok(_) if Instant::now() < lease.good_until() => {
             held.confirm();
             return Ok(held);
@@ -49,11 +49,11 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
             token.owe();
             let late = StoreError::new(StoreErrorKind::Unknown, "a late answer for the token");
             let late = late.reason("redeemed the token only after the lease had expired");
-            Error::store(lease.call.site.clone(), late)
+            Error::store(lease.call().site.clone(), late)
         }
-        Err(error) => error.at(&lease.call.site),
+        Err(error) => error.at(&lease.call().site),
     };
-    lease.call.emit_refusal(&error);
+    lease.call().emit_refusal(&error);
     held.abandon();
     if error.is_unavailable() {
         // The caller has waited for the whole deadline already.

@@ -5,16 +5,15 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
-
-use bytes::Bytes;
+use std::time::Duration;
 
 use crate::error::{Duplicate, DuplicateState, Error, Known};
 use crate::observe::EventKind;
 use crate::policy::Release;
-use crate::protocol::context::CallContext;
+use crate::protocol::context::{CallContext, OfCall};
+use crate::protocol::seen::SeenRecord;
 use crate::record::call::{Record, State};
-use crate::record::kept::{Kept, Stored};
+use crate::record::kept::Kept;
 use crate::record::shape;
 use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
@@ -24,82 +23,66 @@ pub struct Refusal(Why);
 
 enum Why {
     Error(Error),
-    Replay(Box<Replay>),
+    Replay(Replay),
 }
 
 /// The stored result of an equal call, which has not been read yet.
 struct Replay {
     /// The call that asks for the result. Its end is emitted after the result is read.
-    call: Arc<CallContext>,
-    stored: Stored,
-    /// The record of the equal call, and when it was found.
-    record: Bytes,
-    found: SystemTime,
-    /// The error of a call that does not read the result. It is made from the record when it is needed, because most calls read
-    /// the result.
+    of: Arc<dyn OfCall>,
+    record: Arc<SeenRecord>,
+    /// The error of a call that does not read the result. Few calls need it.
     error: OnceLock<Error>,
 }
 
 impl Refusal {
     /// The refusal of a call whose key has this record. `is_running`: the holder of the key runs in this process.
-    pub(crate) fn from_record(call: &Arc<CallContext>, bytes: &Bytes, is_running: bool) -> Self {
-        let Some(record) = call.shared.result_options().read_record(bytes) else {
-            return Error::foreign(call.site.clone(), shape::describe(bytes)).into();
+    pub(crate) fn from_record(
+        of: &Arc<impl OfCall + 'static>,
+        record: &Arc<SeenRecord>,
+        is_running: bool,
+    ) -> Self {
+        let call = of.call();
+        let options = call.shared.result_options();
+        let replay = || {
+            Self(Why::Replay(Replay::new(
+                Arc::clone(of) as _,
+                Arc::clone(record),
+            )))
         };
-        let now = world::time_of_day();
-        if record.state == State::Done
-            && call.policy.replay
-            && !record.differs_from(call.payload.as_ref())
-            && let Kept::Result(stored) = record.kept()
-        {
-            return Self(Why::Replay(Box::new(Replay {
-                call: Arc::clone(call),
-                stored,
-                record: bytes.clone(),
-                found: now,
-                error: OnceLock::new(),
-            })));
+        let has_result = || call.policy.replay && record.result(options).is_some();
+        // Only a call with a payload compares it with the record.
+        if call.payload.is_none() && has_result() {
+            return replay();
         }
-        Self::by_holder(call, &record, now, is_running)
+        let Some(read) = options.read_record(record.bytes()) else {
+            return Error::foreign(call.site.clone(), shape::describe(record.bytes())).into();
+        };
+        if !read.differs_from(call.payload.as_ref()) && has_result() {
+            return replay();
+        }
+        Self::by_holder(call, &read, is_running)
     }
 
     /// The refusal of a call that gets no stored result.
-    fn by_holder(
-        call: &CallContext,
-        record: &Record<'_>,
-        now: SystemTime,
-        is_running: bool,
-    ) -> Self {
-        let state = match record.state {
-            State::Done if record.is_failure() => DuplicateState::Failed,
-            State::Done => DuplicateState::Done,
-            State::Running if is_running || call.policy.release != Release::Never => {
-                DuplicateState::Running
-            }
-            State::Running => DuplicateState::Unknown,
-        };
-        let duplicate = duplicate(call, record, state, now);
+    fn by_holder(call: &CallContext, record: &Record<'_>, is_running: bool) -> Self {
+        let duplicate = duplicate(call, record, is_running);
         if record.differs_from(call.payload.as_ref()) {
             return Error::PayloadMismatch(duplicate).into();
         }
-        match state {
-            DuplicateState::Running => Error::InProgress(duplicate).into(),
-            DuplicateState::Unknown => Error::Taken(duplicate).into(),
+        let why = match duplicate.state() {
+            DuplicateState::Running => return Error::InProgress(duplicate).into(),
+            DuplicateState::Unknown => return Error::Taken(duplicate).into(),
             DuplicateState::Done | DuplicateState::Failed if call.policy.replay => {
-                Self::without_stored(duplicate, &record.kept())
+                match record.kept() {
+                    Kept::Nothing | Kept::Result(_) => return Error::AlreadyDone(duplicate).into(),
+                    Kept::TooLarge => "it was too large to be kept",
+                    Kept::Unencodable => "it could not be written",
+                    Kept::Unreadable => "it was stored by a later version",
+                }
             }
-            DuplicateState::Done => Error::AlreadyDone(duplicate).into(),
-            DuplicateState::Failed => without_result(duplicate, NO_READER).into(),
-        }
-    }
-
-    /// The refusal of a call with `replay` whose equal call has ended, and has no result that can be read.
-    fn without_stored(duplicate: Duplicate, kept: &Kept) -> Self {
-        let why = match kept {
-            Kept::Nothing | Kept::Result(_) => return Error::AlreadyDone(duplicate).into(),
-            Kept::TooLarge => "it was too large to be kept",
-            Kept::Unencodable => "it could not be written",
-            Kept::Unreadable => "it was stored by a later version",
+            DuplicateState::Done => return Error::AlreadyDone(duplicate).into(),
+            DuplicateState::Failed => NO_READER,
         };
         without_result(duplicate, why).into()
     }
@@ -122,7 +105,17 @@ impl Refusal {
     pub fn error(&self) -> &Error {
         match &self.0 {
             Why::Error(error) => error,
-            Why::Replay(replay) => replay.error.get_or_init(|| replay.to_error()),
+            Why::Replay(replay) => replay
+                .error
+                .get_or_init(|| already_done(replay.of.call(), &replay.record)),
+        }
+    }
+
+    /// The error, unless there is a stored result to read.
+    pub(crate) fn plain_error(&self) -> Option<&Error> {
+        match &self.0 {
+            Why::Error(error) => Some(error),
+            Why::Replay(_) => None,
         }
     }
 
@@ -147,62 +140,73 @@ impl Refusal {
             Why::Error(error) => return Err(error),
             Why::Replay(replay) => replay,
         };
-        let reading = Reading(Some(&replay.call));
-        let read = keep.replay(&replay.stored);
+        let call = replay.of.call();
+        let stored = replay.record.result(call.shared.result_options());
+        let reading = Reading(Some(call));
+        let read = stored.and_then(|stored| keep.replay(stored));
         reading.finish();
         let why = match read {
             Some(Ok(outcome)) => {
-                replay.call.emit_end(EventKind::Replayed);
+                call.emit_end(EventKind::Replayed);
                 return Ok(outcome);
             }
             Some(Err(why)) => Some(why),
-            None => replay.stored.failure.then_some(NO_READER),
+            None => stored
+                .is_some_and(|stored| stored.failure)
+                .then_some(NO_READER),
         };
-        let error = match (replay.to_error(), why) {
+        let error = match (already_done(call, &replay.record), why) {
             (Error::AlreadyDone(duplicate), Some(why)) => without_result(duplicate, why),
             (error, _) => error,
         };
-        replay.call.emit_refusal(&error);
+        call.emit_refusal(&error);
         Err(error)
     }
 }
 
-impl Replay {
-    fn to_error(&self) -> Error {
-        let Some(record) = Record::read(&self.record) else {
-            // Cannot happen: the record was read before.
-            return Error::foreign(self.call.site.clone(), shape::describe(&self.record));
-        };
-        let state = if self.stored.failure {
-            DuplicateState::Failed
-        } else {
-            DuplicateState::Done
-        };
-        Error::AlreadyDone(duplicate(&self.call, &record, state, self.found))
-    }
-}
-
-/// What a call learns of the holder of its key.
-fn duplicate(
-    call: &CallContext,
-    record: &Record<'_>,
-    state: DuplicateState,
-    now: SystemTime,
-) -> Duplicate {
+/// What is known about the call that has the key, by its record.
+fn duplicate(call: &CallContext, record: &Record<'_>, is_running: bool) -> Duplicate {
+    let state = match record.state {
+        State::Done if record.is_failure() => DuplicateState::Failed,
+        State::Done => DuplicateState::Done,
+        State::Running if is_running || call.policy.release != Release::Never => {
+            DuplicateState::Running
+        }
+        State::Running => DuplicateState::Unknown,
+    };
+    let now = world::time_of_day();
     let age = record.age(now);
-    let remaining = record.remaining_at(age);
+    let left = record.remaining_at(age);
     Duplicate::new(Known {
         site: call.site.clone(),
         state,
         holder: record.holder().to_owned(),
         age,
         retry_after: match state {
-            DuplicateState::Running => call.shared.retry_hint(age).min(remaining),
-            _ => remaining,
+            DuplicateState::Running => call.shared.retry_hint(age).min(left),
+            _ => left,
         },
-        free_in: Some(remaining),
+        free_in: Some(left),
         unavailable: None,
     })
+}
+
+/// The error of a call whose key has the record of a call that is done.
+fn already_done(call: &CallContext, record: &SeenRecord) -> Error {
+    match call.shared.result_options().read_record(record.bytes()) {
+        Some(read) => Error::AlreadyDone(duplicate(call, &read, false)),
+        None => Error::foreign(call.site.clone(), shape::describe(record.bytes())),
+    }
+}
+
+impl Replay {
+    fn new(of: Arc<dyn OfCall>, record: Arc<SeenRecord>) -> Self {
+        Self {
+            of,
+            record,
+            error: OnceLock::new(),
+        }
+    }
 }
 
 impl From<Error> for Refusal {
@@ -213,7 +217,10 @@ impl From<Error> for Refusal {
 
 impl fmt::Debug for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Refusal").field(self.error()).finish()
+        f.debug_struct("Refusal")
+            .field("error", self.error())
+            .field("has_result", &self.plain_error().is_none())
+            .finish()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::world::mutant;
 
 impl Scheduled for Lease {
     fn due_work(self: Arc<Self>) -> Option<Work> {
-        let mut state = self.in_flight.state();
+        let mut state = self.in_flight().state();
         state.clear_timer();
         let (now, good_until) = (Instant::now(), state.good_until());
         match state.phase() {
@@ -32,7 +32,7 @@ impl Scheduled for Lease {
             Phase::Running | Phase::Settling => {}
             _ => return None,
         }
-        if now >= state.since() + self.call.times.renew_for {
+        if now >= state.since() + self.call().times.renew_for {
             self.schedule(&mut state, good_until);
             return None;
         }
@@ -45,8 +45,8 @@ impl Scheduled for Lease {
 async fn renew(lease: Arc<Lease>, good_until: Instant) {
     let sent = Instant::now();
     let answer = send(&lease, good_until.duration_since(sent)).await;
-    let times = &lease.call.times;
-    let mut state = lease.in_flight.state();
+    let times = lease.call().times;
+    let mut state = lease.in_flight().state();
     let is_running = match state.phase() {
         Phase::Running => true,
         Phase::Settling if state.hold_until().is_none() => false,
@@ -85,18 +85,23 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
     drop(state);
     if is_first {
         lease
-            .call
+            .call()
             .emit(EventKind::RenewalFailed, |event| event.caused_by(&failure));
     }
 }
 
 /// Sends one renewal of a lease with so much time `remaining`.
 async fn send(lease: &Lease, remaining: Duration) -> Result<Swap, StoreError> {
-    let call = &lease.call;
+    let call = lease.call();
     // A reply may be lost. Half of the remaining time leaves time for another attempt.
     let limit = call.shared.deadline().min(remaining / 2);
     let store = call.shared.store();
-    let renewal = store.replace(&call.key, &lease.record, &lease.record, call.times.expiry);
+    let renewal = store.replace(
+        lease.key(),
+        lease.record(),
+        lease.record(),
+        call.times.expiry,
+    );
     // The code of a store is foreign: its panic must not end the renewal of this lease.
     let answer = AssertUnwindSafe(Attempt::new(renewal, limit)).catch_unwind();
     answer.await.unwrap_or_else(|_| {

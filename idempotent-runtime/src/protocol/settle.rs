@@ -24,7 +24,7 @@ pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = 
         unsettled.was_sent = true;
         let settled = match &unsettled.end {
             Some((lease, ending)) => {
-                let deadline = lease.call.shared.deadline();
+                let deadline = lease.call().shared.deadline();
                 // Unlike a `match`, this does not store the immediate answer in the future while the other answer is awaited.
                 let answer = if let Some(answer) = ending.send_now(lease) {
                     answer
@@ -123,11 +123,11 @@ struct SettleJob {
 
 impl Job for SettleJob {
     fn shared(&self) -> &Arc<Shared> {
-        &self.lease.call.shared
+        &self.lease.call().shared
     }
 
     async fn run(&mut self) -> Result<(), &'static str> {
-        let limit = self.lease.call.shared.deadline();
+        let limit = self.lease.call().shared.deadline();
         let mut until = self.give_up_instant(limit);
         loop {
             let backoff = Backoff::until(until, limit);
@@ -170,7 +170,7 @@ impl SettleJob {
     /// repeat the work.
     fn give_up_instant(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {
-            Ending::Complete(_) => self.lease.call.times.ttl.min(LONGEST_COMPLETION),
+            Ending::Complete(_) => self.lease.call().times.ttl.min(LONGEST_COMPLETION),
             _ => limit,
         };
         self.lease.good_until().max(Instant::now() + at_least)
@@ -180,12 +180,12 @@ impl SettleJob {
 impl Ending {
     /// Sends the end to a store that answers without waiting. Returns `None` if the store does not, or if a token is given back first.
     fn send_now(&self, lease: &Lease) -> Option<Result<Swap, StoreError>> {
-        let store = lease.call.shared.store().local()?;
-        let token = lease.call.token.as_ref();
+        let store = lease.call().shared.store().local()?;
+        let token = lease.call().token.as_ref();
         if token.is_some_and(|token| token.must_give_back()) {
             return None;
         }
-        let (key, claim, now) = (lease.key(), &lease.record, Instant::now());
+        let (key, claim, now) = (lease.key(), lease.record(), Instant::now());
         Some(match self.replacement(lease) {
             Some((value, ttl)) => store.replace_now(key, claim, value, ttl, now),
             None => store.remove_now(key, claim, now),
@@ -193,7 +193,7 @@ impl Ending {
     }
 
     fn send<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
-        match &lease.call.token {
+        match &lease.call().token {
             // The token is given back before the key is free, because the next call with this token must be able to redeem it.
             Some(token) if token.must_give_back() => Box::pin(async {
                 token.give_back().await?;
@@ -204,10 +204,10 @@ impl Ending {
     }
 
     fn send_without_token<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
-        let store = lease.call.shared.store();
-        let (key, claim) = (lease.key(), &lease.record);
+        let store = lease.call().shared.store();
+        let (key, claim) = (lease.key(), lease.record());
         // Only calls with `wait` listen for changes.
-        let listens = lease.call.policy.longest_wait().is_some();
+        let listens = lease.call().policy.longest_wait().is_some();
         let notifies = listens && !matches!(self, Self::SetExpiry(_));
         match self.replacement(lease) {
             Some((value, ttl)) if notifies => store.replace_and_notify(key, claim, value, ttl),
@@ -224,15 +224,15 @@ impl Ending {
             Self::Complete(done) => Some((done, lease.done_ttl())),
             Self::SetExpiry(until) => {
                 let remaining = until.duration_since(Instant::now());
-                (!remaining.is_zero()).then_some((&lease.record, remaining))
+                (!remaining.is_zero()).then_some((lease.record(), remaining))
             }
         }
     }
 
     /// The record that is in the store now, if that is known.
-    fn stored_record(&self, settled: SettleOutcome) -> Option<Bytes> {
+    fn stored_record(&self, settled: SettleOutcome) -> Option<&Bytes> {
         match self {
-            Self::Complete(done) if settled == SettleOutcome::Stored => Some(done.clone()),
+            Self::Complete(done) if settled == SettleOutcome::Stored => Some(done),
             _ => None,
         }
     }
@@ -257,12 +257,12 @@ async fn resolve(
             (Ok(Swap::Done), _) => return SettleOutcome::Stored,
             (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::SetExpiry(_))
             | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::SetExpiry(_)) => {
-                lease.call.emit(EventKind::AlreadyGone, |event| event);
+                lease.call().emit(EventKind::AlreadyGone, |event| event);
                 return SettleOutcome::Closed;
             }
             // The reply to the removal was lost, and another call has claimed the key since.
             (Ok(Swap::Other(_)), Ending::Remove) if is_resend => {
-                lease.call.emit(EventKind::AlreadyGone, |event| event);
+                lease.call().emit(EventKind::AlreadyGone, |event| event);
                 return SettleOutcome::Closed;
             }
             (Ok(Swap::Absent), _) => {
@@ -302,8 +302,8 @@ async fn complete_with_fallback(
     backoff: &Backoff,
     answer: Result<Swap, StoreError>,
 ) -> Fallback {
-    let store = lease.call.shared.store();
-    let (key, claim, lasts) = (lease.key(), &lease.record, lease.done_ttl());
+    let store = lease.call().shared.store();
+    let (key, claim, lasts) = (lease.key(), lease.record(), lease.done_ttl());
     Fallback::Answer(match answer {
         Ok(Swap::Absent) => match backoff.attempt(store.claim(key, done, lasts)).await {
             Ok(Claim::Claimed) => Ok(Swap::Done),
@@ -317,7 +317,7 @@ async fn complete_with_fallback(
                 Ok(Swap::Done) => {
                     let why = "the store has no room for it, so the claim stays for the whole ttl";
                     lease
-                        .call
+                        .call()
                         .emit(EventKind::NotKept, |event| event.because(why));
                     return Fallback::ClaimStays;
                 }
@@ -333,7 +333,7 @@ fn report_unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
         Ending::Withdraw => EventKind::NotWithdrawn,
         _ => EventKind::Unrecorded,
     };
-    lease.call.emit(kind, |event| event.because(why));
+    lease.call().emit(kind, |event| event.because(why));
 }
 
 const LONGEST_COMPLETION: Duration = Duration::from_hours(1);

@@ -7,17 +7,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::protocol::followers::{Followers, Woken};
 use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
+use crate::protocol::seen::SeenRecord;
 
 /// What changes during a call. The page of [`protocol`](crate::protocol) draws its phases.
 pub(crate) struct State {
     phase: Phase,
     /// What duplicates in this process see from now on, because they need not follow the call any more.
     final_view: Option<LastSeen>,
-    /// A duplicate has looked at the call, and may wait for its next phase.
-    has_followers: bool,
-    /// The record of the claim that has the key.
-    record: Bytes,
+    /// A duplicate has looked at the call.
+    is_followed: bool,
+    /// The duplicates that wait for the next phase.
+    followers: Option<Box<Followers>>,
+    /// How many phases were announced to duplicates.
+    announced: u32,
+    /// The record of the claim that has the key, if a duplicate needs it or it is not the first claim of the call.
+    shown_record: Option<Arc<SeenRecord>>,
     /// When the first send of the claim that may have reached the store was issued.
     since: Instant,
     /// When the lease expires.
@@ -41,7 +47,7 @@ pub(crate) enum Phase {
     /// The store has not answered yet. If the call is still polled, it has the answer by this instant, or asks again.
     Asking(Option<Instant>),
     /// The call waits for the end of another call with this record, which another process runs.
-    Waiting(Bytes),
+    Waiting(Arc<SeenRecord>),
     /// The call has the key, and its body may run.
     Running,
     /// The body has returned. The lease is renewed until the end of the call is in the store.
@@ -60,7 +66,7 @@ pub(crate) enum LastSeen {
     /// Nothing.
     Unknown,
     /// This record is stored under the key.
-    Record(Bytes),
+    Record(Arc<SeenRecord>),
     /// The store does not answer.
     Unavailable,
 }
@@ -68,8 +74,6 @@ pub(crate) enum LastSeen {
 /// What a duplicate sees of a call.
 pub(crate) struct Snapshot {
     pub(crate) phase: Phase,
-    /// The record of the claim that has the key.
-    pub(crate) record: Bytes,
     /// When the lease expires.
     pub(crate) good_until: Instant,
 }
@@ -87,8 +91,10 @@ impl State {
         Self {
             phase: Phase::Asking(None),
             final_view: None,
-            has_followers: false,
-            record: Bytes::new(),
+            is_followed: false,
+            followers: None,
+            announced: 0,
+            shown_record: None,
             since: *NOT_STARTED,
             good_until: *NOT_STARTED,
             was_renewed: false,
@@ -120,27 +126,64 @@ impl State {
                 Some(seen) => Phase::Ended(seen.clone()),
                 None => self.phase.clone(),
             },
-            record: self.record.clone(),
             good_until: self.good_until,
         }
     }
 
-    /// The view of a duplicate that may wait for the next phase.
-    pub(crate) fn snapshot_as_follower(&mut self) -> Snapshot {
-        self.has_followers = true;
-        self.snapshot()
+    /// The phase that duplicates see, or what a call that has ended for them knows of the store.
+    pub(crate) fn shown_phase(&self) -> Result<&Phase, &LastSeen> {
+        match (&self.final_view, &self.phase) {
+            (Some(seen), _) | (None, Phase::Ended(seen)) => Err(seen),
+            (None, phase) => Ok(phase),
+        }
     }
 
-    /// Whether duplicates wait for the next phase.
-    pub(crate) fn has_followers(&self) -> bool {
-        self.has_followers && self.final_view.is_none()
+    /// The number of phases that were announced before a duplicate looked at the call.
+    pub(crate) fn announced_to_follower(&mut self) -> u32 {
+        self.is_followed = true;
+        self.announced
     }
 
-    /// Ends the call for its duplicates: from now on they see `seen`. Only the first view counts. Returns whether to wake them.
-    pub(crate) fn dismiss_followers(&mut self, seen: LastSeen) -> bool {
-        let to_wake = self.has_followers();
+    /// Whether a duplicate has looked at the call.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.is_followed
+    }
+
+    pub(crate) fn followers(&mut self) -> &mut Followers {
+        self.followers.get_or_insert_default()
+    }
+
+    /// Announces the phase to the duplicates. Returns those that it concerns. The caller wakes them after it has released the lock.
+    ///
+    /// Most duplicates that wait for the end of the call sleep on when it gets the key. No duplicate is woken when the call asks again:
+    /// each has a timer for the instant at which the answer was due.
+    pub(crate) fn announce_phase(&mut self) -> Option<Woken> {
+        if self.final_view.is_some() {
+            return None;
+        }
+        self.announced += 1;
+        if !self.is_followed {
+            return None;
+        }
+        match &self.phase {
+            Phase::Asking(_) => None,
+            Phase::Running => {
+                let followers = self.followers.as_mut();
+                followers.map(|followers| followers.take_those_for_running())
+            }
+            Phase::Ended(_) => self.followers.take().map(|followers| followers.end()),
+            _ => self
+                .followers
+                .as_mut()
+                .map(|followers| followers.take_all()),
+        }
+    }
+
+    /// Ends the call for its duplicates: from now on they see `seen`. Only the first view counts. Returns the duplicates to wake.
+    pub(crate) fn dismiss_followers(&mut self, seen: LastSeen) -> Option<Woken> {
         self.final_view.get_or_insert(seen);
-        to_wake
+        self.announced += 1;
+        self.followers.take().map(|followers| followers.end())
     }
 
     pub(crate) fn since(&self) -> Instant {
@@ -164,9 +207,15 @@ impl State {
         self.good_until = since + lease_time;
     }
 
-    /// Notes the record of the claim that has the key.
-    pub(crate) fn set_record(&mut self, record: &Bytes) {
-        self.record.clone_from(record);
+    /// Notes the record of a later claim, which has the key.
+    pub(crate) fn set_shown_record(&mut self, record: &Bytes) {
+        self.shown_record = Some(Arc::new(SeenRecord::new(record.clone())));
+    }
+
+    /// The record of the claim that has the key, which is `first` unless a later claim has it.
+    pub(crate) fn shown_record(&mut self, first: &Bytes) -> Arc<SeenRecord> {
+        let shown = || Arc::new(SeenRecord::new(first.clone()));
+        Arc::clone(self.shown_record.get_or_insert_with(shown))
     }
 
     /// When the record of the ended call must expire, if that is decided.

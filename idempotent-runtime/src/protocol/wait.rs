@@ -7,31 +7,30 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::error::Duplicate;
+use crate::error::{Duplicate, Error};
 use crate::policy::deadline::first_try;
 use crate::protocol::claim::{ClaimGuard, NotWon};
+use crate::protocol::follow::MayAsk;
 use crate::protocol::held::{Guard, Held};
-use crate::protocol::in_flight::InFlight;
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Backoff;
+use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::Phase;
-use crate::protocol::waiter::Waiter;
+use crate::protocol::waiter::{Patience, Waiter};
 use crate::store::{Claim, StoreError};
 
-/// Follows an equal call of this process, and claims the key if that call leaves it free.
-pub(crate) async fn follow(lease: Arc<Lease>, leader: Arc<InFlight>) -> Result<Held, Refusal> {
-    let span = lease.call.span.clone();
-    let mut waiter = Waiter::new(lease, Instant::now());
-    let claim = async {
-        let record = waiter.follow(leader).await?;
-        // A new record, because the first one has the time at which the call was made, which may be long ago.
-        waiter.lease = waiter.lease.with_new_owner();
-        waiter
-            .contend(None, record.map_or(Known::Nothing, Known::Record))
-            .await
-    };
+/// Claims the key for a call that has followed an equal call of this process, which left the key free or fell silent.
+pub(crate) async fn ask(may_ask: MayAsk) -> Result<Held, Refusal> {
+    let MayAsk {
+        lease,
+        patience,
+        record,
+    } = may_ask;
+    let span = lease.call().span.clone();
+    let mut waiter = Waiter::new(lease, patience);
+    let claim = waiter.contend(None, record.map_or(Known::Nothing, Known::Record));
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
@@ -42,18 +41,21 @@ pub(crate) async fn contend(
     first_sent: Option<Instant>,
     answer: Result<Claim, StoreError>,
 ) -> Result<Held, Refusal> {
-    let span = lease.call.span.clone();
-    let mut waiter = Waiter::new(lease, first_sent.unwrap_or_else(Instant::now));
+    let span = lease.call().span.clone();
+    let began = first_sent.unwrap_or_else(Instant::now);
+    let patience = Patience::new(lease.call(), began);
+    let mut waiter = Waiter::new(lease, patience);
     let claim = waiter.contend(first_sent, Known::Answer(answer));
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
 
 /// Refuses a call that does not wait, because `record` has its key.
-pub(crate) fn refuse(lease: &Lease, record: Bytes) -> Refusal {
-    let refusal = Refusal::from_record(&lease.call, &record, false);
+pub(crate) fn refuse(lease: &Arc<Lease>, record: Bytes) -> Refusal {
+    let record = Arc::new(SeenRecord::new(record));
+    let refusal = Refusal::from_record(lease, &record, false);
     lease.leave(Some(record));
-    refusal.emit(&lease.call);
+    refusal.emit(lease.call());
     refusal
 }
 
@@ -63,7 +65,7 @@ enum Known {
     /// The answer to its claim.
     Answer(Result<Claim, StoreError>),
     /// The record that was stored under the key a moment ago.
-    Record(Bytes),
+    Record(Arc<SeenRecord>),
 }
 
 /// What the answer to a claim means.
@@ -71,11 +73,11 @@ enum Verdict {
     /// The call may run its body.
     Won(Guard),
     /// This record of another call has the key.
-    Taken(Bytes, Refusal),
+    Taken(Arc<SeenRecord>, Refusal),
 }
 
 /// The last record that was found, and when its lease expires if it is not renewed.
-type LastHolder = Option<(Bytes, Instant)>;
+type LastHolder = Option<(Arc<SeenRecord>, Instant)>;
 
 impl Waiter {
     /// Claims until this call has the key, or another call has it and no time to wait remains.
@@ -105,13 +107,15 @@ impl Waiter {
                 }
                 Verdict::Taken(record, refusal) => (record, refusal),
             };
-            let Some(until) = self.wait_limit(refusal.error()) else {
+            let Some(until) = self.wait_limit(&refusal) else {
                 lease.leave(Some(record));
                 return Err(refusal);
             };
-            self.waiting_since.get_or_insert(asked_until);
-            lease.in_flight.set_phase(Phase::Waiting(record.clone()));
-            self.poll_limiter.pause(&lease.call, until).await;
+            self.patience.waiting_since.get_or_insert(asked_until);
+            lease
+                .in_flight()
+                .set_phase(Phase::Waiting(Arc::clone(&record)));
+            self.poll_limiter.pause(&lease, until).await;
             if until <= Instant::now() && asked_until.elapsed() < FRESH_ANSWER {
                 lease.leave(Some(record));
                 return Err(refusal);
@@ -138,7 +142,8 @@ impl Waiter {
             Err(NotWon::Refused(error)) => Err(error.into()),
             Err(NotWon::Taken(record)) => {
                 let refusal = self.refusal(&record, false);
-                let lasts = refusal.error().duplicate().and_then(Duplicate::free_in);
+                let duplicate = refusal.plain_error().and_then(Error::duplicate);
+                let lasts = duplicate.and_then(Duplicate::free_in);
                 *last_holder = lasts.map(|lasts| (record.clone(), asked_until + lasts));
                 Ok(Verdict::Taken(record, refusal))
             }
@@ -161,16 +166,17 @@ impl Waiter {
         &self,
         claim: &mut ClaimGuard<'_>,
         failure: StoreError,
-        last_holder: Option<&(Bytes, Instant)>,
+        last_holder: Option<&(Arc<SeenRecord>, Instant)>,
         asked_until: Instant,
     ) -> Result<Verdict, Refusal> {
         if let Some(refusal) = self.refusal_by_other() {
             return Err(refusal);
         }
         match last_holder {
-            Some((record, until)) if asked_until < *until => {
-                Ok(Verdict::Taken(record.clone(), self.refusal(record, false)))
-            }
+            Some((record, until)) if asked_until < *until => Ok(Verdict::Taken(
+                Arc::clone(record),
+                self.refusal(record, false),
+            )),
             // The lease of the last known holder has expired, so no holder is known.
             _ => match claim.decide_without_store(failure) {
                 Ok(guard) => Ok(Verdict::Won(guard)),
@@ -192,13 +198,13 @@ impl Waiter {
         let Err(NotWon::Taken(record)) = &answer else {
             return Some(answer);
         };
-        let is_stray = refused_claims.0.contains(record);
-        refused_claims.0.push(self.lease.record.clone());
+        let is_stray = refused_claims.0.contains(record.bytes());
+        refused_claims.0.push(self.lease.record().clone());
         if !is_stray {
             return Some(answer);
         }
-        let store = self.lease.call.shared.store();
-        let removal = store.remove(self.lease.key(), record);
+        let store = self.lease.call().shared.store();
+        let removal = store.remove(self.lease.key(), record.bytes());
         match self.backoff().attempt(removal).await {
             Ok(_) => None,
             // "Taken" would be wrong, because this very call has the key.
@@ -214,8 +220,8 @@ impl Waiter {
         match std::mem::replace(known, Known::Nothing) {
             Known::Record(record) => Err(NotWon::Taken(record)),
             Known::Answer(answer) => {
-                let limit = self.lease.call.shared.deadline();
-                let backoff = Backoff::until(self.ask_until, limit);
+                let limit = self.lease.call().shared.deadline();
+                let backoff = Backoff::until(self.patience.ask_until, limit);
                 claim.resolve(answer, backoff).await
             }
             Known::Nothing => {
@@ -228,19 +234,22 @@ impl Waiter {
 
     /// The refusal if another call of this process has got the key meanwhile.
     fn refusal_by_other(&self) -> Option<Refusal> {
-        let seen = self.lease.find_other()?.snapshot();
+        let other = self.lease.find_other()?;
+        let seen = other.in_flight().snapshot();
         let has_key = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
             Phase::Asking(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
         };
-        (has_key && seen.good_until > Instant::now()).then(|| self.refusal(&seen.record, true))
+        (has_key && seen.good_until > Instant::now())
+            .then(|| self.refusal(&other.shown_record(), true))
     }
 
     fn backoff(&self) -> Backoff {
-        let (now, limit) = (Instant::now(), self.lease.call.shared.deadline());
+        let (now, limit) = (Instant::now(), self.lease.call().shared.deadline());
         let last = self
+            .patience
             .wait_until
-            .map_or(self.ask_until, |until| until + limit);
+            .map_or(self.patience.ask_until, |until| until + limit);
         Backoff::until(last.clamp(now + first_try(limit), now + limit), limit)
     }
 }

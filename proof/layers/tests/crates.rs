@@ -288,13 +288,16 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 27] = [
+const PROTOCOL: [&str; 29] = [
     // Background work and retries.
     "protocol/tracker",
     "protocol/timeouts",
     "protocol/scheduler",
     "protocol/retry",
     // The state that the calls of a handle share.
+    // The state that the calls of a handle share.
+    "protocol/followers",
+    "protocol/seen",
     "protocol/state",
     "protocol/in_flight",
     "protocol/shared",

@@ -1,0 +1,195 @@
+//! The duplicates of one call that wait for its next phase: their wakers, and the timers that end their waiting.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use tokio::time::Instant;
+
+use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
+
+/// The duplicates that wait for the next phase of a call.
+///
+/// All followers on one runtime share one timer, which is set to the earliest instant at which one of them stops waiting.
+#[derive(Default)]
+pub(crate) struct Followers {
+    places: Vec<Place>,
+    /// The places that are free again.
+    free: Vec<usize>,
+    /// One for each runtime that has followers.
+    alarms: Vec<Alarm>,
+}
+
+/// The place of one follower. It keeps its place until it stops following.
+struct Place {
+    /// `None` after the follower was woken.
+    waker: Option<Waker>,
+    until: Instant,
+    wakes_at_running: bool,
+    /// The index of the alarm.
+    alarm: usize,
+}
+
+struct Alarm {
+    scheduler: Arc<Scheduler>,
+    timer: Option<TimerId>,
+}
+
+/// What a follower waits for.
+pub(crate) struct Waits<'a> {
+    pub(crate) waker: &'a Waker,
+    /// It is woken at this instant, if not before.
+    pub(crate) until: Instant,
+    /// It is also woken when the call gets its key.
+    pub(crate) wakes_at_running: bool,
+}
+
+/// Followers that are woken now, by a caller that has released the lock.
+#[must_use = "followers sleep until they are woken"]
+pub(crate) struct Woken(Vec<Waker>);
+
+impl Woken {
+    pub(crate) fn wake(self) {
+        for waker in self.0 {
+            waker.wake();
+        }
+    }
+}
+
+impl Followers {
+    /// Lets a follower wait. Returns its place, which is `place` if it has one already.
+    pub(crate) fn wait(
+        &mut self,
+        place: Option<usize>,
+        waits: Waits<'_>,
+        scheduler: &Arc<Scheduler>,
+        ring: impl FnOnce() -> Arc<dyn Scheduled>,
+    ) -> usize {
+        let Waits {
+            waker,
+            until,
+            wakes_at_running,
+        } = waits;
+        let alarm = self.alarm_of(scheduler);
+        self.alarms[alarm].ring_at(until, ring);
+        let place = place.or_else(|| self.free.pop());
+        match place.and_then(|place| self.places.get_mut(place)) {
+            Some(known) => {
+                known.set_waker(waker);
+                (known.until, known.alarm) = (until, alarm);
+                known.wakes_at_running = wakes_at_running;
+            }
+            None => self.places.push(Place {
+                waker: Some(waker.clone()),
+                until,
+                wakes_at_running,
+                alarm,
+            }),
+        }
+        place.unwrap_or(self.places.len() - 1)
+    }
+
+    /// Frees the place of a follower that stops following. Returns its waker, which must be dropped outside of the lock.
+    pub(crate) fn leave(&mut self, place: usize) -> Option<Waker> {
+        let waker = self.places.get_mut(place)?.waker.take();
+        self.free.push(place);
+        if self.free.len() == self.places.len() {
+            self.silence();
+        }
+        waker
+    }
+
+    /// The followers that are woken when the call gets its key.
+    pub(crate) fn take_those_for_running(&mut self) -> Woken {
+        let woken = self.places.iter_mut();
+        let woken = woken.filter(|place| place.wakes_at_running);
+        Woken(woken.filter_map(|place| place.waker.take()).collect())
+    }
+
+    /// All followers.
+    pub(crate) fn take_all(&mut self) -> Woken {
+        let waiting = self.places.iter_mut();
+        Woken(waiting.filter_map(|place| place.waker.take()).collect())
+    }
+
+    /// All followers, of a call that has ended for them.
+    pub(crate) fn end(mut self: Box<Self>) -> Woken {
+        self.take_all()
+    }
+
+    /// The wakers of the followers on `scheduler` that stop waiting now. Sets the alarm for the next of them.
+    pub(crate) fn take_due(
+        &mut self,
+        now: Instant,
+        scheduler: &Arc<Scheduler>,
+        ring: impl FnOnce() -> Arc<dyn Scheduled>,
+    ) -> Woken {
+        let index = self.alarm_of(scheduler);
+        let mut due = Vec::new();
+        let mut next: Option<Instant> = None;
+        let here = self.places.iter_mut().filter(|place| place.alarm == index);
+        for place in here.filter(|place| place.waker.is_some()) {
+            if place.until <= now {
+                due.extend(place.waker.take());
+            } else {
+                next = Some(next.map_or(place.until, |next| next.min(place.until)));
+            }
+        }
+        let alarm = &mut self.alarms[index];
+        alarm.timer = None;
+        if let Some(next) = next {
+            alarm.ring_at(next, ring);
+        }
+        Woken(due)
+    }
+
+    fn alarm_of(&mut self, scheduler: &Arc<Scheduler>) -> usize {
+        let known = self
+            .alarms
+            .iter()
+            .position(|alarm| Arc::ptr_eq(&alarm.scheduler, scheduler));
+        known.unwrap_or_else(|| {
+            self.alarms.push(Alarm {
+                scheduler: Arc::clone(scheduler),
+                timer: None,
+            });
+            self.alarms.len() - 1
+        })
+    }
+
+    /// Cancels all timers, because no follower waits.
+    fn silence(&mut self) {
+        for Alarm { scheduler, timer } in &mut self.alarms {
+            if let Some(timer) = timer.take() {
+                scheduler.cancel(timer);
+            }
+        }
+    }
+}
+
+impl Drop for Followers {
+    fn drop(&mut self) {
+        self.silence();
+    }
+}
+
+impl Place {
+    fn set_waker(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+}
+
+impl Alarm {
+    /// Sets the timer to `until`, unless it is set to an earlier instant.
+    fn ring_at(&mut self, until: Instant, ring: impl FnOnce() -> Arc<dyn Scheduled>) {
+        if let Some(timer) = self.timer {
+            if timer.0 <= until {
+                return;
+            }
+            self.scheduler.cancel(timer);
+        }
+        self.timer = Some(self.scheduler.schedule(until, ring()));
+    }
+}

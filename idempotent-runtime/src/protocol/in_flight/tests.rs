@@ -1,0 +1,210 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::sleep;
+
+use super::*;
+use crate::key::endpoint::Endpoint;
+use crate::protocol::followers::Waits;
+
+/// A call with nothing but a key.
+struct Call {
+    in_flight: InFlight,
+    site: Site,
+    key: Key,
+}
+
+impl Leader for Call {
+    fn in_flight(&self) -> &InFlight {
+        &self.in_flight
+    }
+
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn payload(&self) -> Option<&Fingerprint> {
+        None
+    }
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn shown_record(&self) -> Arc<SeenRecord> {
+        Arc::new(SeenRecord::new(Bytes::new()))
+    }
+}
+
+fn site(key: &str) -> Site {
+    let fingerprint = Fingerprint::of(&(key,)).expect("a text is a key part");
+    Site::without_key(Endpoint::named("orders.pay")).with_key(fingerprint)
+}
+
+fn new_call(table: &InFlightTable, key: &str) -> Arc<Call> {
+    let site = site(key);
+    Arc::new(Call {
+        in_flight: InFlight::new(table.hash(&site)),
+        key: Key::new(key),
+        site,
+    })
+}
+
+fn last_seen(record: &'static str) -> LastSeen {
+    LastSeen::Record(Arc::new(SeenRecord::new(Bytes::from(record))))
+}
+
+fn phase(call: &Call) -> Phase {
+    call.in_flight.snapshot().phase
+}
+
+/// A follower of the call, which waits for its next phase, and whether it was woken.
+fn follow(call: &Arc<Call>, wakes_at_running: bool) -> Arc<Task> {
+    let task = Arc::new(Task::default());
+    let leader: Arc<dyn Leader> = call.clone();
+    let scheduler = Scheduler::current().expect("a runtime");
+    let mut state = call.in_flight.state();
+    state.announced_to_follower();
+    let waits = Waits {
+        waker: &Waker::from(task.clone()),
+        until: Instant::now() + Duration::from_secs(1),
+        wakes_at_running,
+    };
+    let ring = || -> Arc<dyn Scheduled> { Ring::new(&leader, &scheduler) };
+    state.followers().wait(None, waits, &scheduler, ring);
+    task
+}
+
+/// Whether a task was woken.
+#[derive(Default)]
+struct Task(AtomicBool);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Task {
+    fn was_woken(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn has_ended(call: &Call) -> bool {
+    matches!(phase(call), Phase::Ended(_))
+}
+
+#[test]
+fn the_second_call_with_a_key_gets_the_first() {
+    let table = InFlightTable::default();
+    let (first, second, other) = (
+        new_call(&table, "k"),
+        new_call(&table, "k"),
+        new_call(&table, "l"),
+    );
+    assert!(table.enter(&first).is_none());
+    let found = table
+        .enter(&second)
+        .expect("the first call is in the table");
+    assert!(is_same(&found, &*first));
+    assert!(table.enter(&other).is_none());
+}
+
+#[test]
+fn a_call_that_never_entered_removes_no_other() {
+    let table = InFlightTable::default();
+    let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
+    assert!(table.enter(&first).is_none());
+    table.leave(&*second, LastSeen::Unknown);
+    assert!(!has_ended(&first) && !has_ended(&second));
+    assert!(table.enter(&second).is_some());
+}
+
+#[test]
+fn followers_see_the_first_view_only() {
+    let table = InFlightTable::default();
+    let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
+    table.enter(&first);
+    table.leave(&*first, last_seen("record"));
+    table.leave(&*first, LastSeen::Unknown);
+    let Phase::Ended(LastSeen::Record(seen)) = phase(&first) else {
+        panic!("the call has ended with a record");
+    };
+    assert_eq!(seen.bytes(), "record");
+    assert!(table.enter(&second).is_none(), "the key is free");
+}
+
+#[test]
+fn later_phases_of_a_call_that_has_left_are_not_seen() {
+    let table = InFlightTable::default();
+    let first = new_call(&table, "k");
+    table.enter(&first);
+    table.leave(&*first, LastSeen::Unavailable);
+    first.in_flight.set_phase(Phase::Settling);
+    assert!(matches!(first.in_flight.state().phase(), Phase::Settling));
+    let seen = phase(&first);
+    assert!(
+        matches!(seen, Phase::Ended(LastSeen::Unavailable)),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_are_woken_at_the_end_and_by_no_other_phase() {
+    let table = InFlightTable::default();
+    let first = new_call(&table, "k");
+    table.enter(&first);
+    let (patient, hasty) = (follow(&first, false), follow(&first, true));
+    first.in_flight.set_phase(Phase::Asking(None));
+    assert!(!patient.was_woken() && !hasty.was_woken());
+    first.in_flight.set_phase(Phase::Running);
+    assert!(!patient.was_woken() && hasty.was_woken());
+    table.finish(&*first, |_| None, || last_seen("record"));
+    assert!(patient.was_woken(), "the end wakes followers");
+    table.finish(&*first, |_| None, || LastSeen::Unknown);
+    let seen = phase(&first);
+    assert!(
+        matches!(seen, Phase::Ended(LastSeen::Record(_))),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_are_woken_when_they_stop_waiting() {
+    let table = InFlightTable::default();
+    let first = new_call(&table, "k");
+    table.enter(&first);
+    let early = follow(&first, false);
+    sleep(Duration::from_millis(400)).await;
+    let late = follow(&first, false);
+    sleep(Duration::from_millis(700)).await;
+    assert!(early.was_woken() && !late.was_woken());
+    sleep(Duration::from_millis(700)).await;
+    assert!(late.was_woken());
+}
+
+#[test]
+fn an_operator_removes_a_call_from_the_table() {
+    let table = InFlightTable::default();
+    let first = new_call(&table, "k");
+    table.enter(&first);
+    table.evict(&site("k"), &Key::new("k"));
+    assert!(has_ended(&first));
+    table.evict(&site("k"), &Key::new("k"));
+    assert!(table.enter(&new_call(&table, "k")).is_none());
+}
+
+#[test]
+fn the_table_forgets_calls_that_have_left() {
+    let table = InFlightTable::default();
+    for round in 0..1000 {
+        let call = new_call(&table, &round.to_string());
+        table.enter(&call);
+        table.leave(&*call, LastSeen::Unknown);
+    }
+    let calls = |shard: &Shard| shard.0.lock().unwrap().len();
+    assert_eq!(table.shards.iter().map(calls).sum::<usize>(), 0);
+}

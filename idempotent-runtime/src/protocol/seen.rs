@@ -1,0 +1,42 @@
+//! A record, as the calls of this process see it.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+use crate::record::call::State;
+use crate::record::kept::{Kept, Stored};
+use crate::result::options::ResultOptions;
+
+/// The bytes under a key, which duplicates of one call share.
+#[derive(Debug)]
+pub(crate) struct SeenRecord {
+    bytes: Bytes,
+    /// The stored result. It is read once, however many duplicates get it.
+    result: OnceLock<Option<Stored>>,
+}
+
+impl SeenRecord {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Self {
+            bytes,
+            result: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The stored result, if this is the record of a call that has ended and has one.
+    pub(crate) fn result(&self, options: ResultOptions) -> Option<&Stored> {
+        let read = || {
+            let record = options.read_record(&self.bytes)?;
+            match (record.state, record.kept()) {
+                (State::Done, Kept::Result(stored)) => Some(stored),
+                _ => None,
+            }
+        };
+        self.result.get_or_init(read).as_ref()
+    }
+}
