@@ -30,8 +30,8 @@
 //! | another order under the same number, or no order | a dead letter at once |
 //!
 //! A message can be delivered again while it is in the stream. So the result of its call is stored for longer (`TTL`) than the
-//! producer keeps messages (`RETENTION`). An order that is published again after that is packed again, and the ledger, which never
-//! expires, stops it.
+//! producer keeps messages (`RETENTION`). An order that is published again after that is packed again, and the ledger, which
+//! never expires, stops it.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error as StdError;

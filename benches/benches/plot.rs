@@ -1,4 +1,5 @@
-//! Draws the throughput of first calls on one Redis over the number of tasks: `first-calls.svg`. All contenders take turns in one process.
+//! Draws the throughput of first calls on one Redis over the number of tasks: `first-calls.svg`. All contenders take turns in
+//! one process.
 
 use std::error::Error;
 use std::path::Path;

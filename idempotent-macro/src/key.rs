@@ -1,4 +1,5 @@
-//! The options `key`, `payload` and `token`: their parts, written as a string or as expressions, and the arguments that they name.
+//! The options `key`, `payload` and `token`: their parts, written as a string or as expressions, and the arguments that they
+//! name.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};

@@ -38,8 +38,8 @@ pub enum OnCancel {
     Keep,
     /// `on_cancel = "release"`: the key becomes free immediately.
     ///
-    /// Every caller that can drop the future, for example a client that closes its connection, can then make the start of the body run
-    /// any number of times. Use this only if everything that the body does before its last await may be repeated.
+    /// Every caller that can drop the future, for example a client that closes its connection, can then make the start of the
+    /// body run any number of times. Use this only if everything that the body does before its last await may be repeated.
     Release,
 }
 

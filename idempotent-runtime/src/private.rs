@@ -76,8 +76,8 @@ pub fn path_of<F>(_here: F) -> &'static str {
     any::type_name::<F>()
 }
 
-/// Registers an endpoint for [`endpoints`](crate::endpoints()) before its first call: its name, its policy if no part of the policy is
-/// an expression, and whether it has the option `tx`.
+/// Registers an endpoint for [`endpoints`](crate::endpoints()) before its first call: its name, its policy if no part of the
+/// policy is an expression, and whether it has the option `tx`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __idempotence_register {

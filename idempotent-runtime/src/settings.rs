@@ -21,8 +21,8 @@ use crate::settings::table::{Layer, Table};
 
 /// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
-/// Settings change `ttl`, `lease`, `wait` and `on_store_error` of guarded functions without compiling. They are read when
-/// the handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
+/// Settings change `ttl`, `lease`, `wait` and `on_store_error` of guarded functions without compiling. They are read when the
+/// handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -26,9 +26,9 @@
 //!
 //! # Excuses
 //!
-//! After the store or an operator has removed a record, broken promises of its key are excused. A second success is excused after a claim
-//! has expired although its renewal was tried, or while its process was paused or down, because no lock can prevent that. A message that
-//! arrives twice is never reported as not applied. Nothing else is excused.
+//! After the store or an operator has removed a record, broken promises of its key are excused. A second success is excused
+//! after a claim has expired although its renewal was tried, or while its process was paused or down, because no lock can
+//! prevent that. A message that arrives twice is never reported as not applied. Nothing else is excused.
 
 mod caller;
 mod check;

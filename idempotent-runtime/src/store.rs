@@ -1,12 +1,12 @@
 //! The contract between the protocol and the storage of records.
 //!
 //! A store has four operations. Each is atomic and on one key. There is no unconditional write and no read-then-write, so
-//! callers cannot write a race. Values are opaque bytes. The store's own clock decides what has expired. A store may also
-//! notify waiters of changes, which makes waiting quicker.
+//! callers cannot make a race. Values are opaque bytes. The store's own clock decides what has expired. A store may also notify
+//! waiters of changes. This makes waiting quicker.
 
-/// The macro that the trait uses, in the version that fits.
+/// The macro that the trait uses, in the version of this crate.
 pub use async_trait::async_trait;
-/// The type of a record, in the version that fits.
+/// The type of a record, in the version of this crate.
 pub use bytes::Bytes;
 
 mod answer;

@@ -1,4 +1,5 @@
-//! Locks and counters that threads share. Under `--cfg shuttle` they are shuttle's, which explores schedules: see `tests/schedules.rs`.
+//! Locks and counters that threads share. Under `--cfg shuttle` they are shuttle's, which explores schedules: see
+//! `tests/schedules.rs`.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{

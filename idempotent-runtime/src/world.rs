@@ -1,4 +1,4 @@
-//! Chance and the time of day. In this crate's tests the `simulation` replaces both, so that a seed repeats a run.
+//! Random numbers and the time of day. In this crate's tests the `simulation` replaces both, so that a seed repeats a run.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,8 +11,8 @@ use crate::simulation::source as simulated;
 
 /// 128 random bits from the operating system, in a third of a microsecond.
 ///
-/// A generator in this process would be copied by `fork()` or by a snapshot of a virtual machine, and the copies would make the same
-/// owners and tokens.
+/// A generator in this process would be copied by `fork()` or by a snapshot of a virtual machine, and the copies would make the
+/// same owners and tokens.
 pub(crate) fn random_bits() -> u128 {
     #[cfg(test)]
     if let Some(bits) = simulated::random_bits() {
@@ -32,9 +32,10 @@ fn draw(bits: &mut [u8]) {
 
 /// 128 random bits for the owner of a record that names `moment`.
 ///
-/// A thread draws the bits of up to 32 owners at once, because the operating system takes longer to answer than to draw. Only the
-/// process that drew them uses them, and only for a millisecond. So `fork()` makes no equal owners. Two copies of a virtual machine
-/// can make equal records only within the same millisecond, right after the snapshot, because a record contains its millisecond.
+/// A thread draws the bits of up to 32 owners at once, because the operating system takes longer to answer than to draw. Only
+/// the process that drew them uses them, and only for a millisecond. So `fork()` makes no equal owners. Two copies of a virtual
+/// machine can make equal records only within the same millisecond, right after the snapshot, because a record contains its
+/// millisecond.
 pub(crate) fn owner_bits(moment: Moment) -> u128 {
     thread_local! {
         static BATCH: RefCell<Batch> = const { RefCell::new(Batch::EMPTY) };
@@ -141,7 +142,7 @@ pub(crate) fn process() -> u32 {
     std::process::id()
 }
 
-/// A factor from 1 to 1.5, which spreads pauses that would be equal.
+/// A random factor from 1 to 1.5, to spread pauses that would be equal.
 pub(crate) fn jitter() -> f64 {
     #[cfg(test)]
     if let Some(jitter) = simulated::jitter() {

@@ -69,7 +69,8 @@ mod unix {
         );
     }
 
-    /// A thread draws the bits of several owners at once. The fork copies those that are not used yet, and both processes go on at once.
+    /// A thread draws the bits of several owners at once. The fork copies those that are not used yet, and both processes go on
+    /// at once.
     pub(crate) fn owners_that_are_drawn_before_a_fork_are_used_by_one_process() {
         let runtime = runtime();
         let store = MemoryStore::new();

@@ -185,8 +185,8 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         held.settle_with(self.keep, outcome, self.is_success(outcome))
     }
 
-    /// Ends a call whose row is in its caller's transaction, and writes the row through `tx`. If that fails, returns the error instead of
-    /// the outcome.
+    /// Ends a call whose row is in its caller's transaction, and writes the row through `tx`. If that fails, returns the error
+    /// instead of the outcome.
     pub fn settle_in<R>(
         self,
         held: InTx,

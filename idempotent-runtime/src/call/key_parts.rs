@@ -8,8 +8,8 @@ use crate::key::request_id::RequestId;
 
 /// A part of the key of a call whose attribute has no option `when`.
 ///
-/// Rust has no bound "every type but these". So there are two methods `checked`. The method of this type is for optional parts, and its
-/// bound never holds. For every other type rustc finds the method behind [`Deref`].
+/// Rust has no bound "every type but these". So there are two methods `checked`. The method of this type is for optional parts,
+/// and its bound never holds. For every other type rustc finds the method behind [`Deref`].
 #[derive(Debug)]
 pub struct Part<'a, T: ?Sized>(AnyPart<'a, T>);
 

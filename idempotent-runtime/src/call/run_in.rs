@@ -9,12 +9,12 @@ use crate::result::replay_mode::ReplayMode;
 use crate::sql::AsConnection;
 
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
-    /// Runs `body` if no equal call has the key, with a row in the caller's transaction. The caller commits the writes of the body, the
-    /// row and the result of [`replay`](Self::replay) together, or none of them. The handle's store is not used.
+    /// Runs `body` if no equal call has the key, with a row in the caller's transaction. The caller commits the writes of the
+    /// body, the row and the result of [`replay`](Self::replay) together, or none of them. The handle's store is not used.
     ///
-    /// The body runs in the scope of the caller and in the span of the call, as with the attribute's `tx` and with [`run`](Self::run). The
-    /// handle of the call is not the handle of that [scope](crate::Idempotency::scope): a guarded function in the body uses its own
-    /// `using`, or the handle of the caller's scope.
+    /// The body runs in the scope of the caller and in the span of the call, as with the attribute's `tx` and with
+    /// [`run`](Self::run). The handle of the call is not the handle of that [scope](crate::Idempotency::scope): a guarded
+    /// function in the body uses its own `using`, or the handle of the caller's scope.
     ///
     /// Round trips: 1, with `replay` 2. A duplicate waits while the transaction of the first call is open, for at most
     /// [`wait`](Self::wait) (default: 5 s). There is no lease, so options of a lease are refused.
@@ -44,8 +44,8 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// with thousands of keys needs a larger `max_locks_per_transaction`. On SQLite, begin a transaction that will write with
     /// `begin_with("BEGIN IMMEDIATE")`.
     ///
-    /// A connection without a transaction is refused with [`Error::Misconfigured`](crate::Error::Misconfigured), because the row would be
-    /// committed without the work. Only transactions that sqlx began (`begin`, `begin_with`) are recognized.
+    /// A connection without a transaction is refused with [`Error::Misconfigured`](crate::Error::Misconfigured), because the
+    /// row would be committed without the work. Only transactions that sqlx began (`begin`, `begin_with`) are recognized.
     ///
     /// # Errors
     ///

@@ -108,9 +108,9 @@ use crate::store::Hint;
 /// * So if the two clocks differ by less than `skew`, the next handle with the id reads a later time than any time in an
 ///   earlier number. A later time makes a greater number.
 ///
-/// A handle reads the time of day when it leases a machine id, and then uses the monotonic clock. So setting the clock during
-/// a lease has no effect, and a clock that was set back before the next lease is ignored. If there are more than 4096 numbers in a
-/// millisecond, they take the times of later milliseconds, up to the end of the lease.
+/// A handle reads the time of day when it leases a machine id, and then uses the monotonic clock. So setting the clock during a
+/// lease has no effect, and a clock that was set back before the next lease is ignored. If there are more than 4096 numbers in
+/// a millisecond, they take the times of later milliseconds, up to the end of the lease.
 ///
 /// A store that loses the leases, by a flush, an eviction or a fail-over, may lease one id to two handles until the next renewal,
 /// a third of the lease later. Then two customers may get one number. So after [`Placed::Again`] read the order with this number

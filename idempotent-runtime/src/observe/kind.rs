@@ -63,7 +63,8 @@ event_kinds! {
     StoreError => "store_error", End, WARN, "the store cannot serve the call";
     /// The call has no key, no valid policy, or no handle.
     Invalid => "invalid", End, WARN, "the call is not set up correctly";
-    /// The body was stopped, or its row was missing from the caller's transaction when it returned: its work may or may not be done.
+    /// The body was stopped, or its row was missing from the caller's transaction when it returned: its work may or may not be
+    /// done.
     LeaseLost => "lease_lost", End, WARN, "the call lost its lease, or its row in a transaction, while the body ran";
     /// The call was dropped while its body ran or while it claimed its key.
     Cancelled => "cancelled", End, DEBUG, "the caller dropped the call";
@@ -123,7 +124,8 @@ impl EventKind {
         matches!(self.class(), Class::End)
     }
 
-    /// Whether this kind is the outcome of an operation on a token, a counter, a seen-set, a Bloom filter or order numbers. Such a kind never ends a call.
+    /// Whether this kind is the outcome of an operation on a token, a counter, a seen-set, a Bloom filter or order numbers.
+    /// Such a kind never ends a call.
     pub const fn is_operation(self) -> bool {
         matches!(self.class(), Class::Operation)
     }

@@ -86,8 +86,8 @@ pub(crate) use self::schema::schema;
 /// * `Json`: the keys of a map must be strings, characters, numbers, booleans, or enums without fields. A map with other keys,
 ///   or with a NaN or an infinity as a key, cannot be written.
 /// * Values that `serde` buffers (`#[serde(flatten)]`, and enums that are untagged or internally tagged) may be written, but
-///   cannot be read again if they have an `i128` or a `u128`. With `Json` they cannot be read again either if they have a map whose keys
-///   are numbers or booleans.
+///   cannot be read again if they have an `i128` or a `u128`. With `Json` they cannot be read again either if they have a map
+///   whose keys are numbers or booleans.
 /// * A value with more than 127 levels of sequences, maps, structs and enums cannot be written. A value with more than 256
 ///   options and newtypes within each other cannot be read again.
 ///
@@ -119,9 +119,10 @@ pub(crate) enum NotStored {
 
 /// Writes `value` in at most `most` bytes, and stops at that limit.
 ///
-/// `MessagePack` writes the length of a sequence before its elements. So a sequence of unknown length, such as flattened fields, is
-/// buffered as a whole before it is measured. The levels of `MessagePack` are counted after the writing, and options and newtypes
-/// are not counted: a value with some thousands of them within each other overflows the stack, as it does when it is dropped.
+/// `MessagePack` writes the length of a sequence before its elements. So a sequence of unknown length, such as flattened
+/// fields, is buffered as a whole before it is measured. The levels of `MessagePack` are counted after the writing, and options
+/// and newtypes are not counted: a value with some thousands of them within each other overflows the stack, as it does when it
+/// is dropped.
 pub(crate) fn encode<T: Serialize + ?Sized>(
     value: &T,
     codec: Codec,

@@ -1,8 +1,8 @@
-//! Mutants: wrong protocols that look right, each from a product, a recipe or a bug report. The checks must catch all of them, or they
-//! prove nothing.
+//! Mutants: wrong protocols that look right, each from a product, a recipe or a bug report. The checks must catch all of them,
+//! or they prove nothing.
 //!
-//! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the engine
-//! stays clean. Four are in the engine, behind `mutant!`, which is `false` outside of these tests.
+//! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the
+//! engine stays clean. Four are in the engine, behind `mutant!`, which is `false` outside of these tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

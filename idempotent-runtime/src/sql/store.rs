@@ -294,7 +294,7 @@ impl<DB: Database> Store for SqlStore<DB> {
                 Some((count::number(&stored, attempt).transpose()?, remaining))
             });
             if let Some((number, remaining)) = attempts.resolve(connection, counted)? {
-                turn.hand_on(attempts.into_connection());
+                turn.pass_on(attempts.into_connection());
                 return Ok(Count {
                     attempt: number?,
                     remaining: Duration::from_micros(remaining.unsigned_abs()),

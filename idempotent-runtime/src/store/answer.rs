@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// The answer to [`Store::claim`](super::Store::claim).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// The value is stored now, or this call stored it before.
+    /// The value is stored: by this request, or by an earlier request of the same call.
     Claimed,
     /// Another value is stored under the key.
     Taken(Bytes),
@@ -29,7 +29,7 @@ pub enum Swap {
 pub struct Entry {
     /// The stored bytes.
     pub value: Bytes,
-    /// The remaining time to live; `None` if the record never expires, so that another program wrote it.
+    /// The remaining time to live. `None` if the record never expires: another program wrote it.
     pub ttl: Option<Duration>,
 }
 
@@ -42,7 +42,8 @@ pub struct Count {
     pub remaining: Duration,
 }
 
-/// The answer to [`Store::bloom_insert`](super::Store::bloom_insert). There is no third answer: a filter is never certain that it has seen a member.
+/// The answer to [`Store::bloom_insert`](super::Store::bloom_insert). There is no third answer: a filter is never certain that
+/// it has seen a member.
 #[must_use = "a hint decides nothing: confirm `PerhapsSeen` with a store that is certain"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hint {

@@ -23,16 +23,16 @@ use crate::world;
 
 /// Stores records under keys and changes them by compare-and-set only. The page of [`store`](crate::store) has a complete store.
 ///
-/// Every operation may be sent twice, because a reply may be lost. The second send changes nothing more, and its answer
-/// never takes the caller's own record for another caller's. Three operations may answer a second send otherwise than the first:
+/// Every operation may be sent twice, because a reply may be lost. The second send changes nothing more, and its answer never
+/// treats the caller's own record as the record of another caller. Three operations may answer a second send differently:
 ///
-/// * [`remove`](Self::remove) and [`set_remove`](Self::set_remove) answer [`Swap::Absent`], or [`Swap::Other`] if another caller
-///   has stored a record meanwhile.
+/// * [`remove`](Self::remove) and [`set_remove`](Self::set_remove) answer [`Swap::Absent`], or [`Swap::Other`] if another
+///   caller has stored a record in the meantime.
 /// * [`bloom_insert`](Self::bloom_insert) answers [`Hint::PerhapsSeen`].
 /// * [`count`](Self::count) counts the attempt again if 32 other attempts were counted in between.
 ///
-/// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond; a store with coarser units rounds up.
-/// An expired record is absent: the store never returns it and never compares with it.
+/// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond. A store with coarser units
+/// rounds up. An expired record is absent: the store never returns it and never compares with it.
 ///
 /// # Hints
 ///
@@ -43,12 +43,13 @@ use crate::world;
 /// # More operations
 ///
 /// Tokens, counters, seen-sets and Bloom filters also use [`exchange`](Self::exchange), [`count`](Self::count),
-/// [`set_insert`](Self::set_insert), [`set_remove`](Self::set_remove), [`bloom_insert`](Self::bloom_insert) and [`bloom_stats`](Self::bloom_stats). Each has a default; a store with a better way overrides it.
+/// [`set_insert`](Self::set_insert), [`set_remove`](Self::set_remove), [`bloom_insert`](Self::bloom_insert) and
+/// [`bloom_stats`](Self::bloom_stats). Each has a default; a store with a better way overrides it.
 ///
 /// # Wrap a store
 ///
-/// A store around another store implements [`Wrap`](super::Wrap), which forwards every operation. The defaults of this trait would
-/// take several steps where the inner store takes one.
+/// A store around another store implements [`Wrap`](super::Wrap), which forwards every operation. The defaults of this trait
+/// would take several steps even if the inner store takes one step.
 ///
 /// # Cancellation
 ///
@@ -73,7 +74,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Stores `value` under `key` for `ttl` if `expected` is stored there, byte for byte.
     ///
     /// If `expected` equals `value`, this sets only the time to live, and a full store must accept it. Otherwise, if `value` is
-    /// stored already, nothing changes and the answer is [`Swap::Done`].
+    /// already stored, nothing changes and the answer is [`Swap::Done`].
     ///
     /// # Errors
     ///
@@ -137,15 +138,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// When this returns, the subscription is active: the receiver gets every later notification. `None`, the default, means
     /// that the store has no notifications, or has none now.
     ///
-    /// [`changed`](watch::Receiver::changed) of the receiver returns with each notification. It returns an error when no more
-    /// will come, for example after a lost connection; then the caller must poll. No rule depends on a notification: it may be
-    /// lost, late or spurious, and an expired record sends none. Dropping the receiver ends the subscription.
+    /// [`changed`](watch::Receiver::changed) of the receiver returns with each notification. It returns an error if no more
+    /// notifications will come, for example after a lost connection. From then on the caller must poll. No rule depends on a
+    /// notification: it may be lost, late or spurious, and an expired record sends none. Dropping the receiver ends the
+    /// subscription.
     async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         let _ = key;
         None
     }
 
-    /// Replaces `expected` by `value`, byte for byte, and keeps the instant at which the record expires.
+    /// Replaces `expected` by `value`, byte for byte. The instant at which the record expires does not change.
     ///
     /// It answers as [`replace`](Self::replace) does. It does not replace a record that never expires, because another program
     /// wrote it, and answers [`Swap::Other`] with that record. By default this is [`get`](Self::get) and then
@@ -170,7 +172,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
                 // Without the subtraction each exchange would prolong the record by the time of its round trip.
                 let remaining = ttl.saturating_sub(sent.elapsed());
                 if remaining < SHORTEST_TTL {
-                    // Repeated exchanges with the shortest time to live would keep the record for ever.
+                    // Repeated exchanges with the shortest time to live would prevent the record from expiring.
                     return Ok(Swap::Absent);
                 }
                 self.replace(key, expected, value, remaining).await
@@ -182,24 +184,26 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Counts an attempt under `key`. The first attempt begins a window of this length; later attempts do not change its end.
     ///
-    /// `attempt` identifies the attempt. An attempt that is sent twice is counted once and answered with its first number, unless
-    /// 32 other attempts were counted in between. Increment and expiry are one atomic step, so no count lives for ever.
+    /// `attempt` identifies the attempt. An attempt that is sent twice is counted once and answered with its first number,
+    /// unless 32 other attempts were counted in between. Increment and expiry are one atomic step, so every count expires.
     ///
-    /// By default this is [`get`](Self::get), then [`claim`](Self::claim) or [`exchange`](Self::exchange), until one of
-    /// these succeeds: two round trips, and more while other processes count under the same key. Attempts of one process take turns.
+    /// By default this is [`get`](Self::get), then [`claim`](Self::claim) or [`exchange`](Self::exchange), until one of these
+    /// succeeds: two round trips, and more while other processes count under the same key. Attempts of one process take turns.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] whose kind says whether the attempt may have been counted. [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if
-    /// the record is not a count; the record does not change.
+    /// A [`StoreError`] whose kind says whether the attempt may have been counted.
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the record is not a count; the record does not change.
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
         count_by_comparing(self, key, attempt, window).await
     }
 
-    /// Adds `member`, of at most 64 bytes, with its `owner` to a set, if it is not there. It stays for at least `retention`.
+    /// Adds `member`, of at most 64 bytes, with its `owner` to a set, unless the set has the member. The member stays for at
+    /// least `retention`.
     ///
     /// If `owner` already has the member, the answer is [`Claim::Claimed`]: the reply to an earlier attempt was lost.
-    /// [`Claim::Taken`] has the owner of the member. By default each member is a separate record, under a key that begins with `set`.
+    /// [`Claim::Taken`] has the owner of the member. By default each member is a separate record, under a key that begins with
+    /// `set`.
     ///
     /// # Errors
     ///
@@ -260,7 +264,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// What must fail before an acknowledged record is lost.
+    /// The failure that must happen before an acknowledged record is lost.
     ///
     /// By default the weakest: [`Durability::Process`].
     fn durability(&self) -> Durability {
@@ -269,8 +273,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Examines the setup of the store for [`Idempotency::doctor`](crate::Idempotency::doctor). By default there are no findings.
     ///
-    /// Nothing is stored under `key`, and the store may use that key for tests. The doctor tests the operations of this trait
-    /// itself. Each question to a server should take at most `deadline`. Findings are printed, so they must not contain secrets.
+    /// Nothing is stored under `key`, and the store may use that key for tests. The doctor itself tests the operations of this
+    /// trait. Each question to a server should take at most `deadline`. Findings are printed, so they must not contain secrets.
     async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
         let _ = (key, deadline);
         Vec::new()
@@ -278,9 +282,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Sets the length of the longest record that a handle reads.
     ///
-    /// The handle cannot use a longer record. So the store may cut a longer record after `bytes + 1` bytes instead of
-    /// transferring whatever another program stored under the key. A store of several handles uses the largest number, and no
-    /// limit before the first call. By default this does nothing.
+    /// The handle cannot use a longer record. So the store may cut a longer record after `bytes + 1` bytes, instead of
+    /// transferring a huge value of another program. A store of several handles uses the largest number. Before the first call
+    /// there is no limit. By default this does nothing.
     fn longest_record(&self, bytes: usize) {
         let _ = bytes;
     }
@@ -313,7 +317,7 @@ async fn count_by_comparing<S: Store + ?Sized>(
 ) -> Result<Count, StoreError> {
     static QUEUES: LazyLock<Queues<()>> = LazyLock::new(Queues::default);
 
-    // A queue per store and key: a store that hangs must not block another one.
+    // A queue per store and key: a store that hangs must not block another store.
     let store_id = ptr::from_ref(store).cast::<()>().addr();
     let _turn = QUEUES.wait_turn(format!("{store_id:x} {key}")).await;
     let mut pause = FIRST_PAUSE;
@@ -342,7 +346,7 @@ async fn count_by_comparing<S: Store + ?Sized>(
         };
         let swap = match entry.ttl {
             Some(_) => store.exchange(key, &entry.value, &record).await?,
-            // Another program removed the expiry. The count must not live for ever.
+            // Another program removed the expiry. The count must expire.
             None => store.replace(key, &entry.value, &record, window).await?,
         };
         if swap == Swap::Done {

@@ -17,14 +17,14 @@ pub(crate) use self::shape::{ERROR_RATES, MOST_BITS, Shape};
 pub struct BloomStats {
     /// The estimated number of members within the last retention.
     pub members: u64,
-    /// The number of members that the filter is made for.
+    /// The number of members for which the filter is made.
     pub capacity: u64,
     /// The estimated share of unseen members for which the filter now answers `PerhapsSeen`.
     pub error_rate: f64,
 }
 
 impl BloomStats {
-    /// Whether the filter has as many members as it is made for. A full filter has more false positives than its setting, and
+    /// Whether the filter has as many members as its capacity. A full filter has more false positives than its setting, and
     /// saves fewer look-ups.
     pub fn is_full(&self) -> bool {
         self.members >= self.capacity
@@ -70,7 +70,7 @@ pub(crate) struct Bucket {
     pub(crate) age: f64,
     /// The estimated number of its members.
     pub(crate) members: f64,
-    /// The share of unseen members that it takes for seen.
+    /// The share of unseen members for which the bucket answers that they were seen.
     pub(crate) error_rate: f64,
 }
 

@@ -28,8 +28,8 @@ pub enum Level {
 
 /// A mechanism that needs more of a store than guarded calls.
 ///
-/// Tokens, counters and order numbers need what calls need, so they are not listed. (Order numbers use a seen-set for a hint
-/// only.)
+/// Tokens, counters and order numbers need the same operations as calls, so they are not listed. (Order numbers use a seen-set
+/// only for a hint.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mechanism {
@@ -50,14 +50,14 @@ impl Finding {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds the advice: what to do about the finding.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
-    /// Limits the finding to these mechanisms: only they do not work because of it.
+    /// Limits the finding to these mechanisms: it affects only them.
     #[must_use]
     pub fn needed_by(mut self, mechanisms: impl IntoIterator<Item = Mechanism>) -> Self {
         self.needed_by.extend(mechanisms);
@@ -85,7 +85,7 @@ impl Finding {
         &self.found
     }
 
-    /// What to do about it, if anything.
+    /// The advice: what to do about the finding, if anything.
     pub fn advice(&self) -> Option<&str> {
         self.advice.as_deref()
     }

@@ -200,7 +200,7 @@ impl Store for MemoryStore {
 
 /// More than the one record that is added, so that expired records cannot accumulate.
 const SWEPT_PER_ADDITION: usize = 2;
-/// The most records that are removed from one shard under one lock.
+/// The largest number of records that are removed from one shard under one lock.
 const SWEPT_FOR_ROOM: usize = 64;
 const SHARDS: usize = 32;
 
@@ -227,12 +227,12 @@ impl Shards {
 
     /// The shard that holds `key`.
     fn of(&self, key: &Key) -> MutexGuard<'_, Shard> {
-        // From the middle: the table inside the shard uses both ends.
+        // From the middle, because the table inside the shard uses both ends.
         let [.., middle, _, _, _] = key.hash().to_le_bytes();
         lock(&self.all[usize::from(middle) % SHARDS])
     }
 
-    /// Does what may add a record under `key`. `add` returns `None` if there is no room for the record.
+    /// Runs `add`, which may add a record under `key`. `add` returns `None` if there is no room for the record.
     fn add<T>(
         &self,
         key: &Key,

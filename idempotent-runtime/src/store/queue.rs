@@ -1,7 +1,7 @@
 //! A queue for each key: attempts of this process under one key go to the store one after the other.
 //!
-//! A store that compares, or locks a row, serves one attempt at a time anyway. The queue keeps their order, and no attempt is
-//! refused because of the others. One attempt can hand its resources, such as a connection, to the next.
+//! A store that compares, or locks a row, serves only one attempt at a time anyway. The queue ensures their order, and no
+//! attempt is refused because of the other attempts. One attempt can pass its resources, such as a connection, to the next.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex as First, OwnedMutexGuard};
 use tokio::time::timeout;
 
-/// The queues of a store. Each turn can hand a `T` on to the next turn.
+/// The queues of a store. Each turn can pass a `T` to the next turn.
 #[derive(Debug)]
 pub(crate) struct Queues<T>(Mutex<HashMap<String, Arc<Queue<T>>>>);
 
@@ -35,8 +35,8 @@ pub(crate) struct Turn<'a, T> {
     inherited: Option<OwnedMutexGuard<Option<T>>>,
 }
 
-/// If no turn ends for this long, the first one has no answer, or its future is not polled. Then the others overtake it: the
-/// order is an optimisation, and the store is correct without it.
+/// If no turn ends for this long, the first turn has no answer, or its future is not polled. Then the other turns overtake it:
+/// the order is an optimisation, and the store is correct without it.
 const STUCK: Duration = Duration::from_millis(100);
 
 impl<T> Queues<T> {
@@ -96,15 +96,15 @@ impl<T> Default for Queues<T> {
     expect(dead_code, reason = "for the connections of databases")
 )]
 impl<T> Turn<'_, T> {
-    /// Takes what the previous turn handed on.
+    /// Takes what the previous turn passed on.
     pub(crate) fn take(&mut self) -> Option<T> {
         self.inherited.as_mut()?.take()
     }
 
-    /// Hands something on to the next turn. It is dropped if there is no next turn.
-    pub(crate) fn hand_on(&mut self, what: Option<T>) {
+    /// Passes something to the next turn. It is dropped if there is no next turn.
+    pub(crate) fn pass_on(&mut self, resource: Option<T>) {
         if let Some(inherited) = &mut self.inherited {
-            **inherited = what;
+            **inherited = resource;
         }
     }
 }
@@ -187,8 +187,8 @@ mod tests {
             others.push(queues.wait_turn("key".to_owned()).await);
         }
         assert_eq!(began.elapsed(), STUCK * 3);
-        // The others do not get what the stuck turn hands on.
-        stuck.hand_on(Some(Arc::default()));
+        // The other turns do not get what the stuck turn passes on.
+        stuck.pass_on(Some(Arc::default()));
         assert!(others.iter_mut().all(|turn| turn.take().is_none()));
         drop((others, stuck));
         assert_eq!(queues.lock().len(), 0);
@@ -227,19 +227,19 @@ mod tests {
     }
 
     #[test]
-    fn only_the_next_turn_gets_what_is_handed_on() {
+    fn only_the_next_turn_gets_what_is_passed_on() {
         let queues = Queues::<Arc<()>>::default();
-        let left = Arc::new(());
+        let resource = Arc::new(());
         let mut first = try_turn(&queues, "key").expect("the queue is empty");
         assert!(first.take().is_none());
         let mut second = Box::pin(queues.wait_turn("key".to_owned()));
         assert!(second.as_mut().now_or_never().is_none());
-        first.hand_on(Some(Arc::clone(&left)));
+        first.pass_on(Some(Arc::clone(&resource)));
         drop(first);
         let mut second = second.now_or_never().expect("the first turn has ended");
         assert!(second.take().is_some());
-        second.hand_on(Some(Arc::clone(&left)));
+        second.pass_on(Some(Arc::clone(&resource)));
         drop(second);
-        assert_eq!(Arc::strong_count(&left), 1);
+        assert_eq!(Arc::strong_count(&resource), 1);
     }
 }

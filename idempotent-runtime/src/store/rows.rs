@@ -16,8 +16,8 @@ use crate::error::store::StoreError;
     note = "each database needs its feature of the crate `idempotence`, and sqlx 0.9: `postgres`, `mysql` or `sqlite`"
 )]
 pub trait Rows: Send {
-    /// Inserts `row` unless a row that has not expired is stored under its key. If an open transaction holds that row, waits for
-    /// its end, at most for `wait`, by default 5 s.
+    /// Inserts `row` unless a row that has not expired is stored under its key. If an open transaction holds that row, waits
+    /// for the end of the transaction, for at most `wait`, by default 5 s.
     fn claim<'a>(
         &'a mut self,
         row: Row<'a>,

@@ -1,4 +1,4 @@
-//! A store around a store, which forwards the operations that it does not override.
+//! A store around another store. It forwards the operations that it does not override.
 
 use std::fmt;
 use std::pin::Pin;
@@ -76,8 +76,9 @@ macro_rules! forward {
 
 /// A store around another store that changes some of its operations.
 ///
-/// Every `Wrap` is a [`Store`]. An operation that is not overridden goes to the same operation of [`inner`](Self::inner). So one
-/// step inside stays one step, and operations of later versions are forwarded too. This store measures how long claims take:
+/// Every `Wrap` is a [`Store`]. An operation that is not overridden goes to the same operation of [`inner`](Self::inner). So
+/// one step inside stays one step, and operations of later versions are also forwarded. This store measures how long claims
+/// take:
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -110,14 +111,14 @@ macro_rules! forward {
 /// # Overrides are bypassed
 ///
 /// An operation that is not overridden goes directly to the inner store, not through the overrides. If you override
-/// [`replace`](Self::replace), also override [`replace_and_notify`](Self::replace_and_notify). If you change the form of keys or
-/// values, override every operation with a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the `impl`, clippy
-/// names the missing ones. A store that changes everything, for example one that encrypts, is simpler as a [`Store`]: it
-/// needs the four operations, and the defaults use these, in more steps.
+/// [`replace`](Self::replace), also override [`replace_and_notify`](Self::replace_and_notify). If you change the form of keys
+/// or values, override every operation with a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the `impl`,
+/// clippy names the missing operations. A store that changes everything, for example a store that encrypts, is simpler as a
+/// [`Store`]: it needs the four operations, and the defaults use these, in more steps.
 ///
 /// # Imports
 ///
-/// [`Store`] and `Wrap` have methods of the same names. Where both are imported, `wrapper.get(key)` does not compile, and
+/// [`Store`] and `Wrap` have methods of the same names. If both are imported, `wrapper.get(key)` does not compile, but
 /// `Store::get(&wrapper, key)` does. With `impl store::Wrap for …` there is no need to import `Wrap`.
 pub trait Wrap: fmt::Debug + Send + Sync + 'static {
     /// The type of the inner store.

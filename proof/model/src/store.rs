@@ -41,7 +41,7 @@ pub(crate) enum Operation {
     Claim,
     /// The second command of [`Variant::ExpiryApart`].
     Expire,
-    /// `replace` of the claim by itself.
+    /// `replace` of the claim by the same claim.
     Renew,
     /// `replace` of the claim by the done record.
     Complete,
@@ -49,7 +49,7 @@ pub(crate) enum Operation {
     PutDone,
     /// `remove` of the claim.
     Remove,
-    /// `replace` of the claim by itself, with the time to live in `remaining`.
+    /// `replace` of the claim by the same claim, with the time to live in `remaining`.
     Hold,
     /// No command to the store, but the effect of the body in another system. It arrives within `remaining`.
     Effect,

@@ -171,7 +171,7 @@ impl Shared {
 
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         for client in listener.incoming() {
-            // Without a server the connection of the client is dropped and thereby closed.
+            // Without a server the connection of the client is dropped, which closes it.
             let link = client.and_then(|client| Link::new(client, self.server));
             let mut state = self.state();
             if !state.open {

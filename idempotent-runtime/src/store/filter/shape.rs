@@ -11,7 +11,7 @@ use md5::{Digest as _, Md5};
 pub struct BloomFilter {
     /// The prefix of its keys. The part in braces keeps them on one node of a cluster.
     pub key: String,
-    /// The number of members within a retention that the filter is made for.
+    /// The number of members within a retention for which the filter is made.
     pub capacity: u64,
     /// The accepted share of false positives, between 0 and 1.
     pub error_rate: f64,
@@ -22,8 +22,8 @@ pub struct BloomFilter {
 /// The size of one bucket of a filter.
 ///
 /// Each bucket is made for as many members as the whole filter, with half of its error rate. So the filter has its error rate
-/// however the members arrive: three consecutive buckets have the members of at most two retentions, and at worst the first
-/// and the last have all of them.
+/// at any distribution of the members over time: three consecutive buckets have the members of at most two retentions, and at
+/// worst the first and the last bucket have all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     /// The number of bits in a bucket.
@@ -39,7 +39,7 @@ pub(crate) const MOST_BITS: f64 = 4_294_967_296.0;
 pub(crate) const ERROR_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
 
 impl Shape {
-    /// The shape of a filter. Impossible settings are clamped to the nearest possible ones.
+    /// The shape of a filter. Impossible settings are clamped to the nearest possible settings.
     pub(crate) fn of(filter: &BloomFilter) -> Self {
         // `max` comes first: it turns NaN into a number.
         let error_rate = filter.error_rate.max(*ERROR_RATES.start());

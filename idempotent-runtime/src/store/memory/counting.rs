@@ -30,7 +30,7 @@ impl Shard {
         let remaining = entry.ttl.unwrap_or(window);
         let counted = count::next(&entry.value, attempt).map(|next| {
             if let Some(record) = next.record {
-                // An exchange keeps the exact expiry. A rounded time to live would prolong the window each time.
+                // An exchange does not change the exact expiry. A rounded time to live would prolong the window each time.
                 self.exchange(key, &entry.value, &record, now);
             }
             Count {

@@ -16,8 +16,8 @@ pub(super) struct Shard {
     records: HashTable<Record>,
     /// The hashes of the keys in the order in which their records expire.
     expiries: BTreeMap<Expiry, u64>,
-    /// The latest record, which joins `expiries` only when the next record is stored. Most often it is removed before that, and
-    /// then the order costs nothing.
+    /// The latest record. It joins `expiries` only when the next record is stored. Usually it is removed before that, and then
+    /// the order costs nothing.
     latest: Option<(Expiry, u64)>,
     /// The number of the latest record. Numbers distinguish records that expire at one instant.
     last: u64,
@@ -116,7 +116,7 @@ impl Shard {
         Swap::Done
     }
 
-    /// Replaces the value and keeps the exact instant of expiry.
+    /// Replaces the value. The exact instant of expiry does not change.
     pub(super) fn exchange(
         &mut self,
         key: &Key,
@@ -198,7 +198,7 @@ impl Shard {
         swept
     }
 
-    /// Takes an expired record out of the order of expiry.
+    /// Removes an expired record from the order of expiry.
     fn first_expired(&mut self, now: Instant) -> Option<(Expiry, u64)> {
         let is_expired = |expiry: &Expiry| expiry.0 <= now;
         if let Some(latest) = self.latest.take_if(|(expiry, _)| is_expired(expiry)) {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_keeps_the_very_instant_of_expiry() {
+    fn an_exchange_does_not_change_the_expiry() {
         let mut shard = Shard::default();
         let key = Key::new("key");
         let (now, value, other) = (Instant::now(), Bytes::from("v"), Bytes::from("w"));

@@ -6,7 +6,7 @@ use super::*;
 use crate::store::finding::Level;
 use crate::store::memory::MemoryStore;
 
-/// A store that only notes what it was sent. Each operation has a distinct answer.
+/// A store that only records its operations. Each operation has a distinct answer.
 #[derive(Debug, Default, Clone)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
@@ -146,7 +146,7 @@ impl Store for Recorder {
     }
 }
 
-/// The answers of a store to all operations, and what its inner recorder was sent.
+/// The answers of a store to all operations, and the operations that its inner recorder received.
 #[derive(Debug, PartialEq)]
 struct Recording {
     answers: Vec<String>,
@@ -214,7 +214,7 @@ impl<S: Store + ?Sized> Wrap for Plain<S> {
 }
 
 #[tokio::test]
-async fn a_wrapper_that_overrides_nothing_sends_every_operation_on_as_the_one_it_is() {
+async fn a_wrapper_without_overrides_forwards_every_operation() {
     let recorder = Recorder::default();
     let direct = Recording::of(&recorder, &recorder).await;
     let inside = || recorder.clone();
@@ -249,7 +249,7 @@ async fn a_wrapper_that_overrides_nothing_sends_every_operation_on_as_the_one_it
     }
 }
 
-/// Forwards the four operations that a store has to have, and forgets the others.
+/// Forwards the four required operations, and does not forward the others.
 #[derive(Debug)]
 struct Forgetful(Recorder);
 
@@ -352,7 +352,7 @@ impl<S: Store> Wrap for Refusing<S> {
 }
 
 #[tokio::test]
-async fn what_is_overridden_is_not_forwarded_and_the_rest_is() {
+async fn only_operations_without_override_are_forwarded() {
     let (value, minute) = (Bytes::from("value"), Duration::from_mins(1));
     let store = Refusing(MemoryStore::new());
     let claim = Store::claim(&store, "key", &value, minute).await;

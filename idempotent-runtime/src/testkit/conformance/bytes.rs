@@ -92,7 +92,11 @@ async fn all_operations(subject: &Subject, key: &str, value: &Bytes) -> Verdict 
     let swap = subject.replace(key, &other, value, LONG).await?;
     expect_answer("`replace` by the value", &swap, &Swap::Done)?;
     let swap = subject.replace(key, value, value, LONG).await?;
-    expect_answer("`replace` of a record by itself", &swap, &Swap::Done)?;
+    expect_answer(
+        "`replace` of a record by the same record",
+        &swap,
+        &Swap::Done,
+    )?;
     subject.expect_stored(key, value).await?;
     let swap = subject.remove(key, value).await?;
     expect_answer("`remove`", &swap, &Swap::Done)?;

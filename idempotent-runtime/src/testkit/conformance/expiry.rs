@@ -41,7 +41,7 @@ pub(super) async fn an_expired_record_is_absent(subject: Subject) -> Verdict {
     let [renewed, replaced, removed, claimed] = &keys;
     let swap = subject.replace(renewed, &FIRST, &FIRST, LONG).await?;
     expect_answer(
-        "`replace` of an expired record by itself",
+        "`replace` of an expired record by the same record",
         &swap,
         &Swap::Absent,
     )?;
@@ -97,7 +97,11 @@ pub(super) async fn a_renewal_sets_the_ttl(subject: Subject) -> Verdict {
     subject.put(&key, &FIRST, LONG).await?;
     for ttl in [LONGER, LONG, LONGER] {
         let swap = subject.replace(&key, &FIRST, &FIRST, ttl).await?;
-        expect_answer("`replace` of a record by itself", &swap, &Swap::Done)?;
+        expect_answer(
+            "`replace` of a record by the same record",
+            &swap,
+            &Swap::Done,
+        )?;
         expect_ttl(subject.expect_stored(&key, &FIRST).await?, ttl)?;
     }
     Ok(())

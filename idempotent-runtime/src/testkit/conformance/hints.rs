@@ -20,7 +20,7 @@ pub(super) async fn replace_and_notify_answers_like_replace(subject: Subject) ->
         .replace_and_notify(&key, &FIRST, &FIRST, LONGER)
         .await?;
     expect_answer(
-        "`replace_and_notify` of a record by itself",
+        "`replace_and_notify` of a record by the same record",
         &renewal,
         &Swap::Done,
     )?;

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use crate::store::{Claim, Key, Store, StoreError, Swap, Wrap};
 
-/// Uses the operations of [`LocalStore`](crate::store::LocalStore) in place of the operations with the same names, if the store has them.
+/// Uses the operations of [`LocalStore`](crate::store::LocalStore) in place of the operations with the same names, if the store
+/// has them.
 #[derive(Debug)]
 pub(super) struct ThroughLocal(pub(super) Arc<dyn Store>);
 
