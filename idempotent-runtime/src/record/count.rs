@@ -52,8 +52,8 @@ pub(crate) fn next(stored: &[u8], attempt: u128) -> Result<Next, StoreError> {
     })
 }
 
-/// Returns the number of an attempt from the record after it was counted; `None` if the record no longer names the attempt,
-/// because too many others were counted since.
+/// Returns the number of an attempt from the record after it was counted. `None` if the record no longer names the attempt,
+/// because too many other attempts were counted after it.
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ fn read(stored: &[u8]) -> Option<(u64, &str)> {
     let line = str::from_utf8(stored).ok()?.strip_suffix('\n')?;
     let (digits, last) = line.strip_prefix(COUNT)?.split_once(LAST)?;
     let count: u64 = digits.parse().ok()?;
-    // Only the form that `write` writes: `parse` also reads `+3` and `03`.
+    // Accepts only the form that `write` writes: `parse` alone would also read `+3` and `03`.
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     let is_id = |id: &str| {
         let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::key::hex::is_hex;
 use crate::record::line::{IN_HOST, LONGEST_HOST};
 
-/// The bytes of a line that are not read yet. `None` from a method means that the line is not of this version.
+/// The bytes of a line that are not read yet. A method returns `None` if the line is not of this version.
 pub(super) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
         Some(*first)
     }
 
-    /// Reads as many hexadecimal digits.
+    /// Reads this many hexadecimal digits.
     pub(super) fn hex(&mut self, length: usize) -> Option<&'a [u8]> {
         self.take(length).filter(|digits| is_hex(digits))
     }
@@ -176,7 +176,7 @@ mod tests {
             for (minute, millis) in [(0, 0), (59, 999), (60, 1)] {
                 let text = format!("2024-02-29T{hour:02}:{minute:02}:{second:02}.{millis:03}Z");
                 let mut fields = Fields::new(text.as_bytes());
-                // It reads a leap second, but no version writes one.
+                // `humantime` reads a leap second, but no version writes a leap second.
                 let expected = humantime::parse_rfc3339(&text).ok().filter(|_| second < 60);
                 assert_eq!(fields.time(), expected, "{text}");
             }

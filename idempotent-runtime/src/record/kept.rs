@@ -1,4 +1,4 @@
-//! What a record stores of the result of its call.
+//! The part of a record about the result of its call.
 
 use bytes::Bytes;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 
-/// The line of a record of at most `N` bytes, while it is written. What follows after these bytes is cut off.
+/// The line of a record while it is written, of at most `N` bytes. Later bytes are cut off.
 pub(super) struct Line<const N: usize> {
     bytes: [u8; N],
     /// The length of the whole line.
@@ -34,8 +34,8 @@ impl<const N: usize> Line<N> {
         self.push(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// Writes a time such as `2026-11-21T09:30:00.250Z`. The date is formatted once a second: for every call it would take a tenth
-    /// of the time of a call that is guarded in memory.
+    /// Writes a time such as `2026-11-21T09:30:00.250Z`. The date is formatted once a second: for every call it would take a
+    /// tenth of the time of a call that is guarded in memory.
     pub(super) fn push_time(&mut self, since_1970: Duration) {
         thread_local! {
             static SECOND: RefCell<(u64, [u8; 20])> = const { RefCell::new((u64::MAX, [0; 20])) };
@@ -46,7 +46,7 @@ impl<const N: usize> Line<N> {
                 let whole = UNIX_EPOCH + Duration::from_secs(now);
                 let written = humantime::format_rfc3339_seconds(whole).to_string();
                 text.copy_from_slice(written.as_bytes());
-                // In the place of the `Z`.
+                // This overwrites the `Z`.
                 text[19] = b'.';
                 *second = now;
             }
@@ -72,7 +72,7 @@ impl<const N: usize> Line<N> {
     /// The record with this line and a result.
     pub(super) fn with_result(&self, result: &[u8]) -> Bytes {
         let line = self.as_ref();
-        // With an exact capacity, because `Bytes` would box a vector with another one.
+        // With an exact capacity, because `Bytes` would box a vector with another capacity.
         let mut record = Vec::with_capacity(line.len() + result.len());
         record.extend_from_slice(line);
         record.extend_from_slice(result);
@@ -98,7 +98,7 @@ fn is_of_host(char: &char) -> bool {
     u8::try_from(*char).is_ok_and(|byte| IN_HOST[usize::from(byte)])
 }
 
-/// Which bytes a host may have: ASCII letters, digits, and `. _ -`.
+/// Whether a host may contain this byte: ASCII letters, digits, and `. _ -`.
 pub(super) static IN_HOST: [bool; 256] = {
     let mut allowed = [false; 256];
     let mut byte = 0_u8;

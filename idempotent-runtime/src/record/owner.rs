@@ -18,7 +18,7 @@ impl Owner {
         Self(world::owner_bits(moment))
     }
 
-    /// Its hexadecimal digits.
+    /// The hexadecimal digits of the id.
     pub(crate) fn hex(self) -> [u8; 32] {
         hex::sixteen(self.0.to_be_bytes())
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A token begins as `fresh`. A redemption replaces the line with `used` and a new owner. Only the same redemption writes
-//! `returned`, which can be redeemed like `fresh`: it replaces its own `used` line or, if no call waits for the redemption
-//! any more, the line that it meant to replace. So no line is ever stored twice under one key, and a delayed command never
+//! `returned`, which can be redeemed like `fresh`: it replaces its own `used` line or, if no caller waits for the redemption
+//! any more, the line that the redemption expected. So no line is ever stored twice under one key, and a delayed command never
 //! finds the line that it expects.
 
 use bytes::Bytes;

@@ -18,15 +18,15 @@ use super::link::Link;
 use super::probe::{has_answer, is_answer, probe_command};
 use super::topology::Topology;
 
-/// A connection to one server, to the master behind sentinels, or to a cluster. All clones share it. After it broke, the next
+/// A connection to one server, to the master behind sentinels, or to a cluster. All clones share it. If it breaks, the next
 /// command reconnects.
 ///
-/// A command waits for its reply as long as its caller does, and is sent once. Only the client of a cluster follows redirections
-/// and repeats lost commands. There are three differences from the client's
+/// A command waits for its reply as long as its caller waits, and is sent once. Only the client of a cluster follows
+/// redirections and repeats lost commands. There are three differences from the client's
 /// [`ConnectionManager`](::redis::aio::ConnectionManager):
 ///
-/// * `RedisConnection` retries a refused reconnection, at most ten times a second, because a wrong password or too many clients may
-///   be temporary;
+/// * `RedisConnection` retries a refused reconnection, at most ten times a second, because a wrong password or too many clients
+///   may be temporary;
 /// * `RedisConnection` drops the connection to a server that became a replica. So it follows an address to the new primary;
 /// * when a caller stops waiting for a reply, `RedisConnection` sends a probe. It drops the connection if the probe has no reply
 ///   within a second.
@@ -42,7 +42,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The probe would keep the connection open, which no clone uses any more.
+        // No clone uses the connection any more, but the probe would keep it open.
         let current = self.current.get_mut();
         let current = current.unwrap_or_else(PoisonError::into_inner);
         if let Some(probe) = current.probe.take() {
@@ -53,7 +53,7 @@ impl Drop for Inner {
 
 /// The connection in use, or the latest attempt to connect.
 struct Current {
-    /// Grows with each replacement of `connection`, so that a late caller changes no newer connection.
+    /// Grows with each replacement of `connection`, so that a late caller does not replace a newer connection.
     generation: u64,
     connection: Option<Connection>,
     /// When a failed connection may be tried again.
@@ -92,8 +92,8 @@ impl RedisConnection {
         Self::to(Arc::clone(&self.shared.topology))
     }
 
-    /// Connects unless it is connected. Call it before a command, so that an error of connecting is not taken for the answer to the
-    /// command.
+    /// Connects unless it is connected. Call it before a command, so that no caller reads an error of connecting as the answer
+    /// to the command.
     pub(super) async fn connect(&self) -> RedisResult<()> {
         match self.made() {
             Some(_) => Ok(()),
@@ -101,7 +101,7 @@ impl RedisConnection {
         }
     }
 
-    /// Whether it leads to a cluster, whose client reconnects by itself and may send a command twice.
+    /// Whether this is a connection to a cluster. The client of a cluster reconnects by itself and may send a command twice.
     pub(super) fn is_cluster(&self) -> bool {
         matches!(*self.shared.topology, Topology::Cluster(_))
     }
@@ -131,13 +131,13 @@ impl RedisConnection {
 
     fn acquire(&self) -> (u64, SharedLink) {
         let mut current = self.current();
-        // Until `retry_at`, a failed attempt is handed out again, with its error.
+        // Until `retry_at`, callers get the failed attempt again, with its error.
         let may_retry = current.retry_at.is_some_and(|at| at <= Instant::now());
         match &current.connection {
             Some(Connection::Making(connection)) if !may_retry => {
                 return (current.generation, connection.clone());
             }
-            // It was made a moment ago.
+            // Another caller has just made it.
             Some(Connection::Made(link)) => return (current.generation, ready(link.clone())),
             _ => {}
         }
@@ -158,7 +158,7 @@ impl RedisConnection {
         (generation, connection)
     }
 
-    /// Lets commands use `link` without waiting for the attempt that made it.
+    /// Lets commands use `link` without a wait for the attempt that made it.
     fn adopt(&self, generation: u64, link: Link) {
         let mut current = self.current();
         if current.generation == generation {
@@ -318,7 +318,7 @@ pub(super) fn sends_once<C: ConnectionLike + 'static>(client: &C) -> bool {
     }
 }
 
-/// Where a client leads, without a password.
+/// The server of a client, without a password.
 pub(super) fn place_of<C: ConnectionLike + 'static>(client: &C) -> Arc<str> {
     let client: &dyn Any = client;
     match client.downcast_ref::<RedisConnection>() {

@@ -100,7 +100,7 @@ where
         self.failures.sends_once
     }
 
-    /// Where the store is, without a password.
+    /// The address of the store, without a password.
     pub(super) fn place(&self) -> &str {
         &self.failures.place
     }
@@ -130,7 +130,7 @@ where
 
     /// Runs a script that writes; if writes wait for replicas, its `replicated` form with a `WAIT`.
     ///
-    /// Its reply must be a number, or begin with one, if the write is done or was done before.
+    /// Its reply must be a number, or begin with a number, if the write is done or was done before.
     pub(super) async fn write(
         &self,
         script: &Script,

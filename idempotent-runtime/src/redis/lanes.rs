@@ -41,14 +41,14 @@ impl Lanes {
     ) -> RedisResult<(Value, Result<(), Short>)> {
         let mut lane = self.acquire().await;
         lane.connection.connect().await?;
-        // The client of a cluster reconnects by itself, and its connections to other nodes are usable. Making new ones takes
-        // longest when a node hangs.
+        // The client of a cluster reconnects by itself, and its connections to other nodes are usable. New connections take
+        // longest to make when a node hangs.
         let reconnects_itself = lane.connection.is_cluster();
         lane.is_reusable = reconnects_itself;
         let connection = &mut lane.connection;
         let reply = replicas.run(connection, script, keys, args).await;
         match &reply {
-            // The same failure has most likely broken all connections, so the next write should not use one of them.
+            // The same failure has probably broken all connections, so the next write should not use one of them.
             Err(error) if is_unusable(error) && !reconnects_itself => self.idle().clear(),
             _ => lane.is_reusable = true,
         }
@@ -74,8 +74,8 @@ impl Lanes {
 struct Lane<'a> {
     lanes: &'a Lanes,
     connection: RedisConnection,
-    /// Nothing is in flight on it. A dropped write may block the connection until its `WAIT` ends, so the next write would be
-    /// late, perhaps after its caller has given up.
+    /// No write is in flight on it. A dropped write may block the connection until its `WAIT` ends. Then the next write would
+    /// be late, perhaps after its caller has given up.
     is_reusable: bool,
     _permit: SemaphorePermit<'a>,
 }

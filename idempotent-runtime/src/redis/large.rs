@@ -1,8 +1,8 @@
 //! The connection for large records.
 //!
 //! The replies on a connection are sequential, and a megabyte takes milliseconds. Many large results at once would delay all
-//! other calls of the handle until they fail. So a key whose record was large is read on another connection, and only a few
-//! such keys at a time: the server sends a whole reply even if its caller has given up.
+//! other calls of the handle until these calls fail. So a key whose record was large is read on another connection, and only a
+//! few such keys at a time. The server sends a whole reply even if its caller has given up.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The size from which a record is large, in bytes. Smaller records do not delay others noticeably.
 const LARGE: usize = 16 * 1024;
-/// The number of keys that are remembered. If there are more keys, they replace each other, and a replaced key is found to be
-/// large again.
+/// The number of keys that are remembered. If there are more keys, they replace each other. A replaced key is remembered again
+/// when its record is read.
 const KEYS: usize = 1024;
 /// The largest number of large replies in flight.
 const AT_A_TIME: usize = 4;

@@ -1,4 +1,4 @@
-//! The command that finds out whether a connection still answers.
+//! The command that tests whether a connection still answers.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The scripts of records. Each uses one key. Except for [`REMOVE`], the last argument is the most bytes of a value that it returns.
+//! The scripts of records. Each uses one key. Except for [`REMOVE`], the last argument is the most bytes of a value that it
+//! returns.
 
 use super::script::{Script, hash};
 
@@ -16,7 +17,7 @@ return string.sub(current, 1, ARGV[3])",
 
 /// Returns the stored value, if any, and its time to live.
 ///
-/// A pipeline of two commands would not do: while a slot moves to another node, only the first would be accepted.
+/// A pipeline of two commands does not work: while a slot moves to another node, only the first command would be accepted.
 pub(super) static READ: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if current then current = string.sub(current, 1, ARGV[1]) end
@@ -27,7 +28,7 @@ return {current, redis.call('PTTL', KEYS[1])}",
 /// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value.
 ///
 /// A renewal is a `PEXPIRE`, because a server without memory refuses every `SET`. `ARGV[4]` is the channel for the
-/// notification; empty for none.
+/// notification, or empty for no notification.
 pub(super) static REPLACE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -48,7 +49,8 @@ return string.sub(current, 1, ARGV[5])",
 /// [`CLAIM`] before a `WAIT`. `WAIT` waits for the writes of its connection, so the script writes the own record again if it
 /// finds it. Otherwise `WAIT` would return at once.
 ///
-/// The write sets the remaining time to live again; if that is less than a millisecond, or missing, the time to live of the claim.
+/// The write sets the remaining time to live again, or the time to live of the claim if less than a millisecond remains or the
+/// record has no expiry.
 pub(super) static CLAIM_REPLICATED: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then
@@ -56,15 +58,15 @@ if not current then
   return 1
 end
 if current == ARGV[1] then
-  local left = redis.call('PTTL', KEYS[1])
-  redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[2])
+  local remaining = redis.call('PTTL', KEYS[1])
+  redis.call('PEXPIRE', KEYS[1], remaining > 0 and remaining or ARGV[2])
   return 1
 end
 return string.sub(current, 1, ARGV[3])",
     || hash(&CLAIM_REPLICATED),
 );
 
-/// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], a value that is stored already is written again.
+/// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], a value that is already stored is written again.
 pub(super) static REPLACE_REPLICATED: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
@@ -78,8 +80,8 @@ if current == ARGV[1] then
   return 1
 end
 if current == ARGV[2] then
-  local left = redis.call('PTTL', KEYS[1])
-  redis.call('PEXPIRE', KEYS[1], left > 0 and left or ARGV[3])
+  local remaining = redis.call('PTTL', KEYS[1])
+  redis.call('PEXPIRE', KEYS[1], remaining > 0 and remaining or ARGV[3])
   return 1
 end
 return string.sub(current, 1, ARGV[5])",
@@ -101,25 +103,26 @@ return current",
     || hash(&REMOVE),
 );
 
-/// Replaces a value and keeps its time to live.
+/// Replaces a value without a change of its time to live.
 ///
 /// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value. It does not replace a value that never
 /// expires, because another program wrote it, and returns that value.
 ///
-/// `KEEPTTL` needs Redis 6.0, so the script sets the remaining time, at least one millisecond. A new value that is stored
-/// already is written again for a following `WAIT`, by its time to live, which a server without memory accepts.
+/// `KEEPTTL` needs Redis 6.0, so the script sets the remaining time, at least one millisecond. If the new value is already
+/// stored, the script sets its time to live again, so that a following `WAIT` has a write to wait for. A server without memory
+/// accepts this.
 pub(super) static EXCHANGE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
-local left = redis.call('PTTL', KEYS[1])
-if left < 0 then return string.sub(current, 1, ARGV[3]) end
-if left == 0 then left = 1 end
+local remaining = redis.call('PTTL', KEYS[1])
+if remaining < 0 then return string.sub(current, 1, ARGV[3]) end
+if remaining == 0 then remaining = 1 end
 if current == ARGV[2] then
-  redis.call('PEXPIRE', KEYS[1], left)
+  redis.call('PEXPIRE', KEYS[1], remaining)
   return 1
 end
 if current == ARGV[1] then
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', remaining)
   return 1
 end
 return string.sub(current, 1, ARGV[3])",

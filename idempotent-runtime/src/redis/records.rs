@@ -13,7 +13,7 @@ use super::removal::Removal;
 use super::script::{MOST_DIGITS, millis, send};
 use crate::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
-/// The commands for records on these servers. A clone shares what is found out.
+/// The commands for records on these servers. Clones share what the store learns about the servers.
 #[derive(Clone)]
 pub(super) struct Records {
     native_claim: bool,
@@ -73,7 +73,7 @@ impl Records {
         self.read_claim(executor, key, value, reply)
     }
 
-    /// Claims by a script, or after waiting for a turn because the record was large.
+    /// Claims by a script, or after a wait for a turn because the record was large.
     async fn claim_otherwise<C>(
         &self,
         executor: &Executor<C>,
@@ -211,10 +211,10 @@ impl Records {
     {
         let most = self.oversize.most();
         let reply = executor.run(&READ, &[key], &[most.as_bytes()]).await?;
-        let (value, left): (Option<Vec<u8>>, i64) = executor.read(reply)?;
+        let (value, remaining): (Option<Vec<u8>>, i64) = executor.read(reply)?;
         Ok(value.map(|value| Entry {
             value: value.into(),
-            ttl: u64::try_from(left).ok().map(Duration::from_millis),
+            ttl: u64::try_from(remaining).ok().map(Duration::from_millis),
         }))
     }
 
@@ -246,9 +246,9 @@ fn set_if_free(key: &str, value: &[u8], ttl: u64) -> Cmd {
 
 /// Makes the caller of a full server claim again.
 ///
-/// After `Full` a caller reads the key and takes its own record as claimed, without waiting for replicas. After
-/// `NotApplied` it claims again: then the script finds its own record and waits for the replicas. (A full server refuses
-/// `SET NX GET` even if the stored record is the same.)
+/// After `Full` a caller reads the key, and its own record under the key counts as a claim, without a wait for replicas. After
+/// `NotApplied` the caller claims again: then the script finds the caller's record and waits for the replicas. (A full server
+/// refuses `SET NX GET` even if the stored record is the same.)
 fn claim_again_if_full(error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Full => error.with_kind(StoreErrorKind::NotApplied),

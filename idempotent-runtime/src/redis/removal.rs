@@ -1,4 +1,4 @@
-//! Removing a record if it has the expected value: with the server's own command if it has one, else with a script.
+//! Removes a record if it has the expected value: with a command of the server if it has one, else with a script.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::oversize::Oversize;
 use super::record_scripts::{READ, REMOVE};
 use super::script::{SILENT, Script, send};
 
-/// The command for removals. A clone shares what is found out.
+/// The command for removals. Clones share what the store learns about the server.
 #[derive(Clone, Default)]
 pub(super) struct Removal {
     native: Option<Native>,
-    /// The server lost the command, for example by a fail-over to an older one, or does not let this user run it.
+    /// The server lost the command, for example by a fail-over to an older server, or does not let this user run it.
     refused: Arc<AtomicBool>,
 }
 
@@ -43,7 +43,7 @@ impl Removal {
 
     /// Removes the value. Returns `1` if it is removed, nil if nothing is stored, else the stored value.
     ///
-    /// Takes one round trip, and two if the server's own command removes nothing or the stored value is long.
+    /// Takes one round trip, or two if the server's own command removes nothing or the stored value is long.
     pub(super) async fn run<C: ConnectionLike>(
         &self,
         connection: &mut C,
@@ -82,8 +82,8 @@ impl Removal {
         }
     }
 
-    /// Removes by the script if the server refused its own command, or by its source if the server does not know it. Otherwise returns
-    /// the reply.
+    /// Removes by the script if the server refused its own command, or by its source if the server does not know it. Otherwise
+    /// returns the reply.
     async fn repeat<C: ConnectionLike>(
         &self,
         connection: &mut C,
@@ -97,7 +97,7 @@ impl Removal {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
-        // A refused command has changed nothing, and the kinds of the script's errors are known.
+        // A refused command has changed nothing. The script gives errors whose kinds are known.
         if let Some(native) = native
             && is_refusal(&error)
         {
@@ -142,14 +142,14 @@ impl Native {
         if let Some(valkey) = version(info, "valkey_version") {
             return (valkey >= (9, 0)).then_some(Self::DelIfEq);
         }
-        // Other servers report a Redis version for compatibility. If they lack the command, the first removal finds out.
+        // Other servers report a Redis version for compatibility. If they lack the command, the first removal shows it.
         let redis = version(info, "redis_version")?;
         (redis >= (8, 4)).then_some(Self::DelEx)
     }
 
     /// Returns `1` if it removed the value, else `0`.
     ///
-    /// The notification goes in the same pipeline. If nothing was removed, it is spurious and harmless.
+    /// The notification is in the same pipeline. If nothing was removed, the notification is spurious and harmless.
     async fn run_and_notify<C: ConnectionLike>(
         self,
         connection: &mut C,
@@ -202,7 +202,7 @@ fn args<'a, 'b>(args: &'a [&'b [u8]; 2]) -> &'a [&'b [u8]] {
     }
 }
 
-/// The value that a removal has met.
+/// The value that a removal has found.
 async fn read<C: ConnectionLike>(
     connection: &mut C,
     key: &str,
@@ -213,7 +213,7 @@ async fn read<C: ConnectionLike>(
     let reply = READ.run(connection, &[key], &[most.as_bytes()]).await?;
     let (stored, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
     Ok(match stored {
-        // A late claim stored it just now. When the removal ran, it was not stored.
+        // A late claim has stored the value just now. When the removal ran, the value was not stored.
         Value::BulkString(stored) if stored == expected => Value::Nil,
         stored => stored,
     })
@@ -277,7 +277,7 @@ mod tests {
             (None, Value::Int(1)),
             (Some("*2\r\n$-1\r\n:-2\r\n"), Value::Nil),
             (Some("*2\r\n$5\r\nother\r\n:9\r\n"), other),
-            // A late claim stored it after the command ran.
+            // A late claim has stored the value after the command ran.
             (Some("*2\r\n$3\r\nown\r\n:9\r\n"), Value::Nil),
         ] {
             let mut server = Scripted::default();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_value_that_the_script_has_met_is_read_up_to_the_limit() {
+    async fn a_long_value_that_the_script_found_is_read_up_to_the_limit() {
         let other = Value::BulkString(b"other".to_vec());
         for (stored, expected) in [
             ("*2\r\n$5\r\nother\r\n:9\r\n", other),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_notification_goes_in_the_same_round_trip_and_may_be_refused() {
+    async fn the_notification_is_in_the_same_round_trip_and_may_be_refused() {
         for hint in [":0\r\n", "-NOPERM no such channel for you\r\n"] {
             let sent = ["DELEX", "key", "IFEQ", "own", "PUBLISH", "channel"];
             let server = Scripted::default().answers(&sent, &[":1\r\n", hint]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_lost_the_command_is_sent_the_script_from_then_on() {
+    async fn a_server_that_lost_the_command_later_gets_the_script() {
         for refusal in [
             "-ERR unknown command 'DELEX', with args beginning with: 'key'\r\n",
             "-NOPERM this user has no permissions to run the 'delex' command\r\n",

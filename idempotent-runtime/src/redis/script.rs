@@ -3,11 +3,11 @@
 //! A script writes at most once, as the last command that can fail, so a failed script has changed nothing. Scripts that write
 //! more explain how they ensure this. All keys of a script share a slot.
 //!
-//! A script returns at most as many bytes of a value as an argument says, `-1` for all, or no long value: another program may have
-//! stored a gigabyte under the key.
+//! A script returns no long value, or limits how many bytes it returns by an argument (`-1` for all), because another program
+//! may have stored a gigabyte under the key.
 //!
-//! The notification after the write cannot fail a script: `pcall` turns every error into a value, for example a missing permission,
-//! and the script ignores it. Before the write it would announce changes that the server may then refuse.
+//! The notification after the write cannot fail a script: `pcall` turns every error into a value, for example a missing
+//! permission, and the script ignores it. A notification before the write could announce a change that the server then refuses.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Script {
         call("EVAL", self.source, keys, args)
     }
 
-    /// Whether the error says that the server does not have the script.
+    /// Whether the error means that the server does not have the script.
     pub(super) fn is_unknown(error: &RedisError) -> bool {
         error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
     }

@@ -26,9 +26,9 @@ use crate::store::{
 /// Stores records in Redis: one string with an expiry per key.
 ///
 /// Every operation of a call uses one key, so Redis Cluster needs no hash tags. An operation is one round trip, with these
-/// exceptions: a script that the server does not know yet is sent a second time. A removal reads the key if `DELIFEQ` or `DELEX`
-/// removes nothing, or if it meets another record of more than 4 KiB. A write that waits for replicas lasts until they answer, and may need a new connection.
-/// Needs Redis 2.6.12 or Valkey. A clone shares the connection.
+/// exceptions: a script that the server does not know yet is sent a second time; a removal reads the key if `DELIFEQ` or
+/// `DELEX` removes nothing, or if the key has another record of more than 4 KiB; a write that waits for replicas lasts until
+/// they answer, and may need a new connection. Needs Redis 2.6.12 or Valkey. A clone shares the connection.
 ///
 /// # Permissions
 ///
@@ -56,9 +56,10 @@ use crate::store::{
 /// # Durability
 ///
 /// The server's clock decides what has expired. Records are as durable as the server's setup: without an append-only file a
-/// restart loses them, and a fail-over may lose the latest. [`replicas`](crate::RedisOptions::replicas), or `?replicas=1`
-/// in the URL, prevents the second. The store reports [`Durability::Fsync`] only for a single server without replicas at
-/// [`connect`](Self::connect), never behind sentinels or in a cluster: after a fail-over the disk of the old server does not count.
+/// restart loses them, and a fail-over may lose the latest records. [`replicas`](crate::RedisOptions::replicas), or
+/// `?replicas=1` in the URL, prevents the loss by a fail-over. The store reports [`Durability::Fsync`] only for a single server
+/// without replicas at [`connect`](Self::connect), never behind sentinels or in a cluster: after a fail-over the disk of the
+/// old server does not count.
 #[derive(Clone)]
 pub struct RedisStore<C = RedisConnection> {
     executor: Executor<C>,

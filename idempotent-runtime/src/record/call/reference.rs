@@ -1,4 +1,4 @@
-//! The reader of records that came first: slower, and the reference of what is a record.
+//! The first reader of records: slow, and the reference that decides what is a record.
 
 use std::time::{Duration, SystemTime};
 
@@ -73,7 +73,7 @@ impl<'a> Reference<'a> {
         self.codec.split(':').nth(1) == Some("err")
     }
 
-    /// What the record stores of the result.
+    /// The part of the record about the result.
     pub(super) fn kept(&self) -> Kept {
         match self.codec {
             "-" => Kept::Nothing,
