@@ -1,4 +1,4 @@
-//! Background jobs on the store, which no caller waits for.
+//! Background jobs on the store. No caller waits for them.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,19 +16,20 @@ pub(crate) trait Job: Send + 'static {
     /// The handle whose store does the job.
     fn shared(&self) -> &Arc<Shared>;
 
-    /// Does the job. The error says why the job stays undone.
+    /// Does the job. The error says why the job was not done.
     fn run(&mut self) -> impl Future<Output = Result<(), &'static str>> + Send;
 
-    /// Is called once, after [`run`](Self::run) or instead of it. `undone` says why the job stays undone, if so.
+    /// Is called once, after [`run`](Self::run) or instead of it. `undone` says why the job was not done; `None` if it was
+    /// done.
     fn on_end(&mut self, undone: Option<&'static str>);
 }
 
-/// Why a job stays undone if no attempt succeeded.
+/// Why a job was not done if no attempt succeeded.
 pub(crate) const NOT_CONFIRMED: &str = "the store did not confirm it in time";
 
 /// Runs `job` on `scheduler`. A shutdown waits for it.
 ///
-/// The job stays undone without a scheduler, if its runtime ends, or if its store panics.
+/// The job is not done if there is no scheduler, if the runtime ends, or if the store panics.
 pub(crate) fn start(job: impl Job, scheduler: Option<Arc<Scheduler>>) {
     let started = Started {
         _token: job.shared().tracker().track(),
@@ -40,7 +41,7 @@ pub(crate) fn start(job: impl Job, scheduler: Option<Arc<Scheduler>>) {
     }
 }
 
-/// As [`start`], for a job that takes something back. Above the `cleanup_limit` of the handle it is not started.
+/// Does the same as [`start`], for a job that undoes a request. Above the `cleanup_limit` of the handle the job is not started.
 pub(crate) fn start_cleanup(mut job: impl Job, scheduler: Option<Arc<Scheduler>>) {
     if job.shared().has_too_many_cleanups() {
         job.on_end(Some(

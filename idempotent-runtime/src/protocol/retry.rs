@@ -19,7 +19,7 @@ use crate::store::{StoreError, StoreErrorKind};
 pub(crate) type StoreFuture<'a, T> =
     Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// One attempt: waits for the answer no longer than a limit.
+/// One attempt: waits for the answer, but no longer than a limit.
 ///
 /// An immediate answer does not read the clock. The scheduler wakes the other attempts, because a tokio timer per attempt
 /// would be the largest part of its cost.
@@ -100,7 +100,7 @@ pub(crate) async fn retry<'a, T>(
     }
 }
 
-/// An attempt had no answer within its limit.
+/// The error of an attempt that got no answer within its limit.
 #[derive(Debug, thiserror::Error)]
 #[error("an attempt had no answer within {0:.1?}")]
 struct TimedOut(Duration);
@@ -123,7 +123,8 @@ pub(crate) fn name_deadline(error: StoreError, deadline: Duration) -> StoreError
     }
 }
 
-/// Prefers the earlier of two equivalent errors if the later one is only our own timeout: the earlier one names the cause.
+/// Prefers the earlier of two equivalent errors if the later error is only a timeout of the attempt: the earlier error names
+/// the cause.
 pub(crate) fn prefer_cause(earlier: Option<StoreError>, last: StoreError) -> StoreError {
     match earlier {
         Some(earlier) if is_timeout(&last) && earlier.kind() == last.kind() => earlier,
@@ -139,12 +140,12 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// For the time that a caller has after its first attempt.
+    /// The backoff for the time that a caller has after its first attempt.
     pub(crate) fn after_first_attempt(deadline: Duration) -> Self {
         Self::until(Instant::now() + deadline - first_try(deadline), deadline)
     }
 
-    /// Until an instant, with each attempt under `limit`.
+    /// The backoff until an instant, with each attempt under `limit`.
     pub(crate) fn until(until: Instant, limit: Duration) -> Self {
         Self {
             until,

@@ -36,7 +36,7 @@ struct Latest {
     shard: Arc<Shard>,
 }
 
-/// When the driver wakes up by itself, at the latest.
+/// The latest instant at which the driver wakes up by itself.
 struct Alarm {
     epoch: Instant,
     /// Since the epoch. [`NEVER`] if the driver does not wake up by itself, or is just about to set the alarm.
@@ -67,7 +67,7 @@ pub(crate) type TimerId = (Instant, u64);
 /// A background job, which the driver polls to its end.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a timer starts when it is due.
+/// The work that a timer starts when it is due.
 pub(crate) trait Scheduled: Send + Sync {
     /// The work that is due, if any.
     fn due_work(self: Arc<Self>) -> Option<Work>;
@@ -88,7 +88,7 @@ impl Scheduler {
         Self::with_current(|latest| Arc::clone(&latest.scheduler))
     }
 
-    /// Has the current runtime wake `task` after `limit`; `None` outside of a runtime.
+    /// Makes the current runtime wake `task` after `limit`. `None` outside of a runtime.
     pub(crate) fn set_timeout(limit: Duration, task: &Waker) -> Option<Timeout> {
         let task = task.clone();
         Self::with_current(|latest| {
@@ -176,18 +176,18 @@ impl Scheduler {
         drop(timer);
     }
 
-    /// Queues `work`, which the driver runs to its end. Drops it if the runtime has dropped the driver.
+    /// Queues `work`. The driver runs it to its end. If the runtime has dropped the driver, drops `work`.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut queue = self.queue();
         if !self.is_shut_down() {
-            // The code of a store is foreign: its panic must not end the driver, which renews all leases.
+            // A store may be the user's code. Its panic must not end the driver, because the driver renews all leases.
             let work = AssertUnwindSafe(work).catch_unwind().map(drop);
             queue.jobs.push(Box::pin(work));
             queue.wake_driver();
         }
     }
 
-    /// Whether the runtime has dropped the driver, so that no timer fires and no job runs any more.
+    /// Whether the runtime has dropped the driver. If so, no timer fires and no job runs any more.
     pub(crate) fn is_shut_down(&self) -> bool {
         self.is_shut_down.load(Ordering::Acquire)
     }
@@ -206,8 +206,8 @@ impl Queue {
 
     /// Wakes the driver if its alarm is after `due`.
     ///
-    /// Only an earlier alarm wakes the driver. After a cancelled timer it may wake too early, which is cheaper than to wake it for each
-    /// call.
+    /// Only an earlier alarm wakes the driver. After a cancelled timer the driver may wake too early. This costs less than to
+    /// wake it for each call.
     fn advance_alarm(&mut self, alarm: &Alarm, due: Instant) {
         if alarm.is_after(due) {
             alarm.set(Some(due));
@@ -228,7 +228,7 @@ impl Queue {
     }
 }
 
-/// The scheduler's task. Jobs run concurrently, so that one that hangs does not delay another.
+/// The scheduler's task. Jobs run concurrently, so that a job that hangs does not delay another job.
 struct Driver {
     scheduler: Arc<Scheduler>,
     running: FuturesUnordered<Work>,
@@ -259,7 +259,8 @@ impl Future for Driver {
 }
 
 impl Driver {
-    /// Wakes overdue attempts, and sets the alarm for the next timer. Ready if the queue has changed meanwhile, or a timer is due.
+    /// Wakes overdue attempts, and sets the alarm for the next timer. Ready if the queue has changed meanwhile, or a timer is
+    /// due.
     fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let scheduler = &self.scheduler;
         let queue = scheduler.queue();
@@ -306,5 +307,5 @@ impl Drop for Driver {
     }
 }
 
-/// tokio cannot set a timer as far ahead as a ttl may reach.
+/// tokio cannot set a timer as far ahead as the longest ttl.
 const LONGEST_SLEEP: Duration = Duration::from_hours(24);

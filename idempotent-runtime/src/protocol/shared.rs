@@ -1,4 +1,4 @@
-//! What all calls of a handle share.
+//! The state that all calls of a handle share.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     tracker: Arc<Tracker>,
 }
 
-/// What a handle is made of.
+/// The options of a handle.
 pub(crate) struct Options {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) prefix: String,
@@ -76,7 +76,7 @@ impl Shared {
         self.options.deadline
     }
 
-    /// When a duplicate should be sent again, if the call that it waits for has run for `age`.
+    /// When a duplicate should be sent again, if the other call has run for `age`.
     pub(crate) fn retry_hint(&self, age: Duration) -> Duration {
         let hints = &self.options.retry_hint;
         age.clamp(*hints.start(), *hints.end())

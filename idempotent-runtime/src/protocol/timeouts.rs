@@ -1,7 +1,7 @@
 //! The limits of attempts: wakes the task of an attempt that has reached its limit.
 //!
-//! Almost every attempt is answered before that, so setting and cancelling a timeout is cheap: it is the last entry of a queue, and
-//! few threads share a lock.
+//! Almost every attempt is answered before its limit, so setting and cancelling a timeout is cheap: the timeout is the last
+//! entry of a queue, and few threads share a lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ pub(crate) struct Shard {
     timeouts: Mutex<Timeouts>,
 }
 
-/// A timeout. Dropping it cancels it.
+/// A timeout. Dropping it cancels the timeout.
 pub(crate) struct Timeout {
     shard: Arc<Shard>,
     id: Id,
@@ -25,20 +25,20 @@ pub(crate) struct Timeout {
 type Id = (Instant, u64);
 
 impl Shard {
-    /// Wakes `task` at `due`. Returns whether no earlier timeout was set before it in the same queue: if there is one, the alarm of the
-    /// driver is early enough.
+    /// Wakes `task` at `due`. Returns `false` if an earlier timeout is in the same queue. Then the alarm of the driver is early
+    /// enough.
     pub(crate) fn set(self: &Arc<Self>, due: Instant, task: Waker) -> (Timeout, bool) {
         let (id, is_first) = self.timeouts().insert(due, task);
         let shard = Arc::clone(self);
         (Timeout { shard, id }, is_first)
     }
 
-    /// Moves the tasks that are due to `overdue`. Returns when the next one is due.
+    /// Moves the tasks that are due to `overdue`. Returns when the next task is due.
     pub(crate) fn take_due(&self, now: Instant, overdue: &mut Vec<Waker>) -> Option<Instant> {
         self.timeouts().take_due(now, overdue)
     }
 
-    /// Drops all timeouts, and those that are set later.
+    /// Drops all timeouts, also those that are set later.
     pub(crate) fn close(&self) {
         let mut timeouts = self.timeouts();
         let dropped = std::mem::take(&mut *timeouts);
@@ -79,9 +79,10 @@ impl Drop for Timeout {
 
 #[derive(Default)]
 struct Timeouts {
-    /// Most attempts have one of a few limits. So the new timeout is due after the last one of a queue, and belongs to its end.
+    /// Most attempts have one of a few limits. So a new timeout is due after the last timeout of a queue, and belongs to its
+    /// end.
     queues: [Queue; QUEUES],
-    /// The timeouts that fit into no queue.
+    /// The timeouts that do not fit into a queue.
     others: BTreeMap<Id, Waker>,
     next_number: u64,
     is_closed: bool,
@@ -133,7 +134,7 @@ impl Timeouts {
     }
 }
 
-/// Timeouts in the order in which they are due. The first one is not cancelled.
+/// Timeouts in the order in which they are due. The first timeout is not cancelled.
 #[derive(Default)]
 struct Queue {
     /// `None` for the task of a cancelled timeout.
@@ -152,7 +153,7 @@ impl Queue {
     fn position(&self, id: Id) -> Option<usize> {
         let number = |entry: &(Id, _)| entry.0.1;
         let first = number(self.entries.front()?);
-        // Where it is if all timeouts since the first are in this queue.
+        // The place of the timeout if all timeouts since the first are in this queue.
         let guess = usize::try_from(id.1.checked_sub(first)?).ok()?;
         match self.entries.get(guess) {
             Some(entry) if number(entry) == id.1 => Some(guess),
@@ -170,7 +171,7 @@ impl Queue {
         let task = self.entries[at].1.take();
         self.cancelled += 1;
         self.pop_cancelled();
-        // One slow attempt must not keep the entries of all later ones.
+        // One slow attempt must not keep the entries of all later attempts.
         if self.cancelled > SMALL && self.cancelled > self.entries.len() / 2 {
             self.entries.retain(|(_, task)| task.is_some());
             self.cancelled = 0;
@@ -233,7 +234,7 @@ mod tests {
     fn each_timeout_is_due_at_its_own_instant() {
         let shard = Arc::new(Shard::default());
         let start = Instant::now();
-        // Falling limits fit into no queue.
+        // Falling limits do not fit into a queue.
         let limits: Vec<u64> = (1..=9).rev().chain([5, 3, 7]).collect();
         let set = |limit: &u64| {
             let counts = Arc::new(Counts::default());

@@ -1,4 +1,4 @@
-//! One-time tokens: their text, what they are bound to, and their keys in the store.
+//! One-time tokens: their text, their binding, and their keys in the store.
 
 mod guard;
 pub(crate) mod of_call;
@@ -16,7 +16,7 @@ use crate::key::kind::Kind;
 use crate::protocol::shared::Shared;
 use crate::world;
 
-/// A one-time token: 256 random bits as 64 lower-case hexadecimal digits. Show it to its subject only. `Debug` hides it.
+/// A one-time token: 256 random bits as 64 lower-case hexadecimal digits. Show a token only to its subject. `Debug` hides it.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -76,10 +76,11 @@ impl Serialize for Token {
     }
 }
 
-/// The digest of the operation and the subject that a token is bound to, and of the token itself if it is given.
+/// The digest of the operation and the subject of a token, and of the token itself if it is given.
 ///
-/// It [ends the key](key_with) of a call with a token. A call with its own key uses the digest without the token, so calls of one
-/// subject for one operation are equal, whatever their tokens. A call without a key uses the digest with the token.
+/// The digest [ends the key](key_with) of a call with a token. A call with the option `key` uses the digest without the token,
+/// so calls of one subject for one operation are equal, whatever their tokens. A call without a key uses the digest with the
+/// token.
 ///
 /// # Errors
 ///
@@ -110,7 +111,7 @@ pub(crate) fn key_with(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
     parts.finish()
 }
 
-/// The site and the key of a token. The key has only the digest of the token and of what it is bound to.
+/// The site and the key of a token. The key contains only the digest of the token and of its binding.
 pub(crate) fn locate(
     shared: &Shared,
     operation: Endpoint,

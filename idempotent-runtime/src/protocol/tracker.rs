@@ -14,7 +14,7 @@ pub(crate) struct Tracker {
     idle: Notify,
 }
 
-/// Counts as one piece of background work until it is dropped.
+/// One piece of background work, which counts until the token is dropped.
 #[derive(Debug)]
 pub(crate) struct TrackerToken(Arc<Tracker>);
 
@@ -32,7 +32,7 @@ impl Tracker {
     pub(crate) async fn wait_until_idle(&self) {
         loop {
             let mut idle = std::pin::pin!(self.idle.notified());
-            // Registers before the count is read, so that work that ends in between still notifies.
+            // Registers before it reads the count, so that work that ends in between still notifies.
             idle.as_mut().enable();
             if self.count() == 0 {
                 return;

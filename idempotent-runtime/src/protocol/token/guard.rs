@@ -23,7 +23,7 @@ pub(super) struct SendGuard {
     owned: Arc<Owned>,
     /// The record of the token that a redemption expects.
     expected: Bytes,
-    /// The store may have applied a send, or may still do so.
+    /// The store may have applied a send, or may still apply it.
     in_doubt: AtomicBool,
     /// The caller knows that the token is redeemed.
     is_redeemed: bool,
@@ -41,7 +41,7 @@ impl SendGuard {
             in_doubt: AtomicBool::new(false),
             is_redeemed: false,
             is_of_call: false,
-            // Taken now, because the guard may be dropped outside of the runtime.
+            // Read now, because the guard may be dropped outside of the runtime.
             scheduler: Scheduler::current(),
         }
     }
@@ -65,7 +65,7 @@ impl SendGuard {
         let before = self.in_doubt.swap(true, Ordering::Relaxed);
         let answer = self.owned.exchange(&self.expected, &self.owned.used).await;
         let in_doubt = match &answer {
-            // An earlier send cannot be applied any more: the record that it expects was replaced, and never returns.
+            // An earlier send can no longer be applied: the record that it expects was replaced, and is never stored again.
             Ok(_) => false,
             Err(error) => before || error.kind() == StoreErrorKind::Unknown,
         };
@@ -140,5 +140,5 @@ impl Job for GiveBackJob {
     }
 }
 
-/// How long the background tries to give a token back.
+/// How long a background job tries to give a token back.
 const LONGEST: Duration = Duration::from_mins(1);

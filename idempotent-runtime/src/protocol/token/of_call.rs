@@ -17,12 +17,12 @@ pub(crate) struct CallToken {
     pub(crate) redemption: Redemption,
     /// The [`binding`] without the token.
     subject: Fingerprint,
-    /// The end of the call gives the token back.
-    owed: AtomicBool,
+    /// Whether the end of the call gives the token back.
+    must_give_back: AtomicBool,
 }
 
 impl CallToken {
-    /// As [`Redemption::build`].
+    /// See [`Redemption::build`].
     pub(crate) fn new(
         shared: &Arc<Shared>,
         operation: &Endpoint,
@@ -33,11 +33,11 @@ impl CallToken {
         Ok(Self {
             redemption,
             subject: binding(shared, operation, None, subject)?,
-            owed: AtomicBool::new(false),
+            must_give_back: AtomicBool::new(false),
         })
     }
 
-    /// The key of the call. `parts` are its own parts, which count if it is `named`.
+    /// The key of the call. `parts` are the parts of the option `key`; they count if the option is set.
     pub(crate) fn key(&self, parts: Hasher, named: bool) -> Fingerprint {
         let bound = if named {
             &self.subject
@@ -47,20 +47,20 @@ impl CallToken {
         key_with(parts, bound)
     }
 
-    /// Has the end of the call begin with giving the token back.
+    /// Makes the end of the call give the token back first.
     pub(crate) fn owe(&self) {
-        self.owed.store(true, Ordering::Relaxed);
+        self.must_give_back.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn must_give_back(&self) -> bool {
-        self.owed.load(Ordering::Relaxed) || self.redemption.is_in_doubt()
+        self.must_give_back.load(Ordering::Relaxed) || self.redemption.is_in_doubt()
     }
 
     /// Gives the token back, in 1 round trip. May be called twice.
     pub(crate) async fn give_back(&self) -> Result<(), StoreError> {
         let sent = self.redemption.send_back().await;
         match &sent {
-            // The next attempt would fail as well, and the key must become free.
+            // The next attempt would also fail, and the key must become free.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -73,7 +73,7 @@ impl CallToken {
             Err(_) => return sent,
             Ok(()) => {}
         }
-        self.owed.store(false, Ordering::Relaxed);
+        self.must_give_back.store(false, Ordering::Relaxed);
         Ok(())
     }
 }

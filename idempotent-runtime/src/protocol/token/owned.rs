@@ -21,8 +21,7 @@ pub(super) struct Owned {
     pub(super) key: String,
     pub(super) used: Bytes,
     pub(super) returned: Bytes,
-    /// The record that a redemption without an answer expects in place of the token. Set for calls, which give their tokens back
-    /// themselves.
+    /// The record that a redemption without an answer expects. Set for calls, because they give their tokens back themselves.
     pub(super) doubt: Mutex<Option<Bytes>>,
 }
 
@@ -31,20 +30,20 @@ impl Owned {
         Failure::new(self.site.clone(), what, None)
     }
 
-    /// Emits that the token was given back in the background, which began at `began`.
+    /// Emits that the token was given back in the background. The background job began at `began`.
     pub(super) fn emit_given_back(&self, began: Option<Instant>) {
         let event = Event::new(&self.site, EventKind::TokenGivenBack);
         self.shared.observers().emit_since(began, event);
     }
 
-    /// Makes the token redeemable again, whether its redemption was applied, is still on its way, or never arrives.
+    /// Makes the token redeemable again, whether its redemption was applied, is in flight, or never arrives.
     pub(super) async fn take_back(&self, expected: &Bytes) -> Result<Swap, StoreError> {
         loop {
             let swap = self.exchange(&self.used, &self.returned).await?;
             if !matches!(&swap, Swap::Other(current) if current == expected) {
                 return Ok(swap);
             }
-            // The redemption was not applied. If it is still on its way, it fails after this, because it expects another record.
+            // The redemption was not applied. If it is still in flight, it will fail, because it expects another record.
             let swap = self.exchange(expected, &self.returned).await?;
             if !matches!(&swap, Swap::Other(current) if *current == self.used) {
                 return Ok(swap);

@@ -26,8 +26,8 @@ use crate::sync::Mutex;
 pub(crate) struct Redemption(Arc<Owned>);
 
 impl Redemption {
-    /// Sends nothing yet. `subject` must add exactly one part, equal to the subject of [`issue`](crate::Tokens::issue): one value as it
-    /// is, several values as a tuple.
+    /// Prepares a redemption. Sends nothing yet. `subject` must add exactly one part, equal to the subject of
+    /// [`issue`](crate::Tokens::issue): one value as itself, several values as a tuple.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Redemption {
         redemption.inspect_err(|error| shared.observers().emit_refused(error))
     }
 
-    /// As [`new`](Self::new), but emits no event.
+    /// Does the same as [`new`](Self::new), but emits no event.
     pub(crate) fn build(
         shared: &Arc<Shared>,
         operation: Endpoint,
@@ -76,14 +76,14 @@ impl Redemption {
     ///
     /// # Cancellation
     ///
-    /// If it is dropped before the store has answered, the token is given back in the background, best effort.
+    /// If the future is dropped before the store has answered, a background job tries to give the token back.
     pub(crate) async fn redeem(self) -> Result<Redeemed, Error> {
         let guard = SendGuard::for_redemption(&self.0);
         self.redeem_with(guard).await
     }
 
-    /// As [`redeem`](Self::redeem), for a call. Without an answer the token [is in doubt](Self::is_in_doubt), and nothing is sent in the
-    /// background: the end of the call [sends it back](Self::send_back).
+    /// Does the same as [`redeem`](Self::redeem), for a call. Without an answer the token [is in doubt](Self::is_in_doubt), and
+    /// nothing is sent in the background: the end of the call [sends it back](Self::send_back).
     pub(crate) async fn redeem_for_call(self) -> Result<Redeemed, Error> {
         let guard = SendGuard::for_call(&self.0);
         self.redeem_with(guard).await
@@ -125,7 +125,7 @@ impl Redemption {
         })
     }
 
-    /// The digest of the token and of what it is bound to.
+    /// The digest of the token and of its binding.
     pub(crate) fn bound(&self) -> &Fingerprint {
         &self.0.bound
     }
@@ -147,13 +147,13 @@ impl Redemption {
         }
         match owned.exchange(&owned.used, &owned.returned).await? {
             Swap::Done => owned.emit_given_back(began),
-            // The token has expired, or an earlier send gave it back and another owner has redeemed it since.
+            // The token has expired, or an earlier send gave it back and another owner has redeemed it in the meantime.
             Swap::Absent | Swap::Other(_) => {}
         }
         Ok(())
     }
 
-    /// Stops giving the token back: it stays as it is.
+    /// Stops giving the token back. The record of the token does not change any more.
     pub(crate) fn give_up(&self, why: &'static str) {
         *self.0.doubt() = None;
         let event = Event::new(&self.0.site, EventKind::NotWithdrawn).because(why);
@@ -191,17 +191,17 @@ pub struct Redeemed(Arc<Owned>);
 impl Redeemed {
     /// Gives the token back, so that it can be redeemed again until it expires. Returns `false` if it has expired.
     ///
-    /// Only for work that was not done and never will be. After a commit whose answer was lost that is unknown, so keep the token then.
-    /// Costs one round trip, and may be repeated after an error.
+    /// Use it only for work that was not done and never will be. After a commit whose answer was lost this is not known, so do
+    /// not give the token back then. Costs one round trip, and may be repeated after an error.
     ///
     /// # Errors
     ///
-    /// If the store does not answer, or this version did not write the record of the token. Without an answer the token is given back
-    /// in the background.
+    /// If the store does not answer, or this version did not write the record of the token. Without an answer the token is
+    /// given back in the background.
     ///
     /// # Cancellation
     ///
-    /// If it is dropped before the store has answered, it goes on in the background, best effort, for a minute.
+    /// If the future is dropped before the store has answered, a background job tries to give the token back for a minute.
     pub async fn give_back(&self) -> Result<bool, Error> {
         let mut guard = SendGuard::for_return(&self.0);
         let owned = &*self.0;
@@ -218,7 +218,8 @@ impl Redeemed {
                 owned.site.clone(),
                 shape::describe(&current),
             )),
-            // Only this owner replaces its record. So an earlier send gave the token back, and another owner has redeemed it since.
+            // Only this owner replaces its record. So an earlier send gave the token back, and another owner has redeemed it in
+            // the meantime.
             Ok(Swap::Done | Swap::Other(_)) => Ok(true),
             Err(error) => Err(Error::store_operation(owned.site.clone(), error)),
         };
