@@ -12,7 +12,7 @@ use crate::error::{DuplicateState, Error};
 use crate::observe::EventKind;
 use crate::policy::deadline::first_try;
 use crate::protocol::context::CallContext;
-use crate::protocol::followers::Waits;
+use crate::protocol::followers::{Waits, WakesAt};
 use crate::protocol::in_flight::{Leader, Ring};
 use crate::protocol::lease::Lease;
 use crate::protocol::refusal::Refusal;
@@ -29,6 +29,11 @@ use crate::world::mutant;
 pub(crate) struct Following {
     /// `None` after the end.
     lease: Option<Arc<Lease>>,
+    progress: Progress,
+}
+
+/// How far a call has followed.
+struct Progress {
     patience: Patience,
     leader: Arc<dyn Leader>,
     /// Since when the call follows this leader.
@@ -52,16 +57,20 @@ impl Following {
     pub(crate) fn new(lease: Arc<Lease>, leader: Arc<dyn Leader>) -> Self {
         let now = Instant::now();
         Self {
-            patience: Patience::new(lease.call(), now),
+            progress: Progress {
+                patience: Patience::new(lease.call(), now),
+                leader,
+                since: now,
+                place: None,
+                announced: None,
+                freshness: Freshness::default(),
+            },
             lease: Some(lease),
-            leader,
-            since: now,
-            place: None,
-            announced: None,
-            freshness: Freshness::default(),
         }
     }
+}
 
+impl Progress {
     /// Follows until the call must wait. Ready if it may ask the store, with the record that is known, or if it is refused.
     fn advance(
         &mut self,
@@ -126,6 +135,7 @@ impl Following {
         let differs = differs(lease.call(), &*self.leader);
         let waits_for_end = self.patience.wait_until.is_some() && !differs;
         let is_asking = matches!(state.shown_phase(), Ok(Phase::Asking(_)));
+        let is_waiting = matches!(state.shown_phase(), Ok(Phase::Waiting(_)));
         let mut until = match self.step(lease, &state, differs, now) {
             Step::Wait(until) => until,
             Step::End(last_seen) => {
@@ -145,16 +155,27 @@ impl Following {
         if !is_asking {
             self.patience.waiting_since.get_or_insert(now);
         }
+        let wakes_at = if is_waiting {
+            // The leader may never be polled again after its next phase. The timer of that phase ends the waiting for it.
+            WakesAt::Asking
+        } else if !waits_for_end || is_asking && lease.call().made_at.is_some() {
+            // With an observer, the event `Waited` counts from the instant at which the leader got its key.
+            WakesAt::Running
+        } else {
+            WakesAt::End
+        };
         let waits = Waits {
             waker: cx.waker(),
             until,
-            // With an observer, the event `Waited` counts from the instant at which the leader got its key.
-            wakes_at_running: !waits_for_end || is_asking && lease.call().made_at.is_some(),
+            wakes_at,
         };
-        let place = state.followers().wait(self.place, waits, &scheduler, || {
+        let (place, earlier) = state.followers().wait(self.place, waits, &scheduler, || {
             Ring::new(&self.leader, &scheduler)
         });
         self.place = Some(place);
+        drop(state);
+        // Outside of the lock, because dropping a waker may drop a task that follows the same leader.
+        drop(earlier);
         Step::Wait(until)
     }
 
@@ -228,32 +249,37 @@ impl Future for Following {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let Some(lease) = this.lease.take() else {
+        let Some(lease) = &this.lease else {
             return Poll::Pending;
         };
-        let Poll::Ready(end) = this.advance(&lease, cx) else {
-            this.lease = Some(lease);
+        let Poll::Ready(end) = this.progress.advance(lease, cx) else {
             return Poll::Pending;
         };
-        this.leave_place();
-        Poll::Ready(match end {
-            Ok(record) => Ok(MayAsk {
-                patience: this.patience,
-                lease,
-                record,
-            }),
+        this.progress.leave_place();
+        let patience = this.progress.patience;
+        match end {
+            Ok(record) => match this.lease.take() {
+                Some(lease) => Poll::Ready(Ok(MayAsk {
+                    lease,
+                    patience,
+                    record,
+                })),
+                // Cannot happen: the lease was there above.
+                None => Poll::Pending,
+            },
             Err(refusal) => {
-                this.patience.emit_end(lease.call(), Some(&refusal));
-                Err(refusal)
+                patience.emit_end(lease.call(), Some(&refusal));
+                this.lease = None;
+                Poll::Ready(Err(refusal))
             }
-        })
+        }
     }
 }
 
 impl Drop for Following {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            self.leave_place();
+            self.progress.leave_place();
             lease.call().emit_end(EventKind::of_a_dropped_call());
         }
     }

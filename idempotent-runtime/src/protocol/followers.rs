@@ -24,7 +24,7 @@ struct Place {
     /// `None` after the follower was woken.
     waker: Option<Waker>,
     until: Instant,
-    wakes_at_running: bool,
+    wakes_at: WakesAt,
     /// The index of the alarm.
     alarm: usize,
 }
@@ -39,8 +39,18 @@ pub(crate) struct Waits<'a> {
     pub(crate) waker: &'a Waker,
     /// It is woken at this instant, if not before.
     pub(crate) until: Instant,
-    /// It is also woken when the call gets its key.
-    pub(crate) wakes_at_running: bool,
+    pub(crate) wakes_at: WakesAt,
+}
+
+/// The phases that wake a follower.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WakesAt {
+    /// The end of the call, and a change of the call of another process that it waits for.
+    End,
+    /// Also when the call gets its key.
+    Running,
+    /// Also when the call asks the store again.
+    Asking,
 }
 
 /// Followers that are woken now, by a caller that has released the lock.
@@ -56,36 +66,38 @@ impl Woken {
 }
 
 impl Followers {
-    /// Lets a follower wait. Returns its place, which is `place` if it has one already.
+    /// Lets a follower wait. Returns its place, which is `place` if it has one already, and its earlier waker, which must be dropped
+    /// outside of the lock.
     pub(crate) fn wait(
         &mut self,
         place: Option<usize>,
         waits: Waits<'_>,
         scheduler: &Arc<Scheduler>,
         ring: impl FnOnce() -> Arc<dyn Scheduled>,
-    ) -> usize {
+    ) -> (usize, Option<Waker>) {
         let Waits {
             waker,
             until,
-            wakes_at_running,
+            wakes_at,
         } = waits;
         let alarm = self.alarm_of(scheduler);
         self.alarms[alarm].ring_at(until, ring);
         let place = place.or_else(|| self.free.pop());
-        match place.and_then(|place| self.places.get_mut(place)) {
-            Some(known) => {
-                known.set_waker(waker);
-                (known.until, known.alarm) = (until, alarm);
-                known.wakes_at_running = wakes_at_running;
+        match place.zip(place.and_then(|place| self.places.get_mut(place))) {
+            Some((place, known)) => {
+                (known.until, known.wakes_at, known.alarm) = (until, wakes_at, alarm);
+                (place, known.set_waker(waker))
             }
-            None => self.places.push(Place {
-                waker: Some(waker.clone()),
-                until,
-                wakes_at_running,
-                alarm,
-            }),
+            None => {
+                self.places.push(Place {
+                    waker: Some(waker.clone()),
+                    until,
+                    wakes_at,
+                    alarm,
+                });
+                (self.places.len() - 1, None)
+            }
         }
-        place.unwrap_or(self.places.len() - 1)
     }
 
     /// Frees the place of a follower that stops following. Returns its waker, which must be dropped outside of the lock.
@@ -98,10 +110,10 @@ impl Followers {
         waker
     }
 
-    /// The followers that are woken when the call gets its key.
-    pub(crate) fn take_those_for_running(&mut self) -> Woken {
+    /// The followers that this phase wakes.
+    pub(crate) fn take_those_at(&mut self, phase: WakesAt) -> Woken {
         let woken = self.places.iter_mut();
-        let woken = woken.filter(|place| place.wakes_at_running);
+        let woken = woken.filter(|place| place.wakes_at >= phase);
         Woken(woken.filter_map(|place| place.waker.take()).collect())
     }
 
@@ -135,7 +147,8 @@ impl Followers {
             }
         }
         let alarm = &mut self.alarms[index];
-        alarm.timer = None;
+        // An earlier instant may have set a new timer meanwhile.
+        alarm.timer = alarm.timer.filter(|timer| timer.0 > now);
         if let Some(next) = next {
             alarm.ring_at(next, ring);
         }
@@ -143,17 +156,25 @@ impl Followers {
     }
 
     fn alarm_of(&mut self, scheduler: &Arc<Scheduler>) -> usize {
-        let known = self
-            .alarms
-            .iter()
-            .position(|alarm| Arc::ptr_eq(&alarm.scheduler, scheduler));
-        known.unwrap_or_else(|| {
-            self.alarms.push(Alarm {
-                scheduler: Arc::clone(scheduler),
-                timer: None,
-            });
-            self.alarms.len() - 1
-        })
+        let mut alarms = self.alarms.iter();
+        if let Some(known) = alarms.position(|alarm| Arc::ptr_eq(&alarm.scheduler, scheduler)) {
+            return known;
+        }
+        let alarm = Alarm {
+            scheduler: Arc::clone(scheduler),
+            timer: None,
+        };
+        let mut alarms = self.alarms.iter();
+        match alarms.position(|alarm| alarm.scheduler.is_shut_down()) {
+            Some(unused) => {
+                self.alarms[unused] = alarm;
+                unused
+            }
+            None => {
+                self.alarms.push(alarm);
+                self.alarms.len() - 1
+            }
+        }
     }
 
     /// Cancels all timers, because no follower waits.
@@ -173,10 +194,11 @@ impl Drop for Followers {
 }
 
 impl Place {
-    fn set_waker(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
+    /// Returns the earlier waker if it is another.
+    fn set_waker(&mut self, waker: &Waker) -> Option<Waker> {
+        match &self.waker {
+            Some(known) if known.will_wake(waker) => None,
+            _ => self.waker.replace(waker.clone()),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::protocol::followers::{Followers, Woken};
+use crate::protocol::followers::{Followers, WakesAt, Woken};
 use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
 use crate::protocol::seen::SeenRecord;
 
@@ -155,8 +155,8 @@ impl State {
 
     /// Announces the phase to the duplicates. Returns those that it concerns. The caller wakes them after it has released the lock.
     ///
-    /// Most duplicates that wait for the end of the call sleep on when it gets the key. No duplicate is woken when the call asks again:
-    /// each has a timer for the instant at which the answer was due.
+    /// Most duplicates that wait for the end of the call sleep on when it gets the key. When the call asks again, only those are woken that
+    /// know of the call of another process: the others have a timer for the instant at which the answer was due.
     pub(crate) fn announce_phase(&mut self) -> Option<Woken> {
         if self.final_view.is_some() {
             return None;
@@ -166,11 +166,8 @@ impl State {
             return None;
         }
         match &self.phase {
-            Phase::Asking(_) => None,
-            Phase::Running => {
-                let followers = self.followers.as_mut();
-                followers.map(|followers| followers.take_those_for_running())
-            }
+            Phase::Asking(_) => self.take_those_at(WakesAt::Asking),
+            Phase::Running => self.take_those_at(WakesAt::Running),
             Phase::Ended(_) => self.followers.take().map(|followers| followers.end()),
             _ => self
                 .followers
@@ -179,10 +176,18 @@ impl State {
         }
     }
 
+    fn take_those_at(&mut self, phase: WakesAt) -> Option<Woken> {
+        let followers = self.followers.as_mut();
+        followers.map(|followers| followers.take_those_at(phase))
+    }
+
     /// Ends the call for its duplicates: from now on they see `seen`. Only the first view counts. Returns the duplicates to wake.
     pub(crate) fn dismiss_followers(&mut self, seen: LastSeen) -> Option<Woken> {
         self.final_view.get_or_insert(seen);
-        self.announced += 1;
+        // A call that waits for another process has announced its last answer already.
+        if !matches!(self.phase, Phase::Waiting(_)) {
+            self.announced += 1;
+        }
         self.followers.take().map(|followers| followers.end())
     }
 

@@ -61,11 +61,21 @@ impl Timeout {
     /// Wakes `task` instead of the earlier task.
     pub(crate) fn set_task(&self, task: &Waker) {
         let mut timeouts = self.shard.timeouts();
+        let is_closed = timeouts.is_closed;
         let earlier = match timeouts.find(self.id) {
-            Some(known) if !known.will_wake(task) => Some(std::mem::replace(known, task.clone())),
-            _ => None,
+            Some(known) if known.will_wake(task) => None,
+            Some(known) => Some(std::mem::replace(known, task.clone())),
+            None => {
+                drop(timeouts);
+                // The timeout has become due meanwhile, and has woken the earlier task.
+                if !is_closed {
+                    task.wake_by_ref();
+                }
+                return;
+            }
         };
         drop(timeouts);
+        // Outside of the lock, because dropping a waker may drop a task and its timeouts.
         drop(earlier);
     }
 }

@@ -90,6 +90,31 @@ async fn a_renewed_call_that_freezes_refuses_duplicates_only_until_its_lease_end
     guarded.run(1, yielding(Ok(()))).await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_that_asks_again_and_freezes_does_not_delay_its_followers() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let there = Guarded::on(store.clone(), policy());
+    let mut here = there.elsewhere();
+    here.policy = policy().wait(secs(3600));
+    let held = there.call(1).claim().await.unwrap();
+    let mut leader = Box::pin(here.call(1).claim());
+    assert!(leader.as_mut().now_or_never().is_none());
+    let duplicate = here.clone();
+    let follower = tokio::spawn(async move { duplicate.run(1, async { Ok(()) }).await });
+    // The follower has seen that its leader waits for the other process.
+    tokio::task::yield_now().await;
+    held.settle(false).await;
+    store.next(Op::Claim, Fault::Hang);
+    let started = Instant::now();
+    while store.remaining_faults() > 0 {
+        assert!(leader.as_mut().now_or_never().is_none());
+        sleep(millis(10)).await;
+    }
+    // From here on the leader is not polled any more.
+    follower.await.unwrap().unwrap();
+    assert!(started.elapsed() < secs(10), "{:?}", started.elapsed());
+}
+
 #[test]
 fn outside_a_runtime_a_duplicate_does_not_wait_for_a_claim_in_flight() {
     let store = FaultyStore::new(MemoryStore::new());

@@ -129,7 +129,7 @@ async fn missing_tables_are_the_only_finding<DB: Fresh>() {
         &diagnosis.to_string(),
     );
     for invented in [
-        "engine",
+        "the engine of the table",
         "keys are text",
         "version of the tables",
         "could not be read",

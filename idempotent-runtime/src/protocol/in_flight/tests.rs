@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::key::endpoint::Endpoint;
-use crate::protocol::followers::Waits;
+use crate::protocol::followers::{Waits, WakesAt};
 
 /// A call with nothing but a key.
 struct Call {
@@ -61,7 +61,7 @@ fn phase(call: &Call) -> Phase {
 }
 
 /// A follower of the call, which waits for its next phase, and whether it was woken.
-fn follow(call: &Arc<Call>, wakes_at_running: bool) -> Arc<Task> {
+fn follow(call: &Arc<Call>, wakes_at: WakesAt) -> Arc<Task> {
     let task = Arc::new(Task::default());
     let leader: Arc<dyn Leader> = call.clone();
     let scheduler = Scheduler::current().expect("a runtime");
@@ -70,7 +70,7 @@ fn follow(call: &Arc<Call>, wakes_at_running: bool) -> Arc<Task> {
     let waits = Waits {
         waker: &Waker::from(task.clone()),
         until: Instant::now() + Duration::from_secs(1),
-        wakes_at_running,
+        wakes_at,
     };
     let ring = || -> Arc<dyn Scheduled> { Ring::new(&leader, &scheduler) };
     state.followers().wait(None, waits, &scheduler, ring);
@@ -157,7 +157,10 @@ async fn followers_are_woken_at_the_end_and_by_no_other_phase() {
     let table = InFlightTable::default();
     let first = new_call(&table, "k");
     table.enter(&first);
-    let (patient, hasty) = (follow(&first, false), follow(&first, true));
+    let (patient, hasty) = (
+        follow(&first, WakesAt::End),
+        follow(&first, WakesAt::Running),
+    );
     first.in_flight.set_phase(Phase::Asking(None));
     assert!(!patient.was_woken() && !hasty.was_woken());
     first.in_flight.set_phase(Phase::Running);
@@ -177,9 +180,9 @@ async fn followers_are_woken_when_they_stop_waiting() {
     let table = InFlightTable::default();
     let first = new_call(&table, "k");
     table.enter(&first);
-    let early = follow(&first, false);
+    let early = follow(&first, WakesAt::End);
     sleep(Duration::from_millis(400)).await;
-    let late = follow(&first, false);
+    let late = follow(&first, WakesAt::End);
     sleep(Duration::from_millis(700)).await;
     assert!(early.was_woken() && !late.was_woken());
     sleep(Duration::from_millis(700)).await;
