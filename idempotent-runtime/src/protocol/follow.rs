@@ -169,7 +169,7 @@ impl Progress {
             until,
             wakes_at,
         };
-        let (place, earlier) = state.followers().wait(self.place, waits, &scheduler, || {
+        let (place, earlier) = state.followers().wait(self.place, &waits, &scheduler, || {
             Ring::new(&self.leader, &scheduler)
         });
         self.place = Some(place);

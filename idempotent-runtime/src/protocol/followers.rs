@@ -71,7 +71,7 @@ impl Followers {
     pub(crate) fn wait(
         &mut self,
         place: Option<usize>,
-        waits: Waits<'_>,
+        waits: &Waits<'_>,
         scheduler: &Arc<Scheduler>,
         ring: impl FnOnce() -> Arc<dyn Scheduled>,
     ) -> (usize, Option<Waker>) {
@@ -79,25 +79,23 @@ impl Followers {
             waker,
             until,
             wakes_at,
-        } = waits;
+        } = *waits;
         let alarm = self.alarm_of(scheduler);
         self.alarms[alarm].ring_at(until, ring);
         let place = place.or_else(|| self.free.pop());
-        match place.zip(place.and_then(|place| self.places.get_mut(place))) {
-            Some((place, known)) => {
-                (known.until, known.wakes_at, known.alarm) = (until, wakes_at, alarm);
-                (place, known.set_waker(waker))
-            }
-            None => {
-                self.places.push(Place {
-                    waker: Some(waker.clone()),
-                    until,
-                    wakes_at,
-                    alarm,
-                });
-                (self.places.len() - 1, None)
-            }
+        if let Some(place) = place
+            && let Some(known) = self.places.get_mut(place)
+        {
+            (known.until, known.wakes_at, known.alarm) = (until, wakes_at, alarm);
+            return (place, known.set_waker(waker));
         }
+        self.places.push(Place {
+            waker: Some(waker.clone()),
+            until,
+            wakes_at,
+            alarm,
+        });
+        (self.places.len() - 1, None)
     }
 
     /// Frees the place of a follower that stops following. Returns its waker, which must be dropped outside of the lock.
@@ -124,7 +122,7 @@ impl Followers {
     }
 
     /// All followers, of a call that has ended for them.
-    pub(crate) fn end(mut self: Box<Self>) -> Woken {
+    pub(crate) fn end(mut self) -> Woken {
         self.take_all()
     }
 
@@ -165,16 +163,12 @@ impl Followers {
             timer: None,
         };
         let mut alarms = self.alarms.iter();
-        match alarms.position(|alarm| alarm.scheduler.is_shut_down()) {
-            Some(unused) => {
-                self.alarms[unused] = alarm;
-                unused
-            }
-            None => {
-                self.alarms.push(alarm);
-                self.alarms.len() - 1
-            }
+        if let Some(unused) = alarms.position(|alarm| alarm.scheduler.is_shut_down()) {
+            self.alarms[unused] = alarm;
+            return unused;
         }
+        self.alarms.push(alarm);
+        self.alarms.len() - 1
     }
 
     /// Cancels all timers, because no follower waits.

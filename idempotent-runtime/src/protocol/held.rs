@@ -218,8 +218,7 @@ impl Drop for Held {
             self.lease.call().emit_end(EventKind::of_a_dropped_call());
         }
         match self.guard {
-            Guard::Ended => return,
-            Guard::Bypassed => return,
+            Guard::Ended | Guard::Bypassed => return,
             Guard::None {
                 may_be_stored: false,
             } => return self.finish(),

@@ -35,6 +35,10 @@ pub(crate) struct Lease {
 }
 
 /// The call of a claim.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "almost every call has only a first claim"
+)]
 enum Of {
     /// The first claim of a call has the call.
     First(FirstClaim),

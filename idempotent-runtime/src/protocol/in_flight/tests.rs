@@ -73,7 +73,7 @@ fn follow(call: &Arc<Call>, wakes_at: WakesAt) -> Arc<Task> {
         wakes_at,
     };
     let ring = || -> Arc<dyn Scheduled> { Ring::new(&leader, &scheduler) };
-    state.followers().wait(None, waits, &scheduler, ring);
+    state.followers().wait(None, &waits, &scheduler, ring);
     task
 }
 
