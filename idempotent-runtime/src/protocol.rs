@@ -1,7 +1,7 @@
 //! Claim, hold, settle: the protocol of one call, for any store.
 //!
-//! A call is in one phase at a time, which [`state`] keeps behind one lock. Its body, its renewals and its duplicates in this process
-//! all read it there.
+//! A call is in one phase at a time. [`state`] has the phase behind one lock. The body, the renewals and the duplicates in this
+//! process read it there.
 //!
 //! ```text
 //!   the call is made
@@ -38,9 +38,10 @@
 //! | to `Dropped` | `held` | nothing: the key is still taken |
 //! | to `Ended` | `settle`, or `held` if nothing is sent | duplicates that follow the call |
 //!
-//! Duplicates stop following before that if nothing more can be learned from the call: it is refused and has no claim to withdraw, its
-//! caller has the answer before the store has the end, the store does not answer, or an operator has freed the key. From then on
-//! `State::final_view` is what they see, as `Ended`, and later phases are hidden. The table of [`in_flight`] lists every such case.
+//! Duplicates stop following earlier if they can learn nothing more from the call: the call is refused and has no claim to
+//! withdraw, its caller has the answer before the store has the end, the store does not answer, or an operator has freed the
+//! key. From then on they see `State::final_view`, as `Ended`, and no later phase. The table of [`in_flight`] lists every such
+//! case.
 //!
 //! Four other facts about a call have one owner each: what guards the body (`held::Guard`), whether a claim may be stored
 //! (`claim::ClaimGuard`), whether the end was sent (`settle::Unsettled`), and whether the end gives a token back

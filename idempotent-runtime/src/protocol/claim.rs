@@ -1,4 +1,4 @@
-//! A claim on its way to the store: what its answers mean, and what happens if its call is dropped.
+//! A claim on its way to the store: the meaning of its answers, and the drop of its call.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl<'a> ClaimGuard<'a> {
         store.claim(lease.key(), lease.record(), lease.call().times.expiry)
     }
 
-    /// Sends the claim, and lets duplicates know when the answer is due.
+    /// Sends the claim, and announces to duplicates when the answer is due.
     pub(crate) async fn send_announced(&mut self, backoff: &Backoff) -> Result<Claim, StoreError> {
         let attempt = backoff.attempt(self.send());
         let due = Instant::now() + attempt.limit();
@@ -101,7 +101,7 @@ impl<'a> ClaimGuard<'a> {
         Some(Guard::Claim)
     }
 
-    /// Since when the claim may be in the store, which is when its lease begins. `None` if it is certain that it is not stored.
+    /// The instant since which the claim may be stored: its lease begins then. `None` if the claim is certainly not stored.
     fn possibly_stored_since(&self) -> Option<Instant> {
         let since = self.first_sent?;
         if mutant!(DeadlineFromReply) {
@@ -110,7 +110,7 @@ impl<'a> ClaimGuard<'a> {
         Some(since)
     }
 
-    /// Leaves the call to the caller: dropping the guard then does nothing. Returns when the claim was first sent, if it may be stored.
+    /// Defuses the guard: the caller ends the call. Returns when the claim was first sent, if it may be stored.
     pub(crate) fn defuse(&mut self) -> Option<Instant> {
         self.is_defused = true;
         self.first_sent.take()
@@ -145,10 +145,10 @@ impl<'a> ClaimGuard<'a> {
                     )));
                 }
                 StoreErrorKind::Full => {
-                    // A full store can still read, so a duplicate gets the answer of a duplicate.
+                    // A full store can still read, so a duplicate is still refused as a duplicate.
                     let current = lease.call().shared.store().get(lease.key());
                     match backoff.attempt(current).await {
-                        // An earlier send has stored the claim: one without an answer, or one that the client repeated.
+                        // An earlier send has stored the claim: a send without an answer, or a send that the client repeated.
                         Ok(Some(entry)) if entry.value == *lease.record() => {
                             self.first_sent = first_sent;
                             answer = Ok(Claim::Claimed);
@@ -174,7 +174,7 @@ impl<'a> ClaimGuard<'a> {
         )))
     }
 
-    /// Decides by `on_store_error` whether the body runs. The caller knows of no other call with the key.
+    /// Decides by `on_store_error` whether the body runs. No other call with the key is known.
     pub(crate) fn decide_without_store(&mut self, failure: StoreError) -> Result<Guard, Error> {
         match self.lease.call().policy.on_store_error.unwrap_or_default() {
             OnStoreError::Refuse => Err(Error::store(self.lease.call().site.clone(), failure)),
@@ -186,7 +186,7 @@ impl<'a> ClaimGuard<'a> {
         let call = self.lease.call();
         call.emit(EventKind::Unguarded, |event| event.caused_by(failure));
         let first_sent = self.first_sent.take();
-        // No claim guards the body, so it runs even if this lease is over.
+        // No claim guards the body, so it runs even if this lease has expired.
         let skips_expiry_check = true;
         let since = first_sent.unwrap_or_else(Instant::now);
         self.lease.start(since, skips_expiry_check);
@@ -208,7 +208,7 @@ impl Drop for ClaimGuard<'_> {
             self.lease.call().emit_end(EventKind::of_a_dropped_call());
         }
         if let Some(since) = self.possibly_stored_since() {
-            // The withdrawal is tried for as long as the claim may block the key, which is its lease.
+            // The withdrawal is tried as long as the claim may block the key: for its lease.
             self.lease.count_from(since);
             settle::settle_in_background(Arc::clone(self.lease), Ending::Withdraw);
         } else if !self.is_defused {

@@ -26,7 +26,7 @@ use crate::world::Moment;
 pub(crate) struct CallContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) site: Site,
-    /// What must be equal among calls with one key.
+    /// The digest of the payload, which must be equal among calls with one key.
     pub(crate) payload: Option<Fingerprint>,
     pub(crate) policy: Policy,
     pub(crate) times: Times,
@@ -113,7 +113,7 @@ impl CallContext {
         record::running(owner, self.payload.as_ref(), now, self.times.expiry)
     }
 
-    /// The record of the done call, which expires after `lasts`.
+    /// The record of the done call. It expires after `lasts`.
     pub(crate) fn done_record(
         &self,
         owner: Owner,

@@ -1,4 +1,4 @@
-//! Duplicates of a call that this process runs: they follow that call, the leader, and do not ask the store.
+//! Duplicates of a call that this process runs. They follow this call, the leader, and do not ask the store.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,9 +23,10 @@ use crate::protocol::waiter;
 use crate::protocol::waiter::Patience;
 use crate::world::mutant;
 
-/// Follows `leader` until this call may ask the store itself, or is refused because of what the leader has learned.
+/// Follows `leader` until this call may ask the store itself, or is refused because of an answer to the leader.
 ///
-/// If the call waits for the end of its leader, it is polled twice: it takes a place among the followers, and is woken at the end.
+/// If the call waits for the end of its leader, it is polled twice: it takes a place among the followers, and is woken at the
+/// end.
 pub(crate) struct Following {
     /// `None` after the end.
     lease: Option<Arc<Lease>>,
@@ -49,7 +50,7 @@ struct Progress {
 pub(crate) struct MayAsk {
     pub(crate) lease: Arc<Lease>,
     pub(crate) patience: Patience,
-    /// The record that was in the store a moment ago, if that is known.
+    /// The record that was in the store a moment ago, if it is known.
     pub(crate) record: Option<Arc<SeenRecord>>,
 }
 
@@ -119,8 +120,8 @@ impl Progress {
         self.freshness = Freshness(1);
     }
 
-    /// Looks at the leader. If the call must wait, takes a place among the followers in the same critical section, so that it
-    /// misses no phase in between.
+    /// Reads the state of the leader. If the call must wait, it takes a place among the followers in the same critical section,
+    /// so that it misses no phase.
     fn look(&mut self, lease: &Arc<Lease>, cx: &Context<'_>) -> Step {
         let in_flight = self.leader.in_flight();
         let mut state = in_flight.state();
@@ -179,7 +180,7 @@ impl Progress {
         Step::Wait(until)
     }
 
-    /// What the call does next, in this state of its leader.
+    /// The next step of the call, in this state of its leader.
     fn step(&self, lease: &Arc<Lease>, leader: &State, differs: bool, now: Instant) -> Step {
         let phase = match leader.shown_phase() {
             Ok(phase) => phase,
@@ -189,11 +190,11 @@ impl Progress {
             Phase::Asking(answer_due) => {
                 let limit = lease.call().shared.deadline();
                 let due = answer_due.unwrap_or(self.since + first_try(limit));
-                // A leader without a new phase by then is not polled any more.
+                // A leader without a new phase by this instant is no longer polled.
                 self.behind_asking(lease.call(), due + limit / 20, now)
             }
             Phase::Waiting(record) => self.behind_waiting(lease, record, now),
-            // The leader is not polled any more. Its record has expired, or expires soon.
+            // The leader is no longer polled. Its record has expired, or expires soon.
             _ if leader.good_until() <= now => Step::StopFollowing,
             // The leader has the key.
             _ => match self.patience.wait_until.filter(|until| *until > now) {
@@ -203,7 +204,7 @@ impl Progress {
         }
     }
 
-    /// The leader has the store's answer by `due`, or asks again.
+    /// The step behind a leader that gets the store's answer by `due`, or asks again.
     fn behind_asking(&self, call: &CallContext, due: Instant, now: Instant) -> Step {
         let Patience {
             ask_until,
@@ -218,7 +219,7 @@ impl Progress {
         Step::Wait(until)
     }
 
-    /// The leader waits for a call of another process, which has this record.
+    /// The step behind a leader that waits for a call of another process with this record.
     fn behind_waiting(&self, lease: &Arc<Lease>, record: &Arc<SeenRecord>, now: Instant) -> Step {
         let refusal = Refusal::from_record(lease, record, false);
         let is_fresh = self.freshness.is_fresh();
@@ -285,13 +286,13 @@ impl Drop for Following {
     }
 }
 
-/// What a follower does next.
+/// The next step of a follower.
 enum Step {
     /// Waits for the next phase, at most until this instant.
     Wait(Instant),
     /// The leader has ended.
     End(LastSeen),
-    /// Nothing more can be learned from the leader, so the call asks the store itself.
+    /// The leader can give no more information, so the call asks the store itself.
     StopFollowing,
     /// Is refused because of the leader's record.
     RefuseBehindHolder,
@@ -301,13 +302,13 @@ enum Step {
 
 /// Counts the phases that the leader has announced since this call began.
 ///
-/// The first may report a claim sent *before* this call existed, so it must not refuse it; from the second on, the news is younger than
-/// the call.
+/// The first phase may report a claim that was sent *before* this call existed, so it must not refuse this call. From the
+/// second phase on, the information is younger than the call.
 #[derive(Default)]
 struct Freshness(u32);
 
 impl Freshness {
-    /// Whether the last news is no older than this call.
+    /// Whether the last phase is no older than this call.
     fn is_fresh(&self) -> bool {
         self.0 > 1 || mutant!(OldAnswerBelieved)
     }

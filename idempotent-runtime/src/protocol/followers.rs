@@ -1,4 +1,4 @@
-//! The duplicates of one call that wait for its next phase: their wakers, and the timers that end their waiting.
+//! The duplicates of one call that wait for its next phase: their wakers, and the timers that end their wait.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -34,10 +34,10 @@ struct Alarm {
     timer: Option<TimerId>,
 }
 
-/// What a follower waits for.
+/// The limits of a follower's wait.
 pub(crate) struct Waits<'a> {
     pub(crate) waker: &'a Waker,
-    /// It is woken at this instant, if not before.
+    /// The follower is woken at this instant, if not earlier.
     pub(crate) until: Instant,
     pub(crate) wakes_at: WakesAt,
 }
@@ -53,7 +53,7 @@ pub(crate) enum WakesAt {
     Asking,
 }
 
-/// Followers that are woken now, by a caller that has released the lock.
+/// Followers to wake. The caller wakes them after it has released the lock.
 #[must_use = "followers sleep until they are woken"]
 pub(crate) struct Woken(Vec<Waker>);
 
@@ -115,18 +115,18 @@ impl Followers {
         Woken(woken.filter_map(|place| place.waker.take()).collect())
     }
 
-    /// All followers.
+    /// Takes all followers.
     pub(crate) fn take_all(&mut self) -> Woken {
         let waiting = self.places.iter_mut();
         Woken(waiting.filter_map(|place| place.waker.take()).collect())
     }
 
-    /// All followers, of a call that has ended for them.
+    /// Takes all followers of a call that has ended for them.
     pub(crate) fn end(mut self) -> Woken {
         self.take_all()
     }
 
-    /// The wakers of the followers on `scheduler` that stop waiting now. Sets the alarm for the next of them.
+    /// Takes the followers on `scheduler` that stop waiting now. Sets the alarm for the next follower.
     pub(crate) fn take_due(
         &mut self,
         now: Instant,

@@ -27,13 +27,13 @@ use crate::result::replay_mode::ReplayMode;
 pub struct Held {
     pub(crate) lease: Arc<Lease>,
     guard: Guard,
-    /// The lease started a moment ago, so the first poll of the body need not read the clock.
+    /// The lease started a moment ago, so the first poll of the body does not read the clock.
     is_fresh: bool,
-    /// The body is being polled. If this is dropped now, the body panicked.
+    /// The body is being polled. If `Held` is dropped now, the body panicked.
     is_polling: bool,
 }
 
-/// What guards a body.
+/// The guard of a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// The claim.
@@ -42,9 +42,9 @@ pub(crate) enum Guard {
     Unredeemed,
     /// Nothing: the option `when` was false.
     Bypassed,
-    /// Nothing: the store is unavailable. Its claim may be stored all the same.
+    /// Nothing: the store is unavailable. The claim may still be stored.
     None { may_be_stored: bool },
-    /// Nothing any more: the call has ended.
+    /// Nothing: the call has ended.
     Ended,
 }
 
@@ -83,11 +83,11 @@ impl Held {
 
     /// Ends the call: stores its result, frees the key, or leaves the key taken, as the policy says.
     ///
-    /// Takes at most one round trip, and at most the handle's deadline. After that it goes on in the background.
+    /// Takes at most one round trip, and at most the handle's deadline. After that it continues in the background.
     ///
     /// # Cancellation
     ///
-    /// The outcome of the call is known, so settling goes on in the background.
+    /// The outcome of the call is known, so settling continues in the background.
     pub fn settle(mut self, end: impl Into<BodyOutcome>) -> impl Future<Output = ()> + Send {
         let ending = self.take_ending(&end.into());
         settle::settle(ending.map(|ending| (Arc::clone(&self.lease), ending)))
@@ -117,7 +117,7 @@ impl Held {
         &self.lease.call().shared
     }
 
-    /// Ends the call if its lease is lost and `on_lease_lost` is `stop`. Returns the error of the call, if so.
+    /// Ends the call if its lease is lost and `on_lease_lost` is `stop`. Returns the error of the call in this case.
     fn stop_if_lost(&mut self) -> Option<Error> {
         let is_fresh = std::mem::take(&mut self.is_fresh);
         if is_fresh || self.guard != Guard::Claim {
@@ -146,7 +146,7 @@ impl Held {
         self.lease.call().token.is_some()
     }
 
-    /// From now on dropping the call withdraws its claim, because its token is not redeemed yet.
+    /// From now on a drop of the call withdraws its claim, because its token is not redeemed yet.
     pub(crate) fn await_token(&mut self) {
         self.guard = Guard::Unredeemed;
     }
@@ -162,7 +162,7 @@ impl Held {
         self.guard = Guard::Ended;
     }
 
-    /// Ends the call, and returns what must be sent with the caller waiting.
+    /// Ends the call. Returns what must be sent while the caller waits.
     fn take_ending(&mut self, end: &BodyOutcome) -> Option<Ending> {
         self.lease.call().emit_outcome(end.success);
         if let Some(why) = end.kept.why_not() {
@@ -195,7 +195,7 @@ impl Held {
         None
     }
 
-    /// With `give_back`: the end of the call makes its token redeemable again, because nothing was done.
+    /// With `give_back`: the end of the call makes its token redeemable again, because the work was not done.
     fn owe_token(&self) {
         if let Some(token) = &self.lease.call().token
             && self.lease.call().policy.give_back
@@ -212,7 +212,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A panic of the code around the body counts too, for example of the option `success`: the outcome is unknown.
+        // A panic of the code around the body, for example of the option `success`, also counts: the outcome is unknown.
         let panicked = self.is_polling || std::thread::panicking();
         if self.guard != Guard::Ended {
             self.lease.call().emit_end(EventKind::of_a_dropped_call());

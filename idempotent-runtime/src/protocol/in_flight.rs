@@ -1,7 +1,8 @@
 //! In-process single flight: duplicates of a running call do not reach the store.
 //!
-//! A call enters the table before it sends its claim. It leaves when its end is stored, or when this process can learn nothing more of
-//! it. The table decides nothing: a duplicate either gets what the call has learned from the store, or asks the store itself.
+//! A call enters the table before it sends its claim. It leaves when its end is stored, or when its duplicates can learn
+//! nothing more from it. The table decides nothing: a duplicate either gets the store's answer to the call, or asks the store
+//! itself.
 //!
 //! | a call that | leaves | with |
 //! | --- | --- | --- |
@@ -49,10 +50,10 @@ pub(crate) struct InFlight {
 pub(crate) trait Leader: Send + Sync {
     fn in_flight(&self) -> &InFlight;
 
-    /// The endpoint and the fingerprint, which two calls are compared by.
+    /// The endpoint and the fingerprint, by which calls are compared.
     fn site(&self) -> &Site;
 
-    /// What must be equal among calls with one key.
+    /// The digest of the payload, which must be equal among calls with one key.
     fn payload(&self) -> Option<&Fingerprint>;
 
     /// The key in the store.
@@ -76,7 +77,7 @@ impl InFlight {
         self.state().snapshot()
     }
 
-    /// The state of the call, for the call itself and for those that wait for its next phase.
+    /// The state of the call, for the call itself and for duplicates that wait for its next phase.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,7 +142,7 @@ pub(crate) struct InFlightTable {
 
 type Calls = HashTable<Arc<dyn Leader>>;
 
-/// Has its own cache line, so that threads in different shards do not slow each other down.
+/// A shard has its own cache line, so that threads in different shards do not slow each other down.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shard(Mutex<Calls>);
@@ -156,7 +157,7 @@ impl InFlightTable {
         hasher.finish()
     }
 
-    /// Enters the call, unless the table has an equal call: then returns that one.
+    /// Enters the call. If the table has an equal call, returns the equal call instead.
     pub(crate) fn enter(&self, call: &Arc<impl Leader + 'static>) -> Option<Arc<dyn Leader>> {
         let hash = call.in_flight().hash;
         let mut shard = self.shard(hash);
@@ -185,8 +186,8 @@ impl InFlightTable {
         }
     }
 
-    /// As [`leave`](Self::leave), for a call that has ended: removes it and stops its renewal. `hold_until` is when its record must
-    /// expire, if that is decided now. `seen` is made only for followers.
+    /// Does the same as [`leave`](Self::leave), for a call that has ended: removes the call and stops its renewal. `hold_until`
+    /// is when its record must expire, if that is decided now. `seen` is made only for followers.
     pub(crate) fn finish(
         &self,
         call: &impl Leader,

@@ -1,4 +1,4 @@
-//! One claim of one call, which the call shares with its renewals: its record, its lease, and what its end sends.
+//! One claim of one call: its record, its lease, and what its end sends. The call shares it with its renewals.
 
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -27,8 +27,8 @@ use crate::sync::MutexGuard;
 ///
 /// [`Claim`](crate::store::Claim) is only the store's answer. How long a lease lasts is `lease_time` in the call's times.
 ///
-/// A call needs one allocation for all of it. The key and the record are made when they are needed first: a duplicate that follows an
-/// equal call of this process needs neither, and a call with `when = false` does not either.
+/// A call needs one allocation for all of it. The key and the record are made when they are first needed: a duplicate that
+/// follows an equal call of this process does not need them, and a call with `when = false` does not need them.
 pub(crate) struct Lease {
     of: Of,
     claim: OnceLock<OwnClaim>,
@@ -42,7 +42,7 @@ pub(crate) struct Lease {
 enum Of {
     /// The first claim of a call has the call.
     First(FirstClaim),
-    /// A later claim refers to the first one.
+    /// A later claim refers to the first claim.
     Later(Arc<Lease>),
 }
 
@@ -51,7 +51,7 @@ struct FirstClaim {
     in_flight: InFlight,
 }
 
-/// What a claim writes into the store.
+/// The key and the value that a claim writes into the store.
 struct OwnClaim {
     key: Key,
     record: Bytes,
@@ -70,7 +70,8 @@ impl Lease {
 
     /// The next claim of the same call, with a new owner. A call makes it after the store has answered that the key is taken.
     ///
-    /// All claims of a call share one state. So the guard of the earlier claim must be defused before a later one starts its lease.
+    /// All claims of a call share one state. So the guard of the earlier claim must be defused before a later claim starts its
+    /// lease.
     pub(crate) fn with_new_owner(self: Arc<Self>) -> Arc<Self> {
         let first = match &self.of {
             Of::First(_) => self,
@@ -127,7 +128,8 @@ impl Lease {
         self.call().shared.in_flight_table()
     }
 
-    /// Enters the table of calls in flight, unless an equal call is in it: then returns that one. Only the first claim enters.
+    /// Enters the table of calls in flight. If an equal call is in the table, returns the equal call instead. Only the first
+    /// claim enters.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Arc<dyn Leader>> {
         self.table().enter(self)
     }
@@ -145,24 +147,24 @@ impl Lease {
         }
     }
 
-    /// Ends the call for its followers. `record` is what the store has, if that is known.
+    /// Ends the call for its followers. `record` is the stored record, if it is known.
     pub(crate) fn leave(&self, record: Option<Arc<SeenRecord>>) {
         self.table().leave(self.listed(), last_seen(record));
     }
 
-    /// As [`leave`](Self::leave), for a call that got no answer of the store.
+    /// Does the same as [`leave`](Self::leave), for a call that got no answer from the store.
     pub(crate) fn leave_unavailable(&self) {
         self.table().leave(self.listed(), LastSeen::Unavailable);
     }
 
-    /// As [`leave`](Self::leave), for a call that sends nothing any more: stops its renewal.
+    /// Does the same as [`leave`](Self::leave), for a call that sends nothing more: stops its renewal.
     pub(crate) fn finish(&self, record: Option<&Bytes>) {
         let seen = || last_seen(record.map(|record| Arc::new(SeenRecord::new(record.clone()))));
         self.table().finish(self.listed(), |_| None, seen);
     }
 
-    /// As [`finish`](Self::finish), for a call whose end sends nothing. With `release = false` a renewal may be on its way: after its
-    /// answer the record is set to expire at the right time.
+    /// Does the same as [`finish`](Self::finish), for a call whose end sends nothing. With `release = false` a renewal may be
+    /// in flight: after its answer the record is set to expire at the right time.
     pub(crate) fn finish_unsent(&self) {
         let call = self.call();
         let is_held = call.policy.release == Release::Never;
@@ -171,14 +173,14 @@ impl Lease {
             .finish(self.listed(), hold_until, || LastSeen::Unknown);
     }
 
-    /// Counts the lease from `since`, when its claim may have reached the store.
+    /// Counts the lease from `since`: from then on the claim may be stored.
     pub(crate) fn count_from(&self, since: Instant) {
         let lease_time = self.call().times.lease_time;
         self.in_flight().state().start_lease(since, lease_time);
     }
 
-    /// Starts the lease, counted from `since`. Returns `false` if it has expired already. With `skips_expiry_check` this is not checked,
-    /// and the clock is not read.
+    /// Starts the lease, counted from `since`. Returns `false` if it has already expired. With `skips_expiry_check` this is not
+    /// checked, and the clock is not read.
     pub(crate) fn start(&self, since: Instant, skips_expiry_check: bool) -> bool {
         let mut state = self.in_flight().state();
         state.start_lease(since, self.call().times.lease_time);
@@ -199,7 +201,7 @@ impl Lease {
         true
     }
 
-    /// Loses the lease if it has expired. Returns why the body must not be polled any more, if so.
+    /// Marks the lease as lost if it has expired. Returns why the body must no longer be polled in this case.
     pub(crate) fn lose_if_expired(&self) -> Option<&'static str> {
         let state = self.in_flight().state();
         match state.phase() {
@@ -211,7 +213,7 @@ impl Lease {
         }
     }
 
-    /// Notes that the lease is lost, and wakes the task that polls the body.
+    /// Marks the lease as lost, and wakes the task that polls the body.
     pub(crate) fn lose(&self, mut state: MutexGuard<'_, State>, why: &'static str) -> &'static str {
         state.set_phase(Phase::Lost(why));
         let body = state.take_body();
@@ -242,14 +244,14 @@ impl Lease {
         let term = state.term();
         drop(state);
         match self.ending_after(term, success, kept) {
-            // The work is done. To record it cannot harm, because the record of another call is not replaced.
+            // The work is done. Recording it does no harm, because the record of another call is never replaced.
             Some(complete @ Ending::Complete(_)) if is_lost => Some(complete),
             _ if is_lost => None,
             ending => ending,
         }
     }
 
-    /// Notes that the body was dropped, and stops all renewal. Returns whether the lease was lost before.
+    /// Notes that the body was dropped, and stops all renewal. Returns whether the lease was already lost.
     pub(crate) fn drop_body(&self) -> bool {
         let mut state = self.in_flight().state();
         let is_lost = state.is_lost();
@@ -258,7 +260,7 @@ impl Lease {
         is_lost
     }
 
-    /// What the end of the call sends, according to `release`. A failure with a stored result is treated like a success.
+    /// The command that the end of the call sends, by `release`. A failure with a stored result counts as a success.
     pub(crate) fn ending(&self, success: bool, kept: &Kept) -> Option<Ending> {
         let term = self.in_flight().state().term();
         self.ending_after(term, success, kept)
@@ -301,7 +303,7 @@ impl Lease {
         is_too_long.then(|| Ending::SetExpiry(term.since + self.call().times.expiry))
     }
 
-    /// How long the done record lasts from now on.
+    /// The time to live of the done record, from now on.
     pub(crate) fn done_ttl(&self) -> Duration {
         match self.call().policy.release {
             Release::Never => {
@@ -324,7 +326,7 @@ impl Lease {
 }
 
 impl Lease {
-    /// Starts the renewals of a running call, and has `body` woken if the lease is lost.
+    /// Starts the renewals of a running call. If the lease is lost, `body` is woken.
     pub(crate) fn watch(self: &Arc<Self>, body: &Waker) {
         let mut state = self.in_flight().state();
         match state.phase() {
@@ -349,7 +351,7 @@ impl Lease {
     }
 
     fn start_renewal(self: &Arc<Self>, state: &mut State) {
-        // If the runtime of its scheduler has ended, the call has moved to another runtime.
+        // If the runtime of the scheduler has ended, the call has moved to another runtime.
         if state.scheduler().is_none() {
             state.set_scheduler(Scheduler::current());
             let times = &self.call().times;
@@ -358,7 +360,7 @@ impl Lease {
         }
     }
 
-    /// Schedules the next renewal for `due`, or for the end of the lease if that is sooner.
+    /// Schedules the next renewal for `due`, or for the end of the lease if the lease ends sooner.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut State, due: Instant) {
         state.set_timer(due, || -> Arc<dyn Scheduled> { self.clone() });
     }

@@ -9,10 +9,11 @@ use crate::policy::deadline::first_try;
 use crate::protocol::lease::Lease;
 use crate::world;
 
-/// Limits how often one waiting call polls the store: a token bucket that holds [`BURST`] tokens, one more each [`REFILL`].
+/// Limits how often one waiting call polls the store: a token bucket with [`BURST`] tokens, which gains one token each
+/// [`REFILL`].
 ///
-/// Between polls the call sleeps until the store hints at a change, if the store gives hints, or until a pause has passed, which grows
-/// from poll to poll.
+/// Between polls the call sleeps until the store notifies of a change, or until a pause has passed. The pause grows from poll
+/// to poll.
 pub(crate) struct PollLimiter {
     has_subscribed: bool,
     hints: Option<watch::Receiver<()>>,
@@ -31,7 +32,7 @@ impl PollLimiter {
         }
     }
 
-    /// Waits until the record of the key may have changed, but not beyond `until`.
+    /// Waits until the record of the key may have changed, but not longer than `until`.
     pub(crate) async fn pause(&mut self, lease: &Lease, until: Instant) {
         if !std::mem::replace(&mut self.has_subscribed, true) {
             let shared = &lease.call().shared;
@@ -50,7 +51,7 @@ impl PollLimiter {
         if let Some(hints) = &mut self.hints {
             let changed = timeout_at(next_poll, hints.changed()).await;
             if matches!(changed, Ok(Err(_))) {
-                // The subscription has ended; the next pause makes another.
+                // The subscription has ended. The next pause makes a new subscription.
                 self.hints = None;
                 self.has_subscribed = false;
                 sleep_until(next_poll).await;

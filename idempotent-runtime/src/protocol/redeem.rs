@@ -24,7 +24,7 @@ use crate::protocol::held::Held;
 use crate::protocol::settle;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Redeems the token of a call that has its key. Costs 1 round trip, and none without a token.
+/// Redeems the token of a call that has its key. Costs 1 round trip, or none without a token.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ use crate::store::{StoreError, StoreErrorKind};
 ///
 /// # Cancellation
 ///
-/// If it is dropped before the store has answered, the token is given back in the background, and then the claim is withdrawn.
+/// If the future is dropped before the store has answered, a background job gives the token back and then withdraws the claim.
 pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
     let lease = Arc::clone(&held.lease);
     let Some(token) = &lease.call().token else {
@@ -56,7 +56,7 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
     lease.call().emit_refusal(&error);
     held.abandon();
     if error.is_unavailable() {
-        // The caller has waited for the whole deadline already.
+        // The caller has already waited for the whole deadline.
         lease.leave_unavailable();
         settle::settle_in_background(lease, Ending::Withdraw);
     } else {

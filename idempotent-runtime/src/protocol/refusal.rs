@@ -28,7 +28,7 @@ enum Why {
 
 /// The stored result of an equal call, which has not been read yet.
 struct Replay {
-    /// The call that asks for the result. Its end is emitted after the result is read.
+    /// The call that asks for the result. Its end is emitted after the result was read.
     of: Arc<dyn OfCall>,
     record: Arc<SeenRecord>,
     /// The error of a call that does not read the result. Few calls need it.
@@ -119,7 +119,7 @@ impl Refusal {
         }
     }
 
-    /// As [`error`](Self::error), and emits the end of the call.
+    /// Does the same as [`error`](Self::error), and emits the end of the call.
     pub fn into_error(self) -> Error {
         match self.read::<Infallible, _>(NoReplay) {
             Ok(none) => match none {},
@@ -164,7 +164,7 @@ impl Refusal {
     }
 }
 
-/// What is known about the call that has the key, by its record.
+/// The facts about the call that has the key, from its record.
 fn duplicate(call: &CallContext, record: &Record<'_>, is_running: bool) -> Duplicate {
     let state = match record.state {
         State::Done if record.is_failure() => DuplicateState::Failed,
@@ -224,7 +224,7 @@ impl fmt::Debug for Refusal {
     }
 }
 
-/// Reads a result with code of the caller's crate. If it is dropped before [`finish`](Self::finish), that code panicked.
+/// Reads a result with code of the caller's crate. If this is dropped before [`finish`](Self::finish), that code panicked.
 struct Reading<'a>(Option<&'a CallContext>);
 
 impl Reading<'_> {

@@ -1,4 +1,4 @@
-//! Renewal of a lease: when it is sent, and what the store's answers mean.
+//! Renewal of a lease: when it is sent, and the meaning of the store's answers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
         }
         Err(error) => error,
     };
-    // Every failure is worth another attempt: permissions and passwords, too, may be wrong for a moment only.
+    // Every failure is worth another attempt: even permissions and passwords may be wrong only for a moment.
     let due = Instant::now() + (times.lease_time / 20).min(LONGEST_PAUSE);
     let is_first = state.note_failed_renewal();
     lease.schedule(&mut state, due);
@@ -90,7 +90,7 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
     }
 }
 
-/// Sends one renewal of a lease with so much time `remaining`.
+/// Sends one renewal of a lease that lasts for another `remaining`.
 async fn send(lease: &Lease, remaining: Duration) -> Result<Swap, StoreError> {
     let call = lease.call();
     // A reply may be lost. Half of the remaining time leaves time for another attempt.
@@ -102,7 +102,7 @@ async fn send(lease: &Lease, remaining: Duration) -> Result<Swap, StoreError> {
         lease.record(),
         call.times.expiry,
     );
-    // The code of a store is foreign: its panic must not end the renewal of this lease.
+    // A store may be the user's code. Its panic must not end the renewal of this lease.
     let answer = AssertUnwindSafe(Attempt::new(renewal, limit)).catch_unwind();
     answer.await.unwrap_or_else(|_| {
         let panicked = StoreError::new(StoreErrorKind::Unknown, "a panic");

@@ -1,4 +1,4 @@
-//! Settling: storing the end of a call, with its caller waiting or in the background.
+//! Settling: storing the end of a call, while its caller waits or in the background.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
 use crate::protocol::shared::Shared;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 
-/// Settles with the caller waiting, at most for the handle's deadline. If the future is dropped, settling goes on in the background.
-/// Without an `end` it is ready at once: that is cheaper than a second future around this one.
+/// Settles while the caller waits, for at most the handle's deadline. If the future is dropped, settling continues in the
+/// background. Without an `end` it is ready at once: this is cheaper than a second future around this future.
 pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = ()> + Send {
     let mut unsettled = Unsettled::new(end);
     async move {
@@ -33,7 +33,7 @@ pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = 
                 };
                 match answer {
                     Ok(Swap::Done) => SettleOutcome::Stored,
-                    // Seldom needed, so its state is not part of every caller's future.
+                    // Boxed, because it is seldom needed: its state is then not part of every caller's future.
                     answer => {
                         lease.renew_until_settled();
                         let backoff = Backoff::after_first_attempt(deadline);
@@ -166,8 +166,8 @@ impl Job for SettleJob {
 }
 
 impl SettleJob {
-    /// When to give up. A success is stored even after its lease, if no other record has the key: otherwise the next call would
-    /// repeat the work.
+    /// When to give up. A success is stored even after its lease, unless another record has the key: otherwise the next call
+    /// would repeat the work.
     fn give_up_instant(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {
             Ending::Complete(_) => self.lease.call().times.ttl.min(LONGEST_COMPLETION),
@@ -206,7 +206,7 @@ impl Ending {
     fn send_without_token<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
         let store = lease.call().shared.store();
         let (key, claim) = (lease.key(), lease.record());
-        // Only calls with `wait` listen for changes.
+        // Only calls with `wait` subscribe to changes.
         let listens = lease.call().policy.longest_wait().is_some();
         let notifies = listens && !matches!(self, Self::SetExpiry(_));
         match self.replacement(lease) {
@@ -229,7 +229,7 @@ impl Ending {
         }
     }
 
-    /// The record that is in the store now, if that is known.
+    /// The record that is in the store now, if it is known.
     fn stored_record(&self, settled: SettleOutcome) -> Option<&Bytes> {
         match self {
             Self::Complete(done) if settled == SettleOutcome::Stored => Some(done),
@@ -238,7 +238,7 @@ impl Ending {
     }
 }
 
-/// Sends the end until an answer is conclusive or no time remains. `is_resend` says that `answer` is not the answer to the first send.
+/// Sends the end until an answer is conclusive or no time remains. `is_resend`: `answer` is not the answer to the first send.
 async fn resolve(
     lease: &Lease,
     ending: &Ending,
@@ -260,7 +260,7 @@ async fn resolve(
                 lease.call().emit(EventKind::AlreadyGone, |event| event);
                 return SettleOutcome::Closed;
             }
-            // The reply to the removal was lost, and another call has claimed the key since.
+            // The reply to the removal was lost, and another call has claimed the key in the meantime.
             (Ok(Swap::Other(_)), Ending::Remove) if is_resend => {
                 lease.call().emit(EventKind::AlreadyGone, |event| event);
                 return SettleOutcome::Closed;
@@ -273,8 +273,8 @@ async fn resolve(
                 report_unsettled(lease, ending, "another record is stored under its key");
                 return SettleOutcome::Closed;
             }
-            // This ends the round, because a caller may wait for it. Permissions and passwords may be wrong for a moment only, so the
-            // background job retries.
+            // This ends the round, because a caller may wait for it. Permissions and passwords may be wrong only for a moment,
+            // so the background job retries.
             (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured && !is_resend => {
                 return SettleOutcome::Open;
             }
@@ -291,7 +291,7 @@ async fn resolve(
 enum Fallback {
     /// The last answer of the store, which may be the given answer.
     Answer(Result<Swap, StoreError>),
-    /// The claim has the key for as long as the done record would have it.
+    /// The claim has the key as long as the done record would have it.
     ClaimStays,
 }
 

@@ -11,10 +11,10 @@ use crate::protocol::followers::{Followers, WakesAt, Woken};
 use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
 use crate::protocol::seen::SeenRecord;
 
-/// What changes during a call. The page of [`protocol`](crate::protocol) draws its phases.
+/// The changing state of a call. The page of [`protocol`](crate::protocol) draws its phases.
 pub(crate) struct State {
     phase: Phase,
-    /// What duplicates in this process see from now on, because they need not follow the call any more.
+    /// The view of duplicates in this process, after they have stopped following the call.
     final_view: Option<LastSeen>,
     /// A duplicate has looked at the call.
     is_followed: bool,
@@ -28,11 +28,12 @@ pub(crate) struct State {
     since: Instant,
     /// When the lease expires.
     good_until: Instant,
-    /// A renewal was sent, so the record may stay in the store for longer than it was put for.
+    /// A renewal was sent, so the record may be stored longer than its claim asked for.
     was_renewed: bool,
     /// The last renewal failed.
     is_failing: bool,
-    /// When the record of a call that has ended must expire. A late renewal would extend it, so it is set again after that.
+    /// When the record of a call that has ended must expire. A late renewal would extend the record, so the expiry is then set
+    /// again.
     hold_until: Option<Instant>,
     /// Wakes the task that polls the body.
     body: Option<Waker>,
@@ -44,23 +45,23 @@ pub(crate) struct State {
 /// The phase of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
-    /// The store has not answered yet. If the call is still polled, it has the answer by this instant, or asks again.
+    /// The store has not answered yet. If the call is still polled, it gets the answer by this instant, or asks again.
     Asking(Option<Instant>),
-    /// The call waits for the end of another call with this record, which another process runs.
+    /// The call waits for the end of another process's call with this record.
     Waiting(Arc<SeenRecord>),
     /// The call has the key, and its body may run.
     Running,
     /// The body has returned. The lease is renewed until the end of the call is in the store.
     Settling,
-    /// The body was dropped. The lease is not renewed any more, and the removal of the record, if any, is on its way.
+    /// The body was dropped. The lease is no longer renewed, and the removal of the record, if any, is in flight.
     Dropped,
     /// The lease was lost while the body ran, for this reason.
     Lost(&'static str),
-    /// The call has ended, and sends nothing any more.
+    /// The call has ended, and sends nothing more.
     Ended(LastSeen),
 }
 
-/// What a call that has ended knows of the store.
+/// The last answer of the store to a call that has ended.
 #[derive(Debug, Clone)]
 pub(crate) enum LastSeen {
     /// Nothing.
@@ -130,7 +131,7 @@ impl State {
         }
     }
 
-    /// The phase that duplicates see, or what a call that has ended for them knows of the store.
+    /// The phase that duplicates see, or the last answer of the store if the call has ended for them.
     pub(crate) fn shown_phase(&self) -> Result<&Phase, &LastSeen> {
         match (&self.final_view, &self.phase) {
             (Some(seen), _) | (None, Phase::Ended(seen)) => Err(seen),
@@ -153,7 +154,8 @@ impl State {
         self.followers.get_or_insert_default()
     }
 
-    /// Announces the phase to the duplicates. Returns those that it concerns. The caller wakes them after it has released the lock.
+    /// Announces the phase to the duplicates. Returns the duplicates to wake. The caller wakes them after it has released the
+    /// lock.
     ///
     /// Most duplicates that wait for the end of the call sleep on when it gets the key. When the call asks again, only those are woken that
     /// know of the call of another process: the others have a timer for the instant at which the answer was due.
@@ -212,7 +214,7 @@ impl State {
         self.good_until = since + lease_time;
     }
 
-    /// Notes the record of a later claim, which has the key.
+    /// Stores the record of a later claim that has the key.
     pub(crate) fn set_shown_record(&mut self, record: &Bytes) {
         self.shown_record = Some(Arc::new(SeenRecord::new(record.clone())));
     }
@@ -223,7 +225,7 @@ impl State {
         Arc::clone(self.shown_record.get_or_insert_with(shown))
     }
 
-    /// When the record of the ended call must expire, if that is decided.
+    /// When the record of the ended call must expire, if this is decided.
     pub(crate) fn hold_until(&self) -> Option<Instant> {
         self.hold_until
     }
@@ -237,18 +239,18 @@ impl State {
         self.was_renewed = true;
     }
 
-    /// Notes that the lease is renewed until then.
+    /// Notes that the lease is renewed until this instant.
     pub(crate) fn extend_lease(&mut self, until: Instant) {
         self.is_failing = false;
         self.good_until = self.good_until.max(until);
     }
 
-    /// Notes that a renewal failed. Returns whether the renewal before it did not.
+    /// Notes that a renewal failed. Returns whether the previous renewal succeeded.
     pub(crate) fn note_failed_renewal(&mut self) -> bool {
         !std::mem::replace(&mut self.is_failing, true)
     }
 
-    /// Has `body` woken if the lease is lost.
+    /// Registers `body` to be woken if the lease is lost.
     pub(crate) fn set_body(&mut self, body: &Waker) {
         match &mut self.body {
             Some(known) => known.clone_from(body),

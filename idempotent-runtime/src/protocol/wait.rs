@@ -21,7 +21,8 @@ use crate::protocol::state::Phase;
 use crate::protocol::waiter::{Patience, Waiter};
 use crate::store::{Claim, StoreError};
 
-/// Claims the key for a call that has followed an equal call of this process, which left the key free or fell silent.
+/// Claims the key for a call that has followed an equal call of this process. The equal call has left the key free, or is no
+/// longer polled.
 pub(crate) async fn ask(may_ask: MayAsk) -> Result<Held, Refusal> {
     let MayAsk {
         lease,
@@ -59,7 +60,7 @@ pub(crate) fn refuse(lease: &Arc<Lease>, record: Bytes) -> Refusal {
     refusal
 }
 
-/// What a call knows of the store before it claims.
+/// The store's answer that a call knows before it claims.
 enum Known {
     Nothing,
     /// The answer to its claim.
@@ -76,7 +77,7 @@ enum Verdict {
     Taken(Arc<SeenRecord>, Refusal),
 }
 
-/// The last record that was found, and when its lease expires if it is not renewed.
+/// The last record that was found, and the end of its lease if it is not renewed.
 type LastHolder = Option<(Arc<SeenRecord>, Instant)>;
 
 impl Waiter {
@@ -123,7 +124,7 @@ impl Waiter {
             first_sent = claim.defuse();
             drop(claim);
             if first_sent.is_none() {
-                // The claim was answered, so the next one needs a new owner.
+                // The claim was answered, so the next claim needs a new owner.
                 self.lease = lease.with_new_owner();
             }
         }
@@ -161,7 +162,8 @@ impl Waiter {
         }
     }
 
-    /// As [`judge`](Self::judge), if the store does not answer. A known holder of the key takes precedence over the failure.
+    /// Does the same as [`judge`](Self::judge), if the store does not answer. A known holder of the key takes precedence over
+    /// the failure.
     fn judge_unavailable(
         &self,
         claim: &mut ClaimGuard<'_>,
@@ -188,8 +190,8 @@ impl Waiter {
         }
     }
 
-    /// Passes the answer on, unless an earlier claim of this very call has the key. No body runs under that claim, so it is removed,
-    /// and `None` says that the call must claim again.
+    /// Returns the answer, unless an earlier claim of this call has the key. No body runs under that claim, so it is removed.
+    /// `None`: the call must claim again.
     async fn remove_stray(
         &self,
         refused_claims: &mut RefusedClaims,
@@ -207,7 +209,7 @@ impl Waiter {
         let removal = store.remove(self.lease.key(), record.bytes());
         match self.backoff().attempt(removal).await {
             Ok(_) => None,
-            // "Taken" would be wrong, because this very call has the key.
+            // "Taken" would be wrong, because this call itself has the key.
             Err(failure) => Some(Err(NotWon::Unavailable(failure))),
         }
     }
@@ -232,7 +234,7 @@ impl Waiter {
         }
     }
 
-    /// The refusal if another call of this process has got the key meanwhile.
+    /// The refusal, if another call of this process has got the key in the meantime.
     fn refusal_by_other(&self) -> Option<Refusal> {
         let other = self.lease.find_other()?;
         let seen = other.in_flight().snapshot();

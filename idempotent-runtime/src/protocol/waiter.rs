@@ -25,7 +25,7 @@ pub(crate) struct Waiter {
     has_ended: bool,
 }
 
-/// How long a call that may be a duplicate asks the store, and waits for another call.
+/// The limits of a call that may be a duplicate: how long it asks the store, and how long it waits for another call.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience {
     /// Until when the call may ask the store, if it does not wait.
