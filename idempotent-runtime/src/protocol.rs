@@ -30,9 +30,9 @@
 //!
 //! | move | made by | wakes |
 //! | --- | --- | --- |
-//! | to `Asking`, repeatedly | `claim`, before each send but the first of the call; `lease`, while the token is redeemed | nothing: a duplicate has a timer for the instant at which the answer is due |
+//! | to `Asking`, repeatedly | `claim`, before each send but the first of the call; `lease`, while the token is redeemed | duplicates that have seen `Waiting`; the others have a timer for the instant at which the answer is due |
 //! | to `Waiting` | `wait` | duplicates that follow the call |
-//! | to `Running` | `lease` after the claim's answer; `held` after the token is redeemed | duplicates that do not wait for the end, or whose waiting an observer measures |
+//! | to `Running` | `lease` after the claim's answer; `held` after the token is redeemed | duplicates that have seen `Waiting`, that do not wait for the end, or whose waiting an observer measures |
 //! | to `Lost` | `lease` when the body is polled; `renewal` when a renewal is due or answered | those duplicates, and the task that polls the body |
 //! | to `Settling` | `lease` when the body returns | nothing: the key is still taken |
 //! | to `Dropped` | `held` | nothing: the key is still taken |
