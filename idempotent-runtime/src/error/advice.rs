@@ -16,7 +16,7 @@ use std::fmt;
 /// | `LimitReached` | `Wait` | the next window allows the attempt |
 /// | `ResultUnavailable` | `Refresh` | an equal call has ended: read its outcome from your own data |
 /// | `Unavailable` | `Wait` | the body did not run, and the store may be available again |
-/// | `LeaseLost` | `Refresh` | the body was stopped, or its transaction ended while it ran: a repetition may do its work twice |
+/// | `LeaseLost` | `Refresh` | the body was stopped, or with `tx` its transaction ended while it ran: a repetition may do its work twice |
 /// | `Misconfigured`, `ForeignRecord`, `InvalidKey`, `InvalidPolicy`, `NotInstalled` | `Fix` | the same call fails again until the cause is fixed |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -51,8 +51,8 @@ impl RedisOptions {
     /// Sets how many replicas must acknowledge a write, so that a fail-over to one of them loses no claim and no result.
     /// Default: 0, so the primary's acknowledgement is enough.
     ///
-    /// Claims, renewals and completions wait for the replicas, with `WAIT` in the same round trip. If too few replicas
-    /// acknowledge a claim, the store takes it back and the body does not run. A claim that cannot be renewed is lost when its
+    /// Claims, renewals, completions, tokens, counts and members added to seen-sets wait for the replicas, with `WAIT` in the
+    /// same round trip. If too few replicas acknowledge a claim, the store takes it back and the body does not run. A claim that cannot be renewed is lost when its
     /// lease ends. A result that cannot be recorded is sent again until then. A release does not wait: if a fail-over loses it,
     /// the key stays taken until the lease ends. The same is possible for a claim of a call that is dropped while it waits,
     /// because the withdrawal uses another connection and may arrive first.
