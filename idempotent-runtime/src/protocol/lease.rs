@@ -20,25 +20,21 @@ use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
-use crate::store::Key;
+use crate::store::{Key, SHORTEST_TTL};
 use crate::sync::MutexGuard;
 
 /// A call and one claim of it: its record, and the lease that the call has after the store has accepted the claim.
 ///
 /// [`Claim`](crate::store::Claim) is only the store's answer. How long a lease lasts is `lease_time` in the call's times.
 ///
-/// A call needs one allocation for all of it. The key and the record are made when they are first needed: a duplicate that
-/// follows an equal call of this process does not need them, and a call with `when = false` does not need them.
+/// A call needs one allocation. The key and the record are made when they are first needed: a follower does not need them.
 pub(crate) struct Lease {
     of: Of,
     claim: OnceLock<OwnClaim>,
 }
 
 /// The call of a claim.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "almost every call has only a first claim"
-)]
+#[expect(clippy::large_enum_variant, reason = "most calls have one claim")]
 enum Of {
     /// The first claim of a call has the call.
     First(FirstClaim),
@@ -308,7 +304,7 @@ impl Lease {
         match self.call().policy.release {
             Release::Never => {
                 let taken_until = self.in_flight().state().since() + self.call().times.expiry;
-                taken_until.duration_since(Instant::now()).max(SHORTEST)
+                taken_until.duration_since(Instant::now()).max(SHORTEST_TTL)
             }
             _ => self.call().times.ttl,
         }
@@ -400,6 +396,3 @@ fn last_seen(record: Option<Arc<SeenRecord>>) -> LastSeen {
 }
 
 pub(crate) const NOT_IN_TIME: &str = "it was not renewed in time";
-
-/// The shortest time to live that a store accepts.
-const SHORTEST: Duration = Duration::from_millis(1);

@@ -167,7 +167,7 @@ impl fmt::Display for EndpointInfo {
             let rest = if joint.is_empty() { "" } else { "the rest " };
             write!(
                 f,
-                "{joint}{rest}by expressions in its attribute, unknown before its first call"
+                "{joint}{rest}set by expressions in its attribute, unknown before its first call"
             )?;
         }
         for ignored in &self.ignored {

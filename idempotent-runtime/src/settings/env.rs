@@ -101,7 +101,7 @@ fn setting_named(name: &str) -> Option<&'static str> {
     NAMES.into_iter().find(is_it)
 }
 
-/// The correct form of a variable that names no setting or no endpoint.
+/// The mistake in a variable that has neither of the two correct forms.
 fn explain_unknown(rest: &str) -> String {
     // Input:  ORDERS_PAY_TTL
     // Output: IDEMPOTENCE__ORDERS_PAY__TTL

@@ -201,7 +201,7 @@ fn explain_missing_quotes(endpoint: &str, name: &str, mut inner: &DeTable<'_>) -
     format!("the name of an endpoint must be in quotes: write `[endpoints.\"{path}\"]`")
 }
 
-/// Accepts the names of the option `name` and the names made from the paths of functions.
+/// Accepts the values of the option `name`, and the names made from the paths of functions.
 fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("it is empty".to_owned());

@@ -35,7 +35,7 @@ struct State {
     called: CalledEndpoints,
 }
 
-/// The policy of a call with the settings applied, and the durations that follow from it or why it is invalid.
+/// The policy of a call with the settings applied, and the durations that follow from it, or the reason why it is invalid.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entered {
     pub(crate) policy: Policy,
@@ -45,7 +45,7 @@ pub(crate) struct Entered {
 /// What a thread knows of an endpoint with a literal name, so that its next call takes no lock.
 #[derive(Clone, Copy)]
 struct Recent {
-    /// The version of the endpoints in which this is right.
+    /// The version of the endpoints for which the other fields are valid.
     version: u64,
     /// The address and the length of the name.
     name: (usize, usize),
@@ -106,7 +106,7 @@ impl KnownEndpoints {
                 return Err(setup_error(&ignored));
             }
             state.table = table;
-            // While the state is locked, so that no thread remembers the settings before as those of the new version.
+            // Stored while the state is locked, so that no thread remembers the old settings under the new version.
             self.version.store(new_version(), Ordering::Release);
             let State { table, called } = &mut *state;
             for (name, called) in called.iter_mut() {

@@ -25,7 +25,7 @@ impl Endpoints {
         self.forgotten
     }
 
-    /// Adds the lists of other handles. An endpoint that was not called on this handle is listed as such only if no other
+    /// Adds the lists of other handles. An endpoint that was not called on this handle is listed as uncalled only if no other
     /// handle has called it.
     pub(crate) fn merge(mut self, others: Vec<Self>) -> Self {
         let mut elsewhere = Vec::new();

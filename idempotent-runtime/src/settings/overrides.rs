@@ -39,7 +39,7 @@ pub(super) fn is_attribute_only(name: &str) -> bool {
     ATTRIBUTE_ONLY.contains(&name)
 }
 
-/// The name of an endpoint in the form that a variable's name contains.
+/// The name of an endpoint as it is written in the name of a variable.
 pub(super) fn in_capitals(endpoint: &str) -> String {
     let capital = |c: char| match c.to_ascii_uppercase() {
         c @ ('A'..='Z' | '0'..='9') => c,
@@ -161,8 +161,10 @@ impl Resolved {
         let why_not = |dropped: &[&str]| without(dropped).apply_to(attribute).times().err();
         // First both are tried together, because one may fit only with the other. If nothing fits, the attribute itself is
         // invalid, and its calls are refused.
-        let tried: [&[&str]; 4] = [&[], &["lease"], &["ttl"], &["ttl", "lease"]];
-        let fits = tried.into_iter().find(|dropped| why_not(dropped).is_none());
+        let to_drop: [&[&str]; 4] = [&[], &["lease"], &["ttl"], &["ttl", "lease"]];
+        let fits = to_drop
+            .into_iter()
+            .find(|dropped| why_not(dropped).is_none());
         let dropped = fits.unwrap_or_default();
         let ignored = [
             ("ttl", &wanted.ttl, &["lease"]),

@@ -44,7 +44,7 @@ impl Table {
         let overrides = |named: Option<&Named>| {
             named.map_or_else(Overrides::default, |named| named.overrides.clone())
         };
-        // Most handles have no settings, so the name in capitals is not needed.
+        // The name in capitals is made only if it is needed: most handles have no settings.
         let in_env = (!self.in_env.is_empty()).then(|| in_capitals(endpoint));
         let in_env = in_env.and_then(|name| self.in_env.get(&name));
         Resolved {

@@ -202,7 +202,7 @@ fn kind_of_result_code(code: i32) -> StoreErrorKind {
         // A general error (for example a missing table), permissions, and a file that is read-only, damaged, cannot be
         // opened, or is no database.
         1 | 3 | 8 | 11 | 14 | 23 | 26 => Misconfigured,
-        // Busy, locked, out of memory, interrupted, a race for the log, a changed schema: SQLite undid everything.
+        // Busy, locked, out of memory, interrupted, a race for the write-ahead log, a changed schema: SQLite undid everything.
         4..=7 | 9 | 15 | 17 => NotApplied,
         _ => Unknown,
     }

@@ -34,7 +34,7 @@ use super::row::{Column, Row, explain_table};
 /// The table needs a unique index (or a primary key) on the columns of the [key](InsertOnce::key). Only this index makes one
 /// of several equal inserts succeed; without it all of them are inserted.
 ///
-/// The existing row decides what is a duplicate, not the index that the database names. A row that is sent again violates every
+/// A duplicate has the key of an existing row, whatever index the error names. A row that is sent again violates every
 /// unique index of the table, and the database names the first one that it checks. A row with another key but, for example, the
 /// same telephone number also violates an index: this is an error, not a duplicate.
 ///
@@ -99,7 +99,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
     /// Sets a column of the key. The columns of the key must be the columns of a unique index.
     ///
     /// The value must not be NULL, because a unique index accepts any number of NULLs. It must have the type of the column:
-    /// MySQL finds the number 12 by the text `12abc`.
+    /// for MySQL the text `12abc` equals the number 12.
     pub fn key<T>(mut self, column: &'a str, value: T) -> Self
     where
         T: for<'q> Encode<'q, DB> + Type<DB> + Send + Sync + 'a,
@@ -119,7 +119,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
 
     /// Inserts the row, unless it exists.
     ///
-    /// Round trips: one; two if the row exists; two or three if another row violates an index. The user of the database also
+    /// Round trips: one; two if the row exists; two or three if the row violates another index. The user of the database also
     /// needs `SELECT` on the table.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         if let Some(row) = self.find(connection, column).await? {
             return Ok(Insertion::AlreadyThere(Some(row)));
         }
-        // Insert again: either another row violates an index, which the error then names, or the existing row was removed.
+        // Insert again: either the row violates another index, which the error then names, or the existing row was removed.
         if let Some(error) = refused {
             return Err(error);
         }

@@ -55,7 +55,7 @@ pub(super) mod waiting;
 /// The lock cannot stop a holder that continues after its lease, for example after a long pause or with a statement that
 /// arrives late. The [fence](LockGuard::fence) covers this case: each holder of a name has a larger fence than all holders
 /// before it. The row that the work changes stores the fence of its last writer, and a late statement finds a larger
-/// fence there, as above. Use `fence <= $2` if a holder writes the row more than once.
+/// fence there, as in the example. Use `fence <= $2` if a holder writes the row more than once.
 ///
 /// A fence orders writes. It does not make them happen once: a holder may die after its work and before its release, and
 /// the next holder does the work again. For "once" use a [`transition`](super::transition) or the dedup row, which commit
@@ -91,7 +91,7 @@ impl<DB: Database> Lock<DB> {
     /// `a` and `a` followed by a space are three locks. Their rows are never removed, so that the fences grow: use a
     /// limited set of names, or remove the rows of names that are never used again.
     ///
-    /// A statement is sent again if the database refused it in favour of another statement, or if its reply was lost. The
+    /// A statement is sent again if the database refused it because of a conflict, or if its reply was lost. The
     /// second attempt finds the lock that the first attempt took.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl<DB: Database> fmt::Debug for Lock<DB> {
 /// A lock that this caller holds until it releases the lock or the lease expires.
 ///
 /// Dropping the guard does not release the lock: no other caller gets it before the lease expires. So after a panic or a
-/// dropped future, other callers wait as long as the interrupted work may still run.
+/// dropped future, other callers wait for the end of the lease, because the interrupted work may still run.
 #[must_use = "the lock stays taken until its lease expires"]
 pub struct LockGuard<DB: Database> {
     pool: Pool<DB>,
@@ -173,7 +173,7 @@ impl<DB: Database> LockGuard<DB> {
 
     /// When the lease expires unless it is renewed.
     ///
-    /// This machine's monotonic clock measures the time from before the statement was sent, so the lease does not expire
+    /// This machine's monotonic clock counts from just before the statement was sent, so the lease does not expire
     /// earlier in the database.
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -211,7 +211,7 @@ impl<DB: Database> LockGuard<DB> {
         Ok(renewed && !self.remaining().is_zero())
     }
 
-    /// Releases the lock. Returns whether no other holder had taken it. One round trip.
+    /// Releases the lock. Returns `true` if no other holder had taken it. One round trip.
     ///
     /// `false`: the lease expired during the work, and another holder may have worked at the same time. The other
     /// holder's lock stays as it is.
@@ -279,7 +279,7 @@ async fn send_once<'a, DB: Database, T>(
 const NO_TABLE: &str = "call `sql::migrate` at every start, which makes the table of locks";
 const MAX_ATTEMPTS: u32 = 10;
 
-/// Whether a resend may succeed: the connection broke, or the database refused the statement in favour of another statement.
+/// Whether a resend may succeed: the connection broke, or the database refused the statement because of a conflict.
 ///
 /// These errors come at once. An error that comes after a wait, for example for a busy file, is not worth a second wait.
 fn is_worth_resending(error: &sqlx::Error) -> bool {

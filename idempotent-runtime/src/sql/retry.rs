@@ -136,7 +136,7 @@ impl Retry {
         self
     }
 
-    /// Sets the time limit for new attempts: no attempt begins later than this after the first. A running attempt is not
+    /// Sets the time limit for new attempts: no attempt begins more than this time after the first. A running attempt is not
     /// interrupted, because an interrupted `COMMIT` may be applied: limit its statements with the timeouts of the database.
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = time;

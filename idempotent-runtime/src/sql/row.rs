@@ -1,4 +1,4 @@
-//! A row that is changed if a column has one of the given values, or inserted if it does not exist. Otherwise the row is read.
+//! Two uses of one row: change it if a column has one of the given values; insert it once. If neither happens, read it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) struct Row<'a, DB: Database> {
 
 struct Assignment<'a, DB: Database> {
     column: &'a str,
-    is_added: bool,
+    is_increment: bool,
     value: Box<dyn Value<DB> + 'a>,
 }
 
@@ -67,7 +67,7 @@ impl<'a, DB: Database> Row<'a, DB> {
     pub(super) fn set(&mut self, column: &'a str, value: impl Value<DB> + 'a) {
         self.assignments.push(Assignment {
             column,
-            is_added: false,
+            is_increment: false,
             value: Box::new(value),
         });
     }
@@ -75,7 +75,7 @@ impl<'a, DB: Database> Row<'a, DB> {
     pub(super) fn add(&mut self, column: &'a str, value: impl Value<DB> + 'a) {
         self.assignments.push(Assignment {
             column,
-            is_added: true,
+            is_increment: true,
             value: Box::new(value),
         });
     }
@@ -83,7 +83,7 @@ impl<'a, DB: Database> Row<'a, DB> {
     /// Changes the row, or reads why the row cannot be changed. One round trip if the row is changed, two if not.
     ///
     /// The read takes the lock of an update, because a plain read may see an old snapshot. If the row gets one of the values
-    /// between the two statements, both are sent once more. In a transaction the first read has then locked the row.
+    /// between the two statements, both are sent once more. Once is enough in a transaction: the first read locks the row.
     pub(super) async fn change<T>(
         &self,
         connection: &mut DB::Connection,
@@ -127,7 +127,7 @@ impl<'a, DB: Database> Row<'a, DB> {
     pub(super) fn check_insert(&self) -> sqlx::Result<()> {
         if self.id.is_empty() {
             let why = format!(
-                "no `key` defines a duplicate in {:?}: call `key`",
+                "no `key` says which rows of {:?} are duplicates: call `key`",
                 self.table
             );
             return Err(Error::InvalidArgument(why));
@@ -163,7 +163,7 @@ impl<'a, DB: Database> Row<'a, DB> {
         for (i, assignment) in self.assignments.iter().enumerate() {
             update.push(if i == 0 { " SET " } else { ", " });
             update.name(assignment.column)?.push(" = ");
-            if assignment.is_added {
+            if assignment.is_increment {
                 update.name(assignment.column)?.push(" + ");
             }
             update.bind(&*assignment.value)?;
@@ -270,7 +270,7 @@ impl<DB: Database> fmt::Debug for Row<'_, DB> {
     }
 }
 
-/// Adds to the error of a missing table who must create it.
+/// Explains in the error of a missing table who must create the table.
 pub(super) fn explain_table(error: Error) -> Error {
     failure::explained(
         error,

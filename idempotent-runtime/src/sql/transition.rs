@@ -86,10 +86,10 @@ pub struct TransitionUpdate<'a, DB: Database, S> {
 }
 
 impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
-    /// Selects the row by the value of a column. Several calls must all match, and together must select one row: use a
+    /// Selects the row by the value of a column. With several calls, all columns must match, and select one row: use a
     /// primary key or unique columns.
     ///
-    /// The value must have the type of the column: MySQL finds the number 12 by the text `12abc`.
+    /// The value must have the type of the column: for MySQL the text `12abc` equals the number 12.
     pub fn id<T>(mut self, column: &'a str, value: T) -> Self
     where
         T: for<'q> Encode<'q, DB> + Type<DB> + Send + Sync + 'a,
@@ -138,8 +138,8 @@ impl<'a, DB: Database, S> TransitionUpdate<'a, DB, S> {
     /// with 40001 if another transaction changed the row after this transaction began: run the transaction again. Do the same
     /// after a deadlock, a lock timeout or a busy SQLite file.
     ///
-    /// [`InvalidArgument`](Error::InvalidArgument) before anything is sent: without `id` or `to`, with `to` among `from` (all of
-    /// several equal transitions would be applied), for an invalid name, and for a column that is set twice. Also if the `id`
+    /// [`InvalidArgument`](Error::InvalidArgument) before anything is sent: without `id` or `to`, with `to` among `from` (then
+    /// all equal transitions would be applied), for an invalid name, and for a column that is set twice. Also if the `id`
     /// matched several rows: roll back.
     ///
     /// [`ColumnDecode`](Error::ColumnDecode), with the table and the column, if the row did not move and its state cannot be

@@ -70,10 +70,10 @@ pub struct VersionedUpdate<'a, DB: Database> {
 }
 
 impl<'a, DB: Database> VersionedUpdate<'a, DB> {
-    /// Selects the row by the value of a column. Several calls must all match, and together must select one row: use a
+    /// Selects the row by the value of a column. With several calls, all columns must match, and select one row: use a
     /// primary key or unique columns.
     ///
-    /// The value must have the type of the column: MySQL finds the number 12 by the text `12abc`.
+    /// The value must have the type of the column: for MySQL the text `12abc` equals the number 12.
     pub fn id<T>(mut self, column: &'a str, value: T) -> Self
     where
         T: for<'q> Encode<'q, DB> + Type<DB> + Send + Sync + 'a,
@@ -113,7 +113,7 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
     /// # Errors
     ///
     /// As for a [transition](super::TransitionUpdate::run): the errors of the database, and
-    /// [`InvalidArgument`](Error::InvalidArgument), also without `version` and for the largest version.
+    /// [`InvalidArgument`](Error::InvalidArgument), also if the version is missing or is the largest integer.
     ///
     /// # Cancellation
     ///

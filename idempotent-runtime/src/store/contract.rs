@@ -149,9 +149,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Replaces `expected` by `value`, byte for byte. The instant at which the record expires does not change.
     ///
-    /// It answers as [`replace`](Self::replace) does. It does not replace a record that never expires, because another program
-    /// wrote it, and answers [`Swap::Other`] with that record. By default this is [`get`](Self::get) and then
-    /// [`replace`](Self::replace) with the remaining time, so the expiry may move by the difference between the two round trips.
+    /// It answers as [`replace`](Self::replace) does. A record that never expires comes from another program: it is not
+    /// replaced, and the answer is [`Swap::Other`] with it. By default this is [`get`](Self::get) and then
+    /// [`replace`](Self::replace) with the remaining time, so the expiry may move by as much as the two round trips differ.
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// The failure that must happen before an acknowledged record is lost.
+    /// What must fail before an acknowledged record is lost.
     ///
     /// By default the weakest: [`Durability::Process`].
     fn durability(&self) -> Durability {
@@ -290,7 +290,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-const SHORTEST_TTL: Duration = Duration::from_millis(1);
+/// The shortest time to live that a store accepts.
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 fn member_key(set: &str, member: &[u8]) -> String {
     use std::fmt::Write;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The failure that must happen before a store loses a record that it acknowledged.
+/// What must fail before a store loses a record that it acknowledged.
 ///
 /// No class promises that the record of a call is written together with the effects of the call. Only a row in the same
 /// transaction as the effects promises that.

@@ -227,7 +227,7 @@ impl Shards {
 
     /// The shard that holds `key`.
     fn of(&self, key: &Key) -> MutexGuard<'_, Shard> {
-        // From the middle, because the table inside the shard uses both ends.
+        // A middle byte of the hash, because the table inside the shard uses both ends.
         let [.., middle, _, _, _] = key.hash().to_le_bytes();
         lock(&self.all[usize::from(middle) % SHARDS])
     }

@@ -16,7 +16,7 @@ use super::finding::Finding;
 use super::local::LocalStore;
 use crate::error::store::StoreError;
 
-/// Writes every operation of [`Store`] as a call of the same operation of `$to`, by the trait `$of`.
+/// Writes every operation of [`Store`] as a call of the same operation of `$to`, through the trait `$of`.
 ///
 /// The inner future is returned without a second future around it. So the lifetimes are explicit, one for each reference, as
 /// [`async_trait`](super::async_trait) writes them.
@@ -77,7 +77,7 @@ macro_rules! forward {
 /// A store around another store that changes some of its operations.
 ///
 /// Every `Wrap` is a [`Store`]. An operation that is not overridden goes to the same operation of [`inner`](Self::inner). So
-/// one step inside stays one step, and operations of later versions are also forwarded. This store measures how long claims
+/// one inner step stays one step, and operations that later versions add are forwarded. This store measures how long claims
 /// take:
 ///
 /// ```
@@ -114,7 +114,7 @@ macro_rules! forward {
 /// [`replace`](Self::replace), also override [`replace_and_notify`](Self::replace_and_notify). If you change the form of keys
 /// or values, override every operation with a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the `impl`,
 /// clippy names the missing operations. A store that changes everything, for example a store that encrypts, is simpler as a
-/// [`Store`]: it needs the four operations, and the defaults use these, in more steps.
+/// [`Store`]: it needs the four required operations, which the defaults use, in more steps.
 ///
 /// # Imports
 ///

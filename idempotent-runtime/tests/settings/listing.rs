@@ -38,7 +38,7 @@ fn a_function_with_a_name_is_listed_before_its_first_call_and_without_a_handle()
     assert_eq!(
         listed,
         [
-            "listing.expression: by expressions in its attribute, unknown before its first call",
+            "listing.expression: set by expressions in its attribute, unknown before its first call",
             "listing.literal: ttl = 30s (attribute), lease = 30s (default), on_store_error = refuse (default)",
             "listing.tx: ttl = 30s (attribute), wait = 5s (default)",
         ]
@@ -62,7 +62,7 @@ fn a_listing_shows_each_setting_with_its_origin() {
         listed(&handle, "listing.expression").unwrap(),
         format!(
             "listing.expression: wait = 1h30m ({}), on_store_error = run ({}), \
-             the rest by expressions in its attribute, unknown before its first call",
+             the rest set by expressions in its attribute, unknown before its first call",
             file.at(5),
             file.at(2)
         )

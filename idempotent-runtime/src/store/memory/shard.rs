@@ -16,11 +16,11 @@ pub(super) struct Shard {
     records: HashTable<Record>,
     /// The hashes of the keys in the order in which their records expire.
     expiries: BTreeMap<Expiry, u64>,
-    /// The latest record. It joins `expiries` only when the next record is stored. Usually it is removed before that, and then
-    /// the order costs nothing.
+    /// The expiry of the latest record. It joins `expiries` only when the next record is stored. Usually the record is removed
+    /// before that, and then `expiries` does not change.
     latest: Option<(Expiry, u64)>,
     /// The number of the latest record. Numbers distinguish records that expire at one instant.
-    last: u64,
+    last_number: u64,
 }
 
 type Expiry = (Instant, u64);
@@ -52,7 +52,7 @@ impl Shard {
         now: Instant,
         room: impl FnOnce() -> bool,
     ) -> Option<Claim> {
-        let expiry = (after(now, ttl), self.last + 1);
+        let expiry = (after(now, ttl), self.last_number + 1);
         let record = || Record {
             key: key.clone(),
             value: value.clone(),
@@ -81,7 +81,7 @@ impl Shard {
                 Some(std::mem::replace(place.get_mut(), record()).expiry())
             }
         };
-        self.last = expiry.1;
+        self.last_number = expiry.1;
         if let Some(expired) = expired {
             self.forget(expired);
         }
@@ -187,7 +187,7 @@ impl Shard {
     pub(super) fn sweep(&mut self, now: Instant, at_most: usize) -> usize {
         let mut swept = 0;
         while swept < at_most
-            && let Some(((_, number), hash)) = self.first_expired(now)
+            && let Some(((_, number), hash)) = self.take_expired(now)
         {
             let expired = |record: &Record| record.number == number;
             if let Ok(found) = self.records.find_entry(hash, expired) {
@@ -199,7 +199,7 @@ impl Shard {
     }
 
     /// Removes an expired record from the order of expiry.
-    fn first_expired(&mut self, now: Instant) -> Option<(Expiry, u64)> {
+    fn take_expired(&mut self, now: Instant) -> Option<(Expiry, u64)> {
         let is_expired = |expiry: &Expiry| expiry.0 <= now;
         if let Some(latest) = self.latest.take_if(|(expiry, _)| is_expired(expiry)) {
             return Some(latest);
