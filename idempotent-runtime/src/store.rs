@@ -30,7 +30,6 @@ pub(crate) mod rows;
 mod wrap;
 
 pub use self::answer::{Claim, Count, Entry, Hint, Swap};
-pub(crate) use self::contract::SHORTEST_TTL;
 pub use self::contract::Store;
 pub use self::durability::Durability;
 pub use self::filter::{BloomFilter, BloomStats};

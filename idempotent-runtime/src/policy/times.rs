@@ -92,7 +92,7 @@ impl Policy {
         if self.ttl.is_zero() {
             return Err("`ttl` is missing or zero: it must be between 1 ms and 100 years");
         }
-        if self.ttl < SHORTEST || lease < SHORTEST {
+        if self.ttl < SHORTEST_TTL || lease < SHORTEST_TTL {
             return Err(
                 "`ttl` or `lease` is shorter than 1 ms: each must be between 1 ms and 100 years",
             );
@@ -123,7 +123,8 @@ impl Times {
 
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 const DEFAULT_CAP: Duration = Duration::from_hours(1);
-const SHORTEST: Duration = Duration::from_millis(1);
+/// The shortest time to live that a store accepts.
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
 const SHORTEST_GRACE: Duration = Duration::from_millis(250);
 const LONGEST_GRACE: Duration = Duration::from_secs(5);

@@ -11,6 +11,7 @@ use crate::error::Site;
 use crate::key::fingerprint::Fingerprint;
 use crate::observe::EventKind;
 use crate::policy::deadline::first_try;
+use crate::policy::times::SHORTEST_TTL;
 use crate::policy::{OnLeaseLost, Release};
 use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::ending::Ending;
@@ -20,7 +21,7 @@ use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
-use crate::store::{Key, SHORTEST_TTL};
+use crate::store::Key;
 use crate::sync::MutexGuard;
 
 /// A call and one claim of it: its record, and the lease that the call has after the store has accepted the claim.

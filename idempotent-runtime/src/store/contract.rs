@@ -18,6 +18,7 @@ use super::finding::Finding;
 use super::local::LocalStore;
 use super::queue::Queues;
 use crate::error::store::StoreError;
+use crate::policy::times::SHORTEST_TTL;
 use crate::record::count::{self, Next};
 use crate::world;
 
@@ -289,9 +290,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         let _ = bytes;
     }
 }
-
-/// The shortest time to live that a store accepts.
-pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 fn member_key(set: &str, member: &[u8]) -> String {
     use std::fmt::Write;
