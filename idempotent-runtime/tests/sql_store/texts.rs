@@ -438,14 +438,17 @@ async fn the_error_that_main_prints_for_missing_tables_has_no_statements() {
 #[tokio::test]
 async fn a_file_that_is_opened_only_for_reading_is_reported() {
     let url = Sqlite::url();
-    SqliteStore::connect(&url).await.unwrap();
+    // The last connection writes the WAL to the file. With `immutable` SQLite reads the file alone.
+    let migrated = SqliteStore::connect(&url).await.unwrap();
+    migrated.pool().close().await;
     let log = LogCapture::start();
     let warnings = || {
         let mut warnings = log.warnings();
         warnings.retain(|warning| warning.contains("only for reading"));
         warnings
     };
-    SqliteStore::connect(&url).await.unwrap();
+    let writable = SqliteStore::connect(&url).await.unwrap();
+    writable.pool().close().await;
     assert_eq!(warnings(), [""; 0]);
     for parameter in ["mode=ro", "mode=ro&immutable=1"] {
         let url = format!("{url}?{parameter}");
