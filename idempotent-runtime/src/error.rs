@@ -14,6 +14,8 @@ mod setup;
 pub(crate) mod store;
 #[cfg(test)]
 mod texts;
+#[cfg(any(feature = "http", feature = "tonic"))]
+pub(crate) mod wait;
 
 pub use self::call::Error;
 pub(crate) use self::duplicate::Known;

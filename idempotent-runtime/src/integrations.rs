@@ -4,5 +4,3 @@
 pub mod axum;
 #[cfg(feature = "tonic")]
 pub mod tonic;
-#[cfg(any(feature = "axum", feature = "tonic"))]
-mod wait;

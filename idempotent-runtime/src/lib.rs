@@ -14,6 +14,8 @@ mod call;
 mod cases;
 mod error;
 mod handle;
+#[cfg(feature = "http")]
+mod http;
 mod key;
 mod mechanisms;
 mod observe;

@@ -38,13 +38,12 @@
 
 use std::sync::Arc;
 
-use ::axum::http::{HeaderName, HeaderValue, StatusCode};
+use ::axum::http::{HeaderName, HeaderValue};
 use ::axum::response::{IntoResponse, Response};
 
-use self::problem::Problem;
-use super::wait;
 use crate::error::Error;
 use crate::error::lang::Lang;
+use crate::http::problem::Problem;
 use crate::result::once::Once;
 
 pub use self::key::IdempotencyKey;
@@ -52,7 +51,6 @@ pub use self::rejection::{HeaderFault, HeaderRejection};
 
 mod key;
 mod lang;
-mod problem;
 mod rejection;
 mod request_id;
 
@@ -78,18 +76,7 @@ mod request_id;
 /// }
 /// ```
 pub fn refusal(error: Error, lang: Lang) -> Response {
-    let facts = error.facts();
-    let problem = Problem {
-        status: StatusCode::from_u16(facts.http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-        code: facts.code,
-        title: facts.title.into(),
-        detail: error.text(lang).into(),
-        lang,
-        client_action: facts.action,
-        silent: facts.silent,
-        retry_after: wait::advised(&error),
-    };
-    let mut response = problem.into_response();
+    let mut response = Problem::of(&error, lang).into_response();
     response.extensions_mut().insert(Arc::new(error));
     response
 }
@@ -119,7 +106,7 @@ impl<T: IntoResponse> IntoResponse for Once<T> {
 #[cfg(test)]
 mod tests {
     use ::axum::body::to_bytes;
-    use ::axum::http::header;
+    use ::axum::http::{StatusCode, header};
     use serde_json::Value;
 
     use super::*;

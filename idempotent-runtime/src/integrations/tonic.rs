@@ -26,9 +26,9 @@ use std::time::Duration;
 use ::tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use ::tonic::{Code, Status};
 
-use super::wait::{self, in_whole};
 use crate::error::Error;
 use crate::error::lang::Lang;
+use crate::error::wait::{self, in_whole};
 
 mod request_id;
 

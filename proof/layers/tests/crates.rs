@@ -165,7 +165,7 @@ const CALLS: [&str; 10] = [
 ];
 
 /// The files of errors from the bottom up: each uses only files before it.
-const ERRORS: [&str; 11] = [
+const ERRORS: [&str; 12] = [
     "error/advice",
     "error/closest",
     "error/store",
@@ -176,14 +176,13 @@ const ERRORS: [&str; 11] = [
     "error/duplicate",
     "error/call",
     "error/catalog",
+    "error/wait",
     "error",
 ];
 
 /// The files of integrations from the bottom up: each uses only files before it.
-const INTEGRATIONS: [&str; 10] = [
-    "integrations/wait",
+const INTEGRATIONS: [&str; 8] = [
     "integrations/axum/lang",
-    "integrations/axum/problem",
     "integrations/axum/rejection",
     "integrations/axum/key",
     "integrations/axum/request_id",
@@ -375,8 +374,11 @@ const OPERATE: [&str; 4] = [
     "operate",
 ];
 
+/// The files of HTTP from the bottom up: each uses only files before it.
+const HTTP: [&str; 3] = ["http/lang", "http/problem", "http"];
+
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 21] = [
+const RUNTIME: [&str; 22] = [
     "world",
     "sync",
     "policy",
@@ -394,6 +396,7 @@ const RUNTIME: [&str; 21] = [
     "call",
     "mechanisms",
     "operate",
+    "http",
     "integrations",
     "private",
     "testkit",
@@ -486,6 +489,11 @@ fn files_of_calls_use_only_files_before_them() {
 #[test]
 fn files_of_errors_use_only_files_before_them() {
     assert_wing_in_order("error", &ERRORS);
+}
+
+#[test]
+fn files_of_http_use_only_files_before_them() {
+    assert_wing_in_order("http", &HTTP);
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::fmt;
 use ::axum::http::{HeaderMap, HeaderValue, StatusCode};
 use ::axum::response::{IntoResponse, Response};
 
-use super::lang;
-use super::problem::Problem;
 use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
+use crate::http::lang;
+use crate::http::problem::Problem;
 
 /// Why a request has no [`IdempotencyKey`](super::IdempotencyKey), or no [`RequestId`](crate::RequestId).
 ///

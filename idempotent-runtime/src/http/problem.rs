@@ -3,31 +3,49 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use ::axum::Json;
-use ::axum::http::{HeaderValue, StatusCode, header};
-use ::axum::response::{IntoResponse, Response};
+use ::http::{HeaderValue, Response, StatusCode, header};
+use bytes::Bytes;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+use crate::error::Error;
 use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
-use crate::integrations::wait::in_whole;
+use crate::error::wait::{self, in_whole};
 
-pub(super) struct Problem {
-    pub(super) status: StatusCode,
-    pub(super) code: &'static str,
-    pub(super) title: Cow<'static, str>,
-    pub(super) detail: Cow<'static, str>,
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) title: Cow<'static, str>,
+    pub(crate) detail: Cow<'static, str>,
     /// The language of `detail`.
-    pub(super) lang: Lang,
-    pub(super) client_action: ClientAction,
-    pub(super) silent: bool,
-    pub(super) retry_after: Option<Duration>,
+    pub(crate) lang: Lang,
+    pub(crate) client_action: ClientAction,
+    pub(crate) silent: bool,
+    pub(crate) retry_after: Option<Duration>,
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let (status, lang, retry_after) = (self.status, self.lang, self.retry_after);
-        let mut response = (status, Json(self)).into_response();
+impl Problem {
+    /// The problem of a refused call, in this language.
+    pub(crate) fn of(error: &Error, lang: Lang) -> Self {
+        let facts = error.facts();
+        Self {
+            status: StatusCode::from_u16(facts.http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            code: facts.code,
+            title: facts.title.into(),
+            detail: error.text(lang).into(),
+            lang,
+            client_action: facts.action,
+            silent: facts.silent,
+            retry_after: wait::advised(error),
+        }
+    }
+
+    /// The response with this problem as its body.
+    pub(crate) fn into_response<B: From<Bytes>>(self) -> Response<B> {
+        // A struct of texts and numbers can always be written.
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = Response::new(B::from(Bytes::from(body)));
+        *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -35,9 +53,9 @@ impl IntoResponse for Problem {
         );
         headers.insert(
             header::CONTENT_LANGUAGE,
-            HeaderValue::from_static(lang.tag()),
+            HeaderValue::from_static(self.lang.tag()),
         );
-        if let Some(wait) = retry_after {
+        if let Some(wait) = self.retry_after {
             let seconds = in_whole(Duration::from_secs(1), wait);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -88,7 +106,7 @@ mod tests {
                 silent: true,
                 retry_after: Some(wait),
             };
-            let response = problem.into_response();
+            let response: Response<Bytes> = problem.into_response();
             assert_eq!(response.headers()[header::RETRY_AFTER], seconds, "{wait:?}");
         }
     }

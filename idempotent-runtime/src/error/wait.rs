@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::error::Error;
-use crate::error::advice::ClientAction;
+use super::advice::ClientAction;
+use super::call::Error;
 
 /// How long the client should wait. `None` unless the advice is to wait: for example, a client should not wait a day for the
 /// key of a done call.
-pub(super) fn advised(error: &Error) -> Option<Duration> {
+pub(crate) fn advised(error: &Error) -> Option<Duration> {
     match error.client_action() {
         ClientAction::Wait => error.retry_after(),
         _ => None,
@@ -15,7 +15,7 @@ pub(super) fn advised(error: &Error) -> Option<Duration> {
 }
 
 /// A wait in whole units, at least one unit. It is rounded up, because a client that is too early is refused again.
-pub(super) fn in_whole(unit: Duration, wait: Duration) -> u64 {
+pub(crate) fn in_whole(unit: Duration, wait: Duration) -> u64 {
     let units = wait.as_nanos().div_ceil(unit.as_nanos()).max(1);
     u64::try_from(units).unwrap_or(u64::MAX)
 }
