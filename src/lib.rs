@@ -31,6 +31,9 @@ pub mod bounds {
 
 pub mod guide;
 
+#[cfg(feature = "http")]
+pub use idempotent_runtime::http;
+
 /// Errors, keys and results in the types of other crates.
 ///
 /// These modules have the names of the crates that they serve. So they are not at the root, where

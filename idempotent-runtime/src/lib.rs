@@ -1,5 +1,7 @@
 //! The runtime of the crate [`idempotence`](https://docs.rs/idempotence). Depend on that crate instead.
 
+#[cfg(feature = "http")]
+pub mod http;
 pub mod integrations;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -14,8 +16,6 @@ mod call;
 mod cases;
 mod error;
 mod handle;
-#[cfg(feature = "http")]
-mod http;
 mod key;
 mod mechanisms;
 mod observe;

@@ -47,7 +47,8 @@ use crate::http::problem::Problem;
 use crate::result::once::Once;
 
 pub use self::key::IdempotencyKey;
-pub use self::rejection::{HeaderFault, HeaderRejection};
+pub use self::rejection::HeaderRejection;
+pub use crate::http::key::fault::HeaderFault;
 
 mod key;
 mod lang;

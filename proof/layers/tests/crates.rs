@@ -375,7 +375,16 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 3] = ["http/lang", "http/problem", "http"];
+const HTTP: [&str; 7] = [
+    "http/lang",
+    "http/problem",
+    // The key of a request.
+    "http/key/parameters",
+    "http/key/text",
+    "http/key/fault",
+    "http/key",
+    "http",
+];
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
 const RUNTIME: [&str; 22] = [

@@ -4,7 +4,10 @@ use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use ::axum::http::HeaderMap;
 use ::axum::http::request::Parts;
 
-use super::rejection::{HeaderFault, HeaderRejection, Id, Mistake, single_value};
+use super::rejection::HeaderRejection;
+use crate::http::key::fault::{HeaderFault, Id, IdFault};
+use crate::http::key::single_value;
+use crate::http::key::text::Mistake;
 use crate::key::request_id::RequestId;
 
 const HEADER: &str = "X-Request-Id";
@@ -32,9 +35,8 @@ impl<S: Sync> FromRequestParts<S> for RequestId {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, HeaderRejection> {
         let headers = &parts.headers;
-        Self::from_headers(headers, HEADER)?.ok_or_else(|| {
-            HeaderRejection::new(Id::RequestId(HEADER), HeaderFault::Missing, headers)
-        })
+        Self::from_headers(headers, HEADER)?
+            .ok_or_else(|| rejection(HEADER, HeaderFault::Missing, None, headers))
     }
 }
 
@@ -70,18 +72,34 @@ impl RequestId {
         headers: &HeaderMap,
         name: &'static str,
     ) -> Result<Option<Self>, HeaderRejection> {
-        let id = Id::RequestId(name);
         let value = single_value(headers, name)
-            .map_err(|fault| HeaderRejection::new(id, fault, headers))?;
+            .map_err(|_| rejection(name, HeaderFault::Repeated, None, headers))?;
         let Some(value) = value else {
             return Ok(None);
         };
         let request_id = value.to_str().ok().and_then(|text| text.parse().ok());
         request_id.map(Some).ok_or_else(|| {
             let mistake = Mistake::in_characters(value.as_bytes());
-            HeaderRejection::malformed(id, mistake, headers)
+            let mistake = mistake.unwrap_or(Mistake::SpaceAtAnEnd);
+            rejection(name, HeaderFault::Malformed, Some(mistake), headers)
         })
     }
+}
+
+fn rejection(
+    header: &'static str,
+    fault: HeaderFault,
+    mistake: Option<Mistake>,
+    headers: &HeaderMap,
+) -> HeaderRejection {
+    let id = Id::RequestId;
+    let fault = IdFault {
+        id,
+        header,
+        fault,
+        mistake,
+    };
+    HeaderRejection::new(fault, headers)
 }
 
 #[cfg(test)]

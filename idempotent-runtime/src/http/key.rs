@@ -1,0 +1,61 @@
+//! The key of a request: which header has it, and which values are a key.
+
+use ::http::header::AsHeaderName;
+use ::http::{HeaderMap, HeaderValue};
+
+use self::fault::HeaderFault;
+use self::text::{KeySyntax, Mistake};
+
+pub(crate) mod fault;
+pub(crate) mod parameters;
+pub(crate) mod text;
+
+/// Why a header has no key, although the request has the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyFault {
+    Repeated,
+    Malformed(Mistake),
+}
+
+/// Reads the key in this header. `None` if the request does not have the header.
+pub(crate) fn read_key(
+    headers: &HeaderMap,
+    name: impl AsHeaderName,
+    syntax: KeySyntax,
+) -> Result<Option<String>, KeyFault> {
+    let value = single_value(headers, name).map_err(|Repeated| KeyFault::Repeated)?;
+    let key = value.map(|value| text::read(value.as_bytes(), syntax));
+    key.transpose().map_err(KeyFault::Malformed)
+}
+
+impl KeyFault {
+    pub(crate) const fn fault(self) -> HeaderFault {
+        match self {
+            Self::Repeated => HeaderFault::Repeated,
+            Self::Malformed(_) => HeaderFault::Malformed,
+        }
+    }
+
+    pub(crate) const fn mistake(self) -> Option<Mistake> {
+        match self {
+            Self::Repeated => None,
+            Self::Malformed(mistake) => Some(mistake),
+        }
+    }
+}
+
+/// A header was sent more than once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Repeated;
+
+/// The value of the header. `None` if the header is missing.
+pub(crate) fn single_value(
+    headers: &HeaderMap,
+    name: impl AsHeaderName,
+) -> Result<Option<&HeaderValue>, Repeated> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value),
+        (_, Some(_)) => Err(Repeated),
+    }
+}
