@@ -8,6 +8,8 @@ mod answers;
 mod endpoints;
 mod hygiene;
 mod payload;
+#[cfg(feature = "axum")]
+mod responses;
 mod sendness;
 mod shapes;
 mod traits;

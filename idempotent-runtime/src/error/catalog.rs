@@ -15,6 +15,22 @@ impl Error {
         self.facts().code
     }
 
+    /// The HTTP status of a response with this error, for example 409 for [`Error::InProgress`].
+    ///
+    /// The integrations of web frameworks use it. Use it where this crate has no integration.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::{Error, Lang};
+    ///
+    /// fn response(error: &Error) -> (u16, &'static str) {
+    ///     (error.http_status(), error.text(Lang::En))
+    /// }
+    /// ```
+    pub fn http_status(&self) -> u16 {
+        self.facts().http
+    }
+
     /// What the client should do about the error.
     ///
     /// ```
@@ -101,7 +117,6 @@ pub(crate) struct Facts {
     /// Whether a front end shows no message.
     pub(crate) silent: bool,
     /// The HTTP status.
-    #[cfg_attr(not(feature = "axum"), allow(dead_code, reason = "axum reads it"))]
     pub(crate) http: u16,
     #[cfg_attr(not(feature = "tonic"), allow(dead_code, reason = "tonic reads it"))]
     pub(crate) grpc: Grpc,

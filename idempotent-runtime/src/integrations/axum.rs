@@ -53,6 +53,7 @@ pub use crate::http::key::fault::HeaderFault;
 mod key;
 mod lang;
 mod rejection;
+mod replay;
 mod request_id;
 
 /// The response to a refused call in this language. The extractor [`Lang`] reads the language that the request asks for.

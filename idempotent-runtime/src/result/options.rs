@@ -46,7 +46,8 @@ impl ResultOptions {
         (bytes.len() <= self.longest_record()).then(read)?
     }
 
-    pub(super) fn store<T: Serialize>(self, value: &T, failure: bool) -> Kept {
+    /// Writes `value`, which duplicates read as a `T`.
+    pub(super) fn store<T>(self, value: &impl Serialize, failure: bool) -> Kept {
         match codec::encode(value, self.codec, self.max_bytes) {
             Ok(encoded) => Kept::Result(Stored {
                 failure,

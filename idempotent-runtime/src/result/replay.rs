@@ -10,13 +10,14 @@ use crate::result::once::Once;
 /// A return type whose result can be stored and given to duplicates. `replay = true` needs it.
 ///
 /// `Result<T, E>` implements it for every `T` that is `Serialize` and `DeserializeOwned`, and so does `Result<Once<T>, E>` (see
-/// [`Once`]). With the feature `axum` the success may also be a `Json<T>`, and with `tonic` a `Response<T>`, without its
-/// metadata. The `T` is stored. You may implement the trait for your own return type that is not a `Result`. Do not set the
+/// [`Once`]). With the feature `axum` the success may also be a `Json<T>`, a `StatusCode`, a `HeaderMap`, or a tuple such as
+/// `(StatusCode, HeaderMap, Json<T>)`; with `tonic` it may be a `Response<T>`, which is stored without its metadata. You may implement the trait for your own return type that is not a `Result`. Do not set the
 /// parameter: it only separates the implementations of this crate.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
 /// use idempotence::Replay;
+/// use serde::Serialize;
 /// # use idempotence::{Error, Outcome};
 ///
 /// enum Reply { Created(u64), Overloaded }
@@ -24,7 +25,7 @@ use crate::result::once::Once;
 /// impl Replay for Reply {
 ///     type Kept = u64;
 ///
-///     fn kept(&self) -> Option<&u64> {
+///     fn kept(&self) -> Option<impl Serialize> {
 ///         match self {
 ///             Self::Created(id) => Some(id),
 ///             Self::Overloaded => None,
@@ -42,11 +43,13 @@ use crate::result::once::Once;
     note = "return `Result<T, E>` where `T: Serialize + DeserializeOwned`, or implement `idempotence::Replay`"
 )]
 pub trait Replay<Via = ()>: Sized {
-    /// The part of the outcome that is stored.
+    /// The part of the outcome that is stored, as a duplicate reads it.
     type Kept: Storable;
 
     /// The part of this outcome that is stored; `None` if duplicates get no result.
-    fn kept(&self) -> Option<&Self::Kept>;
+    ///
+    /// It may be borrowed or made by this function. `serde` must write it as it writes a [`Kept`](Self::Kept).
+    fn kept(&self) -> Option<impl Serialize>;
 
     /// The outcome of a duplicate.
     fn replayed(kept: Self::Kept) -> Self;
@@ -55,7 +58,7 @@ pub trait Replay<Via = ()>: Sized {
 impl<T: Value<Via>, E, Via> Replay<InOk<Via>> for Result<T, E> {
     type Kept = T::Kept;
 
-    fn kept(&self) -> Option<&T::Kept> {
+    fn kept(&self) -> Option<impl Serialize> {
         self.as_ref().ok().map(T::kept)
     }
 
@@ -65,12 +68,19 @@ impl<T: Value<Via>, E, Via> Replay<InOk<Via>> for Result<T, E> {
 }
 
 /// A success value that can be stored. Without `Via` the implementations would overlap.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be stored for duplicates: a part of it has no `serde::Serialize` and `serde::de::DeserializeOwned`",
+    label = "`replay` stores it and reads it again",
+    note = "if that part is your type, derive `serde::Serialize` and `serde::Deserialize` for it",
+    note = "a whole response, such as `axum::response::Response`, is stored by the layer `idempotence::http::IdempotencyLayer` instead of \
+            `replay`"
+)]
 pub trait Value<Via>: Sized {
-    /// The part of the value that is stored.
+    /// The part of the value that is stored, as a duplicate reads it.
     type Kept: Storable;
 
-    /// The part of this value that is stored.
-    fn kept(&self) -> &Self::Kept;
+    /// The part of this value that is stored. `serde` writes it as it writes a `Kept`.
+    fn kept(&self) -> impl Serialize;
 
     /// The value of a duplicate.
     fn replayed(kept: Self::Kept) -> Self;
@@ -95,8 +105,10 @@ pub struct InOk<Via>(PhantomData<Via>);
     message = "`{Self}` cannot be stored for duplicates: it must be `serde::Serialize` and `serde::de::DeserializeOwned`",
     label = "`replay` stores it and reads it again",
     note = "if `{Self}` is your type, derive `serde::Serialize` and `serde::Deserialize` for it",
-    note = "of a response, such as `(StatusCode, Json<T>)`, return only the part that is stored, `Json<T>` or `T`, and set the status in a \
-            caller of this function; or return your own type that implements `idempotence::Replay`"
+    note = "with the feature `axum`, a `Json<T>`, a `StatusCode`, a `HeaderMap`, and tuples of these such as `(StatusCode, HeaderMap, Json<T>)` \
+            are also stored",
+    note = "a whole response, such as `axum::response::Response`, is stored by the layer `idempotence::http::IdempotencyLayer` instead of \
+            `replay`; or return your own type that implements `idempotence::Replay`"
 )]
 pub trait Storable: Serialize + DeserializeOwned {}
 
@@ -106,7 +118,7 @@ impl<T: Serialize + DeserializeOwned> Storable for T {}
 impl<T: Storable> Value<Itself> for T {
     type Kept = T;
 
-    fn kept(&self) -> &T {
+    fn kept(&self) -> impl Serialize {
         self
     }
 
@@ -118,7 +130,7 @@ impl<T: Storable> Value<Itself> for T {
 impl<T: Value<Via>, Via> Value<InOnce<Via>> for Once<T> {
     type Kept = T::Kept;
 
-    fn kept(&self) -> &T::Kept {
+    fn kept(&self) -> impl Serialize {
         self.get().kept()
     }
 
@@ -131,7 +143,7 @@ impl<T: Value<Via>, Via> Value<InOnce<Via>> for Once<T> {
 impl<T: Storable> Value<InJson> for axum::Json<T> {
     type Kept = T;
 
-    fn kept(&self) -> &T {
+    fn kept(&self) -> impl Serialize {
         &self.0
     }
 
@@ -149,7 +161,7 @@ pub struct InResponse;
 impl<T: Storable> Value<InResponse> for tonic::Response<T> {
     type Kept = T;
 
-    fn kept(&self) -> &T {
+    fn kept(&self) -> impl Serialize {
         self.get_ref()
     }
 

@@ -48,7 +48,9 @@ impl<R> ReplayOk<R> {
         Self {
             body_outcome: |outcome, success, options| {
                 let value = if success { outcome.kept() } else { None };
-                let kept = value.map_or(Kept::Nothing, |value| options.store(value, false));
+                let kept = value.map_or(Kept::Nothing, |value| {
+                    options.store::<R::Kept>(&value, false)
+                });
                 BodyOutcome::new(success, kept)
             },
             replay: |stored| read(stored).map(R::replayed),
@@ -63,7 +65,7 @@ impl<R> ReplayOk<R> {
             successes: self,
             chosen,
             failure: R::failure,
-            store: |error, options| options.store(error, true),
+            store: |error, options| options.store::<X>(error, true),
             replay: |stored| read(stored).map(R::failed),
         }
     }

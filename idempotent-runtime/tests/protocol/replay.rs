@@ -350,7 +350,7 @@ impl idempotent_runtime::Outcome for Reply {
 impl Replay for Reply {
     type Kept = u64;
 
-    fn kept(&self) -> Option<&u64> {
+    fn kept(&self) -> Option<impl Serialize> {
         match self {
             Self::Created(id) => Some(id),
             Self::Refused(_) => None,

@@ -181,11 +181,12 @@ const ERRORS: [&str; 12] = [
 ];
 
 /// The files of integrations from the bottom up: each uses only files before it.
-const INTEGRATIONS: [&str; 8] = [
+const INTEGRATIONS: [&str; 9] = [
     "integrations/axum/lang",
     "integrations/axum/rejection",
     "integrations/axum/key",
     "integrations/axum/request_id",
+    "integrations/axum/replay",
     "integrations/axum",
     "integrations/tonic/request_id",
     "integrations/tonic",
@@ -375,7 +376,8 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 7] = [
+const HTTP: [&str; 8] = [
+    "http/headers",
     "http/lang",
     "http/problem",
     // The key of a request.

@@ -85,3 +85,19 @@ fn texts_that_ask_for_different_actions_differ() {
         }
     }
 }
+
+#[test]
+fn the_http_status_says_who_can_help() {
+    for error in Error::samples() {
+        let expected = match error.code() {
+            "token_malformed" => 400,
+            "in_progress" | "already_done" | "taken" | "result_unavailable" | "token_used" => 409,
+            "token_unknown" => 410,
+            "payload_mismatch" => 422,
+            "limit_reached" => 429,
+            "store_unavailable" => 503,
+            _ => 500,
+        };
+        assert_eq!(error.http_status(), expected, "{error}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Which headers of a response are stored and replayed.
+//!
+//! A stored header is sent again, later, to another connection, and perhaps to another browser. So a header is left out if it
+//! describes the connection (RFC 9110, section 7.6.1), the moment of the first response, or a decision about the first client:
+//! its session, its origin, its rate limit.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// Headers that are never stored.
+const NEVER_KEPT: [HeaderName; 16] = [
+    // The connection.
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::ALT_SVC,
+    // A replay has its own length.
+    header::CONTENT_LENGTH,
+    // The session of the first client.
+    header::SET_COOKIE,
+    header::WWW_AUTHENTICATE,
+    HeaderName::from_static("authentication-info"),
+    // The moment of the first response, and the server that sent it.
+    header::DATE,
+    header::AGE,
+    header::SERVER,
+    header::RETRY_AFTER,
+    HeaderName::from_static("server-timing"),
+];
+
+/// The names of one request in traces and logs.
+const TRACES: [&str; 2] = ["traceparent", "x-request-id"];
+
+/// Headers that start with these are never stored.
+const NEVER_KEPT_FAMILIES: [&str; 4] = ["proxy-", "access-control-", "ratelimit", "x-ratelimit-"];
+
+/// Whether the header is never stored, in no response.
+pub(crate) fn is_never_kept(name: &HeaderName) -> bool {
+    let name_text = name.as_str();
+    NEVER_KEPT.contains(name)
+        || TRACES.contains(&name_text)
+        || NEVER_KEPT_FAMILIES
+            .iter()
+            .any(|family| name_text.starts_with(family))
+}
+
+/// The headers of a response that are stored, with their repetitions, in their order.
+///
+/// It leaves out the headers that are never stored, and the headers that `Connection` names.
+pub(crate) fn kept(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    headers
+        .iter()
+        .filter(|(name, _)| !is_never_kept(name) && !is_named_by_connection(headers, name))
+}
+
+fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    let mut names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    names.any(|named| {
+        named
+            .trim_ascii()
+            .eq_ignore_ascii_case(name.as_str().as_bytes())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    fn names(headers: &HeaderMap) -> Vec<&str> {
+        kept(headers).map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_header_of_one_connection_client_or_moment_is_not_kept() {
+        for name in [
+            "Connection",
+            "Keep-Alive",
+            "TE",
+            "Trailer",
+            "Transfer-Encoding",
+            "Upgrade",
+            "Proxy-Authenticate",
+            "Proxy-Authentication-Info",
+            "Proxy-Connection",
+            "Set-Cookie",
+            "WWW-Authenticate",
+            "Authentication-Info",
+            "Date",
+            "Age",
+            "Server",
+            "Alt-Svc",
+            "Content-Length",
+            "Access-Control-Allow-Origin",
+            "Access-Control-Expose-Headers",
+            "RateLimit",
+            "RateLimit-Policy",
+            "RateLimit-Remaining",
+            "X-RateLimit-Limit",
+            "Retry-After",
+            "Server-Timing",
+            "Traceparent",
+            "X-Request-Id",
+        ] {
+            assert!(names(&map(&[(name, "x")])).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_describes_the_result_is_kept() {
+        for name in [
+            "location",
+            "content-location",
+            "etag",
+            "last-modified",
+            "link",
+            "content-type",
+            "content-language",
+            "vary",
+            "cache-control",
+            "content-disposition",
+            "x-order",
+            "x-rate",
+            "proxied-by",
+        ] {
+            assert_eq!(names(&map(&[(name, "x")])), [name]);
+        }
+    }
+
+    #[test]
+    fn a_header_that_connection_names_is_not_kept() {
+        let headers = map(&[
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("connection", "x-other"),
+            ("x-other", "2"),
+            ("x-order", "3"),
+        ]);
+        assert_eq!(names(&headers), ["x-order"]);
+    }
+
+    #[test]
+    fn repeated_headers_are_kept_in_their_order() {
+        let headers = map(&[("link", "<a>"), ("etag", "\"1\""), ("link", "<b>")]);
+        let links: Vec<_> = kept(&headers)
+            .filter(|(name, _)| *name == "link")
+            .map(|(_, value)| value)
+            .collect();
+        assert_eq!(links, ["<a>", "<b>"]);
+    }
+}
