@@ -66,11 +66,23 @@ impl Records {
             // Boxed, because this is rare and the future of each claim would have room for it.
             return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
         };
+        let reply = self.set_if_free(&mut connection, key, value, ttl).await;
+        self.read_claim(executor, key, value, reply)
+    }
+
+    /// Sends `SET … NX GET`, and measures how long the reply takes.
+    async fn set_if_free<C: ConnectionLike>(
+        &self,
+        connection: &mut C,
+        key: &str,
+        value: &[u8],
+        ttl: u64,
+    ) -> RedisResult<Value> {
         let set = set_if_free(key, value, ttl);
         let waiting = self.oversize.start_wait();
-        let reply = send(&mut connection, &set).await;
+        let reply = send(connection, &set).await;
         waiting.answered();
-        self.read_claim(executor, key, value, reply)
+        reply
     }
 
     /// Claims by a script, or after a wait for a turn because the record was large.
@@ -89,15 +101,11 @@ impl Records {
         }
         let (mut connection, _turn) = executor.connection_for(key).await;
         let reply = if self.oversize.is_met() {
-            let (ttl, most) = (ttl.to_string(), self.oversize.most());
-            let args = [value, ttl.as_bytes(), most.as_bytes()];
+            let limits = self.claim_limits(ttl);
+            let args = claim_args(value, &limits);
             CLAIM.run(&mut connection, &[key], &args).await
         } else {
-            let set = set_if_free(key, value, ttl);
-            let waiting = self.oversize.start_wait();
-            let reply = send(&mut connection, &set).await;
-            waiting.answered();
-            reply
+            self.set_if_free(&mut connection, key, value, ttl).await
         };
         self.read_claim(executor, key, value, reply)
     }
@@ -135,9 +143,8 @@ impl Records {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let (ttl, most) = (ttl.to_string(), self.oversize.most());
-        let args = [value, ttl.as_bytes(), most.as_bytes()];
-        let keys = [key];
+        let (keys, limits) = ([key], self.claim_limits(ttl));
+        let args = claim_args(value, &limits);
         let claim = executor.write(&CLAIM, &CLAIM_REPLICATED, &keys, &args);
         let reply = claim.await.map_err(|error| {
             if executor.replicas().is_some() {
@@ -147,6 +154,11 @@ impl Records {
             }
         })?;
         executor.read_claim(reply)
+    }
+
+    /// The arguments of [`CLAIM`] after the value: the time to live, and the most bytes of a value that it returns.
+    fn claim_limits(&self, ttl: u64) -> [String; 2] {
+        [ttl.to_string(), self.oversize.most()]
     }
 
     /// Publishes a notification on `channel`.
@@ -233,6 +245,11 @@ impl Records {
         let reply = executor.write(&EXCHANGE, &EXCHANGE, &[key], &args).await?;
         executor.read_swap(reply)
     }
+}
+
+/// The arguments of [`CLAIM`] and [`CLAIM_REPLICATED`].
+fn claim_args<'a>(value: &'a [u8], [ttl, most]: &'a [String; 2]) -> [&'a [u8]; 3] {
+    [value, ttl.as_bytes(), most.as_bytes()]
 }
 
 /// `SET … NX GET`.
