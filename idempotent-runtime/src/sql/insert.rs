@@ -66,16 +66,16 @@ impl<R> Insertion<R> {
         matches!(self, Self::Inserted(_))
     }
 
-    /// The column that was read, from a new or an existing row.
-    pub fn into_row(self) -> R {
-        let (Self::Inserted(row) | Self::AlreadyThere(row)) = self;
-        row
+    /// The value of the column that was read, from a new or an existing row.
+    pub fn into_value(self) -> R {
+        let (Self::Inserted(value) | Self::AlreadyThere(value)) = self;
+        value
     }
 
     fn map<T>(self, read: impl FnOnce(R) -> T) -> Insertion<T> {
         match self {
-            Self::Inserted(row) => Insertion::Inserted(read(row)),
-            Self::AlreadyThere(row) => Insertion::AlreadyThere(read(row)),
+            Self::Inserted(value) => Insertion::Inserted(read(value)),
+            Self::AlreadyThere(value) => Insertion::AlreadyThere(read(value)),
         }
     }
 }
@@ -83,8 +83,8 @@ impl<R> Insertion<R> {
 impl<R, E> Insertion<Result<R, E>> {
     fn transpose(self) -> Result<Insertion<R>, E> {
         Ok(match self {
-            Self::Inserted(row) => Insertion::Inserted(row?),
-            Self::AlreadyThere(row) => Insertion::AlreadyThere(row?),
+            Self::Inserted(value) => Insertion::Inserted(value?),
+            Self::AlreadyThere(value) => Insertion::AlreadyThere(value?),
         })
     }
 }
@@ -188,10 +188,11 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         if let Some(row) = self.find(connection, column).await? {
             return Ok(Insertion::AlreadyThere(Some(row)));
         }
-        // Insert again: either the row violates another index, which the error then names, or the existing row was removed.
+        // Either the row violates another index, or the existing row was removed in the meantime.
         if let Some(error) = refused {
             return Err(error);
         }
+        // This insert names the other index in its error, or inserts the row.
         match self.insert(connection, "", column).await? {
             Some(row) => Ok(Insertion::Inserted(row)),
             None => Err(Error::InvalidArgument(

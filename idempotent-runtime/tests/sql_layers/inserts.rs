@@ -118,7 +118,7 @@ async fn the_generated_number_is_read_from_a_new_and_an_existing_row() {
         let again = bill(order).returning::<i64>("id", &mut tx).await.unwrap();
         assert_eq!(again, Insertion::AlreadyThere(id));
         assert!(!again.is_inserted());
-        assert_eq!(again.into_row(), id);
+        assert_eq!(again.into_value(), id);
         let again = bill(order)
             .set("note", "y")
             .returning("note", &mut tx)
