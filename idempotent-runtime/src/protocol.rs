@@ -15,7 +15,7 @@
 //!     │     └──────────────────────────────────────────────────────────────────────────────────────────▶ │
 //!     │ the claim is stored, and the token redeemed                                                      │
 //!     ▼                                                                                                  │
-//!   ┌─────────┐   not renewed in time,        ┌─────────┐  the body is stopped, or returns all the same  │
+//!   ┌─────────┐   not renewed in time,        ┌─────────┐  the body is stopped, or still returns         │
 //!   │ Running │ ────────────────────────────▶ │  Lost   │ ─────────────────────────────────────────────▶ │
 //!   └─────────┘   or its record was removed   └─────────┘                                                │
 //!     │     │                                                                                            │

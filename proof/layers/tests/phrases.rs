@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each phrase in lower case, with single spaces.
-const PHRASES: [&str; 20] = [
+const PHRASES: [&str; 22] = [
     "of yours",
     "makes no sense",
     "make no sense",
@@ -26,6 +26,8 @@ const PHRASES: [&str; 20] = [
     "somebody",
     "whoever",
     "what it is asked",
+    "goes with",
+    "all the same",
 ];
 
 /// The marks of comments and quotations, on which a phrase may continue.

@@ -98,7 +98,7 @@ fn has_ended(call: &Call) -> bool {
 }
 
 #[test]
-fn the_second_call_with_a_key_gets_the_first() {
+fn entering_the_table_with_a_used_key_returns_the_call_that_uses_it() {
     let table = InFlightTable::default();
     let (first, second, other) = (
         new_call(&table, "k"),
