@@ -29,7 +29,7 @@ impl MariaDbServer {
     ///
     /// # Errors
     ///
-    /// If the programs are not installed, or the server does not answer within 30 seconds.
+    /// If the programs are not installed, or the server does not answer within two minutes.
     pub fn start() -> io::Result<Self> {
         Self::start_with([])
     }

@@ -95,7 +95,7 @@ impl SqlServer {
 
     fn launch(&self) -> io::Result<()> {
         self.supervisor.start()?;
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_mins(2);
         while self.execute("SELECT 1").is_err() {
             if !self.supervisor.is_running()? {
                 let log = self.supervisor.log();
@@ -163,7 +163,7 @@ macro_rules! forward_to_sql_server {
             ///
             /// # Errors
             ///
-            /// If it does not answer within 30 seconds, or another program took the port.
+            /// If it does not answer within two minutes, or another program took the port.
             pub fn restart(&self) -> std::io::Result<()> {
                 self.0.restart()
             }

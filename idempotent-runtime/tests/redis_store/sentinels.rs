@@ -76,13 +76,7 @@ async fn a_master_that_became_a_replica_is_disconnected() {
     let sentinels = RedisSentinels::start().unwrap();
     let store = connected(&sentinels.url()).await;
     let load = Load::on(&store).await;
-    let master = sentinels.master().unwrap();
-    send(
-        &sentinels.sentinels()[0],
-        cmd("SENTINEL").arg("FAILOVER").arg("mymaster"),
-    )
-    .await;
-    sentinels.wait_for_failover(master).unwrap();
+    sentinels.fail_over().unwrap();
     load.goes_well().await;
     load.end().await;
 }

@@ -23,7 +23,7 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// Like [`RedisServer::start`], and if the nodes do not agree within 30 seconds.
+    /// Like [`RedisServer::start`], and if the nodes do not agree within two minutes.
     pub fn start(masters: usize, replicas_per_master: usize) -> io::Result<Self> {
         Self::start_with(masters, replicas_per_master, [])
     }
@@ -77,7 +77,7 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// If the nodes do not agree within 30 seconds.
+    /// If the nodes do not agree within two minutes.
     pub fn master_of(&self, key: &str) -> io::Result<&RedisServer> {
         wait_for("the nodes to agree on a master", || {
             self.agreed_master(key, self.nodes.iter())
@@ -89,7 +89,7 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// If `old` is not replaced within 30 seconds.
+    /// If `old` is not replaced within two minutes.
     pub fn wait_for_failover(&self, key: &str, old: &RedisServer) -> io::Result<&RedisServer> {
         wait_for("a master to be replaced", || {
             let others = self.nodes.iter().filter(|node| node.port() != old.port());
@@ -102,7 +102,7 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// If that does not happen within 30 seconds.
+    /// If that does not happen within two minutes.
     pub fn wait_until_healthy(&self) -> io::Result<()> {
         wait_for("the nodes to find each other", || {
             let mut healthy = true;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a running server may take to answer.
+/// How long a server may take to answer. A paused server never answers.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends one command to the server behind `socket`. Returns the strings of its answer; nested arrays

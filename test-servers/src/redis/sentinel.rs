@@ -21,7 +21,7 @@ impl RedisSentinels {
     ///
     /// # Errors
     ///
-    /// Like [`RedisServer::start`], and if the servers do not find each other within 30 seconds.
+    /// Like [`RedisServer::start`], and if the servers do not find each other within two minutes.
     pub fn start() -> io::Result<Self> {
         Self::start_with(1, [])
     }
@@ -77,7 +77,7 @@ impl RedisSentinels {
     ///
     /// # Errors
     ///
-    /// If they do not agree, or do not answer, within 30 seconds.
+    /// If they do not agree, or do not answer, within two minutes.
     pub fn master(&self) -> io::Result<&RedisServer> {
         wait_for("the sentinels to agree on a master", || {
             Ok(self.agreed_master())
@@ -100,7 +100,7 @@ impl RedisSentinels {
     ///
     /// # Errors
     ///
-    /// If `old` is not replaced within 30 seconds.
+    /// If `old` is not replaced within two minutes.
     pub fn wait_for_failover(&self, old: &RedisServer) -> io::Result<&RedisServer> {
         wait_for("a master to be replaced", || {
             let master = self.agreed_master();
@@ -112,11 +112,33 @@ impl RedisSentinels {
         })
     }
 
+    /// Lets the sentinels make another server the master while the master runs, and returns the new master.
+    ///
+    /// On a busy machine the sentinels may give up after `failover-timeout`, so this sends the request again until the master
+    /// is replaced.
+    ///
+    /// # Errors
+    ///
+    /// If the master is not replaced within two minutes.
+    pub fn fail_over(&self) -> io::Result<&RedisServer> {
+        let (old, first) = (self.master()?, &self.sentinels[0]);
+        wait_for("a master to be replaced on request", || {
+            // The sentinel refuses the request while a fail-over runs. It must not replace the new master.
+            let master = first.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME])?;
+            if master.last() == Some(&old.port().to_string()) {
+                let _ = first.ask(&["SENTINEL", "FAILOVER", NAME]);
+                return Ok(None);
+            }
+            Ok(Some(()))
+        })?;
+        self.wait_for_failover(old)
+    }
+
     /// Waits until the replicas are in sync, and every sentinel knows all servers and all other sentinels.
     ///
     /// # Errors
     ///
-    /// If that does not happen within 30 seconds.
+    /// If that does not happen within two minutes.
     pub fn wait_until_healthy(&self) -> io::Result<()> {
         wait_for("the sentinels to find each other", || {
             let Some(master) = self.agreed_master() else {

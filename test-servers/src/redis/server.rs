@@ -199,7 +199,7 @@ impl RedisServer {
 
     fn launch(&self) -> io::Result<()> {
         self.supervisor.start()?;
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_mins(1);
         loop {
             match self.ask_text(&["PING"]) {
                 Ok(_) => return Ok(()),
