@@ -78,7 +78,7 @@ where
 
 #[cfg(all(test, unix))]
 mod tests {
-    use ::redis::{Arg, Client, cmd};
+    use ::redis::{Arg, AsyncConnectionConfig, Client, cmd};
     use idempotence_test_servers::RedisServer;
 
     use super::*;
@@ -95,7 +95,10 @@ mod tests {
         assert_ne!(old, source);
         let server = RedisServer::shared().unwrap();
         let client = Client::open(server.unix_url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        // A busy machine may need longer for a reply than the client waits by default.
+        let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connection = client.get_multiplexed_async_connection_with_config(&patient);
+        let mut connection = connection.await.unwrap();
         let mut least = 60_000;
         for (attempt, number) in [(1, 1), (2, 2), (1, 1), (3, 3)] {
             let key = "idem:#count:old";

@@ -2,6 +2,9 @@
 
 //! The Bloom filter: what it remembers, how often it is wrong, and that it never decides.
 
+#[cfg(all(unix, feature = "redis"))]
+#[path = "../admin/mod.rs"]
+mod admin;
 mod deciding;
 #[path = "../four/mod.rs"]
 mod four;

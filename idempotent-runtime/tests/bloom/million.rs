@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::Hint;
-use idempotent_runtime::redis::redis::{Client, Script, cmd};
+use idempotent_runtime::redis::redis::{Script, cmd};
 use tokio::task::JoinSet;
 
+use crate::admin::connection_to;
 use crate::server::{ask, info, store_on};
 use crate::{DAY, patient};
 
@@ -98,8 +99,7 @@ async fn the_error_rate_holds_for_a_million_members() {
         assert!(wrong < error_rate * 1.3, "{wrong}");
 
         ask::<()>(&server, &cmd("FLUSHALL")).await;
-        let client = Client::open(server.unix_url()).unwrap();
-        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        let connection = connection_to(server.unix_url()).await;
         let script = Arc::new(Script::new(BY_HAND));
         let (bits, hashes) = if error_rate > 0.005 {
             (9_585_059, 7)

@@ -2,15 +2,16 @@
 
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisStore;
-use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
+use idempotent_runtime::redis::redis::{Cmd, FromRedisValue, cmd};
+
+use crate::admin::connection_to;
 
 pub(crate) async fn store_on(server: &RedisServer) -> RedisStore {
     RedisStore::connect(&server.url()).await.unwrap()
 }
 
 pub(crate) async fn ask<T: FromRedisValue>(server: &RedisServer, command: &Cmd) -> T {
-    let client = Client::open(server.unix_url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connection_to(server.unix_url()).await;
     command.query_async(&mut connection).await.unwrap()
 }
 

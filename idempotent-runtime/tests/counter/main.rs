@@ -2,6 +2,9 @@
 
 //! Counters: in memory, on a store with only the four required operations, on Redis and on databases.
 
+#[cfg(all(unix, feature = "redis"))]
+#[path = "../admin/mod.rs"]
+mod admin;
 #[cfg(all(unix, feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod databases;
 #[path = "../four/mod.rs"]

@@ -1,7 +1,7 @@
 //! Concurrent attempts.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use idempotent_runtime::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{Counter, Error, Idempotency, MemoryStore, Store};
@@ -15,13 +15,21 @@ const LIMIT: u64 = 7;
 
 /// A counter with a long deadline, because an attempt that is sent again after 32 others counts twice.
 pub(crate) fn counter(store: impl Store) -> Counter {
-    let patient = Idempotency::builder(store).deadline(Duration::from_mins(2));
-    let minutes = Duration::from_mins(10);
-    patient
-        .build()
-        .unwrap()
-        .counter("pages.submit", LIMIT, minutes)
-        .unwrap()
+    counter_within(store, Duration::from_mins(2))
+}
+
+/// A counter with the default deadline of a second, or with a longer deadline if the machine is busy: four times the time
+/// that as many attempts take now, in sequence and without a race.
+pub(crate) async fn hurried_by_control(store: impl Store + Clone, attempts: usize) -> Counter {
+    let control = counter(store.clone());
+    let begun = Instant::now();
+    for _ in 0..attempts {
+        match control.attempt("control").await {
+            Ok(_) | Err(Error::LimitReached(_)) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    counter_within(store, DEFAULT_DEADLINE.max(begun.elapsed() * 4))
 }
 
 /// What is wrong with the numbers of concurrent attempts at one thing.
@@ -46,10 +54,17 @@ pub(crate) async fn wrong(counter: &Counter, attempts: usize) -> Option<String> 
 }
 
 /// A counter of a default handle, whose deadline is a second.
-pub(crate) fn hurried(store: impl Store) -> Counter {
+fn hurried(store: impl Store) -> Counter {
+    counter_within(store, DEFAULT_DEADLINE)
+}
+
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(1);
+
+fn counter_within(store: impl Store, deadline: Duration) -> Counter {
+    let handle = Idempotency::builder(store).deadline(deadline);
     let minutes = Duration::from_mins(10);
-    let counter = Idempotency::new(store).counter("pages.submit", LIMIT, minutes);
-    counter.unwrap()
+    let counter = handle.build().unwrap();
+    counter.counter("pages.submit", LIMIT, minutes).unwrap()
 }
 
 /// The outcomes of concurrent attempts at one thing, and of attempts at another thing at the same time.

@@ -2,6 +2,9 @@
 
 //! Order numbers: their machine ids, their subjects, and the orders that are inserted with them.
 
+#[cfg(all(unix, feature = "redis"))]
+#[path = "../admin/mod.rs"]
+mod admin;
 mod leases;
 mod machines;
 mod proofs;

@@ -6,22 +6,34 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::store::Bytes;
-use idempotent_runtime::{Error, OrderNumbers, Placed, RedisStore, Store};
+use idempotent_runtime::{
+    Error, Idempotency, OrderNumbers, OrderNumbersBuilder, Placed, RedisStore, Store,
+};
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
-use crate::{USER, builder, is_unavailable, key_of, machine_of, numbers, occupy_all_but};
+use crate::admin::connection_to;
+use crate::{SECRET, USER, is_unavailable, key_of, machine_of, occupy_all_but};
 
 const MAX_WAIT: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Numbers on a handle with a deadline that is long enough for a server on a busy machine.
+fn builder(store: RedisStore) -> OrderNumbersBuilder {
+    let handle = Idempotency::builder(store).deadline(MAX_WAIT);
+    OrderNumbers::builder(&handle.build().unwrap(), "orders", SECRET)
+}
+
+async fn numbers(store: RedisStore) -> OrderNumbers {
+    builder(store).build().await.unwrap()
+}
 
 async fn connect(server: &RedisServer) -> RedisStore {
     RedisStore::connect(&server.url()).await.unwrap()
 }
 
 async fn flush(server: &RedisServer) {
-    let client = redis::Client::open(server.url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connection_to(server.url()).await;
     let flushed: redis::RedisResult<()> = redis::cmd("FLUSHALL").query_async(&mut connection).await;
     flushed.unwrap();
 }

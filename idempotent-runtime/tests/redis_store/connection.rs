@@ -10,6 +10,7 @@ use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::{RedisConnection, RedisStore, Store, StoreErrorKind};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::admin;
 use crate::servers::{
     DONE, MAX_WAIT, TTL, VALUE, chain, claims_natively, clients, key, kind, send, shared,
 };
@@ -47,8 +48,7 @@ async fn a_reconnection_that_was_refused_is_tried_again() {
     let server = RedisServer::start_with(["--requirepass", "s3cret"]).unwrap();
     let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
     let store = RedisStore::connect(&url).await.unwrap();
-    let client = Client::open(url).unwrap();
-    let mut admin = client.get_multiplexed_async_connection().await.unwrap();
+    let mut admin = admin::connection_to(url).await;
     let mut admin =
         async |command: &redis::Cmd| -> Value { command.query_async(&mut admin).await.unwrap() };
     for password in ["changed", "s3cret"] {
@@ -173,8 +173,11 @@ async fn a_call_waits_for_a_paused_server() {
 async fn the_client_does_not_delay_small_packets() {
     // Three dependent round trips in less than one delayed acknowledgement of 40 ms.
     let (store, key) = (shared().await, key());
-    let mut best = Duration::MAX;
-    for _ in 0..20 {
+    let (mut best, mut rounds) = (Duration::MAX, 0);
+    let deadline = Instant::now() + MAX_WAIT;
+    // With delays no round is faster. A busy machine needs more rounds.
+    while rounds < 20 || (best >= Duration::from_millis(20) && Instant::now() < deadline) {
+        rounds += 1;
         let begun = Instant::now();
         store.claim(&key, &VALUE, TTL).await.unwrap();
         store.replace(&key, &VALUE, &DONE, TTL).await.unwrap();

@@ -3,6 +3,8 @@
 
 //! The Redis store, on private servers.
 
+#[path = "../admin/mod.rs"]
+mod admin;
 mod checks;
 mod cluster;
 mod connection;

@@ -193,15 +193,14 @@ async fn a_deleted_user_is_a_misconfiguration_and_reconnects_only_now_and_then()
     while kind(store.get("key").await) != StoreErrorKind::Misconfigured {}
     let (begun, before) = (Instant::now(), connections().await);
     let mut calls = 0_u32;
-    while begun.elapsed() < Duration::from_millis(500) {
+    while begun.elapsed() < Duration::from_millis(500) || calls <= 100 {
         assert_eq!(kind(store.get("key").await), StoreErrorKind::Misconfigured);
         calls += 1;
     }
-    let tries = connections().await - before;
-    assert!(
-        calls > 100 && tries <= 10,
-        "{tries} connections for {calls} calls"
-    );
+    let tries = u128::from(connections().await - before);
+    // The store pauses for 100 ms after a failed connection, and this test also makes connections.
+    let most = begun.elapsed().as_millis() / 50;
+    assert!(tries <= most, "{tries} connections for {calls} calls");
 
     add_user(&server, "shop", "on >s3cret ~* +@all").await;
     let deadline = Instant::now() + MAX_WAIT;

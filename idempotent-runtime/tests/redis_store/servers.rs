@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::{self, AsyncConnectionConfig, Client, Value, cmd};
+use idempotent_runtime::redis::redis::{self, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::{RedisOptions, RedisStore, Store, StoreError, StoreErrorKind};
+
+use crate::admin;
 
 pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const DONE: Bytes = Bytes::from_static(b"done");
 pub(crate) const TTL: Duration = Duration::from_secs(30);
-/// Far longer than a notification takes.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
+/// Far longer than a notification takes, also on a slow machine.
+pub(crate) const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// A store on the shared server.
 pub(crate) async fn shared() -> RedisStore {
@@ -87,13 +89,7 @@ pub(crate) fn key() -> String {
 
 pub(crate) async fn connection_to(server: &RedisServer) -> redis::aio::MultiplexedConnection {
     // The socket needs no certificates.
-    let client = Client::open(server.unix_url()).unwrap();
-    // Hundreds of tests run at once, and this connection is not under test.
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(MAX_WAIT))
-        .set_response_timeout(Some(MAX_WAIT));
-    let connection = client.get_multiplexed_async_connection_with_config(&config);
-    connection.await.unwrap()
+    admin::connection_to(server.unix_url()).await
 }
 
 pub(crate) async fn send(server: &RedisServer, command: &redis::Cmd) -> Value {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::servers::{Bucket, MAX_WAIT, buckets, private, send};
-use crate::{added, is_first, set_in_shards, set_of};
+use crate::{added, is_first, patient, set_in_shards, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 /// A quarter of an hour, in milliseconds.
@@ -29,7 +29,7 @@ async fn a_set_with_steady_traffic_neither_grows_without_limit_nor_is_forgotten_
     const LASTS: Duration = Duration::from_secs(5);
 
     let (server, store) = private().await;
-    let seen = set_of(&Idempotency::new(store), RETENTION);
+    let seen = set_of(&patient(store), RETENTION);
     let begun = Instant::now();
     let (mut number, mut most, mut checks) = (0_u32, 0, JoinSet::new());
     while begun.elapsed() < LASTS {
@@ -72,7 +72,7 @@ async fn a_set_with_steady_traffic_neither_grows_without_limit_nor_is_forgotten_
 #[tokio::test]
 async fn a_bucket_lasts_as_long_as_its_last_member_and_is_not_renewed_by_the_next() {
     let (server, store) = private().await;
-    let seen = set_of(&Idempotency::new(store), HOUR);
+    let seen = set_of(&patient(store), HOUR);
     added(&seen, 0).await;
     let before = expiries(&server).await;
     for number in 1..50 {
@@ -140,7 +140,7 @@ async fn an_add_sent_again_finds_its_member_in_an_earlier_bucket() {
 async fn no_member_is_forgotten_early_after_the_clock_was_set_back() {
     for slot in 0..6 {
         let (server, store) = private().await;
-        let seen = set_of(&Idempotency::new(store), HOUR);
+        let seen = set_of(&patient(store), HOUR);
         let first = added(&seen, 42).await;
         let [bucket] = &buckets(&server).await[..] else {
             panic!("there must be one bucket");
@@ -163,7 +163,7 @@ async fn no_member_is_forgotten_early_after_the_clock_was_set_back() {
 #[tokio::test]
 async fn a_bucket_expires_in_time_even_if_the_clock_was_wrong() {
     let (server, store) = private().await;
-    let seen = set_of(&Idempotency::new(store), HOUR);
+    let seen = set_of(&patient(store), HOUR);
     added(&seen, 0).await;
     let all = buckets(&server).await;
     let key = &all[0].key;
@@ -210,7 +210,7 @@ async fn the_server_stores_the_fingerprint_and_eight_bytes() {
 #[tokio::test]
 async fn each_operation_is_one_round_trip() {
     let (server, store) = private().await;
-    let seen = set_of(&Idempotency::new(store), HOUR);
+    let seen = set_of(&patient(store), HOUR);
     // Loads the scripts.
     added(&seen, 0).await.take_back().await.unwrap();
     let sent = async || {

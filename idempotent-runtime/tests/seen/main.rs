@@ -1,6 +1,9 @@
 //! Seen-sets, in memory and on private Redis servers.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[cfg(all(unix, feature = "redis"))]
+#[path = "../admin/mod.rs"]
+mod admin;
 mod answers;
 #[cfg(all(unix, feature = "redis"))]
 mod buckets;
@@ -26,6 +29,13 @@ const DAY: Duration = Duration::from_hours(24);
 /// The set of most tests.
 fn set_on(store: impl Store) -> SeenSet {
     set_of(&Idempotency::new(store), DAY)
+}
+
+/// A handle with a deadline that is long enough for a server on a busy machine.
+#[cfg(all(unix, feature = "redis"))]
+fn patient(store: impl Store) -> Idempotency {
+    let builder = Idempotency::builder(store);
+    builder.deadline(Duration::from_mins(2)).build().unwrap()
 }
 
 fn set_of(idempotency: &Idempotency, retention: Duration) -> SeenSet {

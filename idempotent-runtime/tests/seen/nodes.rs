@@ -9,7 +9,7 @@ use idempotent_runtime::store::{Bytes, Claim, Store};
 use idempotent_runtime::{Idempotency, RedisStore};
 
 use crate::servers::{MAX_WAIT, buckets, send};
-use crate::{added, is_first, set_in_shards, set_of};
+use crate::{added, is_first, patient, set_in_shards, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_hours(1);
 async fn the_shards_of_a_set_are_spread_over_a_cluster() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
-    let idempotency = Idempotency::new(store);
+    let idempotency = patient(store);
     for (shards, nodes) in [(1, 1), (16, 3)] {
         for node in cluster.nodes() {
             send::<()>(node, &cmd("FLUSHALL")).await;
@@ -46,10 +46,11 @@ async fn the_shards_of_a_set_are_spread_over_a_cluster() {
 async fn a_set_is_unavailable_while_its_slot_moves() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
-    let seen = set_of(&Idempotency::new(store), HOUR);
+    let hurried = set_of(&Idempotency::new(store.clone()), HOUR);
+    let seen = set_of(&patient(store), HOUR);
     assert!(is_first(&seen, 42).await);
     let moving = cluster.begin_move("{orders.no}").unwrap();
-    let error = seen.first_time(&43).await.unwrap_err();
+    let error = hurried.first_time(&43).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     moving.move_keys().unwrap();
     moving.finish().unwrap();
@@ -64,14 +65,14 @@ async fn an_add_counts_only_when_the_replica_has_it() {
     let port = primary.port().to_string();
     let replica = RedisServer::start_with(["--replicaof", "127.0.0.1", &port]).unwrap();
     let url = format!("{}?replicas=1&replica_timeout=", primary.url());
-    let patient = RedisStore::connect(&format!("{url}20s")).await.unwrap();
+    let slow = RedisStore::connect(&format!("{url}20s")).await.unwrap();
     let hasty = RedisStore::connect(&format!("{url}50ms")).await.unwrap();
 
     let (mine, yours) = (Bytes::from("mine"), Bytes::from("yours"));
     let add =
         async |store: &RedisStore, owner| store.set_insert("{set}", b"member", owner, HOUR).await;
     let deadline = Instant::now() + MAX_WAIT;
-    while add(&patient, &mine).await.is_err() {
+    while add(&slow, &mine).await.is_err() {
         assert!(Instant::now() < deadline, "the replica must connect");
     }
     let there = buckets(&replica).await;
@@ -93,7 +94,7 @@ async fn an_add_counts_only_when_the_replica_has_it() {
     assert!(error.is_unavailable(), "{error:?}");
     replica.resume().unwrap();
     idempotency.drain(MAX_WAIT).await.unwrap();
-    let seen = set_of(&Idempotency::new(patient), HOUR);
+    let seen = set_of(&patient(slow), HOUR);
     let deadline = Instant::now() + MAX_WAIT;
     loop {
         match seen.first_time(&42).await {

@@ -6,7 +6,7 @@ use idempotence_test_servers::{Direction, ProxyFault, RedisProxy};
 use idempotent_runtime::{Error, FirstTime, Idempotency, RedisStore};
 
 use crate::servers::{MAX_WAIT, buckets, private};
-use crate::{added, is_first, set_of};
+use crate::{added, is_first, patient, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -24,7 +24,7 @@ async fn a_first_caller_whose_reply_was_lost_is_the_first_in_its_second_attempt(
             let builder = Idempotency::builder(store).deadline(Duration::from_secs(2));
             let idempotency = builder.build().unwrap();
             let seen = set_of(&idempotency, HOUR);
-            let clean = set_of(&Idempotency::new(clean), HOUR);
+            let clean = set_of(&patient(clean), HOUR);
 
             proxy.plan(Direction::Reply, reply, fault);
             let first = match seen.first_time(&42).await {
@@ -61,14 +61,14 @@ async fn the_member_of_a_caller_dropped_before_the_reply_is_removed() {
     let (server, clean) = private().await;
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
     let store = RedisStore::connect(&proxy.url()).await.unwrap();
-    let idempotency = Idempotency::new(store);
+    let idempotency = patient(store);
     let seen = set_of(&idempotency, HOUR);
-    let clean = set_of(&Idempotency::new(clean), HOUR);
+    let clean = set_of(&patient(clean), HOUR);
     added(&seen, 0).await;
     proxy.plan(
         Direction::Reply,
         0,
-        ProxyFault::Delay(Duration::from_secs(2)),
+        ProxyFault::Delay(Duration::from_secs(5)),
     );
     let first = tokio::spawn(async move { seen.first_time(&42).await.map(drop) });
     let members = async || {

@@ -5,10 +5,12 @@ use std::time::Duration;
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::RedisStore;
 use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
-use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
+use idempotent_runtime::redis::redis::{Cmd, FromRedisValue, cmd};
+
+use crate::admin;
 
 /// Far longer than any operation of these tests takes.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
+pub(crate) const MAX_WAIT: Duration = Duration::from_mins(1);
 
 pub(crate) async fn private() -> (RedisServer, RedisStore) {
     let server = RedisServer::start().unwrap();
@@ -21,8 +23,7 @@ pub(crate) async fn store_on(server: &RedisServer) -> RedisStore {
 }
 
 pub(crate) async fn connection_to(server: &RedisServer) -> MultiplexedConnection {
-    let client = Client::open(server.unix_url()).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
+    admin::connection_to(server.unix_url()).await
 }
 
 pub(crate) async fn send<T: FromRedisValue>(server: &RedisServer, command: &Cmd) -> T {

@@ -15,7 +15,7 @@ mod status;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for another task.
-const MAX_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_mins(2);
 
 /// Polls until the condition holds.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {

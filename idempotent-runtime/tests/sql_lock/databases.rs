@@ -1,9 +1,11 @@
 //! A fresh database of each kind with the tables, and the statements of the tests of locks.
 
 use std::future::Future;
+use std::time::Duration;
 
-use idempotent_runtime::sql::{self, Lock, sqlx};
+use idempotent_runtime::sql::{self, Lock, LockGuard, sqlx};
 use sqlx::{AssertSqlSafe, Pool, Transaction, raw_sql};
+use tokio::time::timeout;
 
 use crate::fresh::{Fresh, Kind};
 
@@ -17,6 +19,22 @@ impl<DB: Subject> Fresh<DB> {
     pub(crate) fn lock(&self) -> Lock<DB> {
         Lock::new(self.pool.clone())
     }
+}
+
+/// Takes the lock `trade:42` as soon as it is free. Takes it again if its lease expired before the answer: this is an error, and
+/// happens with a short lease on a slow machine.
+pub(crate) async fn taken<DB: Subject>(lock: &Lock<DB>, lease: Duration) -> LockGuard<DB> {
+    let taking = async {
+        loop {
+            match lock.take("trade:42", lease).await {
+                Ok(Some(held)) => break held,
+                Ok(None) => {}
+                Err(sqlx::Error::InvalidArgument(error)) if error.contains("expired before") => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    timeout(Duration::from_mins(2), taking).await.unwrap()
 }
 
 /// The statements that the tests need besides the lock.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use idempotent_runtime::sql::{Lock, LockGuard};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::databases::Subject;
+use crate::databases::{Subject, taken};
 use crate::fresh::Fresh;
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -38,9 +38,9 @@ async fn a_held_lock_is_refused_until_it_is_released<DB: Subject>(fresh: Fresh<D
 
 async fn the_old_holder_of_an_expired_lock_changes_nothing<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
-    let mut old = lock.take("trade:42", SHORT).await.unwrap().unwrap();
+    let mut old = taken(&lock, SHORT).await;
     let deadline = old.deadline();
-    let mut new = taken_over(&lock, "trade:42").await;
+    let mut new = taken(&lock, LONG).await;
     assert!(
         Instant::now() >= deadline,
         "the lock must not be taken before the lease expires"
@@ -58,7 +58,7 @@ async fn the_old_holder_of_an_expired_lock_changes_nothing<DB: Subject>(fresh: F
 
 async fn an_expired_lock_cannot_be_renewed<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
-    let mut held = lock.take("trade:42", SHORT).await.unwrap().unwrap();
+    let mut held = taken(&lock, SHORT).await;
     // The database counts the lease from the arrival of the statement, so the lease may expire there a little later.
     sleep_until(Instant::now() + SHORT).await;
     assert!(!held.renew(LONG).await.unwrap());
@@ -70,7 +70,7 @@ async fn an_expired_lock_cannot_be_renewed<DB: Subject>(fresh: Fresh<DB>) {
 
 async fn a_renewed_lock_outlives_its_first_lease<DB: Subject>(fresh: Fresh<DB>) {
     let lock = fresh.lock();
-    let mut held = long_enough(&lock, "trade:42").await;
+    let mut held = renewed_in_time(&lock).await;
     sleep_until(held.1 + SHORT).await;
     assert!(lock.take("trade:42", LONG).await.unwrap().is_none());
     assert!(held.0.remaining() > LONG / 2);
@@ -109,27 +109,16 @@ async fn futures_of_locks_can_be_spawned<DB: Subject>(fresh: Fresh<DB>) {
     assert!(renewed.await.unwrap().unwrap());
 }
 
-/// A lock that was taken for a short time and renewed in time, and the time when it was taken.
-async fn long_enough<DB: Subject>(lock: &Lock<DB>, name: &str) -> (LockGuard<DB>, Instant) {
+/// A lock that was taken for a short time and renewed in time, and the time when it was renewed.
+async fn renewed_in_time<DB: Subject>(lock: &Lock<DB>) -> (LockGuard<DB>, Instant) {
     // On a slow machine the lease may expire before it is renewed.
-    for _ in 0..100 {
-        if let Ok(Some(mut held)) = lock.take(name, SHORT).await
-            && held.renew(LONG).await.unwrap()
-        {
-            return (held, Instant::now());
-        }
-    }
-    panic!("the machine is too slow");
-}
-
-/// Takes the lock as soon as its lease has expired.
-async fn taken_over<DB: Subject>(lock: &Lock<DB>, name: &str) -> LockGuard<DB> {
-    let taking = async {
+    let renewing = async {
         loop {
-            if let Some(held) = lock.take(name, LONG).await.unwrap() {
-                break held;
+            let mut held = taken(lock, SHORT).await;
+            if held.renew(LONG).await.unwrap() {
+                break (held, Instant::now());
             }
         }
     };
-    timeout(Duration::from_mins(1), taking).await.unwrap()
+    timeout(Duration::from_mins(2), renewing).await.unwrap()
 }

@@ -2,12 +2,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotent_runtime::sql::{Lock, sqlx};
-use tokio::time::{Instant, timeout};
 
-use crate::databases::Subject;
+use crate::databases::{Subject, taken};
 use crate::fresh::Fresh;
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -23,26 +22,26 @@ async fn the_lock_of_a_killed_holder_is_taken_until_its_lease_expires<DB: Subjec
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let started = Instant::now();
     let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let fence = lines
+    let (fence, expires) = lines
         .map(Result::unwrap)
-        .find_map(|line| line.strip_prefix("fence: ").map(str::to_owned));
+        .find_map(|line| {
+            let (fence, expires) = line.strip_prefix("held: ")?.split_once(' ')?;
+            Some((fence.parse::<i64>().unwrap(), expires.parse().unwrap()))
+        })
+        .unwrap();
     holder.kill().unwrap();
     holder.wait().unwrap();
 
-    let lock = fresh.lock();
-    let taking = async {
-        loop {
-            if let Some(held) = lock.take("trade:42", LEASE).await.unwrap() {
-                break held;
-            }
-        }
-    };
-    let held = timeout(Duration::from_mins(1), taking).await.unwrap();
-    assert!(started.elapsed() >= LEASE);
-    assert_eq!(fence.unwrap(), "1");
-    assert_eq!(held.fence(), 2);
+    let held = taken(&fresh.lock(), LEASE).await;
+    let now = millis(SystemTime::now());
+    assert!(now >= expires, "{now} {expires}");
+    assert_eq!(held.fence(), fence + 1);
+}
+
+/// Milliseconds since the epoch.
+fn millis(time: SystemTime) -> u128 {
+    time.duration_since(UNIX_EPOCH).unwrap().as_millis()
 }
 
 const URL: &str = "IDEMPOTENCE_TEST_LOCK";
@@ -53,8 +52,9 @@ const URL: &str = "IDEMPOTENCE_TEST_LOCK";
 async fn holds_until_it_is_killed() {
     async fn hold<DB: Subject>(url: &str) {
         let lock = Lock::new(DB::pool(url, &[]).await);
-        let held = lock.take("trade:42", LEASE).await.unwrap().unwrap();
-        println!("\nfence: {}", held.fence());
+        let held = taken(&lock, LEASE).await;
+        let expires = millis(SystemTime::now() + held.remaining());
+        println!("\nheld: {} {expires}", held.fence());
         std::future::pending::<()>().await;
     }
     let Ok(url) = std::env::var(URL) else { return };

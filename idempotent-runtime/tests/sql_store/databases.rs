@@ -19,7 +19,7 @@ pub(crate) const OTHER: Bytes = Bytes::from_static(b"other");
 pub(crate) const TTL: Duration = Duration::from_mins(1);
 pub(crate) const SHORT: Duration = Duration::from_millis(1);
 /// Far longer than any operation takes.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(30);
+pub(crate) const MAX_WAIT: Duration = Duration::from_mins(2);
 
 /// The statements of the tests for one database.
 pub(crate) trait Fresh: Kind {

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fs;
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
@@ -15,7 +15,7 @@ use idempotent_runtime::{
     Error, Idempotency, MySqlStore, PostgresStore, SqlStore, SqliteStore, Store, StoreError,
 };
 
-use crate::databases::{Fresh, TTL, VALUE, chain, narrow, on_every_database, store};
+use crate::databases::{Fresh, MAX_WAIT, TTL, VALUE, chain, narrow, on_every_database, store};
 use crate::fresh::{Kind, file};
 use crate::log_capture::LogCapture;
 
@@ -285,7 +285,11 @@ async fn the_error_of_a_killed_session_says_that_it_was_killed() {
     let (outcome, ()) = tokio::join!(
         call.run_in(&mut waiting, async |_| Ok::<_, Error>(())),
         async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+            let deadline = Instant::now() + MAX_WAIT;
+            while Postgres::number(store.pool(), waits).await == 0 {
+                assert!(Instant::now() < deadline, "the call must wait");
+            }
             server.kill().unwrap();
         }
     );

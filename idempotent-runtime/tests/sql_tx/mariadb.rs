@@ -13,17 +13,19 @@ const STILL_OPEN: &str = "in_progress";
 
 /// Returns once this many statements of the database wait for a lock.
 async fn wait_for(pool: &sqlx::MySqlPool, most: i64) {
+    /// The server refreshes its answer only after 100 ms without a query.
+    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
     let waiting = "SELECT count(*) FROM information_schema.innodb_trx JOIN information_schema.processlist \
          ON id = trx_mysql_thread_id WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()";
     let waiting = async {
-        while sqlx::query_scalar::<_, i64>(waiting)
-            .fetch_one(pool)
-            .await
-            .unwrap()
-            < most
-        {
-            // The server caches its answer for 100 ms.
-            tokio::time::sleep(Duration::from_millis(150)).await;
+        loop {
+            let _turn = TURN.lock().await;
+            tokio::time::sleep(Duration::from_millis(120)).await;
+            let count = sqlx::query_scalar::<_, i64>(waiting);
+            if count.fetch_one(pool).await.unwrap() >= most {
+                break;
+            }
         }
     };
     timeout(MAX_WAIT, waiting).await.unwrap();

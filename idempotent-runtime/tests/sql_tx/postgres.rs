@@ -81,8 +81,11 @@ async fn the_lock_timeout_of_the_caller_is_restored() {
             (second, paid)
         };
         let end = async {
-            wait_for_a_waiter(&pool).await;
-            first.execute(ends).await.unwrap();
+            // Without an end, the duplicate stops waiting.
+            if !ends.is_empty() {
+                wait_for_a_waiter(&pool).await;
+                first.execute(ends).await.unwrap();
+            }
         };
         let ((mut second, paid), ()) = tokio::join!(duplicate, end);
         assert_eq!(paid.unwrap_or(0), receipt, "{ends}");

@@ -2,6 +2,9 @@
 
 //! One-time tokens, on the memory store and on a private Redis.
 
+#[cfg(all(unix, feature = "redis"))]
+#[path = "../admin/mod.rs"]
+mod admin;
 mod dropped;
 #[path = "../four/mod.rs"]
 mod four;

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::four::Four;
 use crate::stores::Around;
-use crate::{issue, on, redeem};
+use crate::{LONG, issue, on, redeem};
 
 const RACERS: usize = 100;
 
@@ -19,7 +19,8 @@ pub(crate) async fn accepted<S: Store + Clone>(store: S) -> usize {
     let mut running = JoinSet::new();
     for _ in 0..RACERS {
         let (start, token) = (Arc::clone(&start), token.clone());
-        let tokens = Idempotency::new(store.clone()).tokens();
+        let handle = Idempotency::builder(store.clone()).deadline(LONG);
+        let tokens = handle.build().unwrap().tokens();
         running.spawn(async move {
             start.wait().await;
             redeem(&tokens, &token).await

@@ -4,17 +4,21 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
-use idempotent_runtime::redis::redis::{Client, Cmd, FromRedisValue, cmd};
-use idempotent_runtime::{Idempotency, RedisStore};
+use idempotent_runtime::redis::redis::{Cmd, FromRedisValue, cmd};
+use idempotent_runtime::{Idempotency, RedisStore, Store, Tokens};
 
+use crate::admin::connection_to;
 use crate::races::accepted;
-use crate::{
-    LONG, OPERATION, TTL, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
-};
+use crate::{LONG, OPERATION, TTL, USER, assert_accepted, assert_refused, code_of, issue, redeem};
+
+/// Tokens on a handle with a deadline that is long enough for a server on a busy machine.
+fn on(store: impl Store) -> Tokens {
+    let handle = Idempotency::builder(store).deadline(LONG);
+    handle.build().unwrap().tokens()
+}
 
 async fn ask<T: FromRedisValue>(server: &RedisServer, command: &Cmd) -> T {
-    let client = Client::open(server.unix_url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connection_to(server.unix_url()).await;
     command.query_async(&mut connection).await.unwrap()
 }
 
