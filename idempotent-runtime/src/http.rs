@@ -2,8 +2,13 @@
 
 #[cfg(feature = "axum")]
 pub(crate) mod headers;
+#[cfg_attr(not(test), expect(dead_code, reason = "the layer will use it"))]
 pub(crate) mod key;
 pub(crate) mod lang;
+#[cfg_attr(not(test), expect(dead_code, reason = "the layer will use it"))]
+pub(crate) mod payload;
 pub(crate) mod problem;
 
+pub use self::key::source::KeySource;
 pub use self::key::text::KeySyntax;
+pub use self::payload::Payload;

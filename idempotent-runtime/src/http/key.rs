@@ -8,6 +8,7 @@ use self::text::{KeySyntax, Mistake};
 
 pub(crate) mod fault;
 pub(crate) mod parameters;
+pub(crate) mod source;
 pub(crate) mod text;
 
 /// Why a header has no key, although the request has the header.

@@ -376,15 +376,22 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 8] = [
+const HTTP: [&str; 14] = [
     "http/headers",
     "http/lang",
     "http/problem",
+    // The payload of a request.
+    "http/payload/json",
+    "http/payload/canonical",
+    "http/payload/select",
+    "http/payload/multipart",
+    "http/payload",
     // The key of a request.
     "http/key/parameters",
     "http/key/text",
     "http/key/fault",
     "http/key",
+    "http/key/source",
     "http",
 ];
 

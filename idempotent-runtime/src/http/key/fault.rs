@@ -26,19 +26,41 @@ pub enum HeaderFault {
 pub(crate) enum Id {
     /// A key of the client, in this syntax.
     IdempotencyKey(KeySyntax),
-    #[cfg_attr(
-        not(feature = "axum"),
-        expect(dead_code, reason = "only the extractor of axum reads it")
-    )]
     RequestId,
+}
+
+/// What has the id, and its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carrier<'a> {
+    Header(&'a str),
+    /// A member of the JSON body.
+    Field(&'a str),
+}
+
+impl<'a> Carrier<'a> {
+    pub(crate) const fn name(self) -> &'a str {
+        match self {
+            Self::Header(name) | Self::Field(name) => name,
+        }
+    }
+
+    fn text(self, lang: Lang) -> String {
+        match (self, lang) {
+            (Self::Header(name), Lang::En | Lang::Custom(_)) => format!("header {name}"),
+            (Self::Header(name), Lang::ZhHans) => format!("请求头 {name}"),
+            (Self::Field(name), Lang::En | Lang::Custom(_)) => {
+                format!("member {name} of the JSON body")
+            }
+            (Self::Field(name), Lang::ZhHans) => format!("JSON 请求体的成员 {name}"),
+        }
+    }
 }
 
 /// Why a request has no id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IdFault<'a> {
     pub(crate) id: Id,
-    /// The name of the header.
-    pub(crate) header: &'a str,
+    pub(crate) carrier: Carrier<'a>,
     pub(crate) fault: HeaderFault,
     /// What is wrong with the value of a malformed header.
     pub(crate) mistake: Option<Mistake>,
@@ -62,10 +84,10 @@ impl IdFault<'_> {
         if !matches!(lang, Lang::ZhHans) {
             return self.to_string();
         }
-        let (header, what) = (self.header, self.what(lang));
+        let (carrier, what) = (self.carrier.text(lang), self.what(lang));
         match self.mistake.map(|mistake| mistake_text(mistake, lang)) {
-            Some(mistake) => format!("请求头 {header} {what}:{mistake}"),
-            None => format!("请求头 {header} {what}"),
+            Some(mistake) => format!("{carrier} {what}:{mistake}"),
+            None => format!("{carrier} {what}"),
         }
     }
 
@@ -89,22 +111,22 @@ impl IdFault<'_> {
         {
             return text.to_owned();
         }
-        let (header, request) = (self.header, self.request(lang));
+        let (carrier, request) = (self.carrier.text(lang), self.request(lang));
         let Some(mistake) = self.mistake.map(|mistake| mistake_text(mistake, lang)) else {
             return request;
         };
         match lang {
-            Lang::En | Lang::Custom(_) => format!("The header {header} {mistake}. {request}"),
-            Lang::ZhHans => format!("请求头 {header} 无法读取:{mistake}。{request}"),
+            Lang::En | Lang::Custom(_) => format!("The {carrier} {mistake}. {request}"),
+            Lang::ZhHans => format!("{carrier} 无法读取:{mistake}。{request}"),
         }
     }
 
     /// What the client must send.
     fn request(&self, lang: Lang) -> String {
-        let (header, value) = (self.header, self.expected(lang));
+        let (carrier, value) = (self.carrier.text(lang), self.expected(lang));
         match lang {
-            Lang::En | Lang::Custom(_) => format!("Send the header {header} once, with {value}."),
-            Lang::ZhHans => format!("请发送且仅发送一次请求头 {header},其值为 {value}"),
+            Lang::En | Lang::Custom(_) => format!("Send the {carrier} once, with {value}."),
+            Lang::ZhHans => format!("请发送且仅发送一次{carrier},其值为 {value}"),
         }
     }
 
@@ -144,7 +166,7 @@ impl IdFault<'_> {
 
 impl fmt::Display for IdFault<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.header, self.what(Lang::En))?;
+        write!(f, "{} {}", self.carrier.name(), self.what(Lang::En))?;
         match self.mistake {
             Some(mistake) => write!(f, ": it {}", mistake_text(mistake, Lang::En)),
             None => Ok(()),
@@ -187,6 +209,15 @@ const fn mistake_text(mistake: Mistake, lang: Lang) -> &'static str {
             "其值中的反斜杠之后不是引号或反斜杠",
         ),
         Mistake::NotUuid => ("is not a UUID", "其值不是 UUID"),
+        Mistake::NotString => ("is not a string", "其值不是字符串"),
+        Mistake::DuplicateMember => (
+            "cannot be found, because an object in the body has two members with one name",
+            "请求体中有对象含重名成员",
+        ),
+        Mistake::TooDeep => (
+            "cannot be found, because the body is nested deeper than 128 levels",
+            "请求体的嵌套超过 128 层",
+        ),
     };
     match lang {
         Lang::En | Lang::Custom(_) => en,
@@ -201,7 +232,7 @@ mod tests {
     fn malformed(syntax: KeySyntax, mistake: Mistake) -> IdFault<'static> {
         IdFault {
             id: Id::IdempotencyKey(syntax),
-            header: "PayPal-Request-Id",
+            carrier: Carrier::Header("PayPal-Request-Id"),
             fault: HeaderFault::Malformed,
             mistake: Some(mistake),
         }

@@ -45,6 +45,9 @@ pub(crate) enum Mistake {
     Unquoted,
     Escape,
     NotUuid,
+    NotString,
+    DuplicateMember,
+    TooDeep,
 }
 
 /// The largest number of characters in a key.
@@ -57,6 +60,15 @@ pub(crate) fn read(value: &[u8], syntax: KeySyntax) -> Result<String, Mistake> {
         Some(rest) => quoted(rest)?,
         None => bare(value, syntax)?.to_vec(),
     };
+    checked_as(text, syntax)
+}
+
+/// The key in this text without quotes, for example in a JSON string.
+pub(crate) fn read_text(text: &str, syntax: KeySyntax) -> Result<String, Mistake> {
+    checked_as(text.as_bytes().to_vec(), syntax)
+}
+
+fn checked_as(text: Vec<u8>, syntax: KeySyntax) -> Result<String, Mistake> {
     match syntax {
         KeySyntax::Uuid => uuid(text),
         KeySyntax::Lenient | KeySyntax::Strict => checked(text),
@@ -64,7 +76,7 @@ pub(crate) fn read(value: &[u8], syntax: KeySyntax) -> Result<String, Mistake> {
 }
 
 /// The text as a key, if it is 1 to 255 printable ASCII characters, and one of them is not a space.
-pub(crate) fn checked(text: Vec<u8>) -> Result<String, Mistake> {
+fn checked(text: Vec<u8>) -> Result<String, Mistake> {
     match Mistake::in_characters(&text) {
         Some(mistake) => Err(mistake),
         None if text.iter().all(|byte| *byte == b' ') => Err(Mistake::Blank),

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::rejection::HeaderRejection;
 use crate::call::key_parts::FromClient;
-use crate::http::key::fault::{HeaderFault, Id, IdFault};
+use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
 use crate::http::key::read_key;
 use crate::http::key::text::{KeySyntax, Mistake};
 
@@ -82,7 +82,7 @@ fn from_headers(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, HeaderRej
 fn rejection(fault: HeaderFault, mistake: Option<Mistake>, headers: &HeaderMap) -> HeaderRejection {
     let fault = IdFault {
         id: Id::IdempotencyKey(SYNTAX),
-        header: "Idempotency-Key",
+        carrier: Carrier::Header("Idempotency-Key"),
         fault,
         mistake,
     };

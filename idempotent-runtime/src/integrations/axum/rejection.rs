@@ -34,7 +34,7 @@ impl HeaderRejection {
 
     /// The name of the header, such as `Idempotency-Key`.
     pub const fn header(self) -> &'static str {
-        self.fault.header
+        self.fault.carrier.name()
     }
 
     /// A stable name for programs and clients: `idempotency_key_missing`, `_repeated` or `_malformed`, or `request_id_` with
@@ -70,7 +70,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::http::key::fault::Id;
+    use crate::http::key::fault::{Carrier, Id};
     use crate::http::key::text::{KeySyntax, Mistake};
 
     const KEY: (Id, &str) = (Id::IdempotencyKey(KeySyntax::Lenient), "Idempotency-Key");
@@ -84,7 +84,7 @@ mod tests {
     ) -> HeaderRejection {
         let fault = IdFault {
             id,
-            header,
+            carrier: Carrier::Header(header),
             fault,
             mistake,
         };

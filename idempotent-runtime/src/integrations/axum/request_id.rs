@@ -5,7 +5,7 @@ use ::axum::http::HeaderMap;
 use ::axum::http::request::Parts;
 
 use super::rejection::HeaderRejection;
-use crate::http::key::fault::{HeaderFault, Id, IdFault};
+use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
 use crate::http::key::single_value;
 use crate::http::key::text::Mistake;
 use crate::key::request_id::RequestId;
@@ -95,7 +95,7 @@ fn rejection(
     let id = Id::RequestId;
     let fault = IdFault {
         id,
-        header,
+        carrier: Carrier::Header(header),
         fault,
         mistake,
     };

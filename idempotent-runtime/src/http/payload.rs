@@ -1,0 +1,283 @@
+//! Which bodies are the same payload: the digest of a body.
+//!
+//! Frozen: the digest is part of the payload in stored records, and old and new processes share a store during a deploy. A
+//! change of this specification is a new name of a form.
+//!
+//! The digest is the SHA-256 of the name of a form, a line feed (`\n`), and a content:
+//!
+//! | form | content |
+//! | --- | --- |
+//! | `raw` | the bytes of the body |
+//! | `json` | the canonical text of the JSON value, as `payload/canonical.rs` specifies it |
+//! | `multipart` | the list of the parts, as `payload/multipart.rs` specifies it |
+//! | `none` | nothing |
+//!
+//! A body that cannot be read in the form that was asked for is `raw`: it has another content type, or it is malformed. Equal
+//! bytes are the same payload in every form, so `raw` never takes two different payloads for one. The handler answers the
+//! malformed body.
+//!
+//! Test vectors:
+//!
+//! | body | form and content | SHA-256 |
+//! | --- | --- | --- |
+//! | `a=1` | `raw\na=1` | `78f8c68459a975d92b54d31b91890c066abb63a1781b5ea9dc778c6094d85b5c` |
+//! | ` {"b": [1.50, null], "a": "\u00e9"} ` | `json\n{"a":"é","b":[15e-1,null]}` | `dcc148d252aad594f68fbc82d7285731f06dc7adfac2854384460ab050bc14e4` |
+//! | any | `none\n` | `fcf33dfbe13c2354bf0e1b063f9fb422747a46cee00b7420bceff2b81457b345` |
+
+use ::http::{HeaderValue, StatusCode};
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use self::json::Unread;
+use self::select::Path;
+use crate::error::advice::ClientAction;
+use crate::error::lang::Lang;
+use crate::http::problem::Problem;
+
+pub(crate) mod canonical;
+pub(crate) mod json;
+#[cfg(feature = "multipart")]
+pub(crate) mod multipart;
+pub(crate) mod select;
+
+/// Which bodies count as the same payload. A request with a known key and another payload is refused with the status 422.
+///
+/// | | two bodies are the same if |
+/// | --- | --- |
+/// | [`raw`](Self::raw), the default | their bytes are equal |
+/// | [`json`](Self::json) | they are the same JSON value |
+/// | [`fields`](Self::fields) | they are the same JSON value in the named members |
+/// | [`exclude`](Self::exclude) | they are the same JSON value without the named members |
+/// | `multipart` (feature `multipart`) | they have the same parts, with any boundary |
+/// | [`none`](Self::none) | always |
+///
+/// The method, the path, the query and the content type of the request count in addition.
+///
+/// A client that repeats a request with the same bytes needs only `raw`. Use `json` if clients write the body again for each
+/// try, because the order of the members may then differ.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::http::Payload;
+///
+/// // The app puts the time of the try into the body.
+/// let payload = Payload::exclude(["sent_at", "device.battery"]);
+/// # let _ = payload;
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Payload(Form);
+
+#[derive(Debug, Clone, Default)]
+enum Form {
+    #[default]
+    Raw,
+    Json(Members),
+    #[cfg(feature = "multipart")]
+    Multipart,
+    None,
+}
+
+#[derive(Debug, Clone)]
+enum Members {
+    All,
+    Only(Vec<Path>),
+    Without(Vec<Path>),
+}
+
+impl Payload {
+    /// Two bodies are the same payload if their bytes are equal.
+    pub fn raw() -> Self {
+        Self(Form::Raw)
+    }
+
+    /// Two bodies are the same payload if they are the same JSON value.
+    ///
+    /// * White space and the order of members do not count. The order of an array counts.
+    /// * `1.0`, `1` and `1e0` are the same number. Numbers are never rounded: `9007199254740993` differs from
+    ///   `9007199254740992`.
+    /// * A member with the value `null` differs from no member.
+    ///
+    /// The content type must be JSON (`application/json`, `text/json`, or a type that ends with `+json`). A body of another
+    /// type, or with a syntax error, is compared as [`raw`](Self::raw) bytes, and the handler answers it. A request is refused
+    /// with the status 400 if an object in its body has two members with one name (parsers differ in which of the two they
+    /// take), if the body is nested deeper than 128 levels, or if the exponent of a number does not fit in 64 bits.
+    pub fn json() -> Self {
+        Self(Form::Json(Members::All))
+    }
+
+    /// Two bodies are the same payload if they are the same JSON value in these members: `amount`, or `customer.id` for a
+    /// member of a member. The other rules are the rules of [`json`](Self::json).
+    ///
+    /// A path continues in every element of an array. A missing member differs from a member with any value. A member whose
+    /// name has a dot cannot be named.
+    ///
+    /// Members that are not named never count. If the body has none of the named members, for example because a name has a
+    /// typing error, all bodies are the same.
+    pub fn fields<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Self {
+        Self(Form::Json(Members::Only(read_paths(paths))))
+    }
+
+    /// Two bodies are the same payload if they are the same JSON value without these members. The paths are as for
+    /// [`fields`](Self::fields), and the other rules are the rules of [`json`](Self::json).
+    pub fn exclude<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Self {
+        Self(Form::Json(Members::Without(read_paths(paths))))
+    }
+
+    /// Two bodies of the type `multipart/form-data` are the same payload if they have the same parts: name, file name, content
+    /// type and bytes.
+    ///
+    /// The boundary between the parts does not count, because clients make a new boundary for every try. The order of parts
+    /// with the same name counts, for example the order of uploaded files. The order of parts with different names does not
+    /// count. Other headers of a part do not count.
+    ///
+    /// A body of another type, or that is malformed, is compared as [`raw`](Self::raw) bytes, and the handler answers it.
+    #[cfg(feature = "multipart")]
+    pub fn multipart() -> Self {
+        Self(Form::Multipart)
+    }
+
+    /// All bodies are the same payload. Only the key, the method, the path, the query and the content type count.
+    pub fn none() -> Self {
+        Self(Form::None)
+    }
+
+    /// The digest of this body.
+    pub(crate) fn digest(
+        &self,
+        content_type: Option<&HeaderValue>,
+        body: &Bytes,
+    ) -> Result<[u8; 32], PayloadFault> {
+        let readable = match &self.0 {
+            Form::Raw => None,
+            Form::Json(members) if is_json(content_type) => members.canonical(body)?,
+            Form::Json(_) => None,
+            #[cfg(feature = "multipart")]
+            Form::Multipart => multipart::canonical(content_type, body),
+            Form::None => return Ok(sha256("none\n", b"")),
+        };
+        Ok(match (readable, &self.0) {
+            (None, _) => sha256("raw\n", body),
+            #[cfg(feature = "multipart")]
+            (Some(parts), Form::Multipart) => sha256("multipart\n", parts.as_bytes()),
+            (Some(value), _) => sha256("json\n", value.as_bytes()),
+        })
+    }
+}
+
+impl Members {
+    /// The canonical text of these members. `None` if the body is not JSON.
+    fn canonical(&self, body: &[u8]) -> Result<Option<String>, PayloadFault> {
+        let value = match json::parse(body) {
+            Ok(value) => value,
+            Err(Unread::NotJson) => return Ok(None),
+            Err(Unread::DuplicateMember) => return Err(PayloadFault::DuplicateMember),
+            Err(Unread::TooDeep) => return Err(PayloadFault::TooDeep),
+        };
+        let value = match self {
+            Self::All => value,
+            Self::Only(paths) => select::only(value, &slices(paths)),
+            Self::Without(paths) => select::without(value, &slices(paths)),
+        };
+        let mut text = String::with_capacity(body.len());
+        canonical::write(&value, &mut text).map_err(|_| PayloadFault::OutOfRange)?;
+        Ok(Some(text))
+    }
+}
+
+fn read_paths<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Vec<Path> {
+    let paths = paths.into_iter();
+    paths.map(|dotted| select::path(&dotted.into())).collect()
+}
+
+fn slices(paths: &[Path]) -> Vec<&[String]> {
+    paths.iter().map(Vec::as_slice).collect()
+}
+
+fn sha256(form: &str, content: &[u8]) -> [u8; 32] {
+    let digest = Sha256::new_with_prefix(form).chain_update(content);
+    digest.finalize().into()
+}
+
+/// The type and the subtype of a content type, in lower case and without parameters.
+pub(crate) fn essence(content_type: Option<&HeaderValue>) -> Option<String> {
+    let text = content_type?.to_str().ok()?;
+    let (essence, _) = text.split_once(';').unwrap_or((text, ""));
+    Some(essence.trim().to_ascii_lowercase())
+}
+
+/// Whether a body of this content type is JSON: RFC 8259, and the suffix `+json` of RFC 6839.
+pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
+    essence(content_type).is_some_and(|essence| {
+        matches!(essence.as_str(), "application/json" | "text/json") || essence.ends_with("+json")
+    })
+}
+
+/// Why the payload of a request cannot be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PayloadFault {
+    DuplicateMember,
+    TooDeep,
+    OutOfRange,
+}
+
+impl PayloadFault {
+    /// A stable name for programs and clients.
+    #[expect(clippy::unused_self, reason = "every fault has the same code")]
+    pub(crate) const fn code(self) -> &'static str {
+        "payload_malformed"
+    }
+
+    const fn title(lang: Lang) -> &'static str {
+        match lang {
+            Lang::En | Lang::Custom(_) => "The body of the request is ambiguous or too complex",
+            Lang::ZhHans => "请求体存在歧义或过于复杂",
+        }
+    }
+
+    /// What is wrong with the body, and what the client must send.
+    pub(crate) fn text(self, lang: Lang) -> &'static str {
+        if let Lang::Custom(translation) = lang
+            && let Some(text) = translation.text(self.code())
+        {
+            return text;
+        }
+        let (en, zh_hans) = match self {
+            Self::DuplicateMember => (
+                "An object in the JSON body has two members with one name. Send every member once.",
+                "JSON 请求体中有对象含重名成员。请确保每个成员只出现一次",
+            ),
+            Self::TooDeep => (
+                "The JSON body is nested deeper than 128 levels. Send a body with fewer levels.",
+                "JSON 请求体的嵌套超过 128 层。请减少嵌套层数",
+            ),
+            Self::OutOfRange => (
+                "The exponent of a number in the JSON body does not fit in 64 bits. Send a smaller exponent.",
+                "JSON 请求体中有数字的指数超出 64 位。请使用较小的指数",
+            ),
+        };
+        match lang {
+            Lang::En | Lang::Custom(_) => en,
+            Lang::ZhHans => zh_hans,
+        }
+    }
+
+    /// The body of the response, with the status 400.
+    pub(crate) fn problem(self, lang: Lang) -> Problem {
+        Problem {
+            status: StatusCode::BAD_REQUEST,
+            code: self.code(),
+            title: Self::title(lang).into(),
+            detail: self.text(lang).into(),
+            lang,
+            client_action: ClientAction::Fix,
+            silent: false,
+            retry_after: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod properties;
+
+#[cfg(test)]
+mod tests;
