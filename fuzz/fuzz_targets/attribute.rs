@@ -24,6 +24,8 @@ mod options;
 mod output;
 #[path = "../../idempotent-macro/src/rules.rs"]
 mod rules;
+#[path = "../../idempotent-macro/src/span.rs"]
+mod span;
 #[path = "../../idempotent-macro/src/value.rs"]
 mod value;
 
