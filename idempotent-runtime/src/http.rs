@@ -8,6 +8,8 @@ pub(crate) mod lang;
 #[cfg_attr(not(test), expect(dead_code, reason = "the layer will use it"))]
 pub(crate) mod payload;
 pub(crate) mod problem;
+#[cfg_attr(not(test), allow(dead_code, reason = "the layer needs it"))]
+pub(crate) mod route;
 
 pub use self::key::source::KeySource;
 pub use self::key::text::KeySyntax;

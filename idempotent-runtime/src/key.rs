@@ -4,4 +4,6 @@ pub(crate) mod endpoint;
 pub mod fingerprint;
 pub(crate) mod hex;
 pub(crate) mod kind;
+pub(crate) mod name;
 pub(crate) mod request_id;
+pub(crate) mod route;

@@ -8,7 +8,8 @@ use super::duplicate::{Duplicate, DuplicateState};
 use super::failure::{Failure, Site, Subject};
 use super::limited::Limited;
 use super::store::{StoreError, StoreErrorKind};
-use crate::key::endpoint::{Endpoint, InvalidName};
+use crate::key::endpoint::Endpoint;
+use crate::key::name::InvalidName;
 
 /// Why a guarded call did not run its body, or was stopped in it.
 ///

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use crate::key::endpoint::InvalidName;
+use crate::key::name::InvalidName;
 
 /// An [`Idempotency`](crate::Idempotency) or a store that could not be set up.
 ///

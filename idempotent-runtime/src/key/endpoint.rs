@@ -4,23 +4,46 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use crate::key::fingerprint::{Digest, Keying};
+use crate::key::name::{InvalidName, LONGEST, LONGEST_NAME, shortened, why_invalid};
+use crate::key::route::RouteName;
 
-/// The name of a guarded function. Two functions with equal names share an endpoint on purpose.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Endpoint(Cow<'static, str>);
+/// The name of a guarded function or of a route. Two functions with equal names share an endpoint on purpose.
+#[derive(Clone)]
+pub struct Endpoint(Name);
+
+#[derive(Clone)]
+enum Name {
+    /// A function: people and keys write its name in the same way.
+    Function(Cow<'static, str>),
+    /// A route of the program.
+    Route(&'static RouteName),
+    /// A route from data, for example from the tool of an operator.
+    DynamicRoute(Arc<RouteName>),
+}
 
 impl Endpoint {
     /// Returns the endpoint of the option `name`. The attribute has already checked the name.
     pub const fn named(name: &'static str) -> Self {
-        Self(Cow::Borrowed(name))
+        Self(Name::Function(Cow::Borrowed(name)))
     }
 
     /// Returns the endpoint of a function without the option `name`, from the type name of a closure in the function.
     pub fn at(path: &'static str) -> Self {
-        Self(Cow::Borrowed(derived(path)))
+        Self(Name::Function(Cow::Borrowed(derived(path))))
+    }
+
+    /// Returns the endpoint of a route of the program.
+    #[cfg(feature = "http")]
+    pub(crate) const fn of_route(route: &'static RouteName) -> Self {
+        Self(Name::Route(route))
+    }
+
+    /// Returns the endpoint of a route that is not kept for the life of the program.
+    pub(crate) fn of_dynamic_route(route: RouteName) -> Self {
+        Self(Name::DynamicRoute(Arc::new(route)))
     }
 
     /// Returns the endpoint of a computed name. The name must obey the rules of the option `name`.
@@ -28,7 +51,7 @@ impl Endpoint {
         let name = name.into();
         let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         match why_invalid(&name, LONGEST_NAME, allowed) {
-            None => Ok(Self(name)),
+            None => Ok(Self(Name::Function(name))),
             Some(why) => Err(InvalidName::new(
                 &name,
                 format!("{why}; use 1 to {LONGEST_NAME} of `A-Z a-z 0-9 . _ -`"),
@@ -36,8 +59,12 @@ impl Endpoint {
         }
     }
 
-    /// Returns the endpoint of recorded calls, whether their function has the option `name` or not.
+    /// Returns the endpoint of recorded calls: of a function with the option `name` or without it, or of a route as
+    /// `POST /orders/{id}/pay`.
     pub(crate) fn called(name: &str) -> Result<Self, InvalidName> {
+        if let Some(route) = RouteName::read(name) {
+            return route.map(Self::of_dynamic_route);
+        }
         // The path of a method names its type between `<` and `>`, with more characters than the path of a function. An
         // identifier of Rust may contain marks that are neither letters nor digits, for example in Hindi.
         let allowed = |char: char| match char {
@@ -47,7 +74,7 @@ impl Endpoint {
             _ => !char.is_control() && !char.is_whitespace(),
         };
         match why_invalid(name, LONGEST, allowed) {
-            None => Ok(Self(Cow::Owned(name.to_owned()))),
+            None => Ok(Self(Name::Function(Cow::Owned(name.to_owned())))),
             Some(why) => Err(InvalidName::new(
                 name,
                 format!("{why}; `idempotence::endpoints()` lists the names"),
@@ -55,76 +82,59 @@ impl Endpoint {
         }
     }
 
+    /// The name as people write it.
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Name::Function(name) => name,
+            Name::Route(route) => route.spelled(),
+            Name::DynamicRoute(route) => route.spelled(),
+        }
+    }
+
+    /// The name as a part of a key.
+    pub(crate) fn in_key(&self) -> &str {
+        match &self.0 {
+            Name::Function(name) => name,
+            Name::Route(route) => route.in_key(),
+            Name::DynamicRoute(route) => route.in_key(),
+        }
     }
 
     /// The name, if it is a constant of the program. A program has few constants, but may compute any number of names.
     pub(crate) fn of_the_program(&self) -> Option<&'static str> {
         match self.0 {
-            Cow::Borrowed(name) => Some(name),
-            Cow::Owned(_) => None,
+            Name::Function(Cow::Borrowed(name)) => Some(name),
+            Name::Route(route) => Some(route.spelled()),
+            Name::Function(Cow::Owned(_)) | Name::DynamicRoute(_) => None,
         }
+    }
+}
+
+/// Two endpoints are equal if their keys are equal.
+impl PartialEq for Endpoint {
+    fn eq(&self, other: &Self) -> bool {
+        self.in_key() == other.in_key()
+    }
+}
+
+impl Eq for Endpoint {}
+
+impl Hash for Endpoint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.in_key().hash(state);
     }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(self.as_str(), f)
     }
-}
-
-/// The error for a text that cannot name an endpoint: why, and which names are valid.
-#[derive(Debug)]
-pub(crate) struct InvalidName {
-    name: String,
-    why: String,
-}
-
-impl InvalidName {
-    fn new(name: &str, why: String) -> Self {
-        let name = shown(name);
-        Self { name, why }
-    }
-
-    /// The reason, as the predicate of a sentence about the name, and what to use instead.
-    pub(crate) fn why(&self) -> &str {
-        &self.why
-    }
-}
-
-impl fmt::Display for InvalidName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, why } = self;
-        write!(f, "`{name}` cannot name an endpoint: it {why}")
-    }
-}
-
-/// The beginning of an invalid name, for an error: its control characters are escaped.
-pub(crate) fn shown(name: &str) -> String {
-    let name: String = name.chars().take(LONGEST_NAME).collect();
-    name.escape_debug().to_string()
-}
-
-/// Why a name is invalid, as the predicate of a sentence about the name.
-pub(super) fn why_invalid(
-    name: &str,
-    longest: usize,
-    allowed: impl Fn(char) -> bool,
-) -> Option<String> {
-    if name.is_empty() {
-        return Some("is empty".to_owned());
-    }
-    if let Some(char) = name.chars().find(|char| !allowed(*char)) {
-        return Some(format!("has the character {char:?}"));
-    }
-    (name.len() > longest).then(|| format!("is longer than {longest} bytes"))
 }
 
 /// Returns the interned name of `path`. Each guarded function leaks one short string.
@@ -180,18 +190,7 @@ fn derive(path: &str) -> String {
         .replace(':', "%3a")
         .replace('{', "(")
         .replace('}', ")");
-    if name.len() <= LONGEST {
-        return name;
-    }
-    let mut hasher = Keying::new(Digest::Md5).hasher();
-    // A string can always be encoded.
-    let _ = hasher.part(&name);
-    let digest = hasher.finish().to_string();
-    let mut end = LONGEST - digest.len() - 1;
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}~{digest}", &name[..end])
+    shortened(name)
 }
 
 /// Removes the generic arguments of the function: `save<&str, fn(u8) -> u8>` becomes `save`.
@@ -213,12 +212,6 @@ fn without_arguments(function: &str) -> &str {
     }
     function
 }
-
-/// The longest name that the option `name` of the attribute allows, in bytes.
-const LONGEST_NAME: usize = 128;
-
-/// The longest name, in bytes. It leaves room for the prefix and the digest in a key of 512 bytes.
-const LONGEST: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -264,6 +257,19 @@ mod tests {
         ] {
             assert!(Endpoint::called(name).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn an_operator_names_a_route_as_the_program_does_or_as_a_key_does() {
+        for name in ["POST /orders/{id}/pay", "POST./orders/(id)/pay"] {
+            let endpoint = Endpoint::called(name).unwrap();
+            assert_eq!(endpoint.as_str(), "POST /orders/{id}/pay");
+            assert_eq!(endpoint.in_key(), "POST./orders/(id)/pay");
+        }
+        for name in ["post /orders", "POST /a b", "/orders", "POST orders"] {
+            assert!(Endpoint::called(name).is_err(), "{name}");
+        }
+        assert!(Endpoint::try_new("POST /orders").is_err());
     }
 
     #[test]

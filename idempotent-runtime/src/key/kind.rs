@@ -6,8 +6,9 @@
 
 use std::fmt;
 
-use crate::key::endpoint::{Endpoint, why_invalid};
+use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
+use crate::key::name::why_invalid;
 
 /// The kind of a record, unless the record is of a call in the handle's store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,7 +58,7 @@ pub(crate) fn push_key_of_call(
 ) {
     key.push_str(prefix);
     key.push(':');
-    key.push_str(endpoint.as_str());
+    key.push_str(endpoint.in_key());
     key.push(':');
     fingerprint.push_hex(key);
 }
@@ -65,7 +66,8 @@ pub(crate) fn push_key_of_call(
 /// Returns the key of a call whose record is written in the caller's transaction. It differs from the key of the same call
 /// in the handle's store: a guarded call around it may have the same name and key parts, and both may use one table.
 pub(crate) fn key_in_tx(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
-    Kind::Tx.key(prefix, format_args!("{endpoint}:{fingerprint}"))
+    let name = endpoint.in_key();
+    Kind::Tx.key(prefix, format_args!("{name}:{fingerprint}"))
 }
 
 /// Why `text` cannot be the prefix of keys, as the predicate of a sentence about it. Valid are 1 to 64 of `A-Z a-z 0-9 . _ : -`.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::SetupError;
-use crate::key::endpoint::{Endpoint, shown};
+use crate::key::endpoint::Endpoint;
+use crate::key::name::shown;
 
 /// The mistakes in the settings of one mechanism.
 pub(super) struct Mistakes {

@@ -12,6 +12,7 @@ use super::overrides::{LIST, NAMES, Overrides, is_attribute_only};
 use super::setting::Origin;
 use super::table::{Layer, Named};
 use crate::error::closest::closest;
+use crate::key::route::RouteName;
 
 /// Reads the file, and adds a line to `problems` for each mistake.
 pub(super) fn read(path: &Path, problems: &mut Vec<String>) -> Layer {
@@ -99,17 +100,25 @@ impl Reader<'_> {
                 );
                 continue;
             };
-            if let Err(why) = check_name(name) {
-                let name = escape(name);
-                self.mistake(key, format!("`{name}` cannot name an endpoint: {why}"));
-                continue;
-            }
+            let endpoint = match read_name(name) {
+                Ok(endpoint) => endpoint,
+                Err(why) => {
+                    let name = escape(name);
+                    self.mistake(key, format!("`{name}` cannot name an endpoint: {why}"));
+                    continue;
+                }
+            };
             let mut named = Named {
                 origin: self.origin(key),
                 overrides: Overrides::default(),
             };
             self.settings(settings, name, &mut named.overrides);
-            layer.endpoints.insert(name.to_owned(), named);
+            if layer.endpoints.insert(endpoint.clone(), named).is_some() {
+                let (name, endpoint) = (escape(name), escape(&endpoint));
+                let what =
+                    format!("`{name}` and `{endpoint}` are the same endpoint: write one of them");
+                self.mistake(key, what);
+            }
         }
     }
 
@@ -201,7 +210,17 @@ fn explain_missing_quotes(endpoint: &str, name: &str, mut inner: &DeTable<'_>) -
     format!("the name of an endpoint must be in quotes: write `[endpoints.\"{path}\"]`")
 }
 
-/// Accepts the values of the option `name`, and the names made from the paths of functions.
+/// Accepts the values of the option `name`, the names made from the paths of functions, and routes. Returns the name as
+/// endpoints have it.
+fn read_name(name: &str) -> Result<String, String> {
+    match RouteName::read(name) {
+        Some(Ok(route)) => Ok(route.spelled().to_owned()),
+        Some(Err(invalid)) => Err(format!("it {}", invalid.why())),
+        None => check_name(name).map(|()| name.to_owned()),
+    }
+}
+
+/// Whether this is the name of a function.
 fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("it is empty".to_owned());

@@ -160,6 +160,40 @@ mod tests {
     }
 
     #[test]
+    fn a_route_is_named_in_its_own_spelling_as_in_a_key_or_in_capitals() {
+        for (text, variables) in [
+            (
+                "[endpoints.\"POST /v1/orders/{id}:pay\"]\nttl = \"1s\"",
+                vec![],
+            ),
+            (
+                "[endpoints.\"POST./v1/orders/(id)%3apay\"]\nttl = \"1s\"",
+                vec![],
+            ),
+            (
+                "",
+                vec![("IDEMPOTENCE__POST__V1_ORDERS__ID__PAY__TTL", "1s")],
+            ),
+        ] {
+            let table = table(text, &variables);
+            let route = crate::key::endpoint::Endpoint::called("POST /v1/orders/{id}:pay");
+            let route = route.unwrap();
+            let resolved = table.resolve(route.as_str()).without_attribute();
+            assert!(resolved.ttl.is_some(), "{text} {variables:?}");
+            assert_eq!(table.unknown_endpoints(&[route.as_str()]), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn an_unknown_route_is_reported_in_its_own_spelling() {
+        let table = table("[endpoints.\"POST./orders/(id)/pya\"]", &[]);
+        let unknown = table.unknown_endpoints(&["POST /orders/{id}/pay"]).join("");
+        let expected =
+            "unknown endpoint `POST /orders/{id}/pya`: did you mean `POST /orders/{id}/pay`?";
+        assert!(unknown.contains(expected), "{unknown}");
+    }
+
+    #[test]
     fn an_unknown_endpoint_is_reported_with_the_closest_known_name() {
         let table = table(
             "[endpoints.\"orders.pya\"]\n[endpoints.\"orders.pay\"]\n[endpoints.\"queue\"]",

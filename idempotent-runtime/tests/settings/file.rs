@@ -38,3 +38,23 @@ fn all_mistakes_are_reported_at_once_a_line_each() {
         )
     );
 }
+
+#[test]
+fn a_mistake_in_the_name_of_a_route_is_reported() {
+    for (text, line, what) in [
+        (
+            "[endpoints.\"post /a\"]",
+            1,
+            "`post /a` cannot name an endpoint: it has the method `post`; write the method in capitals, as in `POST /orders`",
+        ),
+        (
+            "[endpoints.\"POST /a\"]\n[endpoints.\"POST./a\"]",
+            2,
+            "`POST./a` and `POST /a` are the same endpoint: write one of them",
+        ),
+    ] {
+        let file = File::new(text);
+        let error = file.handle().unwrap_err().to_string();
+        assert_eq!(error, format!("{}: {what}", file.at(line)));
+    }
+}

@@ -138,12 +138,14 @@ const OBSERVERS: [&str; 9] = [
 ];
 
 /// The files of keys from the bottom up: each uses only files before it.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
     "key/hex",
     "key/fingerprint/digest",
     "key/fingerprint/canonical",
     "key/fingerprint/encode",
     "key/fingerprint",
+    "key/name",
+    "key/route",
     "key/endpoint",
     "key/request_id",
     "key/kind",
@@ -376,8 +378,9 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 14] = [
+const HTTP: [&str; 15] = [
     "http/headers",
+    "http/route",
     "http/lang",
     "http/problem",
     // The payload of a request.
