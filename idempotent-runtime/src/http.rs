@@ -1,16 +1,90 @@
-//! HTTP without a framework: what a refused call looks like as a response, and the language of a request.
+//! A layer of `tower` that answers a repeated request with its first response, for every server of HTTP that uses `tower`.
+//!
+//! A client sends an unsafe request with the header `Idempotency-Key`, and repeats it with the same key if it gets no answer. The
+//! handler runs once. Each repetition gets the first response: status, headers, body and trailers. The header is the header of the
+//! Internet-Draft `draft-ietf-httpapi-idempotency-key-header-07`, which has expired without becoming an RFC.
+//!
+//! ```
+//! # use idempotent_runtime as idempotence;
+//! use axum::Router;
+//! use axum::routing::post;
+//! use http::header::AUTHORIZATION;
+//! use idempotence::http::IdempotencyLayer;
+//! use idempotence::{Idempotency, MemoryStore};
+//!
+//! let idempotency = Idempotency::new(MemoryStore::new());
+//! let guard = IdempotencyLayer::builder(&idempotency)
+//!     .scope_by_header(AUTHORIZATION)
+//!     .build();
+//! let app: Router = Router::new()
+//!     .route("/orders", post(async || "placed"))
+//!     .layer(guard);
+//! ```
+//!
+//! # Order of the checks
+//!
+//! 1. The method: only POST and PATCH are guarded, unless [`methods`](LayerBuilder::methods) names others.
+//! 2. The key: 400 if it cannot be read, or is missing on a route that [requires](LayerBuilder::require_key) it. A request without
+//!    a key passes to the handler otherwise.
+//! 3. The scope, which is whose key it is: 401 or 400 if it is missing.
+//! 4. The body is read into memory: 413 if it is too large. A half-sent upload takes no key.
+//! 5. The key is claimed (1 round trip). If an equal request has the key: 422 if its payload differs, else the stored response,
+//!    or 409 while the equal request runs. 503 if the store is unavailable.
+//!
+//! Refusals are `application/problem+json` (RFC 9457) in the language of the request, with the same members as in
+//! `integrations::axum`.
+//!
+//! # What is stored
+//!
+//! [`Decision`] says which responses are stored. The record is written before the first byte of the response leaves (1 round
+//! trip). A response that is a stream, or too large, leaves a tombstone: repetitions get 409 `result_unavailable`, with the
+//! `Location` of the first response, and the handler does not run again.
+//!
+//! A replay has the header `Idempotency-Replayed: true`. It has no headers that are for the first connection, client or moment,
+//! such as `Connection`, `Set-Cookie`, `Date`, `Retry-After`, `Access-Control-*`, `RateLimit*` and `X-Request-Id`.
+//!
+//! # Where the layer belongs
+//!
+//! Outermost first: traces, request ids, panics, timeouts, CORS, compression, authentication, rate limits, this layer, the
+//! handler. Layers outside of it also run for replays.
+//!
+//! The endpoint of a request is its method and its route. With the feature `axum` the route is what the router has matched, also
+//! in nested routers. Without it name the route with [`route`](LayerBuilder::route).
+//!
+//! # Cancellation
+//!
+//! If the client hangs up while the handler runs, the handler and its end continue in their own task, and
+//! [`Idempotency::drain`](crate::Idempotency::drain) waits for them. After a panic of the handler the key stays taken until its
+//! lease ends.
 
-#[cfg(feature = "axum")]
+mod answer;
+mod body;
+mod builder;
+mod config;
+mod context;
+mod decision;
 pub(crate) mod headers;
-#[cfg_attr(not(test), expect(dead_code, reason = "the layer will use it"))]
+mod incoming;
 pub(crate) mod key;
 pub(crate) mod lang;
-#[cfg_attr(not(test), expect(dead_code, reason = "the layer will use it"))]
+mod layer;
+mod options;
 pub(crate) mod payload;
 pub(crate) mod problem;
-#[cfg_attr(not(test), allow(dead_code, reason = "the layer needs it"))]
+mod rejection;
 pub(crate) mod route;
+mod scope;
+mod service;
+mod stored;
 
+pub use self::body::ReplayBody;
+pub use self::builder::{HasScope, LayerBuilder, NoScope};
+pub use self::context::{IdempotencyContext, IdempotencyOutcome};
+pub use self::decision::Decision;
 pub use self::key::source::KeySource;
 pub use self::key::text::KeySyntax;
+pub use self::layer::IdempotencyLayer;
+pub use self::options::RouteOptions;
 pub use self::payload::Payload;
+pub use self::rejection::Rejection;
+pub use self::service::{IdempotencyService, ResponseFuture};

@@ -121,12 +121,26 @@ pub(crate) struct Facts {
     #[cfg_attr(not(feature = "tonic"), allow(dead_code, reason = "tonic reads it"))]
     pub(crate) grpc: Grpc,
     /// What is wrong, for the programmer of a client.
-    #[cfg_attr(not(feature = "axum"), allow(dead_code, reason = "axum reads it"))]
-    pub(crate) title: &'static str,
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "HTTP reads it"))]
+    title: &'static str,
+    /// The title in Simplified Chinese.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "HTTP reads it"))]
+    zh_title: &'static str,
     /// The text for the user, in English.
     en: &'static str,
     /// The text for the user, in Simplified Chinese.
     zh_hans: &'static str,
+}
+
+#[cfg(feature = "http")]
+impl Facts {
+    /// What is wrong, for the programmer of a client. In English, if the language is one of the program.
+    pub(crate) fn title(&self, lang: Lang) -> &'static str {
+        match lang {
+            Lang::En | Lang::Custom(_) => self.title,
+            Lang::ZhHans => self.zh_title,
+        }
+    }
 }
 
 /// Errors that have the same kind of event.
@@ -175,6 +189,7 @@ const IN_PROGRESS: Facts = Facts {
     http: 409,
     grpc: Grpc::Aborted,
     title: "An equal request is being processed",
+    zh_title: "相同的请求正在处理",
     en: "Your request is being processed. Please do not send it again.",
     zh_hans: "系统正在处理中,请勿重复操作",
 };
@@ -187,6 +202,7 @@ const ALREADY_DONE: Facts = Facts {
     http: 409,
     grpc: Grpc::AlreadyExists,
     title: "An equal request has succeeded",
+    zh_title: "相同的请求已经成功",
     en: "Your request was already received. There is no need to send it again.",
     zh_hans: "请勿重复提交",
 };
@@ -197,6 +213,7 @@ const TAKEN: Facts = Facts {
     // Not `Ignore`: the equal call may have failed.
     action: ClientAction::Refresh,
     title: "An equal request was made before",
+    zh_title: "相同的请求已经提交过",
     en: "Your request was already received. Please check whether it has worked.",
     zh_hans: "请勿重复提交,请刷新后确认结果",
     ..ALREADY_DONE
@@ -211,6 +228,7 @@ const PAYLOAD_MISMATCH: Facts = Facts {
     // Not `InvalidArgument`: gRPC reserves it for arguments that are wrong in every state of the server.
     grpc: Grpc::FailedPrecondition,
     title: "The key belongs to another request",
+    zh_title: "该键属于另一个请求",
     en: "Your request was changed after it was first sent. Please start again with a new one.",
     zh_hans: "内容与首次提交的不一致,请重新发起",
 };
@@ -223,6 +241,7 @@ const RESULT_UNAVAILABLE: Facts = Facts {
     http: 409,
     grpc: Grpc::AlreadyExists,
     title: "The result of an equal request is not available",
+    zh_title: "相同请求的结果不可用",
     en: "Your request has ended, but its result cannot be shown here. Please reload to see it.",
     zh_hans: "请求已结束,请刷新后查看结果",
 };
@@ -235,6 +254,7 @@ const TOKEN_USED: Facts = Facts {
     http: 409,
     grpc: Grpc::AlreadyExists,
     title: "The one-time token was used before",
+    zh_title: "一次性令牌已被使用",
     en: "This page was already submitted. Please reload it before you submit it again.",
     zh_hans: "页面已提交,请勿重复提交",
 };
@@ -247,6 +267,7 @@ const TOKEN_UNKNOWN: Facts = Facts {
     http: 410,
     grpc: Grpc::FailedPrecondition,
     title: "There is no such one-time token",
+    zh_title: "没有这个一次性令牌",
     en: "This page has expired. Please reload it and try again.",
     zh_hans: "页面已过期,请刷新后重试",
 };
@@ -259,6 +280,7 @@ const TOKEN_MALFORMED: Facts = Facts {
     http: 400,
     grpc: Grpc::InvalidArgument,
     title: "The one-time token cannot be read",
+    zh_title: "一次性令牌无法读取",
     en: CONTACT_SUPPORT_EN,
     zh_hans: CONTACT_SUPPORT_ZH_HANS,
 };
@@ -271,6 +293,7 @@ const LIMIT_REACHED: Facts = Facts {
     http: 429,
     grpc: Grpc::ResourceExhausted,
     title: "There were too many attempts",
+    zh_title: "尝试次数过多",
     en: "There were too many attempts. Please try again later.",
     zh_hans: "操作过于频繁,请稍后再试",
 };
@@ -283,6 +306,7 @@ const UNAVAILABLE: Facts = Facts {
     http: 503,
     grpc: Grpc::Unavailable,
     title: "The request cannot be processed now",
+    zh_title: "请求暂时无法处理",
     en: "The service is busy. Please try again in a moment.",
     zh_hans: "系统繁忙,请稍后再试",
 };
@@ -295,6 +319,7 @@ const MISCONFIGURED: Facts = Facts {
     http: 500,
     grpc: Grpc::Internal,
     title: "The server cannot process the request",
+    zh_title: "服务器无法处理该请求",
     en: CONTACT_SUPPORT_EN,
     zh_hans: CONTACT_SUPPORT_ZH_HANS,
 };
@@ -313,6 +338,7 @@ const LEASE_LOST: Facts = Facts {
     http: 500,
     grpc: Grpc::Unknown,
     title: "The request was interrupted, and its outcome is unknown",
+    zh_title: "请求被中断,结果未知",
     en: "Your request was interrupted, and may or may not have gone through. \
          Please reload and check before you try again.",
     zh_hans: "处理被中断,结果尚不确定,请刷新确认后再操作",

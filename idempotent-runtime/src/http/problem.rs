@@ -31,7 +31,7 @@ impl Problem {
         Self {
             status: StatusCode::from_u16(facts.http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             code: facts.code,
-            title: facts.title.into(),
+            title: facts.title(lang).into(),
             detail: error.text(lang).into(),
             lang,
             client_action: facts.action,
@@ -41,9 +41,9 @@ impl Problem {
     }
 
     /// The response with this problem as its body.
-    pub(crate) fn into_response<B: From<Bytes>>(self) -> Response<B> {
+    pub(crate) fn response<B: From<Bytes>>(&self) -> Response<B> {
         // A struct of texts and numbers can always be written.
-        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let body = serde_json::to_vec(self).unwrap_or_default();
         let mut response = Response::new(B::from(Bytes::from(body)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -65,13 +65,15 @@ impl Problem {
 
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = 7 + usize::from(self.retry_after.is_some());
+        let members = 8 + usize::from(self.retry_after.is_some());
         let mut problem = serializer.serialize_struct("Problem", members)?;
         problem.serialize_field("type", &format_args!("urn:idempotence:{}", self.code))?;
         problem.serialize_field("title", &self.title)?;
         problem.serialize_field("status", &self.status.as_u16())?;
         problem.serialize_field("detail", &self.detail)?;
         problem.serialize_field("code", self.code)?;
+        let retryable = self.client_action == ClientAction::Wait;
+        problem.serialize_field("retryable", &retryable)?;
         problem.serialize_field("client_action", self.client_action.as_str())?;
         problem.serialize_field("silent", &self.silent)?;
         if let Some(wait) = self.retry_after {
@@ -106,7 +108,7 @@ mod tests {
                 silent: true,
                 retry_after: Some(wait),
             };
-            let response: Response<Bytes> = problem.into_response();
+            let response: Response<Bytes> = problem.response();
             assert_eq!(response.headers()[header::RETRY_AFTER], seconds, "{wait:?}");
         }
     }

@@ -24,13 +24,14 @@
 //!   "status": 409,
 //!   "detail": "Your request is being processed. Please do not send it again.",
 //!   "code": "in_progress",
+//!   "retryable": true,
 //!   "client_action": "wait",
 //!   "silent": true,
 //!   "retry_after_ms": 5000
 //! }
 //! ```
 //!
-//! `code` is [`Error::code`], `client_action` is [`Error::client_action`], `silent` is [`Error::is_silent`], and `detail` is
+//! `code` is [`Error::code`], `retryable` is true if the action is `wait`, `client_action` is [`Error::client_action`], `silent` is [`Error::is_silent`], and `detail` is
 //! [`Error::text`]. `retry_after_ms` and the header `Retry-After` (in whole seconds, at least 1) are [`Error::retry_after`],
 //! rounded up. They are present if the action is `wait`. The response does not name the endpoint, the key, the process that
 //! holds it, or the error of the store. A layer that logs errors finds the whole error as an extension of the response,
@@ -78,7 +79,7 @@ mod request_id;
 /// }
 /// ```
 pub fn refusal(error: Error, lang: Lang) -> Response {
-    let mut response = Problem::of(&error, lang).into_response();
+    let mut response = Problem::of(&error, lang).response();
     response.extensions_mut().insert(Arc::new(error));
     response
 }

@@ -204,6 +204,34 @@ impl Held {
         }
     }
 
+    /// Ends the call as a failure, and does not free its key: the key stays taken until the lease expires, because the body may
+    /// have done its work.
+    #[cfg(feature = "http")]
+    pub(crate) fn hold(mut self) {
+        self.lease.call().emit_outcome(false);
+        match std::mem::replace(&mut self.guard, Guard::Ended) {
+            Guard::Claim
+            | Guard::None {
+                may_be_stored: true,
+            } => self.end_without_result(self.lease.hold_to_ttl()),
+            Guard::None {
+                may_be_stored: false,
+            }
+            | Guard::Bypassed
+            | Guard::Unredeemed
+            | Guard::Ended => self.finish(),
+        }
+    }
+
+    /// Ends the call whose body stored nothing. Sends `ending` in the background, unless the lease is lost.
+    fn end_without_result(&self, ending: Option<Ending>) {
+        let was_lost = self.lease.drop_body();
+        match ending.filter(|_| !was_lost) {
+            Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
+            None => self.finish(),
+        }
+    }
+
     /// Ends the call without sending anything.
     fn finish(&self) {
         self.lease.finish_unsent();
@@ -238,11 +266,7 @@ impl Drop for Held {
             }
             _ => self.lease.hold_to_ttl(),
         };
-        let was_lost = self.lease.drop_body();
-        match ending.filter(|_| !was_lost) {
-            Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
-            None => self.finish(),
-        }
+        self.end_without_result(ending);
     }
 }
 

@@ -9,20 +9,36 @@ pub(crate) enum Form {
     Bits,
     /// No bytes: the result was a `None`.
     None,
+    /// A whole response of HTTP: see `http/stored.rs`.
+    Http,
+    /// What is left of a response of HTTP that was too large or a stream: see `http/stored.rs`.
+    HttpTombstone,
 }
 
 impl Form {
+    /// Every form.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Json,
+        Self::MessagePack,
+        Self::Bits,
+        Self::None,
+        Self::Http,
+        Self::HttpTombstone,
+    ];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
             Self::MessagePack => "msgpack",
             Self::Bits => "bits",
             Self::None => "none",
+            Self::Http => "http",
+            Self::HttpTombstone => "http-gone",
         }
     }
 
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
-        [Self::Json, Self::MessagePack, Self::Bits, Self::None]
+        Self::ALL
             .into_iter()
             .find(|form| form.name().as_bytes() == name)
     }

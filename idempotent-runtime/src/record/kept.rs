@@ -25,6 +25,9 @@ impl Kept {
         match self {
             Self::TooLarge => Some("it is larger than the handle allows"),
             Self::Unencodable => Some("the codec cannot write it"),
+            Self::Result(stored) if stored.form == Form::HttpTombstone => {
+                Some("it is a stream, or larger than the layer or the handle allows")
+            }
             Self::Nothing | Self::Unreadable | Self::Result(_) => None,
         }
     }

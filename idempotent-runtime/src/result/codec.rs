@@ -204,7 +204,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
         Form::Json => decode_json(somes, bytes),
         // The codecs write `None` as null. A type that does not read an option, such as an untagged enum, expects null.
         Form::None if bytes.is_empty() => decode_json(somes, b"null"),
-        Form::None => Err(Undecodable::Mismatch),
+        Form::None | Form::Http | Form::HttpTombstone => Err(Undecodable::Mismatch),
         Form::Bits => decode_bits(somes, bytes),
         #[cfg(feature = "msgpack")]
         Form::MessagePack => decode_msgpack(somes, bytes),

@@ -378,7 +378,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 15] = [
+const HTTP: [&str; 28] = [
     "http/headers",
     "http/route",
     "http/lang",
@@ -395,6 +395,21 @@ const HTTP: [&str; 15] = [
     "http/key/fault",
     "http/key",
     "http/key/source",
+    "http/incoming",
+    // The response to a request, and what is stored of it.
+    "http/body",
+    "http/decision",
+    "http/context",
+    "http/stored",
+    "http/options",
+    "http/answer",
+    // The layer.
+    "http/scope",
+    "http/rejection",
+    "http/config",
+    "http/service",
+    "http/layer",
+    "http/builder",
     "http",
 ];
 

@@ -51,7 +51,7 @@ impl HeaderRejection {
 
 impl IntoResponse for HeaderRejection {
     fn into_response(self) -> Response {
-        self.fault.problem(self.lang).into_response()
+        self.fault.problem(self.lang).response()
     }
 }
 
@@ -119,6 +119,7 @@ mod tests {
             "status": 400,
             "detail": "Send the header Idempotency-Key once, with 1 to 255 printable ASCII characters.",
             "code": "idempotency_key_missing",
+            "retryable": false,
             "client_action": "fix",
             "silent": false,
         });

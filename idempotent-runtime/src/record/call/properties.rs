@@ -24,7 +24,7 @@ fn kept(u: &mut Unstructured<'_>) -> Result<Kept> {
         _ => Kept::Result(Stored {
             failure: u.arbitrary()?,
             schema: u.arbitrary()?,
-            form: *u.choose(&[Form::Json, Form::MessagePack, Form::Bits, Form::None])?,
+            form: *u.choose(&Form::ALL)?,
             somes: u.arbitrary()?,
             bytes: Bytes::from(u.arbitrary::<Vec<u8>>()?),
         }),

@@ -429,7 +429,7 @@ fn the_forms_are_frozen() {
 
 #[test]
 fn a_form_is_read_by_its_name() {
-    for form in [Form::Json, Form::MessagePack, Form::Bits, Form::None] {
+    for form in Form::ALL {
         assert_eq!(Form::of(form.name().as_bytes()), Some(form));
     }
     assert_eq!(Form::of(b"JSON"), None);

@@ -1,0 +1,150 @@
+//! The response to a guarded request, and what is stored of it.
+
+use std::sync::OnceLock;
+
+use ::http::header::{self, HeaderName, HeaderValue};
+use ::http::{Response, response};
+use bytes::Bytes;
+use http_body::Body;
+
+use crate::http::body::{self, ReplayBody};
+use crate::http::context::IdempotencyOutcome;
+use crate::http::decision::Decision;
+use crate::http::options::RouteOptions;
+use crate::http::stored;
+use crate::record::form::Form;
+use crate::record::kept::{Kept, Stored};
+use crate::result::body_outcome::BodyOutcome;
+use crate::result::options::ResultOptions;
+use crate::result::replay_mode::ReplayMode;
+use crate::world;
+
+/// The response to a guarded request, and what is stored of it.
+pub(super) struct Answer<B: Body> {
+    response: Response<ReplayBody<B>>,
+    outcome: IdempotencyOutcome,
+    decision: Decision,
+    /// What is stored, if the decision is to store.
+    record: Option<Stored>,
+}
+
+impl<B: Body<Data = Bytes>> Answer<B> {
+    /// Decides about the response of the handler. If it is to be stored, reads its body into memory.
+    pub(super) async fn of(
+        response: Response<B>,
+        options: &RouteOptions,
+        results: ResultOptions,
+    ) -> Self {
+        let (head, body) = response.into_parts();
+        let decision = Decision::about(&head, options.store_if.as_ref());
+        let is_stored = decision == Decision::Store;
+        let body = if is_stored && !options.streams(&head.headers) {
+            body::buffer(body, options.response_limit).await
+        } else {
+            ReplayBody::inner(body)
+        };
+        let record = is_stored.then(|| record(&head, &body, options, results));
+        let outcome = match (decision, &record) {
+            (_, Some(stored)) if stored.form == Form::HttpTombstone => {
+                IdempotencyOutcome::Tombstone
+            }
+            (Decision::Store, _) => IdempotencyOutcome::Stored,
+            (Decision::Release, _) => IdempotencyOutcome::Released,
+            (Decision::Hold, _) => IdempotencyOutcome::Held,
+        };
+        Self {
+            response: Response::from_parts(head, body),
+            outcome,
+            decision,
+            record,
+        }
+    }
+}
+
+impl<B: Body> Answer<B> {
+    pub(super) fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// How the handler ended, with the response that is stored.
+    pub(super) fn body_outcome(&self) -> BodyOutcome {
+        let kept = self.record.clone().map_or(Kept::Nothing, Kept::Result);
+        BodyOutcome::new(self.decision == Decision::Store, kept)
+    }
+
+    /// The response. A replay has the header `marker`.
+    pub(super) fn into_response(self, marker: &HeaderName) -> Response<ReplayBody<B>> {
+        let mut response = self.response;
+        response.extensions_mut().insert(self.outcome);
+        if let IdempotencyOutcome::Replayed { .. } = self.outcome {
+            let headers = response.headers_mut();
+            headers.insert(marker, HeaderValue::from_static("true"));
+        }
+        response
+    }
+
+    /// The answer to a duplicate.
+    fn replayed(stored: &Stored) -> Option<Self> {
+        let stored = stored::read(stored)?;
+        let body = ReplayBody::whole(stored.body, stored.trailers);
+        let mut response = Response::new(body);
+        *response.status_mut() = stored.status;
+        *response.headers_mut() = stored.headers;
+        Some(Self {
+            response,
+            outcome: IdempotencyOutcome::Replayed {
+                first: stored.first,
+            },
+            decision: Decision::Store,
+            record: None,
+        })
+    }
+}
+
+/// What is stored: the whole response, or a tombstone if its body is not in memory or too large for the handle.
+fn record<B: Body>(
+    head: &response::Parts,
+    body: &ReplayBody<B>,
+    options: &RouteOptions,
+    results: ResultOptions,
+) -> Stored {
+    let now = world::time_of_day();
+    let fits = |stored: &Stored| stored.bytes.len() <= results.max_bytes;
+    let whole = body.in_memory().map(|content| {
+        let allowed = options.kept_headers.as_deref();
+        stored::write(head, content, allowed, now)
+    });
+    whole.filter(fits).unwrap_or_else(|| {
+        let location = head.headers.get(header::LOCATION);
+        let tombstone = stored::write_tombstone(location, now);
+        if fits(&tombstone) {
+            tombstone
+        } else {
+            stored::write_tombstone(None, now)
+        }
+    })
+}
+
+/// How a duplicate reads the stored response. `location` gets the `Location` of a tombstone.
+#[derive(Clone, Copy)]
+pub(super) struct WholeResponse<'a> {
+    pub(super) location: &'a OnceLock<HeaderValue>,
+}
+
+impl<B: Body> ReplayMode<Answer<B>> for WholeResponse<'_> {
+    fn body_outcome(self, outcome: &Answer<B>, _: bool, _: ResultOptions) -> BodyOutcome {
+        outcome.body_outcome()
+    }
+
+    fn replay(self, stored: &Stored) -> Option<Result<Answer<B>, &'static str>> {
+        if stored.form == Form::HttpTombstone {
+            if let Some(location) = stored::location(stored) {
+                // Each duplicate reads the result once.
+                let _ = self.location.set(location);
+            }
+            return Some(Err("it was a stream, or too large to be kept"));
+        }
+        let read = Answer::replayed(stored);
+        Some(read.ok_or("it was stored by a later version"))
+    }
+}

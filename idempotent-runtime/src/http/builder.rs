@@ -1,0 +1,373 @@
+//! Builds a layer.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::header::{HeaderName, HeaderValue};
+use ::http::{Method, Response, request, response};
+use bytes::Bytes;
+
+use crate::handle::Idempotency;
+use crate::http::config::Config;
+use crate::http::key::source::KeySource;
+use crate::http::key::text::KeySyntax;
+use crate::http::layer::IdempotencyLayer;
+use crate::http::options::RouteOptions;
+use crate::http::payload::Payload;
+use crate::http::rejection::Rejection;
+use crate::http::route::Named;
+use crate::http::scope::Scope;
+use crate::key::fingerprint::KeyPart;
+use crate::policy::OnStoreError;
+
+/// Builds an [`IdempotencyLayer`].
+///
+/// The type parameter records whether the layer has a scope: [`build`](Self::build) needs one.
+pub struct LayerBuilder<S = NoScope>(Config<S>);
+
+/// The layer has no scope yet.
+#[derive(Debug, Clone, Copy)]
+pub struct NoScope;
+
+/// A scope of keys. [`LayerBuilder::build`] needs it.
+#[diagnostic::on_unimplemented(
+    message = "the layer has no scope, so a key of one user would return the response of another user",
+    label = "`build` needs a scope",
+    note = "write whose key it is, as in `.scope_by_header(AUTHORIZATION)`, `.scope_by_extension::<User, _>(|user| user.id)` or `.scope_by(…)`",
+    note = "if all callers may see each other's responses, write `.global_scope()`"
+)]
+pub trait HasScope {
+    /// The scope.
+    fn into_scope(self) -> Scope;
+}
+
+impl HasScope for Scope {
+    fn into_scope(self) -> Scope {
+        self
+    }
+}
+
+impl IdempotencyLayer {
+    /// Starts a layer whose calls run on this handle.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use std::time::Duration;
+    ///
+    /// use http::header::AUTHORIZATION;
+    /// use idempotence::http::{IdempotencyLayer, Payload};
+    /// use idempotence::{Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let layer = IdempotencyLayer::builder(&idempotency)
+    ///     .scope_by_header(AUTHORIZATION)
+    ///     .payload(Payload::json())
+    ///     .wait(Duration::from_secs(5))
+    ///     .for_route("/payments", |payments| payments.require_key())
+    ///     .build();
+    /// ```
+    pub fn builder(idempotency: &Idempotency) -> LayerBuilder {
+        LayerBuilder(Config {
+            idempotency: idempotency.clone(),
+            scope: NoScope,
+            methods: vec![Method::POST, Method::PATCH],
+            key: KeySource::default(),
+            syntax: KeySyntax::default(),
+            marker: HeaderName::from_static("idempotency-replayed"),
+            docs: None,
+            on_reject: None,
+            options: Arc::default(),
+            routes: HashMap::new(),
+            route: None,
+        })
+    }
+}
+
+impl<S> LayerBuilder<S> {
+    /// Separates the keys of callers by the value of this header. A request with a key, but without the header, is refused: with
+    /// 401 if the header is `Authorization`, else with 400.
+    ///
+    /// If a client gets a new access token between two attempts, it is another caller. So prefer
+    /// [`scope_by_extension`](Self::scope_by_extension) with the id of the user, if a layer outside of this layer authenticates.
+    pub fn scope_by_header(self, name: HeaderName) -> LayerBuilder<Scope> {
+        self.scoped(Scope::header(name))
+    }
+
+    /// Separates the keys of callers by a part of the request's extension `T`, such as the id of the user that an outer layer
+    /// has authenticated. A request with a key, but without the extension, is refused with 401.
+    pub fn scope_by_extension<T, P>(
+        self,
+        part: impl Fn(&T) -> P + Send + Sync + 'static,
+    ) -> LayerBuilder<Scope>
+    where
+        T: Any + Send + Sync,
+        P: KeyPart,
+    {
+        self.scoped(Scope::extension(part))
+    }
+
+    /// Separates the keys of callers by what this closure finds in the head of the request. A request with a key, for which it
+    /// returns `None`, is refused with 401.
+    pub fn scope_by<P: KeyPart>(
+        self,
+        part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
+    ) -> LayerBuilder<Scope> {
+        self.scoped(Scope::by(part))
+    }
+
+    /// All callers share their keys: a caller who knows or guesses the key and the payload of another caller gets the response
+    /// of the other caller. Only for services with one caller.
+    pub fn global_scope(self) -> LayerBuilder<Scope> {
+        self.scoped(Scope::global())
+    }
+
+    /// The layer.
+    pub fn build(self) -> IdempotencyLayer
+    where
+        S: HasScope,
+    {
+        let (config, scope) = self.0.with_scope(());
+        IdempotencyLayer::new(config.with_scope(scope.into_scope()).0)
+    }
+
+    fn scoped(self, scope: Scope) -> LayerBuilder<Scope> {
+        LayerBuilder(self.0.with_scope(scope).0)
+    }
+
+    /// Sets the methods of guarded requests. Default: POST and PATCH. The header of a request with another method is ignored.
+    ///
+    /// GET, HEAD, OPTIONS and TRACE are never guarded, because they change nothing (RFC 9110, section 9.2.1).
+    #[must_use]
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        let unsafe_methods = methods.into_iter().filter(|method| !method.is_safe());
+        self.0.methods = unsafe_methods.collect();
+        self
+    }
+
+    /// Sets where the key is. Default: the header `Idempotency-Key`.
+    #[must_use]
+    pub fn key_from(mut self, source: KeySource) -> Self {
+        self.0.key = source;
+        self
+    }
+
+    /// Sets which values of the header are keys. Default: [`KeySyntax::Lenient`].
+    #[must_use]
+    pub fn key_syntax(mut self, syntax: KeySyntax) -> Self {
+        self.0.syntax = syntax;
+        self
+    }
+
+    /// Sets the header that marks a replayed response. Default: `Idempotency-Replayed`. Its value is `true`.
+    #[must_use]
+    pub fn replay_header(mut self, name: HeaderName) -> Self {
+        self.0.marker = name;
+        self
+    }
+
+    /// Sets the page that describes idempotent requests to the programmers of clients. Every refusal names it in the header
+    /// `Link: <…>; rel="describedby"`.
+    ///
+    /// # Panics
+    ///
+    /// If the URL has `<`, `>`, or other characters than visible ASCII.
+    #[must_use]
+    pub fn docs_url(mut self, url: &str) -> Self {
+        let is_valid = url.bytes().all(|byte| byte.is_ascii_graphic()) && !url.contains(['<', '>']);
+        assert!(
+            is_valid,
+            "the URL of the docs has only visible ASCII characters, without `<` and `>`"
+        );
+        self.0.docs = HeaderValue::try_from(format!("<{url}>; rel=\"describedby\"")).ok();
+        self
+    }
+
+    /// Replaces the response to a request whose handler does not run. The closure gets the reason and the default response.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # use idempotence::http::IdempotencyLayer;
+    /// # use idempotence::{Idempotency, MemoryStore};
+    /// # let idempotency = Idempotency::new(MemoryStore::new());
+    /// let layer = IdempotencyLayer::builder(&idempotency)
+    ///     .global_scope()
+    ///     .on_reject(|rejection, response| {
+    ///         let body = format!("{{\"error\":\"{}\"}}", rejection.code());
+    ///         response.map(|_| body.into())
+    ///     })
+    ///     .build();
+    /// ```
+    #[must_use]
+    pub fn on_reject(
+        mut self,
+        answer: impl Fn(&Rejection, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.0.on_reject = Some(Box::new(answer));
+        self
+    }
+
+    /// Names the requests for which axum has matched no route, such as all requests of a service without axum: by a route, which
+    /// begins with `/`, or by the name of an endpoint, such as `orders.pay`. Default: such a request is refused with 500, if it
+    /// has a key. Its path cannot be the name, because the number of paths has no limit.
+    ///
+    /// # Panics
+    ///
+    /// If the route has blanks or control characters, or the name has other characters than `A-Z a-z 0-9 . _ -`.
+    #[must_use]
+    pub fn route(mut self, route: impl Into<Cow<'static, str>>) -> Self {
+        match Named::new(route) {
+            Ok(named) => self.0.route = Some(named),
+            Err(name) => panic!("{name}"),
+        }
+        self
+    }
+
+    /// Sets the options of one route, by the path that the router matches: `/orders/{id}/pay`. They begin with the options that
+    /// the builder has now.
+    #[must_use]
+    pub fn for_route(
+        mut self,
+        route: impl Into<String>,
+        options: impl FnOnce(RouteOptions) -> RouteOptions,
+    ) -> Self {
+        let options = options(RouteOptions::clone(&self.0.options));
+        self.0.routes.insert(route.into(), Arc::new(options));
+        self
+    }
+}
+
+impl<S> Config<S> {
+    fn with_scope<T>(self, scope: T) -> (Config<T>, S) {
+        let config = Config {
+            idempotency: self.idempotency,
+            scope,
+            methods: self.methods,
+            key: self.key,
+            syntax: self.syntax,
+            marker: self.marker,
+            docs: self.docs,
+            on_reject: self.on_reject,
+            options: self.options,
+            routes: self.routes,
+            route: self.route,
+        };
+        (config, self.scope)
+    }
+}
+
+/// Writes the options for a route, and for all routes of the layer.
+macro_rules! options {
+    ($($(#[$doc:meta])* fn $name:ident($options:ident $(, $arg:ident: $type:ty)*) $set:block)*) => {
+        impl RouteOptions {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(mut self $(, $arg: $type)*) -> Self {
+                    let $options = &mut self;
+                    $set
+                    self
+                }
+            )*
+        }
+
+        /// The options of all routes that have no options of their own.
+        impl<S> LayerBuilder<S> {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(mut self $(, $arg: $type)*) -> Self {
+                    let options = RouteOptions::clone(&self.0.options);
+                    self.0.options = Arc::new(options.$name($($arg),*));
+                    self
+                }
+            )*
+        }
+    };
+}
+
+options! {
+    /// Refuses a guarded request without a key with 400. Default: such a request passes, and nothing guards it.
+    fn require_key(options) {
+        options.requires_key = true;
+    }
+
+    /// Lets a request without a key pass. This is the default.
+    fn optional_key(options) {
+        options.requires_key = false;
+    }
+
+    /// Sets how long a response is stored. Default: 24 hours.
+    fn ttl(options, ttl: Duration) {
+        options.policy.ttl = ttl;
+    }
+
+    /// Sets how long a claim is valid if its process no longer renews it. Default: 30 seconds, or the `ttl` if it is shorter.
+    fn lease(options, lease: Duration) {
+        options.policy = options.policy.lease(lease);
+    }
+
+    /// Sets how long a request waits for the response of an equal request that is running. Default: it does not wait, and gets
+    /// 409.
+    fn wait(options, wait: Duration) {
+        options.policy = options.policy.wait(wait);
+    }
+
+    /// Sets what happens while the store is unavailable. Default: [`OnStoreError::Refuse`], which answers with 503. With
+    /// [`OnStoreError::Run`] the handler runs unguarded.
+    fn on_store_error(options, on_store_error: OnStoreError) {
+        options.policy = options.policy.on_store_error(on_store_error);
+    }
+
+    /// Sets what must be equal in the bodies of requests with one key. Default: [`Payload::raw`], all bytes. A request with
+    /// another payload gets 422.
+    fn payload(options, payload: Payload) {
+        options.payload = payload;
+    }
+
+    /// Sets which responses are stored, by their heads. After another response the key is free. Default: see
+    /// [`Decision`](crate::http::Decision).
+    fn store_if(options, is_stored: impl Fn(&response::Parts) -> bool + Send + Sync + 'static) {
+        options.store_if = Some(Arc::new(is_stored));
+    }
+
+    /// Sets the largest body of a request, in bytes. It is read into memory before the key is claimed. A request with a larger
+    /// body gets 413. Default: 1 MiB.
+    fn request_limit(options, bytes: usize) {
+        options.request_limit = bytes;
+    }
+
+    /// Sets the largest body of a response that is stored, in bytes. A response with a larger body passes, and only the fact that
+    /// it was made is stored: a repeated request gets 409 `result_unavailable`. Default: 1 MiB.
+    ///
+    /// A response is also not stored if its body and its headers exceed the
+    /// [`largest_result`](crate::Builder::largest_result) of the handle. So raise both.
+    fn response_limit(options, bytes: usize) {
+        options.response_limit = bytes;
+    }
+
+    /// Responses are streams: they pass without being read into memory, as responses that are larger than the limit. Responses
+    /// of the type `text/event-stream` are always streams.
+    fn stream(options) {
+        options.is_stream = true;
+    }
+
+    /// Stores only these headers of responses. Default: all headers that describe the response, and not its connection, its
+    /// client or its moment. Headers that are never stored, such as `Set-Cookie`, are not stored either if they are in this
+    /// list.
+    fn keep_headers(options, names: impl IntoIterator<Item = HeaderName>) {
+        options.kept_headers = Some(names.into_iter().collect());
+    }
+}
+
+impl<S> fmt::Debug for LayerBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LayerBuilder")
+            .field("methods", &self.0.methods)
+            .field("options", &self.0.options)
+            .finish_non_exhaustive()
+    }
+}

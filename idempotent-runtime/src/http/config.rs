@@ -1,0 +1,133 @@
+//! The options of a layer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ::http::header::{HeaderName, HeaderValue};
+use ::http::{Method, Response, request};
+use bytes::Bytes;
+use http_body::Body;
+
+use crate::call::Call;
+use crate::error::lang::Lang;
+use crate::error::{Error, Failure, Site, Subject};
+use crate::handle::Idempotency;
+use crate::http::body::ReplayBody;
+use crate::http::context::IdempotencyContext;
+use crate::http::incoming;
+use crate::http::key::KeyFault;
+use crate::http::key::source::KeySource;
+use crate::http::key::text::KeySyntax;
+use crate::http::options::RouteOptions;
+use crate::http::rejection::Rejection;
+use crate::http::route::{self, Named, NoRoute};
+use crate::http::scope::Scope;
+use crate::key::endpoint::Endpoint;
+
+/// The options of a layer.
+pub(super) struct Config<S = Scope> {
+    pub(super) idempotency: Idempotency,
+    pub(super) scope: S,
+    pub(super) methods: Vec<Method>,
+    pub(super) key: KeySource,
+    pub(super) syntax: KeySyntax,
+    /// The header of a replay.
+    pub(super) marker: HeaderName,
+    /// The header `Link` of a refusal.
+    pub(super) docs: Option<HeaderValue>,
+    pub(super) on_reject: Option<OnReject>,
+    /// The options of routes that have none.
+    pub(super) options: Arc<RouteOptions>,
+    pub(super) routes: HashMap<String, Arc<RouteOptions>>,
+    /// The route of requests for which axum has matched none.
+    pub(super) route: Option<Named>,
+}
+
+/// The option `on_reject`.
+pub(super) type OnReject =
+    Box<dyn Fn(&Rejection, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
+
+impl Config {
+    /// Whether the layer guards this request, if it has a key.
+    pub(super) fn guards(&self, head: &request::Parts) -> bool {
+        // An outer layer already has the key of this request: a second claim would refuse it.
+        let is_guarded = head.extensions.get::<IdempotencyContext>().is_some();
+        self.methods.contains(&head.method) && !is_guarded
+    }
+
+    fn route<'a>(&'a self, head: &'a request::Parts) -> Option<&'a str> {
+        let named = self.route.as_ref().map(|named| match named {
+            Named::Route(route) => route,
+            Named::Endpoint(endpoint) => endpoint.as_str(),
+        });
+        incoming::matched_route(head).or(named)
+    }
+
+    /// The options of the route of this request.
+    pub(super) fn options_for(&self, head: &request::Parts) -> &Arc<RouteOptions> {
+        let route = self.route(head);
+        let own = route.and_then(|route| self.routes.get(route));
+        own.unwrap_or(&self.options)
+    }
+
+    /// The call of a request with this key. Its payload is missing.
+    pub(super) fn call(
+        &self,
+        head: &request::Parts,
+        options: &RouteOptions,
+        key: &str,
+        lang: Lang,
+    ) -> Result<Call, Rejection> {
+        let endpoint = match self.endpoint(head) {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                let observers = self.idempotency.shared().observers();
+                return Ok(Call::refused(observers, error));
+            }
+        };
+        let call = Call::new(endpoint, options.policy, Some(&self.idempotency));
+        let scoped = self.scope.add(head, call);
+        let scoped = scoped.map_err(|missing| Rejection::without_scope(missing, lang))?;
+        Ok(scoped.part(key))
+    }
+
+    fn endpoint(&self, head: &request::Parts) -> Result<Endpoint, Error> {
+        route::route_of(head, self.route.as_ref()).map_err(|no_route| match no_route {
+            NoRoute::Invalid(name) => Error::invalid_name(Subject::Call, &name),
+            NoRoute::Unknown => {
+                let site = Site::without_key(Endpoint::named("http"));
+                let why = format!("{no_route}; the handler did not run");
+                Error::InvalidKey(Failure::new(site, why, None))
+            }
+        })
+    }
+
+    /// The key of a request; `None` if it has none and needs none.
+    pub(super) fn key(
+        &self,
+        head: &request::Parts,
+        body: &[u8],
+        options: &RouteOptions,
+        lang: Lang,
+    ) -> Result<Option<String>, Rejection> {
+        let fault = |fault: Option<KeyFault>| {
+            let problem = self.key.problem(fault, self.syntax, lang);
+            Rejection::from(problem)
+        };
+        match self.key.read(&head.headers, body, self.syntax) {
+            Ok(None) if options.requires_key => Err(fault(None)),
+            Ok(key) => Ok(key),
+            Err(malformed) => Err(fault(Some(malformed))),
+        }
+    }
+
+    /// The response to a request whose handler does not run.
+    pub(super) fn refuse<B: Body>(&self, rejection: Rejection) -> Response<ReplayBody<B>> {
+        let mut response = rejection.response(self.docs.as_ref());
+        if let Some(on_reject) = &self.on_reject {
+            response = on_reject(&rejection, response);
+        }
+        rejection.mark(&mut response);
+        response.map(ReplayBody::from)
+    }
+}

@@ -1,0 +1,93 @@
+//! What the layer does with the key after the handler has returned.
+
+use std::sync::Arc;
+
+use ::http::{StatusCode, response};
+
+use crate::error::Error;
+
+/// What the layer does with the key of a request after its handler has returned a response.
+///
+/// By default the status decides: the layer stores 2xx, 3xx, 402, 404, 409 and 410, and frees the key after every other status.
+/// [`store_if`](crate::http::LayerBuilder::store_if) changes this rule. A handler decides about one response with an extension
+/// of the response:
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use http::{Response, StatusCode};
+/// use idempotence::http::Decision;
+///
+/// let mut response = Response::new("the bank did not answer");
+/// *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+/// response.extensions_mut().insert(Decision::Hold); // the money may have moved
+/// ```
+///
+/// With axum the extension is a part of the response: `(StatusCode::GATEWAY_TIMEOUT, Extension(Decision::Hold))`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Decision {
+    /// The response is stored: requests with this key get it for the `ttl`.
+    Store,
+    /// The key becomes free: the next request with this key runs the handler.
+    Release,
+    /// The key stays taken until its lease ends. Until then requests with this key get 409. For responses after which the work
+    /// may be done or not.
+    Hold,
+}
+
+impl Decision {
+    /// The decision by the status alone.
+    pub(super) fn by_status(status: StatusCode) -> Self {
+        let is_stored = status.is_success()
+            || status.is_redirection()
+            || matches!(
+                status,
+                StatusCode::PAYMENT_REQUIRED
+                    | StatusCode::NOT_FOUND
+                    | StatusCode::CONFLICT
+                    | StatusCode::GONE
+            );
+        if is_stored {
+            Self::Store
+        } else {
+            Self::Release
+        }
+    }
+
+    /// The decision of the handler, else of `store_if`, else by the status.
+    pub(super) fn about(head: &response::Parts, store_if: Option<&StoreIf>) -> Self {
+        if let Some(decision) = head.extensions.get::<Self>() {
+            return *decision;
+        }
+        // A call that the handler made was refused. Its refusal is about this moment.
+        if head.extensions.get::<Arc<Error>>().is_some() {
+            return Self::Release;
+        }
+        match store_if {
+            Some(store_if) if store_if(head) => Self::Store,
+            Some(_) => Self::Release,
+            None => Self::by_status(head.status),
+        }
+    }
+}
+
+/// The option `store_if`.
+pub(super) type StoreIf = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_final_answer_is_stored_and_any_other_frees_the_key() {
+        for status in (100..600).filter_map(|status| StatusCode::from_u16(status).ok()) {
+            let is_stored = matches!(status.as_u16(), 200..400 | 402 | 404 | 409 | 410);
+            let decision = if is_stored {
+                Decision::Store
+            } else {
+                Decision::Release
+            };
+            assert_eq!(Decision::by_status(status), decision, "{status}");
+        }
+    }
+}

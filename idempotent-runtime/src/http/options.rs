@@ -1,0 +1,64 @@
+//! What may differ between routes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::header::{self, HeaderMap, HeaderName};
+
+use crate::http::decision::StoreIf;
+use crate::http::payload::Payload;
+use crate::policy::Policy;
+
+/// The options of one route: see [`LayerBuilder::for_route`](crate::http::LayerBuilder::for_route).
+#[derive(Clone)]
+pub struct RouteOptions {
+    pub(super) requires_key: bool,
+    pub(super) policy: Policy,
+    pub(super) payload: Payload,
+    pub(super) store_if: Option<StoreIf>,
+    pub(super) request_limit: usize,
+    pub(super) response_limit: usize,
+    pub(super) is_stream: bool,
+    pub(super) kept_headers: Option<Arc<[HeaderName]>>,
+}
+
+impl RouteOptions {
+    /// Whether a response with these headers is a stream, which is not read into memory.
+    pub(super) fn streams(&self, headers: &HeaderMap) -> bool {
+        let content_type = headers.get(header::CONTENT_TYPE);
+        let is_events = content_type.is_some_and(|value| {
+            let essence = value.as_bytes().split(|byte| *byte == b';').next();
+            let essence = essence.unwrap_or_default().trim_ascii();
+            essence.eq_ignore_ascii_case(b"text/event-stream")
+        });
+        self.is_stream || is_events
+    }
+}
+
+impl Default for RouteOptions {
+    fn default() -> Self {
+        Self {
+            requires_key: false,
+            policy: Policy::new(DAY).replay(),
+            payload: Payload::default(),
+            store_if: None,
+            request_limit: MEBIBYTE,
+            response_limit: MEBIBYTE,
+            is_stream: false,
+            kept_headers: None,
+        }
+    }
+}
+
+impl fmt::Debug for RouteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouteOptions")
+            .field("requires_key", &self.requires_key)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+const DAY: Duration = Duration::from_hours(24);
+const MEBIBYTE: usize = 1024 * 1024;

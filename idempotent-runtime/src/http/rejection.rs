@@ -1,0 +1,182 @@
+//! The response to a request whose handler does not run.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::header::{self, HeaderValue};
+use ::http::{Response, StatusCode};
+use bytes::Bytes;
+
+use crate::error::Error;
+use crate::error::advice::ClientAction;
+use crate::error::lang::Lang;
+use crate::http::context::IdempotencyOutcome;
+use crate::http::problem::Problem;
+use crate::http::scope::MissingScope;
+
+/// Why the layer did not run the handler, for [`on_reject`](crate::http::LayerBuilder::on_reject).
+pub struct Rejection {
+    problem: Box<Problem>,
+    error: Option<Arc<Error>>,
+    /// The `Location` of the first response.
+    location: Option<HeaderValue>,
+}
+
+impl Rejection {
+    /// The stable name of the reason, as in the member `code` of the problem.
+    pub fn code(&self) -> &'static str {
+        self.problem.code
+    }
+
+    /// The status of the response.
+    pub fn status(&self) -> StatusCode {
+        self.problem.status
+    }
+
+    /// What the client should do.
+    pub fn client_action(&self) -> ClientAction {
+        self.problem.client_action
+    }
+
+    /// The language of the texts.
+    pub fn lang(&self) -> Lang {
+        self.problem.lang
+    }
+
+    /// How long the client should wait. `None` unless the advice is to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.problem.retry_after
+    }
+
+    /// The text for the user.
+    pub fn detail(&self) -> &str {
+        &self.problem.detail
+    }
+
+    /// The error of the refused call. `None` if the request was refused before a call was made.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_deref()
+    }
+
+    /// The refusal of a call.
+    pub(super) fn of(error: Error, location: Option<HeaderValue>, lang: Lang) -> Self {
+        Self {
+            problem: Box::new(Problem::of(&error, lang)),
+            error: Some(Arc::new(error)),
+            location,
+        }
+    }
+
+    /// The request has no scope: 401 if it is not authenticated, else 400.
+    pub(super) fn without_scope(missing: &MissingScope, lang: Lang) -> Self {
+        let status = if missing.is_authentication() {
+            StatusCode::UNAUTHORIZED
+        } else {
+            StatusCode::BAD_REQUEST
+        };
+        let detail: [Cow<'static, str>; 2] = match missing {
+            MissingScope::Header(name) => [
+                format!("Send the request again with the header {name}.").into(),
+                format!("请携带请求头 {name} 后重新发送").into(),
+            ],
+            MissingScope::Caller => [
+                "Log in, then send the request again.".into(),
+                "请登录后重新发送".into(),
+            ],
+        };
+        let title = ["The request names no caller", "请求没有标明调用方"];
+        Self::fault(status, "scope_missing", title, detail, lang)
+    }
+
+    /// The body has more than `limit` bytes.
+    pub(super) fn too_large(limit: usize, lang: Lang) -> Self {
+        let detail = [
+            format!("The body of this request may have {limit} bytes at most.").into(),
+            format!("请求体最多 {limit} 字节").into(),
+        ];
+        let title = ["The request is too large", "请求体过大"];
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        Self::fault(status, "request_too_large", title, detail, lang)
+    }
+
+    /// The body of the request ended with an error.
+    pub(super) fn unreadable(lang: Lang) -> Self {
+        let detail = [
+            "The body of the request did not arrive as a whole. Send the request again.".into(),
+            "请求体不完整,请重新发送".into(),
+        ];
+        let title = ["The request cannot be read", "请求无法读取"];
+        let status = StatusCode::BAD_REQUEST;
+        Self::fault(status, "request_unreadable", title, detail, lang)
+    }
+
+    fn fault(
+        status: StatusCode,
+        code: &'static str,
+        [title, zh_title]: [&'static str; 2],
+        [detail, zh_detail]: [Cow<'static, str>; 2],
+        lang: Lang,
+    ) -> Self {
+        let (title, detail) = match lang {
+            Lang::En => (title, detail),
+            Lang::ZhHans => (zh_title, zh_detail),
+            Lang::Custom(translation) => {
+                let text = translation.text(code);
+                (title, text.map_or(detail, Cow::Borrowed))
+            }
+        };
+        Self::from(Problem {
+            status,
+            code,
+            title: title.into(),
+            detail,
+            lang,
+            client_action: ClientAction::Fix,
+            silent: false,
+            retry_after: None,
+        })
+    }
+
+    /// The response with the problem.
+    pub(super) fn response(&self, docs: Option<&HeaderValue>) -> Response<Bytes> {
+        let mut response: Response<Bytes> = self.problem.response();
+        let headers = response.headers_mut();
+        if let Some(location) = &self.location {
+            headers.insert(header::LOCATION, location.clone());
+        }
+        if let Some(docs) = docs {
+            headers.insert(header::LINK, docs.clone());
+        }
+        response
+    }
+
+    /// Adds the extensions of a refused request.
+    pub(super) fn mark<B>(self, response: &mut Response<B>) {
+        let extensions = response.extensions_mut();
+        extensions.insert(IdempotencyOutcome::Refused);
+        if let Some(error) = self.error {
+            extensions.insert(error);
+        }
+    }
+}
+
+impl From<Problem> for Rejection {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem: Box::new(problem),
+            error: None,
+            location: None,
+        }
+    }
+}
+
+impl fmt::Debug for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejection")
+            .field("code", &self.code())
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! Whose request it is. Two callers with one key make two calls.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use ::http::header::{self, HeaderName};
+use ::http::request;
+
+use crate::call::Call;
+use crate::key::fingerprint::KeyPart;
+
+/// How the layer finds whose request it is.
+#[derive(Clone)]
+pub struct Scope {
+    add: Arc<Add>,
+    missing: MissingScope,
+}
+
+/// Adds the caller to the key. `None` if the request names no caller.
+type Add = dyn Fn(&request::Parts, Call) -> Option<Call> + Send + Sync;
+
+/// What a request without a scope does not have.
+#[derive(Debug, Clone)]
+pub(super) enum MissingScope {
+    Header(HeaderName),
+    Caller,
+}
+
+impl MissingScope {
+    /// Whether the request is not authenticated. Else the request itself is wrong.
+    pub(super) fn is_authentication(&self) -> bool {
+        match self {
+            Self::Header(name) => *name == header::AUTHORIZATION,
+            Self::Caller => true,
+        }
+    }
+}
+
+impl Scope {
+    /// All requests have one scope.
+    pub(super) fn global() -> Self {
+        Self::new(MissingScope::Caller, |_, call| Some(call.part("global")))
+    }
+
+    /// The value of this header.
+    pub(super) fn header(name: HeaderName) -> Self {
+        Self::new(MissingScope::Header(name.clone()), move |head, call| {
+            let lines = head.headers.get_all(&name).iter();
+            let lines: Vec<&[u8]> = lines.map(|line| line.as_bytes().trim_ascii()).collect();
+            let is_given = !lines.is_empty() && lines.iter().all(|line| !line.is_empty());
+            is_given.then(|| call.part("header").part(name.as_str()).part(&lines))
+        })
+    }
+
+    /// A part of this extension of the request.
+    pub(super) fn extension<T, P>(part: impl Fn(&T) -> P + Send + Sync + 'static) -> Self
+    where
+        T: Any + Send + Sync,
+        P: KeyPart,
+    {
+        Self::new(MissingScope::Caller, move |head, call| {
+            let extension = head.extensions.get::<T>()?;
+            Some(call.part("extension").part(&part(extension)))
+        })
+    }
+
+    /// What the closure finds in the request.
+    pub(super) fn by<P: KeyPart>(
+        part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(MissingScope::Caller, move |head, call| {
+            Some(call.part("request").part(&part(head)?))
+        })
+    }
+
+    /// Adds the scope of this request to the key of its call.
+    pub(super) fn add(&self, head: &request::Parts, call: Call) -> Result<Call, &MissingScope> {
+        (self.add)(head, call).ok_or(&self.missing)
+    }
+
+    fn new(
+        missing: MissingScope,
+        add: impl Fn(&request::Parts, Call) -> Option<Call> + Send + Sync + 'static,
+    ) -> Self {
+        let add = Arc::new(add);
+        Self { add, missing }
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scope").field(&self.missing).finish()
+    }
+}

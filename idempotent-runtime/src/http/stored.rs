@@ -1,0 +1,265 @@
+//! The bytes of a stored response. Frozen: old and new processes share a store during a deploy.
+//!
+//! ```text
+//! whole      first:u64 status:u16 flags:u8 headers trailers body…
+//! tombstone  first:u64 location…
+//! headers    count:u32, then for each line: length:u16 name length:u32 value
+//! ```
+//!
+//! Numbers are big-endian. `first` is the time of the first response, in milliseconds since 1970. Bit 0 of `flags`: the first
+//! response had the header `Trailer`. The body is the rest of the bytes, so a replay slices it from the record without a copy.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use ::http::{StatusCode, response};
+use bytes::{Buf as _, BufMut as _, Bytes};
+
+use crate::http::headers;
+use crate::record::form::Form;
+use crate::record::kept::Stored;
+
+/// The version of this format.
+const VERSION: u32 = 1;
+
+/// The first response announced its trailers.
+const ANNOUNCES_TRAILERS: u8 = 1;
+
+/// A response in a record.
+pub(super) struct StoredResponse {
+    pub(super) first: SystemTime,
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) trailers: Option<HeaderMap>,
+    pub(super) body: Bytes,
+}
+
+/// Writes a whole response. Of its headers it keeps `allowed`, else all but those that are never kept.
+pub(super) fn write(
+    head: &response::Parts,
+    (body, trailers): (&Bytes, Option<&HeaderMap>),
+    allowed: Option<&[HeaderName]>,
+    first: SystemTime,
+) -> Stored {
+    let mut bytes = Vec::with_capacity(body.len() + 256);
+    bytes.put_u64(millis(first));
+    bytes.put_u16(head.status.as_u16());
+    let announces = head.headers.contains_key(header::TRAILER);
+    bytes.put_u8(if announces { ANNOUNCES_TRAILERS } else { 0 });
+    put_headers(&mut bytes, Some(&head.headers), allowed);
+    put_headers(&mut bytes, trailers, None);
+    bytes.extend_from_slice(body);
+    stored(Form::Http, bytes)
+}
+
+/// Writes that a response was made which is not kept.
+pub(super) fn write_tombstone(location: Option<&HeaderValue>, first: SystemTime) -> Stored {
+    let mut bytes = Vec::new();
+    bytes.put_u64(millis(first));
+    bytes.extend_from_slice(location.map_or(&[], HeaderValue::as_bytes));
+    stored(Form::HttpTombstone, bytes)
+}
+
+/// Reads a whole response; `None` if the bytes are none of this version.
+pub(super) fn read(stored: &Stored) -> Option<StoredResponse> {
+    if (stored.form, stored.schema) != (Form::Http, VERSION) {
+        return None;
+    }
+    let mut bytes = stored.bytes.clone();
+    let first = time(bytes.try_get_u64().ok()?)?;
+    let status = StatusCode::from_u16(bytes.try_get_u16().ok()?).ok()?;
+    let flags = bytes.try_get_u8().ok()?;
+    let mut headers = get_headers(&mut bytes)?;
+    let trailers = get_headers(&mut bytes)?;
+    if flags & ANNOUNCES_TRAILERS != 0 {
+        for name in trailers.keys() {
+            headers.append(header::TRAILER, HeaderValue::from(name.clone()));
+        }
+    }
+    Some(StoredResponse {
+        first,
+        status,
+        headers,
+        trailers: Some(trailers).filter(|trailers| !trailers.is_empty()),
+        body: bytes,
+    })
+}
+
+/// The first `Location` of a response that is not kept.
+pub(super) fn location(stored: &Stored) -> Option<HeaderValue> {
+    let location = stored.bytes.slice(8.min(stored.bytes.len())..);
+    HeaderValue::from_maybe_shared(location)
+        .ok()
+        .filter(|location| !location.is_empty())
+}
+
+fn stored(form: Form, bytes: Vec<u8>) -> Stored {
+    Stored {
+        failure: false,
+        schema: VERSION,
+        form,
+        somes: 0,
+        bytes: bytes.into(),
+    }
+}
+
+fn put_headers(bytes: &mut Vec<u8>, from: Option<&HeaderMap>, allowed: Option<&[HeaderName]>) {
+    let is_allowed = |name: &HeaderName| allowed.is_none_or(|allowed| allowed.contains(name));
+    let lines = from.into_iter().flat_map(headers::kept);
+    let at = bytes.len();
+    bytes.put_u32(0);
+    let mut count = 0_u32;
+    for (name, value) in lines.filter(|(name, _)| is_allowed(name)) {
+        // A name has less than 64 KiB, and a value less than 4 GiB: `http` refuses longer ones.
+        let lengths = (
+            u16::try_from(name.as_str().len()),
+            u32::try_from(value.len()),
+        );
+        let (Ok(name_length), Ok(value_length)) = lengths else {
+            continue;
+        };
+        bytes.put_u16(name_length);
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.put_u32(value_length);
+        bytes.extend_from_slice(value.as_bytes());
+        count += 1;
+    }
+    bytes[at..at + 4].copy_from_slice(&count.to_be_bytes());
+}
+
+fn get_headers(bytes: &mut Bytes) -> Option<HeaderMap> {
+    let count = bytes.try_get_u32().ok()?;
+    let mut headers = HeaderMap::new();
+    for _ in 0..count {
+        let length = bytes.try_get_u16().ok()?;
+        let name = HeaderName::from_bytes(&take(bytes, length.into())?).ok()?;
+        let length = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
+        let value = HeaderValue::from_maybe_shared(take(bytes, length)?).ok()?;
+        headers.try_append(name, value).ok()?;
+    }
+    Some(headers)
+}
+
+fn take(bytes: &mut Bytes, length: usize) -> Option<Bytes> {
+    (length <= bytes.len()).then(|| bytes.split_to(length))
+}
+
+fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn time(millis: u64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use arbtest::arbitrary::{Result, Unstructured};
+
+    use super::*;
+    use crate::cases::cases;
+
+    fn head(lines: &[(&'static str, &'static str)]) -> response::Parts {
+        let mut head = ::http::Response::new(()).into_parts().0;
+        for (name, value) in lines {
+            let name = HeaderName::from_static(name);
+            head.headers.append(name, HeaderValue::from_static(value));
+        }
+        head
+    }
+
+    #[test]
+    fn a_response_is_read_as_it_was_written() {
+        let mut written = head(&[
+            ("link", "<a>"),
+            ("x-order", "7"),
+            ("link", "<b>"),
+            ("set-cookie", "session=1"),
+        ]);
+        written.status = StatusCode::CREATED;
+        let (body, first) = (
+            Bytes::from("paid"),
+            UNIX_EPOCH + Duration::from_millis(1_234),
+        );
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+        let stored = write(&written, (&body, Some(&trailers)), None, first);
+        let read = read(&stored).expect("a response");
+        let lines: Vec<_> = read.headers.iter().collect();
+        let kept = [("link", "<a>"), ("link", "<b>"), ("x-order", "7")];
+        assert_eq!(lines.len(), kept.len());
+        for ((name, value), kept) in lines.iter().zip(kept) {
+            assert_eq!((name.as_str(), value.to_str().unwrap()), kept);
+        }
+        assert_eq!(read.status, StatusCode::CREATED);
+        assert_eq!((read.body, read.first), (body, first));
+        assert_eq!(read.trailers, Some(trailers));
+    }
+
+    #[test]
+    fn the_format_is_frozen() {
+        let head = head(&[("etag", "\"1\"")]);
+        let first = UNIX_EPOCH + Duration::from_millis(1);
+        let stored = write(&head, (&Bytes::from("ok"), None), None, first);
+        let expected = b"\0\0\0\0\0\0\0\x01\0\xc8\0\0\0\0\x01\0\x04etag\0\0\0\x03\"1\"\0\0\0\0ok";
+        assert_eq!(stored.bytes, expected.as_slice());
+        assert_eq!((stored.form.name(), stored.schema), ("http", 1));
+        let place = HeaderValue::from_static("/orders/7");
+        let stored = write_tombstone(Some(&place), first);
+        assert_eq!(stored.bytes, b"\0\0\0\0\0\0\0\x01/orders/7".as_slice());
+        assert_eq!((stored.form.name(), stored.schema), ("http-gone", 1));
+        assert_eq!(location(&stored), Some(place));
+    }
+
+    #[test]
+    fn the_body_of_a_replay_is_not_copied() {
+        let stored = write(&head(&[]), (&Bytes::from("paid"), None), None, UNIX_EPOCH);
+        let read = read(&stored).expect("a response");
+        let record = stored.bytes.as_ptr_range();
+        assert!(record.contains(&read.body.as_ptr()));
+    }
+
+    #[test]
+    fn an_allowed_header_is_kept_and_no_other() {
+        let written = head(&[("location", "/7"), ("x-order", "7"), ("set-cookie", "a")]);
+        let allowed = [header::LOCATION, header::SET_COOKIE];
+        let stored = write(&written, (&Bytes::new(), None), Some(&allowed), UNIX_EPOCH);
+        let read = read(&stored).expect("a response");
+        assert_eq!(read.headers.len(), 1);
+        assert_eq!(read.headers[header::LOCATION], "/7");
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        fn is_read(u: &mut Unstructured<'_>) -> Result<()> {
+            let mut bytes = vec![0; 16];
+            let mut known = write(
+                &head(&[("etag", "1")]),
+                (&Bytes::new(), None),
+                None,
+                UNIX_EPOCH,
+            );
+            bytes.extend_from_slice(&known.bytes);
+            let (at, byte) = (u.choose_index(bytes.len())?, u.arbitrary()?);
+            bytes[at] = byte;
+            let begin = if u.arbitrary()? { 16 } else { 0 };
+            known.bytes = Bytes::from(bytes).slice(begin..);
+            drop(read(&known));
+            known.bytes = Bytes::from(u.arbitrary::<Vec<u8>>()?);
+            drop((read(&known), location(&known)));
+            Ok(())
+        }
+        cases(200, is_read);
+    }
+
+    #[test]
+    fn a_later_version_is_not_read() {
+        let stored = write(&head(&[]), (&Bytes::new(), None), None, UNIX_EPOCH);
+        let later = Stored {
+            schema: VERSION + 1,
+            ..stored
+        };
+        assert!(read(&later).is_none());
+    }
+}

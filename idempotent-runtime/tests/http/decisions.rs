@@ -1,0 +1,220 @@
+//! Which responses are stored.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post as on_post;
+use axum::{Extension, Json, Router};
+use futures_util::FutureExt as _;
+use http::{HeaderMap, StatusCode};
+use idempotent_runtime::http::{Decision, IdempotencyLayer, IdempotencyOutcome};
+use idempotent_runtime::{Error, Idempotency};
+
+use crate::client::{Orders, Service, idempotency, keyed, layer, poll, scoped};
+
+/// Answers with the status and the decision that the request names.
+async fn answer(State(orders): State<Orders>, headers: HeaderMap) -> Response {
+    let order = orders.place();
+    let status = headers["x-status"].to_str().unwrap().parse().unwrap();
+    let status = StatusCode::from_u16(status).unwrap();
+    let mut response = (status, order.to_string()).into_response();
+    let decision = match headers.get("x-decision").map(|name| name.to_str().unwrap()) {
+        Some("store") => Decision::Store,
+        Some("release") => Decision::Release,
+        Some("hold") => Decision::Hold,
+        _ => return response,
+    };
+    response.extensions_mut().insert(decision);
+    response
+}
+
+async fn service(layer: IdempotencyLayer) -> (Service, Orders) {
+    let orders = Orders::default();
+    let app = Router::new().route("/", on_post(answer)).layer(layer);
+    let app = app.with_state(orders.clone());
+    (Service::start(app).await, orders)
+}
+
+fn with_status(key: &str, status: u16) -> http::request::Builder {
+    keyed("/", key).header("x-status", status)
+}
+
+#[tokio::test]
+async fn final_answers_are_stored_and_other_answers_free_the_key() {
+    let (service, orders) = service(layer()).await;
+    let stored = [200, 201, 202, 204, 301, 303, 307, 402, 404, 409, 410];
+    let released = [
+        400, 401, 403, 405, 408, 415, 422, 425, 429, 500, 502, 503, 504,
+    ];
+    for status in stored.into_iter().chain(released) {
+        let before = orders.count();
+        let key = status.to_string();
+        for is_second in [false, true] {
+            let reply = service.send(with_status(&key, status), "").await;
+            assert_eq!(reply.status, status);
+            let is_replay = is_second && stored.contains(&status);
+            assert_eq!(reply.is_replay(), is_replay, "{status}");
+        }
+        let runs = if stored.contains(&status) { 1 } else { 2 };
+        assert_eq!(orders.count() - before, runs, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_then_a_success_is_stored_once() {
+    let (service, orders) = service(layer()).await;
+    for (status, is_replay) in [(500, false), (201, false), (200, true)] {
+        let reply = service.send(with_status("a", status), "").await;
+        assert_eq!(reply.is_replay(), is_replay);
+    }
+    assert_eq!(orders.count(), 2);
+}
+
+#[tokio::test]
+async fn the_program_may_choose_what_is_stored() {
+    let layer = scoped(&idempotency()).store_if(|head| head.status == StatusCode::BAD_GATEWAY);
+    let (service, orders) = service(layer.build()).await;
+    for (status, runs) in [(502, 1), (200, 3)] {
+        let key = status.to_string();
+        for _ in 0..2 {
+            service.send(with_status(&key, status), "").await;
+        }
+        assert_eq!(orders.count(), runs, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_may_store_any_response_or_free_the_key() {
+    let (service, orders) = service(layer()).await;
+    for (status, decision, runs) in [(500, "store", 1), (200, "release", 3)] {
+        for _ in 0..2 {
+            let request = with_status(decision, status).header("x-decision", decision);
+            let reply = service.send(request, "").await;
+            assert_eq!(reply.status, status);
+        }
+        assert_eq!(orders.count(), runs, "{decision}");
+    }
+}
+
+#[tokio::test]
+async fn a_held_key_refuses_requests_until_its_lease_ends() {
+    let lease = Duration::from_secs(1);
+    let (service, orders) = service(scoped(&idempotency()).lease(lease).build()).await;
+    let began = Instant::now();
+    let request = || with_status("a", 504).header("x-decision", "hold");
+    let first = service.send(request(), "").await;
+    assert_eq!(first.status, StatusCode::GATEWAY_TIMEOUT);
+    let refused = service.send(request(), "").await;
+    assert_eq!(refused.refusal(), (409, "in_progress".to_owned()));
+    let is_free = |reply: &crate::client::Reply| reply.status == StatusCode::GATEWAY_TIMEOUT;
+    poll(&service, request, "", is_free).await;
+    assert!(began.elapsed() >= lease, "{:?}", began.elapsed());
+    assert_eq!(orders.count(), 2);
+}
+
+#[tokio::test]
+async fn a_rejected_extractor_frees_the_key() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move |Json(order): Json<u64>| async move { format!("{} {order}", placed.place()) };
+    let app = Router::new().route("/", on_post(place)).layer(layer());
+    let service = Service::start(app).await;
+    let json = || keyed("/", "a").header("content-type", "application/json");
+    let rejected = service.send(json(), "none").await;
+    assert_eq!(rejected.status, StatusCode::BAD_REQUEST);
+    assert_eq!(service.send(json(), "7").await.text(), "1 7");
+    assert!(service.send(json(), "7").await.is_replay());
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_guarded_function_in_the_handler_frees_the_key() {
+    let idempotency = idempotency();
+    let (orders, handle) = (Orders::default(), idempotency.clone());
+    let placed = orders.clone();
+    let place = move || async move {
+        let call = handle.call("ship").key(&()).ttl(Duration::from_hours(1));
+        let shipped: Result<usize, Error> = call.run(async { Ok(placed.place()) }).await;
+        shipped.map(|order| order.to_string())
+    };
+    let app = Router::new().route("/", on_post(place));
+    let service = Service::start(app.layer(scoped(&idempotency).build())).await;
+    assert_eq!(service.send(keyed("/", "a"), "").await.text(), "1");
+    for _ in 0..2 {
+        let refused = service.send(keyed("/", "b"), "").await;
+        assert_eq!(refused.refusal(), (409, "already_done".to_owned()));
+        assert!(!refused.is_replay());
+    }
+}
+
+/// A layer that answers a panic with 500.
+async fn catch_panic(request: Request, next: Next) -> Response {
+    let response = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    response.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+#[tokio::test]
+async fn a_panic_keeps_the_key_until_its_lease_ends() {
+    let lease = Duration::from_secs(1);
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move || async move {
+        assert!(placed.place() > 1, "the first order panics");
+        "placed"
+    };
+    let layer = scoped(&idempotency()).lease(lease).build();
+    let app = Router::new().route("/", on_post(place)).layer(layer);
+    let service = Service::start(app.layer(from_fn(catch_panic))).await;
+    let began = Instant::now();
+    let panicked = service.send(keyed("/", "a"), "").await;
+    assert_eq!(panicked.status, StatusCode::INTERNAL_SERVER_ERROR);
+    let refused = service.send(keyed("/", "a"), "").await;
+    assert_eq!(refused.refusal(), (409, "in_progress".to_owned()));
+    let is_free = |reply: &crate::client::Reply| reply.status == StatusCode::OK;
+    poll(&service, || keyed("/", "a"), "", is_free).await;
+    assert!(began.elapsed() >= lease, "{:?}", began.elapsed());
+    assert_eq!(orders.count(), 2);
+}
+
+#[tokio::test]
+async fn an_outer_layer_sees_how_a_request_was_answered() {
+    async fn report(request: Request, next: Next) -> Response {
+        let mut response = next.run(request).await;
+        let outcome = match response.extensions().get::<IdempotencyOutcome>() {
+            Some(IdempotencyOutcome::Stored) => "stored",
+            Some(IdempotencyOutcome::Released) => "released",
+            Some(IdempotencyOutcome::Held) => "held",
+            Some(IdempotencyOutcome::Replayed { .. }) => "replayed",
+            Some(IdempotencyOutcome::Refused) => "refused",
+            Some(_) => "other",
+            None => "none",
+        };
+        let has_error = response.extensions().get::<Arc<Error>>().is_some();
+        let outcome = format!("{outcome} {has_error}").parse().unwrap();
+        response.headers_mut().insert("x-outcome", outcome);
+        response
+    }
+    let orders = Orders::default();
+    let app = Router::new().route("/", on_post(answer)).with_state(orders);
+    let app = app.layer(layer()).layer(from_fn(report));
+    let service = Service::start(app.layer(Extension(()))).await;
+    for (key, status, decision, outcome) in [
+        ("a", 500, "", "released false"),
+        ("a", 200, "", "stored false"),
+        ("a", 200, "", "replayed false"),
+        ("b", 504, "hold", "held false"),
+        ("b", 504, "hold", "refused true"),
+        ("\"", 200, "", "refused false"),
+    ] {
+        let request = with_status(key, status).header("x-decision", decision);
+        let reply = service.send(request, "").await;
+        assert_eq!(reply.headers["x-outcome"], outcome);
+    }
+    let request = crate::client::post("/").header("x-status", 200);
+    let reply = service.send(request, "").await;
+    assert_eq!(reply.headers["x-outcome"], "none false");
+    assert!(Idempotency::current().is_none(), "no handle is installed");
+}

@@ -1,0 +1,129 @@
+//! The layer without axum: a service of `tower` on plain `hyper`.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1 as client;
+use hyper::server::conn::http1 as server;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use idempotent_runtime::http::ReplayBody;
+use tokio::net::{TcpListener, TcpStream};
+use tower::{Service as _, ServiceExt as _, service_fn};
+use tower_layer::Layer as _;
+
+use crate::client::{Orders, Reply, idempotency, keyed, scoped};
+
+#[tokio::test]
+async fn a_service_of_hyper_is_guarded() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = service_fn(move |request: Request<ReplayBody<Incoming>>| {
+        let order = placed.place();
+        async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let body = format!("{order} {}", body.len());
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(body))))
+        }
+    });
+    let guarded = scoped(&idempotency()).route("orders").build().layer(place);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = TowerToHyperService::new(guarded.clone());
+            let connection = server::Builder::new();
+            tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    for is_replay in [false, true] {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let body = Full::new(Bytes::from("{}"));
+        let request = keyed("/any/path", "a").body(body).unwrap();
+        let reply = Reply::read(sender.send_request(request).await.unwrap()).await;
+        assert_eq!((reply.text(), reply.is_replay()), ("1 2", is_replay));
+    }
+    assert_eq!(orders.count(), 1);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Broken;
+
+#[tokio::test]
+async fn an_error_of_the_service_stays_its_error_and_frees_the_key() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = service_fn(move |_: Request<ReplayBody<Full<Bytes>>>| {
+        let order = placed.place();
+        async move {
+            if order == 1 {
+                return Err(Broken);
+            }
+            Ok(Response::new(Full::new(Bytes::from("placed"))))
+        }
+    });
+    let mut guarded = scoped(&idempotency()).route("orders").build().layer(place);
+    let request = || keyed("/", "a").body(Full::<Bytes>::default()).unwrap();
+    let mut results = Vec::new();
+    for _ in 0..3 {
+        let ready = guarded.ready().await.unwrap();
+        results.push(
+            ready
+                .call(request())
+                .await
+                .map(|response| response.status()),
+        );
+    }
+    let placed = Ok(http::StatusCode::OK);
+    assert_eq!(results, [Err(Broken), placed, placed]);
+    assert_eq!(orders.count(), 2);
+}
+
+/// A service that may be called only after it was ready, as a buffer or a limit of concurrency.
+#[derive(Debug, Default)]
+struct NeedsReady {
+    is_ready: bool,
+}
+
+impl Clone for NeedsReady {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl tower::Service<Request<ReplayBody<Full<Bytes>>>> for NeedsReady {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Infallible>> {
+        self.is_ready = true;
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<ReplayBody<Full<Bytes>>>) -> Self::Future {
+        assert!(std::mem::take(&mut self.is_ready), "it was not ready");
+        std::future::ready(Ok(Response::new(Full::default())))
+    }
+}
+
+#[tokio::test]
+async fn the_service_that_was_ready_gets_the_request() {
+    let mut guarded = scoped(&idempotency())
+        .route("orders")
+        .build()
+        .layer(NeedsReady::default());
+    for key in ["a", "b"] {
+        let request = keyed("/", key).body(Full::<Bytes>::default()).unwrap();
+        let ready = guarded.ready().await.unwrap();
+        assert!(ready.call(request).await.is_ok());
+    }
+}

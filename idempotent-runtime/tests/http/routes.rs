@@ -1,0 +1,144 @@
+//! Routers of axum: where the layer may be, and which requests share keys.
+
+use axum::Router;
+use axum::extract::{Path, Request};
+use axum::routing::post as on_post;
+use http::StatusCode;
+use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer};
+
+use crate::client::{Orders, Service, idempotency, keyed, layer, post, scoped};
+
+/// A router with `/orders` and `/orders/{id}/pay`.
+fn routes(orders: &Orders) -> Router {
+    let (placed, paid) = (orders.clone(), orders.clone());
+    let place = move || async move { placed.place().to_string() };
+    let pay = move |Path(_): Path<u64>| async move { paid.place().to_string() };
+    Router::new()
+        .route("/orders", on_post(place))
+        .route("/orders/{id}/pay", on_post(pay))
+}
+
+/// Asserts that each of these paths has its own keys.
+async fn assert_separate(service: &Service, orders: &Orders, paths: &[&str]) {
+    for path in paths {
+        let first = service.send(keyed(path, "a"), "").await;
+        assert_eq!(
+            (first.status, first.is_replay()),
+            (StatusCode::OK, false),
+            "{path}"
+        );
+        let second = service.send(keyed(path, "a"), "").await;
+        assert!(second.is_replay(), "{path}");
+        assert_eq!(second.body, first.body);
+    }
+    assert_eq!(orders.count(), paths.len());
+}
+
+const NESTED: [&str; 4] = [
+    "/a/orders",
+    "/b/orders",
+    "/a/orders/1/pay",
+    "/b/orders/1/pay",
+];
+
+#[tokio::test]
+async fn nested_routers_with_equal_tails_do_not_share_keys() {
+    let orders = Orders::default();
+    let layer = layer();
+    // One handle and one layer, in each of the nested routers and around them.
+    let inside = || routes(&orders).layer(layer.clone());
+    let app = Router::new().nest("/a", inside()).nest("/b", inside());
+    assert_separate(&Service::start(app).await, &orders, &NESTED).await;
+    let orders = Orders::default();
+    let app = Router::new()
+        .nest("/a", routes(&orders))
+        .nest("/b", routes(&orders));
+    let outside = app.layer(crate::client::layer());
+    assert_separate(&Service::start(outside).await, &orders, &NESTED).await;
+}
+
+#[tokio::test]
+async fn nested_services_with_equal_tails_do_not_share_keys() {
+    let orders = Orders::default();
+    let layer = layer();
+    let inside = || routes(&orders).layer(layer.clone());
+    let app = Router::new()
+        .nest_service("/a", inside())
+        .nest_service("/b", inside());
+    assert_separate(&Service::start(app).await, &orders, &NESTED).await;
+}
+
+#[tokio::test]
+async fn merged_routers_and_single_routes_are_guarded() {
+    let orders = Orders::default();
+    let (first, second) = (orders.clone(), orders.clone());
+    let single = on_post(move || async move { first.place().to_string() }).layer(layer());
+    let other = Router::new()
+        .route(
+            "/other",
+            on_post(move || async move { second.place().to_string() }),
+        )
+        .route_layer(layer());
+    let app = routes(&orders)
+        .layer(layer())
+        .route("/single", single)
+        .merge(other);
+    let paths = ["/orders", "/single", "/other"];
+    assert_separate(&Service::start(app).await, &orders, &paths).await;
+}
+
+#[tokio::test]
+async fn another_parameter_of_a_route_with_the_same_key_is_another_payload() {
+    let orders = Orders::default();
+    let service = Service::start(routes(&orders).layer(layer())).await;
+    service.send(keyed("/orders/1/pay", "a"), "").await;
+    let refused = service.send(keyed("/orders/2/pay", "a"), "").await;
+    assert_eq!(refused.refusal(), (422, "payload_mismatch".to_owned()));
+    assert_eq!(orders.count(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_an_outer_layer_guards_is_not_guarded_again() {
+    let orders = Orders::default();
+    let idempotency = idempotency();
+    let app = routes(&orders).layer(scoped(&idempotency).build());
+    let app = app.layer(scoped(&idempotency).build());
+    assert_separate(&Service::start(app).await, &orders, &["/orders"]).await;
+}
+
+#[tokio::test]
+async fn a_request_with_a_key_needs_a_known_route() {
+    let orders = Orders::default();
+    let fallback = || {
+        let placed = orders.clone();
+        let place = move || async move { placed.place().to_string() };
+        Router::new().fallback(place)
+    };
+    let service = Service::start(fallback().layer(layer())).await;
+    let refused = service.send(keyed("/unknown", "a"), "").await;
+    assert_eq!(refused.refusal(), (500, "invalid_key".to_owned()));
+    assert_eq!(service.send(post("/unknown"), "").await.text(), "1");
+    let named: IdempotencyLayer = scoped(&idempotency()).route("/{path}").build();
+    let service = Service::start(fallback().layer(named)).await;
+    assert_eq!(service.send(keyed("/unknown", "a"), "").await.text(), "2");
+    assert!(service.send(keyed("/unknown", "a"), "").await.is_replay());
+}
+
+#[tokio::test]
+async fn a_handler_learns_its_endpoint_and_its_key() {
+    let show = |request: Request| async move {
+        let context = request.extensions().get::<IdempotencyContext>();
+        let shown =
+            |context: &IdempotencyContext| format!("{} {}", context.endpoint(), context.key());
+        context.map_or_else(|| "unguarded".to_owned(), shown)
+    };
+    let app = Router::new().route("/orders/{id}/pay", on_post(show));
+    let service = Service::start(app.layer(layer())).await;
+    let shown = service.send(keyed("/orders/7/pay", "secret"), "").await;
+    let (endpoint, key) = shown.text().rsplit_once(' ').unwrap();
+    assert_eq!(endpoint, "POST /orders/{id}/pay");
+    assert_eq!(key.len(), 32);
+    assert!(key.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let unguarded = service.send(post("/orders/7/pay"), "").await;
+    assert_eq!(unguarded.text(), "unguarded");
+}
