@@ -4,8 +4,12 @@
 mod answers;
 mod checks;
 mod client;
+mod compression;
+mod conformance;
 mod decisions;
 mod disconnects;
+mod keys;
+mod payloads;
 mod plain_tower;
 mod replays;
 mod routes;
