@@ -131,15 +131,18 @@ async fn claim_of_another(store: &RedisStore, key: &str) -> Claim {
 async fn one_sentinel_that_answers_is_enough() {
     let sentinels = RedisSentinels::start().unwrap();
     let store = connected(&sentinels.url()).await;
+    let begun = Instant::now();
+    assert_works(&connected(&sentinels.url()).await).await;
+    let with_all = begun.elapsed();
     sentinels.sentinels()[0].kill().unwrap();
     sentinels.sentinels()[1].pause().unwrap();
     assert_works(&store).await;
     let begun = Instant::now();
     assert_works(&RedisStore::connect(&sentinels.url()).await.unwrap()).await;
+    let took = begun.elapsed();
     assert!(
-        begun.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        begun.elapsed()
+        took < Duration::from_secs(2) + with_all * 4,
+        "{took:?}, and {with_all:?} with all sentinels"
     );
 }
 
