@@ -9,6 +9,7 @@ mod conformance;
 mod decisions;
 mod disconnects;
 mod keys;
+mod operators;
 mod payloads;
 mod plain_tower;
 mod replays;
