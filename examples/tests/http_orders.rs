@@ -1,0 +1,316 @@
+//! The shop as a process behind a real socket: repeated requests, lost connections and restarts.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const BIN: &str = env!("CARGO_BIN_EXE_http_orders");
+const BOOK: &str = r#"{"item":"a book","cents":1200}"#;
+
+#[test]
+fn a_repeated_order_gets_the_first_response() {
+    let shop = Shop::open("repeated");
+    let first = shop.post("/orders", "ada", "k1", BOOK);
+    // The payload is JSON, so its order and its blanks do not matter.
+    let again = shop.post(
+        "/orders",
+        "ada",
+        "k1",
+        r#"{ "cents": 1200, "item": "a book" }"#,
+    );
+    assert_eq!((first.status, again.status), (201, 201));
+    assert_eq!(first.header("location"), Some("/orders/1"));
+    assert_eq!(again.header("location"), Some("/orders/1"));
+    assert_eq!(first.body, again.body);
+    assert_eq!(first.header("idempotency-replayed"), None);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(shop.send("GET", "/orders/2", "ada", "", "").status, 404);
+}
+
+#[test]
+fn another_order_with_the_same_key_is_refused() {
+    let shop = Shop::open("mismatch");
+    assert_eq!(shop.post("/orders", "ada", "k1", BOOK).status, 201);
+    let other = shop.post("/orders", "ada", "k1", r#"{"item":"a book","cents":1}"#);
+    assert_eq!(other.status, 422);
+    assert!(
+        other.body.contains(r#""code":"payload_mismatch""#),
+        "{}",
+        other.body
+    );
+}
+
+#[test]
+fn two_users_may_send_the_same_key() {
+    let shop = Shop::open("users");
+    for (user, place) in [("ada", "/orders/1"), ("bob", "/orders/2")] {
+        let placed = shop.post("/orders", user, "k1", BOOK);
+        assert_eq!(placed.header("location"), Some(place), "{user}");
+        assert_eq!(placed.header("idempotency-replayed"), None);
+    }
+    assert_eq!(shop.send("GET", "/orders/1", "bob", "", "").status, 404);
+}
+
+#[test]
+fn a_stranger_an_unknown_path_and_a_request_without_a_key_are_refused() {
+    let shop = Shop::open("refused");
+    assert_eq!(shop.post("/orders", "eve", "k1", BOOK).status, 401);
+    assert_eq!(shop.post("/nowhere", "ada", "k1", BOOK).status, 404);
+    let without = shop.send("POST", "/orders", "ada", "", BOOK);
+    assert_eq!(without.status, 400);
+    assert!(
+        without.body.contains(r#""code":"idempotency_key_missing""#),
+        "{}",
+        without.body
+    );
+}
+
+#[test]
+fn an_order_that_the_handler_refused_may_be_corrected() {
+    let shop = Shop::open("corrected");
+    assert_eq!(
+        shop.post("/orders", "ada", "k1", r#"{"item":"a book","cents":0}"#)
+            .status,
+        422
+    );
+    assert_eq!(shop.post("/orders", "ada", "k1", BOOK).status, 201);
+}
+
+#[test]
+fn a_payment_ends_after_its_client_hung_up() {
+    let mut shop = Shop::open("hung-up");
+    shop.post("/orders", "ada", "k1", BOOK);
+    let lost = shop.begin("POST", "/orders/1/pay", "ada", "k2", r#"{"card":"4711"}"#);
+    shop.until("charging");
+    drop(lost);
+    let again = shop.post_until_ended("/orders/1/pay", "ada", "k2", r#"{"card":"4711"}"#);
+    assert_eq!((again.status, again.body.as_str()), (200, "paid"));
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    let printed = shop.stop();
+    assert!(
+        !printed.iter().any(|line| line.starts_with("charging")),
+        "{printed:?}"
+    );
+}
+
+#[test]
+fn the_shop_stops_after_its_last_payment_and_replays_it_when_it_opens_again() {
+    let mut shop = Shop::open("stopped");
+    shop.post("/orders", "ada", "k1", BOOK);
+    let lost = shop.begin("POST", "/orders/1/pay", "ada", "k2", r#"{"card":"4711"}"#);
+    shop.until("charging");
+    drop(lost);
+    assert_eq!(shop.stop(), ["stopped"]);
+    shop.reopen();
+    for (path, key, body) in [
+        ("/orders", "k1", BOOK),
+        ("/orders/1/pay", "k2", r#"{"card":"4711"}"#),
+    ] {
+        let again = shop.post(path, "ada", key, body);
+        assert_eq!(again.header("idempotency-replayed"), Some("true"), "{path}");
+    }
+}
+
+#[test]
+fn after_a_bank_that_does_not_answer_a_retry_does_not_charge_again() {
+    let mut shop = Shop::open("silent");
+    shop.post("/orders", "ada", "k1", BOOK);
+    let pay = || shop.post("/orders/1/pay", "ada", "k2", r#"{"card":"silent"}"#);
+    let (first, again) = (pay(), pay());
+    assert_eq!((first.status, again.status), (504, 409));
+    assert!(
+        again.body.contains(r#""code":"in_progress""#),
+        "{}",
+        again.body
+    );
+    let printed = shop.stop();
+    assert_eq!(
+        printed
+            .iter()
+            .filter(|line| line.starts_with("charging"))
+            .count(),
+        1,
+        "{printed:?}"
+    );
+}
+
+#[test]
+fn a_client_that_repeats_without_end_is_limited() {
+    let shop = Shop::open("limited");
+    let status = |_| shop.post("/orders", "ada", "k1", BOOK).status;
+    // Also if the window of the counter ends once in the middle, one window has more than 30 of these requests.
+    let statuses: Vec<_> = (0..100).map(status).collect();
+    assert!(
+        statuses[..30].iter().all(|status| *status == 201),
+        "{statuses:?}"
+    );
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert_eq!(shop.post("/orders", "bob", "k1", BOOK).status, 201);
+}
+
+#[test]
+fn the_metrics_name_endpoints_as_the_router_does() {
+    let shop = Shop::open("metrics");
+    shop.post("/orders", "ada", "k1", BOOK);
+    for _ in 0..2 {
+        shop.post("/orders/1/pay", "ada", "k2", r#"{"card":"4711"}"#);
+    }
+    let metrics = shop.send("GET", "/metrics", "", "", "").body;
+    for outcome in ["executed", "replayed"] {
+        let line = format!(
+            "idempotence_events_total{{endpoint=\"POST /orders/{{id}}/pay\",outcome=\"{outcome}\"}} 1"
+        );
+        assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    }
+}
+
+/// A process with a file of its own.
+struct Shop {
+    file: PathBuf,
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    address: String,
+}
+
+struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        let line = self.headers.iter().find(|(known, _)| known == name);
+        line.map(|(_, value)| value.as_str())
+    }
+}
+
+impl Shop {
+    fn open(name: &str) -> Self {
+        let name = format!("http-orders-{}-{name}.db", std::process::id());
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let (process, lines, address) = start(&file);
+        Self {
+            file,
+            process,
+            lines,
+            address,
+        }
+    }
+
+    fn reopen(&mut self) {
+        (self.process, self.lines, self.address) = start(&self.file);
+    }
+
+    fn post(&self, path: &str, user: &str, key: &str, body: &str) -> Reply {
+        self.send("POST", path, user, key, body)
+    }
+
+    /// Repeats a request until no equal request is running.
+    fn post_until_ended(&self, path: &str, user: &str, key: &str, body: &str) -> Reply {
+        let begin = Instant::now();
+        loop {
+            let reply = self.post(path, user, key, body);
+            if reply.status != 409 || begin.elapsed() > Duration::from_secs(30) {
+                return reply;
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn send(&self, method: &str, path: &str, user: &str, key: &str, body: &str) -> Reply {
+        let mut connection = self.begin(method, path, user, key, body);
+        let mut text = String::new();
+        connection.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").expect(&text);
+        let mut lines = head.lines();
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+        let headers = lines.map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.to_lowercase(), value.to_owned())
+        });
+        Reply {
+            status: status.parse().unwrap(),
+            headers: headers.collect(),
+            body: body.to_owned(),
+        }
+    }
+
+    /// Sends a request, and does not wait for its response.
+    fn begin(&self, method: &str, path: &str, user: &str, key: &str, body: &str) -> TcpStream {
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        let key = match key {
+            "" => String::new(),
+            key => format!("idempotency-key: \"{key}\"\r\n"),
+        };
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: shop\r\nconnection: close\r\nauthorization: Bearer {user}\r\n{key}\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        connection.write_all(request.as_bytes()).unwrap();
+        connection
+    }
+
+    /// Reads what the process prints up to this line.
+    fn until(&mut self, begin: &str) {
+        let line = self
+            .lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find(|line| line.starts_with(begin));
+        assert!(
+            line.is_some(),
+            "the process ended without the line {begin:?}"
+        );
+    }
+
+    /// Asks the process to stop, as an orchestrator does. Returns what it printed after the lines that were read.
+    fn stop(&mut self) -> Vec<String> {
+        let process = self.process.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &process])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let printed = self.lines.by_ref().map(Result::unwrap).collect();
+        assert!(self.process.wait().unwrap().success());
+        printed
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        for end in ["", "-wal", "-shm"] {
+            let mut file = self.file.clone().into_os_string();
+            file.push(end);
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+fn start(file: &Path) -> (Child, Lines<BufReader<ChildStdout>>, String) {
+    let mut process = Command::new(BIN)
+        .arg("127.0.0.1:0")
+        .arg(file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let line = lines.next().expect("a line").unwrap();
+    let address = line
+        .strip_prefix("listening on http://")
+        .expect(&line)
+        .to_owned();
+    (process, lines, address)
+}
