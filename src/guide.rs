@@ -5,6 +5,7 @@
 //! | what each option means, and when a key is free again | [the attribute](macro@crate::idempotent) |
 //! | what a duplicate gets: which error, and what its client does | [`errors`] |
 //! | what a duplicate gets: the first result, or a wait for it | [`results`] |
+//! | how an HTTP service answers a repeated request with its first response | [`http`] |
 //! | which calls are equal, and what the store shows of them | [`keys`] |
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
 //! | how to do work once, in your own transaction | [`sql`](crate::sql) |
@@ -28,6 +29,18 @@ pub mod errors {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
+
+// The page needs the layer and axum: its examples do not compile without these features.
+#[doc = include_str!("links.md")]
+#[cfg_attr(
+    all(feature = "http", feature = "axum"),
+    doc = include_str!("../docs/http.md")
+)]
+#[cfg_attr(
+    not(all(feature = "http", feature = "axum")),
+    doc = "The layer of HTTP: see the features `http` and `axum`."
+)]
+pub mod http {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/keys.md")]
