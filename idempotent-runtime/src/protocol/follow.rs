@@ -20,7 +20,7 @@ use crate::protocol::scheduler::Scheduler;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State};
 use crate::protocol::waiter;
-use crate::protocol::waiter::Patience;
+use crate::protocol::waiter::WaitLimits;
 use crate::world::mutant;
 
 /// Follows `leader` until this call may ask the store itself, or is refused because of an answer to the leader.
@@ -35,7 +35,7 @@ pub(crate) struct Following {
 
 /// How far a call has followed.
 struct Progress {
-    patience: Patience,
+    limits: WaitLimits,
     leader: Arc<dyn Leader>,
     /// Since when the call follows this leader.
     since: Instant,
@@ -49,7 +49,7 @@ struct Progress {
 /// A call that may ask the store itself.
 pub(crate) struct MayAsk {
     pub(crate) lease: Arc<Lease>,
-    pub(crate) patience: Patience,
+    pub(crate) limits: WaitLimits,
     /// The record that was in the store a moment ago, if it is known.
     pub(crate) record: Option<Arc<SeenRecord>>,
 }
@@ -59,7 +59,7 @@ impl Following {
         let now = Instant::now();
         Self {
             progress: Progress {
-                patience: Patience::new(lease.call(), now),
+                limits: WaitLimits::new(lease.call(), now),
                 leader,
                 since: now,
                 place: None,
@@ -95,7 +95,7 @@ impl Progress {
                 Step::End(LastSeen::Record(record)) => {
                     let refusal = Refusal::from_record(lease, &record, false);
                     let is_fresh = self.freshness.is_fresh();
-                    if is_fresh && self.patience.limit(call, &refusal).is_some() {
+                    if is_fresh && self.limits.waits_until(call, &refusal).is_some() {
                         Some(record)
                     } else if is_fresh || is_final(&refusal) {
                         return Poll::Ready(Err(refusal));
@@ -134,7 +134,7 @@ impl Progress {
             }
         };
         let differs = differs(lease.call(), &*self.leader);
-        let waits_for_end = self.patience.wait_until.is_some() && !differs;
+        let waits_for_end = self.limits.wait_until.is_some() && !differs;
         let is_asking = matches!(state.shown_phase(), Ok(Phase::Asking(_)));
         let is_waiting = matches!(state.shown_phase(), Ok(Phase::Waiting(_)));
         let mut until = match self.step(lease, &state, differs, now) {
@@ -154,7 +154,7 @@ impl Progress {
             return Step::StopFollowing;
         };
         if !is_asking {
-            self.patience.waiting_since.get_or_insert(now);
+            self.limits.waiting_since.get_or_insert(now);
         }
         let wakes_at = if is_waiting {
             // The leader may never be polled again after its next phase. The timer of that phase ends the waiting for it.
@@ -197,7 +197,7 @@ impl Progress {
             // The leader is no longer polled. Its record has expired, or expires soon.
             _ if leader.good_until() <= now => Step::StopFollowing,
             // The leader has the key.
-            _ => match self.patience.wait_until.filter(|until| *until > now) {
+            _ => match self.limits.wait_until.filter(|until| *until > now) {
                 Some(until) if !differs => Step::Wait(until.min(leader.good_until())),
                 _ => Step::RefuseBehindHolder,
             },
@@ -206,11 +206,11 @@ impl Progress {
 
     /// The step behind a leader that gets the store's answer by `due`, or asks again.
     fn behind_asking(&self, call: &CallContext, due: Instant, now: Instant) -> Step {
-        let Patience {
+        let WaitLimits {
             ask_until,
             wait_until,
             ..
-        } = self.patience;
+        } = self.limits;
         let until = due.min(wait_until.unwrap_or(ask_until));
         let is_late = until <= now && due > now && wait_until.is_none();
         if is_late && waiter::refuses_without_store(call) {
@@ -230,7 +230,7 @@ impl Progress {
                 Step::StopFollowing
             };
         }
-        match self.patience.wait_until.filter(|until| *until > now) {
+        match self.limits.wait_until.filter(|until| *until > now) {
             Some(until) => Step::Wait(until),
             None if is_fresh => Step::Refuse(refusal),
             None => Step::StopFollowing,
@@ -257,19 +257,19 @@ impl Future for Following {
             return Poll::Pending;
         };
         this.progress.leave_place();
-        let patience = this.progress.patience;
+        let limits = this.progress.limits;
         match end {
             Ok(record) => match this.lease.take() {
                 Some(lease) => Poll::Ready(Ok(MayAsk {
                     lease,
-                    patience,
+                    limits,
                     record,
                 })),
                 // Cannot happen: the lease was there above.
                 None => Poll::Pending,
             },
             Err(refusal) => {
-                patience.emit_end(lease.call(), Some(&refusal));
+                limits.emit_end(lease.call(), Some(&refusal));
                 this.lease = None;
                 Poll::Ready(Err(refusal))
             }

@@ -18,7 +18,7 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Backoff;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::Phase;
-use crate::protocol::waiter::{Patience, Waiter};
+use crate::protocol::waiter::{WaitLimits, Waiter};
 use crate::store::{Claim, StoreError};
 
 /// Claims the key for a call that has followed an equal call of this process. The equal call has left the key free, or is no
@@ -26,11 +26,11 @@ use crate::store::{Claim, StoreError};
 pub(crate) async fn ask(may_ask: MayAsk) -> Result<Held, Refusal> {
     let MayAsk {
         lease,
-        patience,
+        limits,
         record,
     } = may_ask;
     let span = lease.call().span.clone();
-    let mut waiter = Waiter::new(lease, patience);
+    let mut waiter = Waiter::new(lease, limits);
     let claim = waiter.contend(None, record.map_or(Known::Nothing, Known::Record));
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
@@ -44,8 +44,8 @@ pub(crate) async fn contend(
 ) -> Result<Held, Refusal> {
     let span = lease.call().span.clone();
     let began = first_sent.unwrap_or_else(Instant::now);
-    let patience = Patience::new(lease.call(), began);
-    let mut waiter = Waiter::new(lease, patience);
+    let limits = WaitLimits::new(lease.call(), began);
+    let mut waiter = Waiter::new(lease, limits);
     let claim = waiter.contend(first_sent, Known::Answer(answer));
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
@@ -112,7 +112,7 @@ impl Waiter {
                 lease.leave(Some(record));
                 return Err(refusal);
             };
-            self.patience.waiting_since.get_or_insert(asked_until);
+            self.limits.waiting_since.get_or_insert(asked_until);
             lease
                 .in_flight()
                 .set_phase(Phase::Waiting(Arc::clone(&record)));
@@ -223,7 +223,7 @@ impl Waiter {
             Known::Record(record) => Err(NotWon::Taken(record)),
             Known::Answer(answer) => {
                 let limit = self.lease.call().shared.deadline();
-                let backoff = Backoff::until(self.patience.ask_until, limit);
+                let backoff = Backoff::until(self.limits.ask_until, limit);
                 claim.resolve(answer, backoff).await
             }
             Known::Nothing => {
@@ -249,9 +249,9 @@ impl Waiter {
     fn backoff(&self) -> Backoff {
         let (now, limit) = (Instant::now(), self.lease.call().shared.deadline());
         let last = self
-            .patience
+            .limits
             .wait_until
-            .map_or(self.patience.ask_until, |until| until + limit);
+            .map_or(self.limits.ask_until, |until| until + limit);
         Backoff::until(last.clamp(now + first_try(limit), now + limit), limit)
     }
 }

@@ -20,14 +20,14 @@ use crate::store::{StoreError, StoreErrorKind};
 pub(crate) struct Waiter {
     /// The claim that the call makes next, or has made.
     pub(crate) lease: Arc<Lease>,
-    pub(crate) patience: Patience,
+    pub(crate) limits: WaitLimits,
     pub(crate) poll_limiter: PollLimiter,
     has_ended: bool,
 }
 
 /// The limits of a call that may be a duplicate: how long it asks the store, and how long it waits for another call.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimits {
     /// Until when the call may ask the store, if it does not wait.
     pub(crate) ask_until: Instant,
     /// Until when the call waits for the end of another call, if it has the option `wait`.
@@ -36,7 +36,7 @@ pub(crate) struct Patience {
     pub(crate) waiting_since: Option<Instant>,
 }
 
-impl Patience {
+impl WaitLimits {
     pub(crate) fn new(call: &CallContext, began: Instant) -> Self {
         Self {
             ask_until: began + call.shared.deadline(),
@@ -46,7 +46,7 @@ impl Patience {
     }
 
     /// Until when the call waits instead of being refused; `None` if it is refused.
-    pub(crate) fn limit(&self, call: &CallContext, refusal: &Refusal) -> Option<Instant> {
+    pub(crate) fn waits_until(&self, call: &CallContext, refusal: &Refusal) -> Option<Instant> {
         let may_end = match refusal.plain_error() {
             Some(Error::InProgress(_)) => true,
             // The end of the other call is visible only if it changes the record.
@@ -70,10 +70,10 @@ impl Patience {
 }
 
 impl Waiter {
-    pub(crate) fn new(lease: Arc<Lease>, patience: Patience) -> Self {
+    pub(crate) fn new(lease: Arc<Lease>, limits: WaitLimits) -> Self {
         Self {
             lease,
-            patience,
+            limits,
             poll_limiter: PollLimiter::new(),
             has_ended: false,
         }
@@ -83,7 +83,7 @@ impl Waiter {
     pub(crate) fn finish(&mut self, end: Result<Held, Refusal>) -> Result<Held, Refusal> {
         self.has_ended = true;
         let refusal = end.as_ref().err();
-        self.patience.emit_end(self.lease.call(), refusal);
+        self.limits.emit_end(self.lease.call(), refusal);
         end
     }
 
@@ -93,7 +93,7 @@ impl Waiter {
 
     /// Until when the call waits instead of being refused; `None` if it is refused.
     pub(crate) fn wait_limit(&self, refusal: &Refusal) -> Option<Instant> {
-        self.patience.limit(self.lease.call(), refusal)
+        self.limits.waits_until(self.lease.call(), refusal)
     }
 }
 
