@@ -7,4 +7,7 @@ fn each_mistake_has_an_error_that_says_what_to_write() {
     if cfg!(feature = "axum") {
         cases.compile_fail("tests/ui/axum/*.rs");
     }
+    if cfg!(feature = "http") {
+        cases.compile_fail("tests/ui/http/*.rs");
+    }
 }
