@@ -12,6 +12,10 @@ use crate::http::problem::Problem;
 /// What is wrong with a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[cfg_attr(
+    not(feature = "axum"),
+    expect(unreachable_pub, reason = "the integration with axum exports it")
+)]
 pub enum HeaderFault {
     /// The header is missing.
     Missing,
@@ -26,6 +30,10 @@ pub enum HeaderFault {
 pub(crate) enum Id {
     /// A key of the client, in this syntax.
     IdempotencyKey(KeySyntax),
+    #[cfg_attr(
+        not(feature = "axum"),
+        expect(dead_code, reason = "an extractor of axum reads it")
+    )]
     RequestId,
 }
 

@@ -35,6 +35,10 @@ pub(crate) enum Mistake {
     Blank,
     TooLong,
     Unprintable,
+    #[cfg_attr(
+        not(feature = "axum"),
+        expect(dead_code, reason = "an extractor of axum finds it")
+    )]
     SpaceAtAnEnd,
     Unclosed,
     AfterQuote,
