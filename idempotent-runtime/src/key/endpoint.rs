@@ -19,6 +19,10 @@ enum Name {
     /// A function: people and keys write its name in the same way.
     Function(Cow<'static, str>),
     /// A route of the program.
+    #[cfg_attr(
+        not(feature = "http"),
+        allow(dead_code, reason = "the layer of HTTP makes it")
+    )]
     Route(&'static RouteName),
     /// A route from data, for example from the tool of an operator.
     DynamicRoute(Arc<RouteName>),
