@@ -6,6 +6,7 @@
 //! | what a duplicate gets: which error, and what its client does | [`errors`] |
 //! | what a duplicate gets: the first result, or a wait for it | [`results`] |
 //! | how an HTTP service answers a repeated request with its first response | [`http`] |
+//! | how that layer answers the test cases of other libraries | [`http_conformance`] |
 //! | which calls are equal, and what the store shows of them | [`keys`] |
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
 //! | how to do work once, in your own transaction | [`sql`](crate::sql) |
@@ -41,6 +42,10 @@ pub mod guarantees {}
     doc = "The layer of HTTP: see the features `http` and `axum`."
 )]
 pub mod http {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/http-conformance.md")]
+pub mod http_conformance {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/keys.md")]
