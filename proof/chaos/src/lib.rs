@@ -8,6 +8,7 @@
 pub mod broken;
 pub mod check;
 pub mod history;
+pub mod http;
 pub mod plan;
 pub mod proxy;
 pub mod run;

@@ -113,7 +113,7 @@ pub async fn run(work: Work) -> io::Result<()> {
     Ok(())
 }
 
-fn note_panics(history: &Arc<History>, process: u32) {
+pub(crate) fn note_panics(history: &Arc<History>, process: u32) {
     let history = Arc::clone(history);
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -124,7 +124,7 @@ fn note_panics(history: &Arc<History>, process: u32) {
 
 /// Starts a thread that notes pauses. A machine that is too busy to run this thread does not run the other threads. The effect
 /// is the same as of a planned pause.
-fn note_starvation(history: &Arc<History>, process: u32) {
+pub(crate) fn note_starvation(history: &Arc<History>, process: u32) {
     let history = Arc::clone(history);
     thread::spawn(move || {
         let mut last = now();
@@ -139,7 +139,7 @@ fn note_starvation(history: &Arc<History>, process: u32) {
     });
 }
 
-async fn connect(url: &str, stop: &AtomicBool) -> Option<RedisStore> {
+pub(crate) async fn connect(url: &str, stop: &AtomicBool) -> Option<RedisStore> {
     while !stop.load(Ordering::Relaxed) {
         match RedisStore::connect(url).await {
             Ok(store) => return Some(store),

@@ -1,0 +1,175 @@
+//! Handwritten storms: each rule is broken, and each excuse applies.
+
+use super::*;
+use crate::history::Endpoint;
+
+const KEY: Key = Key {
+    endpoint: Endpoint::Pay,
+    number: 1,
+};
+
+/// Builds a storm; times are in milliseconds.
+#[derive(Default)]
+struct Storm {
+    lines: Vec<Line>,
+    received: Received,
+}
+
+impl Storm {
+    fn at(mut self, millis: u64, event: HistoryEvent) -> Self {
+        let at = millis * 1000;
+        self.lines.push(Line { at, event });
+        self
+    }
+
+    fn started(self, process: u32, millis: u64) -> Self {
+        self.at(millis, HistoryEvent::Started(call(process), KEY))
+    }
+
+    fn effect(self, process: u32, millis: u64) -> Self {
+        self.at(millis, HistoryEvent::Effect(call(process), KEY))
+    }
+
+    /// A body with its effect 10 ms later.
+    fn body(self, process: u32, millis: u64) -> Self {
+        self.started(process, millis).effect(process, millis + 10)
+    }
+
+    fn success(mut self, process: u32, millis: u64, is_replay: bool) -> Self {
+        let success = success(process, millis, is_replay);
+        self.received.storm.push((KEY, Answer::Success(success)));
+        self
+    }
+
+    fn answer(mut self, answer: Answer) -> Self {
+        self.received.storm.push((KEY, answer));
+        self
+    }
+
+    fn afterwards(mut self, answer: Answer) -> Self {
+        self.received.afterwards.push((KEY, answer));
+        self
+    }
+
+    /// The broken rules.
+    fn broken(&self) -> BTreeSet<Rule> {
+        let verdict = check(&self.lines, &self.received);
+        verdict
+            .violations
+            .into_iter()
+            .map(|broken| broken.rule)
+            .collect()
+    }
+}
+
+/// The call of a process that makes only one.
+fn call(process: u32) -> Call {
+    Call { process, number: 0 }
+}
+
+fn success(process: u32, millis: u64, is_replay: bool) -> Success {
+    Success {
+        at: millis * 1000,
+        call: Some(call(process)),
+        is_replay,
+        bytes: vec![u8::try_from(process).unwrap_or(u8::MAX)],
+    }
+}
+
+fn only(rule: Rule) -> BTreeSet<Rule> {
+    BTreeSet::from([rule])
+}
+
+#[test]
+fn one_body_and_its_replays_break_nothing() {
+    let storm = Storm::default()
+        .body(1, 100)
+        .success(1, 120, false)
+        .success(1, 121, true)
+        .afterwards(Answer::Success(success(1, 900, true)));
+    assert_eq!(storm.broken(), BTreeSet::new());
+}
+
+#[test]
+fn a_second_body_needs_a_kill_of_the_first_process() {
+    let two = |storm: Storm| storm.body(2, 3000).success(2, 3020, false).broken();
+    assert_eq!(two(Storm::default().body(1, 100)), only(Rule::OneBody));
+    let killed = |millis| {
+        Storm::default()
+            .started(1, 100)
+            .at(millis, HistoryEvent::Killed(1))
+    };
+    assert_eq!(two(killed(200)), BTreeSet::new());
+    assert_eq!(two(killed(3001)), only(Rule::OneBody));
+    let other = Storm::default()
+        .started(1, 100)
+        .at(200, HistoryEvent::Killed(3));
+    assert_eq!(two(other), only(Rule::OneBody));
+}
+
+#[test]
+fn a_key_is_not_judged_if_the_store_or_its_process_was_silent_between_two_bodies() {
+    let broken = |process, at, paused| {
+        let silent = HistoryEvent::Starved(process, paused);
+        let storm = Storm::default().started(1, 100).at(at, silent);
+        storm.body(2, 3000).success(2, 3020, false).broken()
+    };
+    for process in [STORE, 1] {
+        assert_eq!(broken(process, 2900, LONG_PAUSE), BTreeSet::new());
+        assert_eq!(broken(process, 2900, LONG_PAUSE - 1), only(Rule::OneBody));
+        assert_eq!(broken(process, 99, LONG_PAUSE), only(Rule::OneBody));
+        assert_eq!(broken(process, 5000, LONG_PAUSE), only(Rule::OneBody));
+    }
+    assert_eq!(broken(3, 2900, LONG_PAUSE), only(Rule::OneBody));
+}
+
+#[test]
+fn a_kill_does_not_excuse_a_body_after_a_success() {
+    let storm = Storm::default()
+        .body(1, 100)
+        .success(1, 120, false)
+        .at(200, HistoryEvent::Killed(1))
+        .body(2, 3000);
+    assert_eq!(storm.broken(), only(Rule::NoSecondRun));
+}
+
+#[test]
+fn responses_of_two_bodies_differ() {
+    let storm = Storm::default()
+        .body(1, 100)
+        .at(115, HistoryEvent::Killed(1))
+        .body(2, 3000)
+        .success(1, 3020, true)
+        .success(2, 3020, false);
+    assert_eq!(storm.broken(), only(Rule::EqualBytes));
+}
+
+#[test]
+fn two_responses_without_the_marker_are_found() {
+    let storm = Storm::default().body(1, 100);
+    let storm = storm.success(1, 120, false).success(1, 121, false);
+    assert_eq!(storm.broken(), only(Rule::OneOriginal));
+}
+
+#[test]
+fn a_response_of_a_body_without_an_effect_is_found() {
+    let storm = Storm::default().started(1, 100).success(1, 120, false);
+    assert_eq!(storm.broken(), only(Rule::RealReplay));
+}
+
+#[test]
+fn a_key_that_is_not_stored_after_the_storm_is_found() {
+    let storm = Storm::default().body(1, 100).success(1, 120, true);
+    let storm = storm.afterwards(Answer::Success(success(1, 900, false)));
+    assert_eq!(storm.broken(), only(Rule::Stored));
+}
+
+#[test]
+fn another_status_and_a_client_without_an_answer_are_found() {
+    for answer in [Answer::None, Answer::Unexpected("500".into())] {
+        let storm = Storm::default().body(1, 100).answer(answer);
+        assert_eq!(storm.broken(), only(Rule::Sound));
+    }
+    let storm = Storm::default().at(1, HistoryEvent::Panicked(1));
+    assert_eq!(storm.broken(), only(Rule::Sound));
+}

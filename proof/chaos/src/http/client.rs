@@ -1,0 +1,169 @@
+//! A client that repeats its request with the same `Idempotency-Key` until it gets a success, as clients of HTTP do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::RngExt as _;
+use rand::rngs::StdRng;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::check::{Answer, Attempts, Success};
+use super::service::call_of;
+use crate::history::{Endpoint, Key, now};
+
+/// A client waits for one response at most this long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A client repeats its request at most this long.
+const GIVES_UP: Duration = Duration::from_secs(90);
+/// The header that marks a replay.
+const MARKER: &str = "idempotency-replayed";
+
+/// A client. It alternates between the services.
+pub(super) struct Client {
+    pub(super) number: usize,
+    pub(super) key: Key,
+    pub(super) services: [SocketAddr; 2],
+    pub(super) random: StdRng,
+}
+
+impl Client {
+    /// Repeats the request until a success. Disconnects in the middle of some of the first attempts.
+    pub(super) async fn call(mut self) -> (Answer, Attempts) {
+        let mut attempts = Attempts::default();
+        let gives_up_at = Instant::now() + GIVES_UP;
+        for attempt in 0.. {
+            let disconnects = attempt < 3 && self.random.random_ratio(1, 4);
+            let patience = if disconnects {
+                Duration::from_millis(self.random.random_range(1..400))
+            } else {
+                PATIENCE
+            };
+            let service = self.services[(self.number + attempt) % 2];
+            attempts.sent += 1;
+            match timeout(patience, send(service, self.key)).await {
+                Err(_) => attempts.disconnected += 1,
+                Ok(Err(_)) => attempts.lost += 1,
+                Ok(Ok(response)) => match response.status {
+                    200..300 => return (response.success(), attempts),
+                    409 => attempts.in_progress += 1,
+                    503 => attempts.unavailable += 1,
+                    _ => return (Answer::Unexpected(response.text()), attempts),
+                },
+            }
+            if Instant::now() > gives_up_at {
+                break;
+            }
+            let longest = 100 << attempt.min(4);
+            sleep(Duration::from_millis(self.random.random_range(20..longest))).await;
+        }
+        (Answer::None, attempts)
+    }
+}
+
+/// Sends the request on a new connection.
+pub(super) async fn send(service: SocketAddr, key: Key) -> io::Result<Response> {
+    let mut stream = TcpStream::connect(service).await?;
+    let Key { endpoint, number } = key;
+    let path = match endpoint {
+        Endpoint::Order => "order",
+        _ => "pay",
+    };
+    let body = format!("{{\"number\":{number}}}");
+    let length = body.len();
+    let request = format!(
+        "POST /{path}/{number} HTTP/1.1\r\nhost: {service}\r\nconnection: close\r\n\
+         idempotency-key: \"storm-{number}\"\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await?;
+    Response::read(&bytes).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// A complete response.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) status: u16,
+    /// The lines of the head without `date` and the marker of a replay.
+    head: Vec<String>,
+    is_replay: bool,
+    body: Vec<u8>,
+}
+
+impl Response {
+    /// `None` if the connection was cut within the response.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+        let head = str::from_utf8(&bytes[..end]).ok()?;
+        let body = bytes[end + 4..].to_vec();
+        let mut response = Self {
+            status: head.split(' ').nth(1)?.parse().ok()?,
+            head: Vec::new(),
+            is_replay: false,
+            body,
+        };
+        for line in head.split("\r\n") {
+            let (name, value) = line.split_once(": ").unwrap_or((line, ""));
+            match &*name.to_ascii_lowercase() {
+                "date" => continue,
+                MARKER => {
+                    response.is_replay = true;
+                    continue;
+                }
+                "content-length" if value.parse() != Ok(response.body.len()) => return None,
+                _ => {}
+            }
+            response.head.push(line.to_owned());
+        }
+        Some(response)
+    }
+
+    pub(super) fn success(self) -> Answer {
+        Answer::Success(Success {
+            at: now(),
+            call: call_of(&self.body),
+            is_replay: self.is_replay,
+            bytes: [self.head.join("\r\n").as_bytes(), b"\r\n\r\n", &self.body].concat(),
+        })
+    }
+
+    pub(super) fn text(&self) -> String {
+        let head = self.head.join("\n");
+        format!("{head}\n{}", String::from_utf8_lossy(&self.body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_that_was_cut_off_is_a_lost_connection() {
+        let whole = b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\ndate: today\r\n\r\nok";
+        assert_eq!(Response::read(whole).map(|read| read.status), Some(201));
+        for end in 0..whole.len() {
+            assert!(Response::read(&whole[..end]).is_none(), "{end}");
+        }
+    }
+
+    #[test]
+    fn the_date_and_the_marker_do_not_count_as_bytes_of_a_response() {
+        let read = |text: &str| match Response::read(text.as_bytes()).map(Response::success) {
+            Some(Answer::Success(success)) => success,
+            other => panic!("{other:?}"),
+        };
+        let first = read("HTTP/1.1 201 Created\r\ndate: 1\r\nlink: a\r\n\r\n7.");
+        let replay = read(
+            "HTTP/1.1 201 Created\r\nIdempotency-Replayed: true\r\nlink: a\r\ndate: 2\r\n\r\n7.",
+        );
+        assert_eq!(first.bytes, replay.bytes);
+        assert_eq!((first.is_replay, replay.is_replay), (false, true));
+        assert_eq!(first.call, Some(crate::history::Call::of(7)));
+        let other = read("HTTP/1.1 201 Created\r\nlink: b\r\ndate: 2\r\n\r\n7.");
+        assert_ne!(first.bytes, other.bytes);
+    }
+}

@@ -1,0 +1,207 @@
+//! A service process: an axum server, whose handler is guarded by the layer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+use std::{io, thread};
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::http::header::{LINK, LOCATION};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::routing::post;
+use idempotence::Idempotency;
+use idempotence::http::IdempotencyLayer;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Micros};
+use crate::worker::{connect, note_panics, note_starvation};
+
+/// The lease of a claim. A killed process blocks its keys for this time and the grace.
+pub const LEASE: Micros = 2_000_000;
+/// How long a request waits for the store. Longer than a restart of the server takes.
+const DEADLINE: Duration = Duration::from_secs(4);
+/// The length of the body of a response in bytes.
+const BODY: usize = 1024;
+
+/// The arguments of a service.
+#[derive(Debug, Clone)]
+pub struct Service {
+    /// The number of the process in the run.
+    pub process: u32,
+    /// The port of the service on the loopback interface.
+    pub port: u16,
+    /// The URL of the store.
+    pub url: String,
+    /// The path of its history.
+    pub history: PathBuf,
+    /// Whether the layer guards the handler. `false` is a mistake that the check must find.
+    pub guarded: bool,
+}
+
+impl Service {
+    /// The service as arguments of the command line.
+    pub fn args(&self) -> [String; 5] {
+        [
+            self.process.to_string(),
+            self.port.to_string(),
+            self.url.clone(),
+            self.history.display().to_string(),
+            self.guarded.to_string(),
+        ]
+    }
+
+    /// Parses the arguments of [`args`](Self::args).
+    pub fn from_args(args: &[String]) -> Option<Self> {
+        let [process, port, url, history, guarded] = args else {
+            return None;
+        };
+        Some(Self {
+            process: process.parse().ok()?,
+            port: port.parse().ok()?,
+            url: url.clone(),
+            history: history.into(),
+            guarded: guarded.parse().ok()?,
+        })
+    }
+}
+
+/// Serves until the standard input is closed, also by the death of the parent process.
+///
+/// # Errors
+///
+/// If the history cannot be opened, or another program has taken the port.
+pub async fn run(service: Service) -> io::Result<()> {
+    let process = service.process;
+    let history = Arc::new(History::open(&service.history, process)?);
+    note_panics(&history, process);
+    note_starvation(&history, process);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stopped, mut is_stopped) = watch::channel(());
+    let answer = Arc::clone(&stop);
+    thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        answer.store(true, Ordering::Relaxed);
+        drop(stopped);
+    });
+
+    let handler = Handler {
+        process,
+        calls: Arc::default(),
+        history: Arc::clone(&history),
+    };
+    let routes = Router::new()
+        .route("/pay/{number}", post(pay))
+        .route("/order/{number}", post(order))
+        .with_state(handler);
+    let Some(store) = connect(&service.url, &stop).await else {
+        return Ok(());
+    };
+    let idempotency = Idempotency::builder(store)
+        .deadline(DEADLINE)
+        .build()
+        .map_err(io::Error::other)?;
+    let routes = if service.guarded {
+        routes.route_layer(layer(&idempotency))
+    } else {
+        routes
+    };
+    let listener = TcpListener::bind(("127.0.0.1", service.port)).await?;
+    tokio::select! {
+        served = axum::serve(listener, routes) => served?,
+        _ = is_stopped.changed() => {}
+    }
+    let _ = idempotency.drain(Duration::from_secs(5)).await;
+    history.note(HistoryEvent::Finished(process));
+    Ok(())
+}
+
+/// Requests to `/pay` are refused while another request is running. Requests to `/order` wait for its response.
+fn layer(idempotency: &Idempotency) -> IdempotencyLayer {
+    IdempotencyLayer::builder(idempotency)
+        .global_scope()
+        .require_key()
+        .ttl(Duration::from_hours(1))
+        .lease(Duration::from_micros(LEASE))
+        .for_route("/order/{number}", |order| {
+            order.wait(Duration::from_millis(700))
+        })
+        .build()
+}
+
+#[derive(Debug, Clone)]
+struct Handler {
+    process: u32,
+    calls: Arc<AtomicU32>,
+    history: Arc<History>,
+}
+
+async fn pay(State(handler): State<Handler>, Path(number): Path<u64>) -> Response {
+    handler.work(Endpoint::Pay, number).await
+}
+
+async fn order(State(handler): State<Handler>, Path(number): Path<u64>) -> Response {
+    handler.work(Endpoint::Order, number).await
+}
+
+/// How long a body takes: always the same time for the same key.
+pub fn body_lasts(number: u64) -> Duration {
+    Duration::from_millis(250 + number * 37 % 250)
+}
+
+impl Handler {
+    /// The body. Its effect is its line in the history, which is written before any client can observe the effect.
+    async fn work(&self, endpoint: Endpoint, number: u64) -> Response {
+        let call = Call {
+            process: self.process,
+            number: self.calls.fetch_add(1, Ordering::Relaxed),
+        };
+        let mut body = Body {
+            history: &self.history,
+            call,
+            key: Key { endpoint, number },
+            has_effect: false,
+        };
+        self.history.note(HistoryEvent::Started(call, body.key));
+        sleep(body_lasts(number)).await;
+        body.has_effect = true;
+        drop(body);
+        // A repeated header must keep its order in a replay.
+        let headers = AppendHeaders([
+            (LOCATION, format!("/receipts/{}", call.value())),
+            (LINK, "</receipts>; rel=\"collection\"".to_owned()),
+            (LINK, "</orders>; rel=\"up\"".to_owned()),
+        ]);
+        let text = format!("{:.<BODY$}", call.value());
+        (StatusCode::CREATED, headers, text).into_response()
+    }
+}
+
+/// The call of a response, by its body.
+pub(super) fn call_of(body: &[u8]) -> Option<Call> {
+    let text = str::from_utf8(body).ok()?;
+    let digits = text.split_once('.')?.0;
+    Some(Call::of(digits.parse().ok()?))
+}
+
+/// A running body. Notes its end, also on a drop.
+struct Body<'a> {
+    history: &'a History,
+    call: Call,
+    key: Key,
+    has_effect: bool,
+}
+
+impl Drop for Body<'_> {
+    fn drop(&mut self) {
+        self.history.note(if self.has_effect {
+            HistoryEvent::Effect(self.call, self.key)
+        } else {
+            HistoryEvent::Ended(self.call, self.key)
+        });
+    }
+}
