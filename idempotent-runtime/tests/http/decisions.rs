@@ -1,7 +1,7 @@
 //! Which responses are stored.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
@@ -12,7 +12,7 @@ use axum::{Extension, Json, Router};
 use futures_util::FutureExt as _;
 use http::{HeaderMap, StatusCode};
 use idempotent_runtime::http::{Decision, IdempotencyLayer, IdempotencyOutcome};
-use idempotent_runtime::{Error, Idempotency};
+use idempotent_runtime::{Error, Event, Idempotency, MemoryStore};
 
 use crate::client::{Orders, Service, idempotency, keyed, layer, poll, scoped};
 
@@ -217,4 +217,41 @@ async fn an_outer_layer_sees_how_a_request_was_answered() {
     let reply = service.send(request, "").await;
     assert_eq!(reply.headers["x-outcome"], "none false");
     assert!(Idempotency::current().is_none(), "no handle is installed");
+}
+
+/// A service whose events are recorded, with this limit of responses.
+async fn recorded(response_limit: usize) -> (Service, Arc<Mutex<Vec<&'static str>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::clone(&seen);
+    let builder = Idempotency::builder(MemoryStore::new()).observer(move |event: &Event<'_>| {
+        events.lock().unwrap().push(event.kind().as_str());
+    });
+    let layer = scoped(&builder.build().unwrap()).response_limit(response_limit);
+    (service(layer.build()).await.0, seen)
+}
+
+#[tokio::test]
+async fn every_end_of_a_request_is_an_event_of_its_call() {
+    let (service, seen) = recorded(100).await;
+    for (key, status, decision, body, kind) in [
+        ("a", 500, "", "", "failed"),
+        ("a", 200, "", "", "executed"),
+        ("a", 200, "", "", "replayed"),
+        ("a", 200, "", "other", "mismatch"),
+        ("b", 504, "hold", "", "failed"),
+        ("b", 504, "hold", "", "in_progress"),
+    ] {
+        let request = with_status(key, status).header("x-decision", decision);
+        service.send(request, body).await;
+        assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [kind]);
+    }
+}
+
+#[tokio::test]
+async fn a_tombstone_is_an_event_of_its_call() {
+    let (service, seen) = recorded(0).await;
+    for kinds in [&["executed", "not_kept"][..], &["result_unavailable"]] {
+        service.send(with_status("a", 200), "").await;
+        assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), kinds);
+    }
 }

@@ -2,9 +2,11 @@
 
 use std::convert::Infallible;
 
+use axum::body::Body;
 use bytes::Bytes;
+use futures_util::stream;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
@@ -47,6 +49,40 @@ async fn a_service_of_hyper_is_guarded() {
         let request = keyed("/any/path", "a").body(body).unwrap();
         let reply = Reply::read(sender.send_request(request).await.unwrap()).await;
         assert_eq!((reply.text(), reply.is_replay()), ("1 2", is_replay));
+    }
+    assert_eq!(orders.count(), 1);
+}
+
+/// A body that ends with this error after its first bytes.
+fn broken(error: impl Into<axum::BoxError>) -> Body {
+    let chunks = [Ok(Bytes::from("{")), Err(error.into())];
+    Body::from_stream(stream::iter(chunks))
+}
+
+#[tokio::test]
+async fn a_request_whose_body_breaks_off_is_refused_and_takes_no_key() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = service_fn(move |_: Request<ReplayBody<Body>>| {
+        let order = placed.place().to_string();
+        async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(order)))) }
+    });
+    let mut guarded = scoped(&idempotency()).route("orders").build().layer(place);
+    // A layer around this layer may also limit the body.
+    let limit = Limited::new(Full::new(Bytes::from("{}")), 1)
+        .collect()
+        .await;
+    for (body, status) in [
+        (broken(std::io::Error::other("reset")), 400),
+        (broken(limit.unwrap_err()), 413),
+        (Body::from("{}"), 200),
+    ] {
+        let ready = guarded.ready().await.unwrap();
+        let response = ready
+            .call(keyed("/", "a").body(body).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(response.status(), status);
     }
     assert_eq!(orders.count(), 1);
 }
