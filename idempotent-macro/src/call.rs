@@ -1,4 +1,4 @@
-//! The expression that builds the call of a guarded function: its endpoint, its policy and its key.
+//! The statements that build the call of a guarded function: its endpoint, its policy and its key.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::span::{hidden, mixed, typed};
 use crate::value::{OnCancel, Renew};
 
-/// The expression that builds the call of `function` from `options` and the arguments.
+/// The statements that build the variable `call` of `function` from `options` and the arguments.
 pub fn call(options: &Options, function: &Ident) -> TokenStream {
     Call { options, function }.call()
 }
@@ -20,11 +20,11 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    // Output: Call::new(<endpoint>, <policy>, None).part(Part::of(&id).checked()).payload(&amount)
-    //         Call::new(<endpoint>, <policy>, None).token(&form.token, &user_id, "orders.submit").keyed()
-    //         { let when = <when>; let call = Call::new(…); if when { call.part(&id) } else { call.when(false) } }
+    // Output: let mut call = Call::new(<endpoint>, <policy>, None); call.part(Part::of(&id).checked()); call.payload(&amount);
+    //         let mut call = Call::new(<endpoint>, <policy>, None); call.token(&form.token, &user_id, "orders.submit"); call.keyed();
+    //         let when = <when>; let mut call = Call::new(…); if when { call.part(&id); } else { call.when(false); }
     //
-    // The expression borrows the arguments and does not keep them, so that the body can take them. An unguarded call does not
+    // The statements borrow the arguments and do not keep them, so that the body can take them. An unguarded call does not
     // evaluate the parts of its key, because they may exist only in a guarded call.
     fn call(&self) -> TokenStream {
         let private = self.options.private(Span::mixed_site());
@@ -38,21 +38,23 @@ impl Call<'_> {
                 mixed!(::core::option::Option::Some(#using))
             }
         };
-        let call = mixed!(#private::Call::new(#endpoint, #policy, #using));
         let (parts, token) = (self.parts(), self.token());
+        let additions = mixed!(#parts #token);
+        let new = mixed!(#private::Call::new(#endpoint, #policy, #using));
         let Some(when) = &self.options.when else {
-            return mixed!(#call #parts #token);
+            let mutable = (!additions.is_empty()).then(|| mixed!(mut));
+            return mixed!(let #mutable call = #new; #additions);
         };
         let when = typed(when, "primitive", "bool");
-        mixed!({
+        mixed! {
             let when = #when;
-            let call = #call;
-            if when { call #parts #token } else { call.when(false) }
-        })
+            let mut call = #new;
+            if when { #additions } else { call.when(false); }
+        }
     }
 
-    // Output: .part(Part::of(&id).checked()).payload(&amount)
-    //         .part(&id).payload(&amount)
+    // Output: call.part(Part::of(&id).checked()); call.payload(&amount);
+    //         call.part(&id); call.payload(&amount);
     //
     // With `when`, a part of the key may be missing.
     fn parts(&self) -> TokenStream {
@@ -71,14 +73,14 @@ impl Call<'_> {
         mixed!(#key #payload)
     }
 
-    // Output: .token(&form.token, &user_id, "orders.submit").keyed()
-    //         .token(&form.token, &user_id, "orders.submit")
+    // Output: call.token(&form.token, &user_id, "orders.submit"); call.keyed();
+    //         call.token(&form.token, &user_id, "orders.submit");
     //
     // Without the option `key`, the token is also the key.
     fn token(&self) -> Option<TokenStream> {
         let (options, operation) = (self.options, self.options.operation()?);
         let token = options.token.as_ref()?.redeemed_for(operation)?;
-        let keyed = options.key.is_none().then(|| mixed!(.keyed()));
+        let keyed = options.key.is_none().then(|| mixed!(call.keyed();));
         Some(mixed!(#token #keyed))
     }
 

@@ -82,8 +82,8 @@ impl<'a> Expansion<'a> {
     }
 
     // Output: let returns = returns::<R>();
-    //         let call = Call::new(<endpoint>, <policy>, None).part(&id);
-    //         let mut held = match call.claim().await { Ok(held) => held, Err(refusal) => return <refused> };
+    //         let claim = { let mut call = Call::new(<endpoint>, <policy>, None); call.part(&id); call.claim() };
+    //         let mut held = match claim.await { Ok(held) => held, Err(refusal) => return <refused> };
     //         <run the body, settle>
     fn guarded(&self) -> TokenStream {
         let (returns, call) = (
@@ -107,8 +107,11 @@ impl<'a> Expansion<'a> {
         };
         mixed! {
             let returns = #returns;
-            let call = #call;
-            let #mutable held = match call.claim().await {
+            let claim = {
+                #call
+                call.claim()
+            };
+            let #mutable held = match claim.await {
                 ::core::result::Result::Ok(held) => held,
                 ::core::result::Result::Err(refusal) => return #refused,
             };
@@ -117,9 +120,9 @@ impl<'a> Expansion<'a> {
     }
 
     // Output: let returns = returns::<R>();
-    //         let call = Call::new(<endpoint>, <policy>, None).part(&id);
     //         let rows = rows(&mut *tx);
-    //         let mut held = match call.claim_in(rows(&mut *tx)).await { Ok(held) => held, Err(refusal) => return <refused> };
+    //         let claim = { let mut call = Call::new(<endpoint>, <policy>, None); call.part(&id); call.claim_in(rows(&mut *tx)) };
+    //         let mut held = match claim.await { Ok(held) => held, Err(refusal) => return <refused> };
     //         let outcome = {
     //             let body = { let tx = &mut *tx; <body> };
     //             let mut body = pin!(body);
@@ -142,9 +145,12 @@ impl<'a> Expansion<'a> {
         let rows = quote_spanned!(span=> #private::rows(&mut *#name));
         mixed! {
             let returns = #returns;
-            let call = #call;
             let rows = #rows;
-            let mut held = match call.claim_in(rows(&mut *#name)).await {
+            let claim = {
+                #call
+                call.claim_in(rows(&mut *#name))
+            };
+            let mut held = match claim.await {
                 ::core::result::Result::Ok(held) => held,
                 ::core::result::Result::Err(refusal) => return #refused,
             };

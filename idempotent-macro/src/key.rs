@@ -92,7 +92,7 @@ impl Key {
         self.parts.iter().map(borrowed)
     }
 
-    // Output: .part(<&tenant>).part(<&self.id>)
+    // Output: call.part(<&tenant>); call.part(<&self.id>);
     pub fn added_by(
         &self,
         method: &str,
@@ -103,13 +103,13 @@ impl Key {
                 let span = hidden(&part);
                 let method = Ident::new(method, span);
                 let part = written(part);
-                quote_spanned!(span=> .#method(#part))
+                quote_spanned!(span=> call.#method(#part);)
             })
             .collect()
     }
 
-    // Output: .token(&form.token, &user_id, "orders.submit")
-    //         .token(&form.token, &(&tenant, &user_id), "orders.submit")
+    // Output: call.token(&form.token, &user_id, "orders.submit");
+    //         call.token(&form.token, &(&tenant, &user_id), "orders.submit");
     pub fn redeemed_for(&self, operation: &LitStr) -> Option<TokenStream> {
         let (token, subject) = self.parts.split_first()?;
         let span = hidden(token);
@@ -122,7 +122,7 @@ impl Key {
                 quote_spanned!(span=> &(#(#parts),*))
             }
         };
-        Some(quote_spanned!(span=> .#method(#token, #subject, #operation)))
+        Some(quote_spanned!(span=> call.#method(#token, #subject, #operation);))
     }
 }
 

@@ -31,10 +31,8 @@ use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Attempt;
-use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
 use crate::protocol::wait;
-use crate::settings::known::Entered;
 use crate::store::Claim;
 
 /// A call whose key is not complete yet.
@@ -42,14 +40,15 @@ use crate::store::Claim;
 pub struct Call(Result<Open, Error>);
 
 struct Open {
-    shared: Arc<Shared>,
-    endpoint: Endpoint,
-    policy: Policy,
+    /// Its key, its durations and its span are not known until the claim. It is here from the start, because it is large: the
+    /// claim moves it once.
+    context: CallContext,
     key: Hasher,
+    /// The hash of the key in the table of calls in flight.
+    hash: u64,
     /// Boxed, because a hasher is large and few calls have a payload.
     payload: Option<Box<Hasher>>,
     has_token: bool,
-    token: Option<Arc<CallToken>>,
     /// The token is the key.
     keyed_by_token: bool,
     /// The value of the option `when`, if the option is set.
@@ -67,16 +66,14 @@ impl Call {
         Self(match handle.map(Idempotency::into_shared) {
             Some(shared) => Ok(Open {
                 key: shared.keying().hasher(),
+                hash: 0,
                 payload: None,
                 has_token: false,
-                token: None,
                 keyed_by_token: false,
                 when: None,
                 invalid_key: None,
                 invalid_token: None,
-                shared,
-                endpoint,
-                policy,
+                context: CallContext::new(shared, endpoint, policy),
             }),
             None => Err(refused(
                 &NO_OBSERVERS,
@@ -96,34 +93,31 @@ impl Call {
     }
 
     /// Sets whether the call is guarded. If not, its body runs without a key, and nothing is sent to the store.
-    pub fn when(mut self, guarded: bool) -> Self {
+    pub fn when(&mut self, guarded: bool) {
         if let Ok(open) = &mut self.0 {
             open.when = Some(guarded);
         }
-        self
     }
 
     /// Replaces the policy.
-    pub(crate) fn with(mut self, policy: Policy) -> Self {
+    pub(crate) fn set_policy(&mut self, policy: Policy) {
         if let Ok(open) = &mut self.0 {
-            open.policy = policy;
+            open.context.policy = policy;
         }
-        self
     }
 
     /// Adds a part to the key.
     #[inline]
-    pub fn part<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
+    pub fn part<T: KeyPart + ?Sized>(&mut self, part: &T) {
         if let Ok(open) = &mut self.0
             && open.key.part(part).is_err()
         {
             open.set_invalid_key("a part of the key could not be serialized, so the body did not run; use a part whose `Serialize` succeeds");
         }
-        self
     }
 
     /// Adds a part to the payload.
-    pub fn payload<T: KeyPart + ?Sized>(mut self, part: &T) -> Self {
+    pub fn payload<T: KeyPart + ?Sized>(&mut self, part: &T) {
         if let Ok(open) = &mut self.0
             && open.payload_hasher().part(part).is_err()
         {
@@ -131,49 +125,47 @@ impl Call {
                 "a part of the payload could not be serialized, so the body did not run; use a part whose `Serialize` succeeds",
             );
         }
-        self
     }
 
     /// Redeems a token after the call has its key: a token that was issued to `subject` for `operation`.
     pub fn token<T: TokenText + ?Sized, S: KeyPart + ?Sized>(
-        self,
+        &mut self,
         token: &T,
         subject: &S,
         operation: &'static str,
-    ) -> Self {
-        self.redeeming(Ok(Endpoint::named(operation)), token.text(), subject)
+    ) {
+        self.redeem(Ok(Endpoint::named(operation)), token.text(), subject);
     }
 
     /// Makes the token the key: a digest of the token, its operation and its subject.
-    pub fn keyed(mut self) -> Self {
+    pub fn keyed(&mut self) {
         if let Ok(open) = &mut self.0 {
             open.keyed_by_token = true;
         }
-        self
     }
 
     /// Redeems a token after the call has its key. Its operation and its subject become part of the key.
-    pub(crate) fn redeeming<S: KeyPart + ?Sized>(
-        mut self,
+    pub(crate) fn redeem<S: KeyPart + ?Sized>(
+        &mut self,
         operation: Result<Endpoint, Error>,
         token: &str,
         subject: &S,
-    ) -> Self {
+    ) {
         if let Ok(open) = &mut self.0 {
             if std::mem::replace(&mut open.has_token, true) {
                 open.set_invalid_key("it has two tokens, so the body did not run; name one token");
-                return self;
+                return;
             }
             let subject = |hasher: &mut Hasher| hasher.part(subject);
-            let token = operation
-                .and_then(|operation| CallToken::new(&open.shared, &operation, token, subject));
+            let token = operation.and_then(|operation| {
+                CallToken::new(&open.context.shared, &operation, token, subject)
+            });
             match token {
-                Ok(token) => open.token = Some(Arc::new(token)),
+                Ok(token) => open.context.token = Some(Arc::new(token)),
                 Err(error) if open.invalid_key.is_none() => open.invalid_token = Some(error),
                 Err(_) => {}
             }
         }
-        self
     }
 
     /// Claims the key: 1 round trip, or as many attempts as fit into the handle's deadline. A duplicate of a call that runs in
@@ -187,8 +179,16 @@ impl Call {
     ///
     /// If the future is dropped before the store has answered, a background task tries to withdraw the claim and to give the
     /// token back.
-    pub fn claim(self) -> impl Future<Output = Result<Held, Refusal>> + Send {
-        let lease = self.0.and_then(Open::into_context).map(Lease::new);
+    pub fn claim(mut self) -> impl Future<Output = Result<Held, Refusal>> + Send {
+        if let Ok(open) = &mut self.0
+            && let Err(error) = open.complete()
+        {
+            self.0 = Err(error);
+        }
+        let lease = match self.0 {
+            Ok(Open { context, hash, .. }) => Ok(Lease::new(context, hash)),
+            Err(error) => Err(error),
+        };
         async move {
             let lease = lease?;
             if lease.call().policy.bypassed {
@@ -241,18 +241,24 @@ impl Call {
 
 impl Call {
     /// The same call with its row in its caller's transaction.
-    pub(crate) fn in_tx(self) -> Result<CallContext, Error> {
-        self.0.and_then(|mut open| {
-            open.policy.tx = true;
-            open.into_context()
-        })
+    pub(crate) fn in_tx(mut self) -> Result<CallContext, Error> {
+        if let Ok(open) = &mut self.0 {
+            open.context.policy.tx = true;
+        }
+        match self.0 {
+            Ok(mut open) => open.complete().map(|()| open.context),
+            Err(error) => Err(error),
+        }
     }
 }
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Ok(open) => f.debug_tuple("Call").field(&open.endpoint).finish(),
+            Ok(open) => f
+                .debug_tuple("Call")
+                .field(&open.context.site.endpoint)
+                .finish(),
             Err(error) => f.debug_tuple("Call").field(error).finish(),
         }
     }
@@ -260,78 +266,84 @@ impl fmt::Debug for Call {
 
 impl Open {
     fn payload_hasher(&mut self) -> &mut Hasher {
-        let keying = self.shared.keying();
+        let keying = self.context.shared.keying();
         self.payload
             .get_or_insert_with(|| Box::new(keying.hasher()))
     }
 
     fn set_invalid_key(&mut self, what: &'static str) {
-        let site = Site::without_key(self.endpoint.clone());
+        let site = self.context.site.clone();
         let error = || Error::InvalidKey(Failure::new(site, what, None));
         self.invalid_key.get_or_insert_with(error);
     }
 
-    /// Checks the call and makes its context.
-    fn into_context(mut self) -> Result<CallContext, Error> {
-        let error = match self.when {
-            Some(_) if self.has_token => {
-                let site = Site::without_key(self.endpoint);
-                let why = "`when` does not go with a token: with `when = false` the body would run without redeeming the token";
-                Error::InvalidPolicy(Failure::new(site, why, None))
-            }
+    /// Checks the call, and completes its context.
+    fn complete(&mut self) -> Result<(), Error> {
+        let completed = self.check().and_then(|()| match self.when {
             Some(false) => {
-                let site = Site::without_key(self.endpoint);
-                let policy = Policy {
-                    bypassed: true,
-                    ..self.policy
-                };
-                let times = Times::default();
-                return Ok(CallContext::new(self.shared, site, policy, times));
+                self.context.policy.bypassed = true;
+                Ok(())
             }
-            _ => match (self.invalid_token.take(), self.invalid_key.take()) {
-                (Some(rejected), _) => {
-                    self.shared.observers().emit_refused(&rejected);
-                    rejected.at(&Site::without_key(self.endpoint))
-                }
-                (None, Some(error)) => error,
-                (None, None) => return self.into_guarded_context(),
-            },
-        };
-        Err(refused(self.shared.observers(), error))
+            _ => self.complete_guarded(),
+        });
+        completed.map_err(|error| refused(self.context.shared.observers(), error))?;
+        self.context.begin();
+        Ok(())
     }
 
-    fn into_guarded_context(self) -> Result<CallContext, Error> {
-        let known = self.shared.known_endpoints();
-        let Entered { mut policy, times } = known.enter(&self.endpoint, self.policy);
-        if self.token.is_some() {
+    /// Checks the options that do not depend on the policy.
+    fn check(&mut self) -> Result<(), Error> {
+        let context = &self.context;
+        if self.when.is_some() && self.has_token {
+            let why = "`when` does not go with a token: with `when = false` the body would run without redeeming the token";
+            return Err(Error::InvalidPolicy(Failure::new(
+                context.site.clone(),
+                why,
+                None,
+            )));
+        }
+        if self.when == Some(false) {
+            return Ok(());
+        }
+        if let Some(rejected) = self.invalid_token.take() {
+            context.shared.observers().emit_refused(&rejected);
+            return Err(rejected.at(&context.site));
+        }
+        self.invalid_key.take().map_or(Ok(()), Err)
+    }
+
+    /// Sets the policy, the durations and the digests of a guarded call.
+    fn complete_guarded(&mut self) -> Result<(), Error> {
+        let context = &mut self.context;
+        let (shared, policy) = (&context.shared, &mut context.policy);
+        let endpoint = &context.site.endpoint;
+        let times = shared.known_endpoints().enter(endpoint, policy);
+        let has_token = context.token.is_some();
+        if has_token {
             // Without the store a token cannot be redeemed, so no body starts. A running body already has its token.
             policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
-        let times = checked(times, &policy, self.token.is_some());
-        let fingerprint = match &self.token {
-            Some(token) => token.key(self.key, !self.keyed_by_token),
-            None => self.key.finish(),
+        let times = checked(times, policy, has_token);
+        let fingerprint = match &context.token {
+            Some(token) => token.key(&mut self.key, !self.keyed_by_token),
+            None => self.key.end(),
         };
-        let payload = self.payload.map(|payload| {
+        context.payload = self.payload.as_mut().map(|payload| {
             // The key is hashed in, so a reader of the store cannot see that two keys have equal payloads. Strings can always be encoded.
-            let mut hasher = self.shared.keying().hasher();
+            let mut hasher = shared.keying().hasher();
             let _ = hasher.part(&fingerprint.to_string());
-            let _ = hasher.part(&payload.finish().to_string());
+            let _ = hasher.part(&payload.end().to_string());
             hasher.finish()
         });
-        let site = Site::without_key(self.endpoint).with_key(fingerprint);
-        match times {
-            Ok(times) => Ok(CallContext {
-                payload,
-                token: self.token,
-                ..CallContext::new(self.shared, site, policy, times)
-            }),
-            Err(why) => {
-                let error = Error::InvalidPolicy(Failure::new(site, why, None));
-                Err(refused(self.shared.observers(), error))
-            }
-        }
+        context.site.fingerprint = Some(fingerprint);
+        self.hash = shared.in_flight_table().hash(&context.site);
+        let invalid = |why| {
+            let site = context.site.clone();
+            Error::InvalidPolicy(Failure::new(site, why, None))
+        };
+        context.times = times.map_err(invalid)?;
+        Ok(())
     }
 }
 

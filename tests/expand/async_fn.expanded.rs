@@ -6,7 +6,8 @@ pub async fn upload(
     file: Vec<u8>,
 ) -> Result<usize, Error> {
     let returns = ::idempotence::__private::returns::<Result<usize, Error>>();
-    let call = ::idempotence::__private::Call::new(
+    let claim = {
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::at(
                 ::idempotence::__private::path_of(|| {}),
             ),
@@ -15,10 +16,12 @@ pub async fn upload(
                 )
                 .release(::idempotence::__private::Release::Always),
             ::core::option::Option::None,
-        )
-        .part(::idempotence::__private::Part::of(&user_id).checked())
-        .part(::idempotence::__private::Part::of(&file_md5).checked());
-    let mut held = match call.claim().await {
+        );
+        call.part(::idempotence::__private::Part::of(&user_id).checked());
+        call.part(::idempotence::__private::Part::of(&file_md5).checked());
+        call.claim()
+    };
+    let mut held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };

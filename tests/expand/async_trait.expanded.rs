@@ -24,7 +24,8 @@ impl Pay for Service {
     {
         ::std::boxed::Box::pin(async move {
             let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
-            let call = ::idempotence::__private::Call::new(
+            let claim = {
+                let mut call = ::idempotence::__private::Call::new(
                     ::idempotence::__private::Endpoint::at(
                         ::idempotence::__private::path_of(|| {}),
                     ),
@@ -32,10 +33,12 @@ impl Pay for Service {
                         ::core::time::Duration::from_millis(30000u64),
                     ),
                     ::core::option::Option::None,
-                )
-                .part(::idempotence::__private::Part::of(&self.tenant).checked())
-                .part(::idempotence::__private::Part::of(&id).checked());
-            let mut held = match call.claim().await {
+                );
+                call.part(::idempotence::__private::Part::of(&self.tenant).checked());
+                call.part(::idempotence::__private::Part::of(&id).checked());
+                call.claim()
+            };
+            let mut held = match claim.await {
                 ::core::result::Result::Ok(held) => held,
                 ::core::result::Result::Err(refusal) => return returns.refused(refusal),
             };

@@ -15,7 +15,8 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
         _,
     >(status)
         .success(|outcome| !matches!(outcome, Err(Status(500..))));
-    let call = ::idempotence::__private::Call::new(
+    let claim = {
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::named("orders.create"),
             {
                 ::idempotence::__private::register! {
@@ -42,9 +43,11 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
             ::core::option::Option::Some(
                 ::idempotence::__private::Using::idempotency(&idempotency),
             ),
-        )
-        .part(::idempotence::__private::Part::of(&order.id).checked());
-    let mut held = match call.claim().await {
+        );
+        call.part(::idempotence::__private::Part::of(&order.id).checked());
+        call.claim()
+    };
+    let mut held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => {
             return returns

@@ -7,7 +7,8 @@ pub struct Service {
 impl Service {
     pub async fn pay(self: Arc<Self>, id: u64) -> Result<u64, Error> {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
-        let call = ::idempotence::__private::Call::new(
+        let claim = {
+            let mut call = ::idempotence::__private::Call::new(
                 ::idempotence::__private::Endpoint::at(
                     ::idempotence::__private::path_of(|| {}),
                 ),
@@ -15,10 +16,12 @@ impl Service {
                     ::core::time::Duration::from_millis(30000u64),
                 ),
                 ::core::option::Option::None,
-            )
-            .part(::idempotence::__private::Part::of(&self.tenant).checked())
-            .part(::idempotence::__private::Part::of(&id).checked());
-        let held = match call.claim().await {
+            );
+            call.part(::idempotence::__private::Part::of(&self.tenant).checked());
+            call.part(::idempotence::__private::Part::of(&id).checked());
+            call.claim()
+        };
+        let held = match claim.await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
@@ -41,7 +44,8 @@ impl Service {
 pub fn pay(id: u64) -> impl Future<Output = Result<u64, Error>> + Send {
     let future = async move {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
-        let call = ::idempotence::__private::Call::new(
+        let claim = {
+            let mut call = ::idempotence::__private::Call::new(
                 ::idempotence::__private::Endpoint::at(
                     ::idempotence::__private::path_of(|| {}),
                 ),
@@ -49,9 +53,11 @@ pub fn pay(id: u64) -> impl Future<Output = Result<u64, Error>> + Send {
                     ::core::time::Duration::from_millis(30000u64),
                 ),
                 ::core::option::Option::None,
-            )
-            .part(::idempotence::__private::Part::of(&id).checked());
-        let held = match call.claim().await {
+            );
+            call.part(::idempotence::__private::Part::of(&id).checked());
+            call.claim()
+        };
+        let held = match claim.await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
@@ -71,7 +77,8 @@ pub async fn replayed(id: u64) -> Result<u64, Error> {
         _,
         _,
     >(::idempotence::__private::returns::<Result<u64, Error>>());
-    let call = ::idempotence::__private::Call::new(
+    let claim = {
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::at(
                 ::idempotence::__private::path_of(|| {}),
             ),
@@ -80,9 +87,11 @@ pub async fn replayed(id: u64) -> Result<u64, Error> {
                 )
                 .replay(),
             ::core::option::Option::None,
-        )
-        .part(::idempotence::__private::Part::of(&id).checked());
-    let held = match call.claim().await {
+        );
+        call.part(::idempotence::__private::Part::of(&id).checked());
+        call.claim()
+    };
+    let held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };

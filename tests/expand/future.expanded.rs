@@ -4,7 +4,8 @@ use idempotence::Error;
 pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>> {
     ::std::boxed::Box::pin(async move {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
-        let call = ::idempotence::__private::Call::new(
+        let claim = {
+            let mut call = ::idempotence::__private::Call::new(
                 ::idempotence::__private::Endpoint::at(
                     ::idempotence::__private::path_of(|| {}),
                 ),
@@ -12,9 +13,11 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
                     ::core::time::Duration::from_millis(30000u64),
                 ),
                 ::core::option::Option::None,
-            )
-            .part(::idempotence::__private::Part::of(&id).checked());
-        let mut held = match call.claim().await {
+            );
+            call.part(::idempotence::__private::Part::of(&id).checked());
+            call.claim()
+        };
+        let mut held = match claim.await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
@@ -42,7 +45,8 @@ pub fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>
 pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
     let future = async move {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
-        let call = ::idempotence::__private::Call::new(
+        let claim = {
+            let mut call = ::idempotence::__private::Call::new(
                 ::idempotence::__private::Endpoint::at(
                     ::idempotence::__private::path_of(|| {}),
                 ),
@@ -50,9 +54,11 @@ pub fn unboxed(id: &u64) -> impl Future<Output = Result<u64, Error>> + Send {
                     ::core::time::Duration::from_millis(30000u64),
                 ),
                 ::core::option::Option::None,
-            )
-            .part(::idempotence::__private::Part::of(&id).checked());
-        let mut held = match call.claim().await {
+            );
+            call.part(::idempotence::__private::Part::of(&id).checked());
+            call.claim()
+        };
+        let mut held = match claim.await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };

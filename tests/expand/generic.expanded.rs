@@ -10,7 +10,8 @@ where
     T: Serialize + Display + Sync + ?Sized,
 {
     let returns = ::idempotence::__private::returns::<Result<_, Error>>();
-    let call = ::idempotence::__private::Call::new(
+    let claim = {
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::at(
                 ::idempotence::__private::path_of(|| {}),
             ),
@@ -18,11 +19,13 @@ where
                 ::core::time::Duration::from_millis(10000u64),
             ),
             ::core::option::Option::None,
-        )
-        .part(::idempotence::__private::Part::of(&id).checked())
-        .part(::idempotence::__private::Part::of(&&names[0]).checked())
-        .part(::idempotence::__private::Part::of(&N).checked());
-    let mut held = match call.claim().await {
+        );
+        call.part(::idempotence::__private::Part::of(&id).checked());
+        call.part(::idempotence::__private::Part::of(&&names[0]).checked());
+        call.part(::idempotence::__private::Part::of(&N).checked());
+        call.claim()
+    };
+    let mut held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };

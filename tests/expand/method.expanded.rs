@@ -5,7 +5,8 @@ pub struct Service {
 impl Service {
     pub async fn pay(&self, id: u64) -> Result<u64, Error> {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
-        let call = ::idempotence::__private::Call::new(
+        let claim = {
+            let mut call = ::idempotence::__private::Call::new(
                 ::idempotence::__private::Endpoint::at(
                     ::idempotence::__private::path_of(|| {}),
                 ),
@@ -13,10 +14,12 @@ impl Service {
                     ::core::time::Duration::from_millis(5400000u64),
                 ),
                 ::core::option::Option::None,
-            )
-            .part(::idempotence::__private::Part::of(&self.tenant).checked())
-            .part(::idempotence::__private::Part::of(&id).checked());
-        let mut held = match call.claim().await {
+            );
+            call.part(::idempotence::__private::Part::of(&self.tenant).checked());
+            call.part(::idempotence::__private::Part::of(&id).checked());
+            call.claim()
+        };
+        let mut held = match claim.await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
@@ -41,7 +44,8 @@ impl Service {
     }
     pub async fn open(tenant: String) -> Result<Self, Error> {
         let returns = ::idempotence::__private::returns::<Result<Self, Error>>();
-        let call = ::idempotence::__private::Call::new(
+        let claim = {
+            let mut call = ::idempotence::__private::Call::new(
                 ::idempotence::__private::Endpoint::at(
                     ::idempotence::__private::path_of(|| {}),
                 ),
@@ -50,9 +54,11 @@ impl Service {
                     )
                     .release(::idempotence::__private::Release::Never),
                 ::core::option::Option::None,
-            )
-            .part(::idempotence::__private::Part::of(&tenant).checked());
-        let mut held = match call.claim().await {
+            );
+            call.part(::idempotence::__private::Part::of(&tenant).checked());
+            call.claim()
+        };
+        let mut held = match claim.await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };
@@ -77,26 +83,29 @@ impl Service {
     }
     pub async fn sweep() -> Result<(), Error> {
         let returns = ::idempotence::__private::returns::<Result<(), Error>>();
-        let call = ::idempotence::__private::Call::new(
-            ::idempotence::__private::Endpoint::named("service.sweep"),
-            {
-                const POLICY: ::idempotence::__private::Policy = ::idempotence::__private::Policy::new(
-                        ::core::time::Duration::from_millis(60000u64),
-                    )
-                    .lease(::core::time::Duration::from_millis(5000u64))
-                    .renew(
-                        ::idempotence::__private::Renew::Cap(
-                            ::core::time::Duration::from_millis(600000u64),
-                        ),
-                    );
-                ::idempotence::__private::register! {
-                    "service.sweep", ::core::option::Option::Some(|| POLICY)
-                }
-                POLICY
-            },
-            ::core::option::Option::None,
-        );
-        let mut held = match call.claim().await {
+        let claim = {
+            let call = ::idempotence::__private::Call::new(
+                ::idempotence::__private::Endpoint::named("service.sweep"),
+                {
+                    const POLICY: ::idempotence::__private::Policy = ::idempotence::__private::Policy::new(
+                            ::core::time::Duration::from_millis(60000u64),
+                        )
+                        .lease(::core::time::Duration::from_millis(5000u64))
+                        .renew(
+                            ::idempotence::__private::Renew::Cap(
+                                ::core::time::Duration::from_millis(600000u64),
+                            ),
+                        );
+                    ::idempotence::__private::register! {
+                        "service.sweep", ::core::option::Option::Some(|| POLICY)
+                    }
+                    POLICY
+                },
+                ::core::option::Option::None,
+            );
+            call.claim()
+        };
+        let mut held = match claim.await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };

@@ -21,7 +21,8 @@ pub async fn pay(
         _,
     >(::idempotence::__private::returns::<Result<String, PayError>>())
         .replay_err(|error| matches!(error, PayError::Declined));
-    let call = ::idempotence::__private::Call::new(
+    let claim = {
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::named("orders.pay"),
             {
                 const POLICY: ::idempotence::__private::Policy = ::idempotence::__private::Policy::new(
@@ -35,12 +36,14 @@ pub async fn pay(
                 POLICY
             },
             ::core::option::Option::None,
-        )
-        .part(::idempotence::__private::Part::of(&user_id).checked())
-        .part(::idempotence::__private::Part::of(&order_id).checked())
-        .payload(&amount)
-        .payload(&currency);
-    let mut held = match call.claim().await {
+        );
+        call.part(::idempotence::__private::Part::of(&user_id).checked());
+        call.part(::idempotence::__private::Part::of(&order_id).checked());
+        call.payload(&amount);
+        call.payload(&currency);
+        call.claim()
+    };
+    let mut held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };

@@ -9,7 +9,8 @@ pub async fn submit(user_id: u64, form: Form) -> Result<String, Error> {
         _,
         _,
     >(::idempotence::__private::returns::<Result<String, Error>>());
-    let call = ::idempotence::__private::Call::new(
+    let claim = {
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::at(
                 ::idempotence::__private::path_of(|| {}),
             ),
@@ -18,10 +19,12 @@ pub async fn submit(user_id: u64, form: Form) -> Result<String, Error> {
                 )
                 .replay(),
             ::core::option::Option::None,
-        )
-        .token(&form.token, &user_id, "orders.submit")
-        .keyed();
-    let mut held = match call.claim().await {
+        );
+        call.token(&form.token, &user_id, "orders.submit");
+        call.keyed();
+        call.claim()
+    };
+    let mut held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };
@@ -50,7 +53,8 @@ pub async fn pay(
     token: &str,
 ) -> Result<(), Error> {
     let returns = ::idempotence::__private::returns::<Result<(), Error>>();
-    let call = ::idempotence::__private::Call::new(
+    let claim = {
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::named("orders.pay"),
             {
                 const POLICY: ::idempotence::__private::Policy = ::idempotence::__private::Policy::new(
@@ -63,10 +67,12 @@ pub async fn pay(
                 POLICY
             },
             ::core::option::Option::None,
-        )
-        .part(::idempotence::__private::Part::of(&order_no).checked())
-        .token(&token.trim(), &(&tenant, &user_id), "orders.pay");
-    let mut held = match call.claim().await {
+        );
+        call.part(::idempotence::__private::Part::of(&order_no).checked());
+        call.token(&token.trim(), &(&tenant, &user_id), "orders.pay");
+        call.claim()
+    };
+    let mut held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };

@@ -8,7 +8,9 @@ pub async fn pay(tx: &mut Transaction<'_, Sqlite>, order_no: u64) -> Result<u64,
         _,
         _,
     >(::idempotence::__private::returns::<Result<u64, Error>>());
-    let call = ::idempotence::__private::Call::new(
+    let rows = ::idempotence::__private::rows(&mut *tx);
+    let claim = {
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::at(
                 ::idempotence::__private::path_of(|| {}),
             ),
@@ -18,10 +20,11 @@ pub async fn pay(tx: &mut Transaction<'_, Sqlite>, order_no: u64) -> Result<u64,
                 .replay()
                 .tx(),
             ::core::option::Option::None,
-        )
-        .part(::idempotence::__private::Part::of(&order_no).checked());
-    let rows = ::idempotence::__private::rows(&mut *tx);
-    let mut held = match call.claim_in(rows(&mut *tx)).await {
+        );
+        call.part(::idempotence::__private::Part::of(&order_no).checked());
+        call.claim_in(rows(&mut *tx))
+    };
+    let mut held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };
@@ -52,7 +55,9 @@ pub fn boxed<'a>(
 ) -> Pin<Box<dyn Future<Output = Result<u64, Error>> + Send + 'a>> {
     ::std::boxed::Box::pin(async move {
         let returns = ::idempotence::__private::returns::<Result<u64, Error>>();
-        let call = ::idempotence::__private::Call::new(
+        let rows = ::idempotence::__private::rows(&mut *tx);
+        let claim = {
+            let mut call = ::idempotence::__private::Call::new(
                 ::idempotence::__private::Endpoint::at(
                     ::idempotence::__private::path_of(|| {}),
                 ),
@@ -61,10 +66,11 @@ pub fn boxed<'a>(
                     )
                     .tx(),
                 ::core::option::Option::None,
-            )
-            .part(::idempotence::__private::Part::of(&order_no).checked());
-        let rows = ::idempotence::__private::rows(&mut *tx);
-        let mut held = match call.claim_in(rows(&mut *tx)).await {
+            );
+            call.part(::idempotence::__private::Part::of(&order_no).checked());
+            call.claim_in(rows(&mut *tx))
+        };
+        let mut held = match claim.await {
             ::core::result::Result::Ok(held) => held,
             ::core::result::Result::Err(refusal) => return returns.refused(refusal),
         };

@@ -5,12 +5,12 @@ pub async fn place(user_id: u64, request_id: Option<RequestId>) -> Result<u64, E
         _,
         _,
     >(::idempotence::__private::returns::<Result<u64, Error>>());
-    let call = {
+    let claim = {
         let when = {
             let value: ::core::primitive::bool = request_id.is_some();
             value
         };
-        let call = ::idempotence::__private::Call::new(
+        let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::at(
                 ::idempotence::__private::path_of(|| {}),
             ),
@@ -20,9 +20,15 @@ pub async fn place(user_id: u64, request_id: Option<RequestId>) -> Result<u64, E
                 .replay(),
             ::core::option::Option::None,
         );
-        if when { call.part(&user_id).part(&request_id) } else { call.when(false) }
+        if when {
+            call.part(&user_id);
+            call.part(&request_id);
+        } else {
+            call.when(false);
+        }
+        call.claim()
     };
-    let mut held = match call.claim().await {
+    let mut held = match claim.await {
         ::core::result::Result::Ok(held) => held,
         ::core::result::Result::Err(refusal) => return returns.refused(refusal),
     };

@@ -89,7 +89,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// `None` is a part like any other: calls with `None` there are equal, and get each other's results. For an optional key,
     /// such as an `Option<IdempotencyKey>`, use [`when`](Self::when) to guard only the calls that have a key.
     pub fn key<P: KeyPart + ?Sized>(mut self, part: &P) -> GuardedCall<A, Given, T> {
-        self.call = self.call.part(part);
+        self.call.part(part);
         self.has_key = true;
         self.with_required()
     }
@@ -119,7 +119,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// # Ok(()) }
     /// ```
     pub fn when(mut self, guarded: bool) -> Self {
-        self.call = self.call.when(guarded);
+        self.call.when(guarded);
         self
     }
 
@@ -168,7 +168,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     {
         let operation =
             Endpoint::try_new(operation).map_err(|name| Error::invalid_name(Subject::Token, &name));
-        self.call = self.call.redeeming(operation, token.as_ref(), subject);
+        self.call.redeem(operation, token.as_ref(), subject);
         self.with_required()
     }
 
@@ -183,7 +183,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
 
     /// Adds a part to the payload. Calls with one key must have equal payloads.
     pub fn payload<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
-        self.call = self.call.payload(part);
+        self.call.payload(part);
         self
     }
 
@@ -323,13 +323,12 @@ impl<A, K, T> GuardedCall<A, K, T> {
     }
 
     /// The complete call, and how it answers.
-    pub(super) fn into_parts(self) -> (Call, A) {
-        let call = if self.has_key {
-            self.call
-        } else {
-            self.call.keyed()
-        };
-        (call.with(self.policy), self.answers)
+    pub(super) fn into_parts(mut self) -> (Call, A) {
+        if !self.has_key {
+            self.call.keyed();
+        }
+        self.call.set_policy(self.policy);
+        (self.call, self.answers)
     }
 }
 

@@ -85,10 +85,11 @@ impl Config {
                 return Ok(Call::refused(observers, error));
             }
         };
-        let call = Call::new(endpoint, options.policy, Some(&self.idempotency));
-        let scoped = self.scope.add(head, call);
-        let scoped = scoped.map_err(|missing| Rejection::without_scope(missing, lang))?;
-        Ok(scoped.part(key))
+        let mut call = Call::new(endpoint, options.policy, Some(&self.idempotency));
+        let added = self.scope.add(head, &mut call);
+        added.map_err(|missing| Rejection::without_scope(missing, lang))?;
+        call.part(key);
+        Ok(call)
     }
 
     fn endpoint(&self, head: &request::Parts) -> Result<Endpoint, Error> {

@@ -17,8 +17,8 @@ pub struct Scope {
     missing: MissingScope,
 }
 
-/// Adds the caller to the key. `None` if the request names no caller.
-type Add = dyn Fn(&request::Parts, Call) -> Option<Call> + Send + Sync;
+/// Adds the caller to the key of the call. `None` if the request names no caller.
+type Add = dyn Fn(&request::Parts, &mut Call) -> Option<()> + Send + Sync;
 
 /// What a request without a scope does not have.
 #[derive(Debug, Clone)]
@@ -40,7 +40,10 @@ impl MissingScope {
 impl Scope {
     /// All requests have one scope.
     pub(super) fn global() -> Self {
-        Self::new(MissingScope::Caller, |_, call| Some(call.part("global")))
+        Self::new(MissingScope::Caller, |_, call| {
+            call.part("global");
+            Some(())
+        })
     }
 
     /// The value of this header.
@@ -49,7 +52,11 @@ impl Scope {
             let lines = head.headers.get_all(&name).iter();
             let lines: Vec<&[u8]> = lines.map(|line| line.as_bytes().trim_ascii()).collect();
             let is_given = !lines.is_empty() && lines.iter().all(|line| !line.is_empty());
-            is_given.then(|| call.part("header").part(name.as_str()).part(&lines))
+            is_given.then(|| {
+                call.part("header");
+                call.part(name.as_str());
+                call.part(&lines);
+            })
         })
     }
 
@@ -61,7 +68,9 @@ impl Scope {
     {
         Self::new(MissingScope::Caller, move |head, call| {
             let extension = head.extensions.get::<T>()?;
-            Some(call.part("extension").part(&part(extension)))
+            call.part("extension");
+            call.part(&part(extension));
+            Some(())
         })
     }
 
@@ -70,18 +79,21 @@ impl Scope {
         part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
     ) -> Self {
         Self::new(MissingScope::Caller, move |head, call| {
-            Some(call.part("request").part(&part(head)?))
+            let part = part(head)?;
+            call.part("request");
+            call.part(&part);
+            Some(())
         })
     }
 
     /// Adds the scope of this request to the key of its call.
-    pub(super) fn add(&self, head: &request::Parts, call: Call) -> Result<Call, &MissingScope> {
+    pub(super) fn add(&self, head: &request::Parts, call: &mut Call) -> Result<(), &MissingScope> {
         (self.add)(head, call).ok_or(&self.missing)
     }
 
     fn new(
         missing: MissingScope,
-        add: impl Fn(&request::Parts, Call) -> Option<Call> + Send + Sync + 'static,
+        add: impl Fn(&request::Parts, &mut Call) -> Option<()> + Send + Sync + 'static,
     ) -> Self {
         let add = Arc::new(add);
         Self { add, missing }

@@ -176,7 +176,7 @@ impl Plan {
         body: &Bytes,
     ) -> Result<Option<Call>, Rejection> {
         let (config, options, lang) = (&self.config, &self.options, self.lang);
-        let call = if let Some(call) = self.call.take() {
+        let mut call = if let Some(call) = self.call.take() {
             call
         } else {
             let Some(key) = config.key(head, body, options, lang)? else {
@@ -188,12 +188,11 @@ impl Plan {
         let digest = options.payload.digest(content_type, body);
         let digest = digest.map_err(|fault| Rejection::from(fault.problem(lang)))?;
         let uri = incoming::original_uri(head);
-        let call = call
-            .payload(head.method.as_str())
-            .payload(uri.path())
-            .payload(&uri.query())
-            .payload(&payload::essence(content_type))
-            .payload(&digest);
+        call.payload(head.method.as_str());
+        call.payload(uri.path());
+        call.payload(&uri.query());
+        call.payload(&payload::essence(content_type));
+        call.payload(&digest);
         Ok(Some(call))
     }
 

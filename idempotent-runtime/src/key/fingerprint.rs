@@ -153,6 +153,7 @@ impl Keying {
     }
 
     /// Starts a fingerprint.
+    #[inline]
     pub fn hasher(&self) -> Hasher {
         Hasher {
             encoder: Encoder::new(self.state.clone()),
@@ -184,6 +185,11 @@ impl Hasher {
 
     /// Ends the key and returns its fingerprint.
     pub fn finish(mut self) -> Fingerprint {
+        self.end()
+    }
+
+    /// Does the same as [`finish`](Self::finish), without a move of the hasher. It takes no more parts.
+    pub(crate) fn end(&mut self) -> Fingerprint {
         self.encoder.finish()
     }
 }

@@ -149,7 +149,7 @@ impl Idempotency {
                 })
             })
             .map_err(|error| error.at(&Site::of(Subject::Peek, endpoint.clone())))?;
-        let fingerprint = token::key_with(self.shared().keying().hasher(), redemption.bound());
+        let fingerprint = token::key_with(&mut self.shared().keying().hasher(), redemption.bound());
         self.read(endpoint, fingerprint, Shared::key).await
     }
 
@@ -171,7 +171,7 @@ impl Idempotency {
         operation: impl Into<Cow<'static, str>>,
     ) -> Result<Option<Peek>, Error> {
         let endpoint = endpoint_of(endpoint)?;
-        let parts = self.parts(&endpoint, parts)?;
+        let mut parts = self.parts(&endpoint, parts)?;
         let bound = Endpoint::try_new(operation)
             .map_err(|name| Error::invalid_name(Subject::Peek, &name))
             .and_then(|operation| {
@@ -180,7 +180,7 @@ impl Idempotency {
                 })
             })
             .map_err(|error| error.at(&Site::of(Subject::Peek, endpoint.clone())))?;
-        let fingerprint = token::key_with(parts, &bound);
+        let fingerprint = token::key_with(&mut parts, &bound);
         self.read(endpoint, fingerprint, Shared::key).await
     }
 

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use crate::error::{Error, Site};
+use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
 use crate::observe::{self, Event, EventKind};
 use crate::policy::Policy;
@@ -37,18 +38,25 @@ pub(crate) struct CallContext {
 }
 
 impl CallContext {
-    /// A call without a payload and a token.
-    pub(crate) fn new(shared: Arc<Shared>, site: Site, policy: Policy, times: Times) -> Self {
+    /// The context of a call whose key, durations and token are not known yet.
+    #[inline]
+    pub(crate) fn new(shared: Arc<Shared>, endpoint: Endpoint, policy: Policy) -> Self {
         Self {
-            span: observe::span(&site),
-            made_at: shared.observers().wants_durations().then(Instant::now),
             shared,
-            site,
+            site: Site::without_key(endpoint),
             payload: None,
             policy,
-            times,
+            times: Times::default(),
             token: None,
+            span: Span::none(),
+            made_at: None,
         }
+    }
+
+    /// Makes the span of the call, whose key is known now, and starts to measure its duration.
+    pub(crate) fn begin(&mut self) {
+        self.span = observe::span(&self.site);
+        self.made_at = self.shared.observers().wants_durations().then(Instant::now);
     }
 
     /// The key in the store; empty for a call that is not guarded.

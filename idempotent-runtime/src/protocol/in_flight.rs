@@ -65,6 +65,7 @@ pub(crate) trait Leader: Send + Sync {
 
 impl InFlight {
     /// A call that has not entered a table.
+    #[inline]
     pub(crate) fn new(hash: u64) -> Self {
         Self {
             hash,

@@ -56,8 +56,9 @@ struct OwnClaim {
 }
 
 impl Lease {
-    pub(crate) fn new(call: CallContext) -> Arc<Self> {
-        let hash = call.shared.in_flight_table().hash(&call.site);
+    /// The first claim of a call. `hash` is the hash of its key in the table of calls in flight.
+    #[inline]
+    pub(crate) fn new(call: CallContext, hash: u64) -> Arc<Self> {
         let in_flight = InFlight::new(hash);
         Arc::new(Self {
             of: Of::First(FirstClaim { call, in_flight }),

@@ -88,7 +88,9 @@ mod tests {
     #[test]
     fn a_call_with_a_token_is_refused_in_a_transaction() {
         let idempotency = Idempotency::new(MemoryStore::new());
-        let with_token = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();
+        let mut with_token = call(&idempotency);
+        with_token.token(TOKEN, &7, "orders.submit");
+        with_token.keyed();
         let refused = with_token
             .in_tx()
             .err()
@@ -106,7 +108,9 @@ mod tests {
         let digest = redemption.map(|redemption| redemption.bound().to_string());
         let digest = digest.expect("a well-formed token");
         assert!(digest.len() == 64 && digest != TOKEN);
-        let keyed = call(&idempotency).token(TOKEN, &7, "orders.submit").keyed();
+        let mut keyed = call(&idempotency);
+        keyed.token(TOKEN, &7, "orders.submit");
+        keyed.keyed();
         let refused = keyed
             .claim()
             .now_or_never()

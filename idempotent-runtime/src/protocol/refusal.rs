@@ -264,7 +264,11 @@ mod tests {
 
     async fn refused(idempotency: &Idempotency) -> Refusal {
         let policy = Policy::new(Duration::from_mins(1)).replay();
-        let call = || Call::new(Endpoint::named("orders.pay"), policy, Some(idempotency)).part(&1);
+        let call = || {
+            let mut call = Call::new(Endpoint::named("orders.pay"), policy, Some(idempotency));
+            call.part(&1);
+            call
+        };
         let values = ReplayOk::<Outcome>::new();
         let held = call().claim().await.expect("the first call gets the key");
         held.settle_with(values, &Ok(42), true).await;

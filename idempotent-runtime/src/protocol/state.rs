@@ -88,6 +88,7 @@ pub(crate) struct Term {
 
 impl State {
     /// A call that has not asked the store.
+    #[inline]
     pub(crate) fn new() -> Self {
         Self {
             phase: Phase::Asking(None),

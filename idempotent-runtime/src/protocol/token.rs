@@ -105,10 +105,10 @@ pub(crate) fn binding(
 }
 
 /// The key of a call with a token: its own parts, and the [`binding`] of its token.
-pub(crate) fn key_with(mut parts: Hasher, bound: &Fingerprint) -> Fingerprint {
+pub(crate) fn key_with(parts: &mut Hasher, bound: &Fingerprint) -> Fingerprint {
     // A string can always be encoded.
     let _ = parts.part(&bound.to_string());
-    parts.finish()
+    parts.end()
 }
 
 /// The site and the key of a token. The key contains only the digest of the token and of its binding.

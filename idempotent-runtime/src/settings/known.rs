@@ -35,13 +35,6 @@ struct State {
     called: CalledEndpoints,
 }
 
-/// The policy of a call with the settings applied, and the durations that follow from it, or the reason why it is invalid.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Entered {
-    pub(crate) policy: Policy,
-    pub(crate) times: Result<Times, &'static str>,
-}
-
 /// What a thread knows of an endpoint with a literal name, so that its next call takes no lock.
 #[derive(Clone, Copy)]
 struct Recent {
@@ -50,7 +43,9 @@ struct Recent {
     /// The address and the length of the name.
     name: (usize, usize),
     attribute: Policy,
-    entered: Entered,
+    /// The policy of the attribute with the settings applied.
+    policy: Policy,
+    times: Result<Times, &'static str>,
 }
 
 /// How many endpoints a thread remembers.
@@ -121,10 +116,14 @@ impl KnownEndpoints {
         Ok(())
     }
 
-    /// Enters a called endpoint. Returns the policy of the call: the attribute's policy with the settings applied.
-    pub(crate) fn enter(&self, endpoint: &Endpoint, attribute: Policy) -> Entered {
+    /// Enters a called endpoint, and applies the settings to its `policy`. Returns the durations that follow from the policy.
+    pub(crate) fn enter(
+        &self,
+        endpoint: &Endpoint,
+        policy: &mut Policy,
+    ) -> Result<Times, &'static str> {
         let Some(name) = endpoint.of_the_program() else {
-            return self.look_up(endpoint, attribute).1;
+            return self.look_up(endpoint, policy).1;
         };
         let name = (name.as_ptr().addr(), name.len());
         let version = self.version.load(Ordering::Acquire);
@@ -133,31 +132,38 @@ impl KnownEndpoints {
             Some(recent)
                 if recent.version == version
                     && recent.name == name
-                    && recent.attribute == attribute =>
+                    && recent.attribute == *policy =>
             {
-                Some(recent.entered)
+                *policy = recent.policy;
+                Some(recent.times)
             }
             _ => None,
         });
         recent.unwrap_or_else(|| {
             // Not inside the borrow above: a log that is written here may make guarded calls.
-            let (version, entered) = self.look_up(endpoint, attribute);
+            let attribute = *policy;
+            let (version, times) = self.look_up(endpoint, policy);
             let recent = Recent {
                 version,
                 name,
                 attribute,
-                entered,
+                policy: *policy,
+                times,
             };
             ENTERED.with_borrow_mut(|all| all[place] = Some(recent));
-            entered
+            times
         })
     }
 
-    /// Looks up a called endpoint, or enters it. Returns the version of its settings, too.
-    fn look_up(&self, endpoint: &Endpoint, attribute: Policy) -> (u64, Entered) {
-        let (version, policy) = self.look_up_policy(endpoint, attribute);
-        let times = policy.times();
-        (version, Entered { policy, times })
+    /// Looks up a called endpoint, or enters it, and applies the settings. Returns the version of the settings, too.
+    fn look_up(
+        &self,
+        endpoint: &Endpoint,
+        policy: &mut Policy,
+    ) -> (u64, Result<Times, &'static str>) {
+        let (version, applied) = self.look_up_policy(endpoint, *policy);
+        *policy = applied;
+        (version, policy.times())
     }
 
     fn look_up_policy(&self, endpoint: &Endpoint, attribute: Policy) -> (u64, Policy) {

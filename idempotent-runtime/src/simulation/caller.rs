@@ -84,14 +84,14 @@ impl Caller {
     /// The call in the code of the attribute.
     async fn written(self, policy: Policy) -> Outcome {
         let handle = self.idempotency.clone();
-        let call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&handle));
-        let mut call = call.part(&(self.plan.key as u64));
+        let mut call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&handle));
+        call.part(&(self.plan.key as u64));
         if let Some(payload) = &self.plan.payload {
-            call = call.payload(payload);
+            call.payload(payload);
         }
         if self.key.replay {
-            self.answered(replaying(returns::<Outcome>()), call.with(policy.replay()))
-                .await
+            call.set_policy(policy.replay());
+            self.answered(replaying(returns::<Outcome>()), call).await
         } else {
             self.answered(returns::<Outcome>(), call).await
         }

@@ -301,8 +301,9 @@ async fn probe(slots: &Slots) -> Result<(), &'static str> {
             continue;
         };
         for key in 0..slots.net.plan.keys.len() {
-            let call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&idempotency));
-            match call.part(&(key as u64)).claim().await {
+            let mut call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&idempotency));
+            call.part(&(key as u64));
+            match call.claim().await {
                 Ok(held) => held.settle(true).await,
                 Err(_) => return Err(USABLE),
             }

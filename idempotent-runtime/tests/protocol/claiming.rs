@@ -259,16 +259,19 @@ async fn a_key_part_that_cannot_be_serialized_is_an_error_without_its_text() {
         }
     }
     let idempotency = Idempotency::new(MemoryStore::new());
-    let call = Call::new(Endpoint::named("pay"), policy(), Some(&idempotency));
-    let refused = call.part(&Secret).part(&1).claim().await.unwrap_err();
+    let mut call = Call::new(Endpoint::named("pay"), policy(), Some(&idempotency));
+    call.part(&Secret);
+    call.part(&1);
+    let refused = call.claim().await.unwrap_err();
     assert_eq!(refused.error().code(), "invalid_key");
     assert!(!format!("{} {refused:?}", refused.error()).contains("4111"));
 }
 
 #[tokio::test]
 async fn without_a_handle_a_call_is_refused() {
-    let call = Call::new(Endpoint::named("pay"), policy(), None);
-    let refused = call.part(&1).claim().await.unwrap_err();
+    let mut call = Call::new(Endpoint::named("pay"), policy(), None);
+    call.part(&1);
+    let refused = call.claim().await.unwrap_err();
     assert_eq!(refused.error().code(), "not_installed");
     assert_eq!(refused.error().endpoint(), "pay");
 }

@@ -25,6 +25,13 @@ fn observed_on(store: impl Store, policy: Policy) -> (Guarded, Observed) {
     (observed.on(&Guarded::on(store, policy)), observed)
 }
 
+/// The first call, with this payload.
+fn with_payload(guarded: &Guarded, payload: u64) -> Call {
+    let mut call = guarded.call(1);
+    call.payload(&payload);
+    call
+}
+
 fn observed(policy: Policy) -> (Guarded, Observed) {
     observed_on(MemoryStore::new(), policy)
 }
@@ -53,7 +60,7 @@ async fn calls_emit_executed_or_failed_and_duplicates_emit_their_own_events() {
         "the other handle has no observer"
     );
     guarded.run(1, yielding(Ok(()))).await.unwrap_err();
-    guarded.call(1).payload(&1).claim().await.unwrap_err();
+    with_payload(&guarded, 1).claim().await.unwrap_err();
     assert_eq!(observed.take(), ["done", "done"]);
 }
 
@@ -64,10 +71,10 @@ async fn refusals_for_a_record_emit_taken_or_mismatch() {
         policy: Policy::new(secs(60)).release(Release::Never),
         ..guarded
     };
-    let held = guarded.call(1).payload(&1).claim().await.unwrap();
+    let held = with_payload(&guarded, 1).claim().await.unwrap();
     held.settle(true).await;
-    guarded.call(1).payload(&1).claim().await.unwrap_err();
-    guarded.call(1).payload(&2).claim().await.unwrap_err();
+    with_payload(&guarded, 1).claim().await.unwrap_err();
+    with_payload(&guarded, 2).claim().await.unwrap_err();
     assert_eq!(observed.take(), ["executed", "taken", "mismatch"]);
 }
 
@@ -312,14 +319,14 @@ async fn an_invalid_call_emits_invalid() {
     }
     let handle = Some(&guarded.idempotency);
     let call = || Call::new(Endpoint::named("test.pay"), policy(), handle);
-    call().part(&Broken).claim().await.unwrap_err();
-    call()
-        .part(&1)
-        .payload(&Broken)
-        .part(&2)
-        .claim()
-        .await
-        .unwrap_err();
+    let mut with_broken_key = call();
+    with_broken_key.part(&Broken);
+    with_broken_key.claim().await.unwrap_err();
+    let mut with_broken_payload = call();
+    with_broken_payload.part(&1);
+    with_broken_payload.payload(&Broken);
+    with_broken_payload.part(&2);
+    with_broken_payload.claim().await.unwrap_err();
     assert_eq!(observed.take(), ["invalid", "invalid"]);
 }
 

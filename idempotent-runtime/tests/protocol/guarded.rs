@@ -61,12 +61,25 @@ impl Guarded {
     }
 
     pub(crate) fn call(&self, id: u64) -> Call {
-        Call::new(
+        let mut call = Call::new(
             Endpoint::named(self.endpoint),
             self.policy,
             Some(&self.idempotency),
-        )
-        .part(&id)
+        );
+        call.part(&id);
+        call
+    }
+
+    pub(crate) fn call_with_token(
+        &self,
+        id: u64,
+        token: &str,
+        subject: u64,
+        operation: &'static str,
+    ) -> Call {
+        let mut call = self.call(id);
+        call.token(token, &subject, operation);
+        call
     }
 
     pub(crate) async fn run<R>(

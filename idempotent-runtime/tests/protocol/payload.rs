@@ -15,7 +15,10 @@ fn policy() -> Policy {
 }
 
 fn call(guarded: &Guarded, amount: u64) -> Call {
-    guarded.call(1).payload(&amount).payload("EUR")
+    let mut call = guarded.call(1);
+    call.payload(&amount);
+    call.payload("EUR");
+    call
 }
 
 async fn run(guarded: &Guarded, amount: u64) -> Result<(), Error> {
@@ -149,7 +152,8 @@ async fn a_call_without_a_payload_matches_any_payload() {
 async fn equal_payloads_of_two_keys_are_stored_differently() {
     let guarded = Guarded::in_memory(policy());
     let payload = async |id: u64| {
-        let call = guarded.call(id).payload(&5_u64);
+        let mut call = guarded.call(id);
+        call.payload(&5_u64);
         let _held = call.claim().await.unwrap();
         let line = guarded.entry(id).await.unwrap().value;
         let line = String::from_utf8(line.to_vec()).unwrap();

@@ -60,20 +60,22 @@ impl Form {
 
     /// A call with the key 1 that redeems this token.
     fn call(&self, token: impl AsRef<str>) -> Call {
-        let call = self.guarded.call(1);
-        call.token(token.as_ref(), &USER, self.guarded.endpoint)
+        let endpoint = self.guarded.endpoint;
+        self.guarded
+            .call_with_token(1, token.as_ref(), USER, endpoint)
     }
 
     /// A call whose key is the token.
     fn keyed(&self, token: &Token) -> Call {
         let endpoint = Endpoint::named(self.guarded.endpoint);
-        Call::new(
+        let mut call = Call::new(
             endpoint,
             self.guarded.policy,
             Some(&self.guarded.idempotency),
-        )
-        .token(token, &USER, self.guarded.endpoint)
-        .keyed()
+        );
+        call.token(token, &USER, self.guarded.endpoint);
+        call.keyed();
+        call
     }
 
     async fn run<R>(

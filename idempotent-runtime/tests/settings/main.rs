@@ -83,7 +83,8 @@ async fn call_with(
     id: u64,
     body: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let call = Call::new(Endpoint::named(endpoint), policy, Some(idempotency)).part(&id);
+    let mut call = Call::new(Endpoint::named(endpoint), policy, Some(idempotency));
+    call.part(&id);
     let mut held = call.claim().await.map_err(Refusal::into_error)?;
     let mut body = pin!(body);
     poll_fn(|context| held.poll_body(context, body.as_mut())).await?;

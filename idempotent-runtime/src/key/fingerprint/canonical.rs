@@ -23,6 +23,7 @@ pub(super) struct Output {
 }
 
 impl Output {
+    #[inline]
     pub(super) fn new(state: State) -> Self {
         Self {
             state,

@@ -31,6 +31,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
+    #[inline]
     pub(super) fn new(state: State) -> Self {
         Self {
             output: Output::new(state),

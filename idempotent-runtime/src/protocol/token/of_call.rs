@@ -38,7 +38,7 @@ impl CallToken {
     }
 
     /// The key of the call. `parts` are the parts of the option `key`; they count if the option is set.
-    pub(crate) fn key(&self, parts: Hasher, named: bool) -> Fingerprint {
+    pub(crate) fn key(&self, parts: &mut Hasher, named: bool) -> Fingerprint {
         let bound = if named {
             &self.subject
         } else {

@@ -54,11 +54,9 @@ async fn a_token_that_was_given_back_keeps_its_expiry() {
     );
 
     let token = form.issue().await;
-    let call = form.guarded.call(2);
-    let held = call
-        .token(&token, &super::USER, form.guarded.endpoint)
-        .claim();
-    held.await.unwrap().settle(false).await;
+    let guarded = &form.guarded;
+    let call = guarded.call_with_token(2, token.as_str(), super::USER, guarded.endpoint);
+    call.claim().await.unwrap().settle(false).await;
     sleep(super::MINUTES).await;
     assert_eq!(form.redeemed(&token).await, "token_unknown");
 }

@@ -1,8 +1,8 @@
 //! The order of claim, redemption, body and end, and the cost of each.
 
-use idempotent_runtime::Error;
 use idempotent_runtime::private::{replaying, returns};
 use idempotent_runtime::testkit::Counts;
+use idempotent_runtime::{Error, Token};
 
 use super::{Form, USER, nothing, policy};
 use crate::guarded::{answered, never, secs};
@@ -103,8 +103,10 @@ async fn the_token_of_another_user_is_refused_and_remains_redeemable() {
     let token = form.issue().await;
     let endpoint = form.guarded.endpoint;
     for call in [
-        form.guarded.call(1).token(&token, &(USER + 1), endpoint),
-        form.guarded.call(1).token(&token, &USER, "test.other"),
+        form.guarded
+            .call_with_token(1, token.as_str(), USER + 1, endpoint),
+        form.guarded
+            .call_with_token(1, token.as_str(), USER, "test.other"),
     ] {
         let refused = call.claim().await.unwrap_err();
         assert!(
@@ -179,9 +181,10 @@ async fn each_call_with_a_token_emits_one_end() {
     assert_eq!(observed.take(), events);
     form.run(&other, nothing()).await.unwrap_err();
     assert_eq!(observed.take(), ["done"]);
-    let another_key = |token| {
-        let call = form.guarded.call(2);
-        call.token(token, &USER, form.guarded.endpoint)
+    let another_key = |token: &Token| {
+        let endpoint = form.guarded.endpoint;
+        form.guarded
+            .call_with_token(2, token.as_str(), USER, endpoint)
     };
     another_key(&token).claim().await.unwrap_err();
     assert_eq!(observed.take(), ["token_rejected", "token_refused"]);

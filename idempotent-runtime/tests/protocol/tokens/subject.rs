@@ -13,7 +13,7 @@ const INVENTED: &str = "00000000000000000000000000000000000000000000000000000000
 impl Form {
     /// A call with the key 1 and another subject or operation.
     fn other(&self, token: &str, subject: u64, operation: &'static str) -> Call {
-        self.guarded.call(1).token(token, &subject, operation)
+        self.guarded.call_with_token(1, token, subject, operation)
     }
 
     /// Calls of other subjects or operations.
@@ -90,8 +90,10 @@ async fn calls_with_the_empty_subject_are_equal_for_all_callers() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let submit = |token: &str| {
         let endpoint = Endpoint::named("test.pay");
-        let call = Call::new(endpoint, policy(), Some(&idempotency)).part(&1);
-        call.token(token, &(), "test.pay")
+        let mut call = Call::new(endpoint, policy(), Some(&idempotency));
+        call.part(&1);
+        call.token(token, &(), "test.pay");
+        call
     };
     let tokens = idempotency.tokens();
     let token = tokens.issue(&(), "test.pay", secs(60)).await.unwrap();
