@@ -18,7 +18,7 @@
 //!     .build();
 //! let app: Router = Router::new()
 //!     .route("/orders", post(async || "placed"))
-//!     .layer(guard);
+//!     .route_layer(guard);
 //! ```
 //!
 //! # Order of the checks
@@ -26,7 +26,7 @@
 //! 1. The method: only POST and PATCH are guarded, unless [`methods`](LayerBuilder::methods) names others.
 //! 2. The key: 400 if it cannot be read, or is missing on a route that [requires](LayerBuilder::require_key) it. A request without
 //!    a key passes to the handler otherwise.
-//! 3. The scope, which is whose key it is: 401 or 400 if it is missing.
+//! 3. The scope: whose key it is. 401 or 400 if it is missing.
 //! 4. The body is read into memory: 413 if it is too large. A half-sent upload takes no key.
 //! 5. The key is claimed (1 round trip). If an equal request has the key: 422 if its payload differs, else the stored response,
 //!    or 409 while the equal request runs. 503 if the store is unavailable.
@@ -87,4 +87,5 @@ pub use self::layer::IdempotencyLayer;
 pub use self::options::RouteOptions;
 pub use self::payload::Payload;
 pub use self::rejection::Rejection;
+pub use self::scope::Scope;
 pub use self::service::{IdempotencyService, ResponseFuture};

@@ -45,6 +45,7 @@ pub trait HasScope {
     fn into_scope(self) -> Scope;
 }
 
+#[diagnostic::do_not_recommend]
 impl HasScope for Scope {
     fn into_scope(self) -> Scope {
         self
@@ -98,7 +99,8 @@ impl<S> LayerBuilder<S> {
     }
 
     /// Separates the keys of callers by a part of the request's extension `T`, such as the id of the user that an outer layer
-    /// has authenticated. A request with a key, but without the extension, is refused with 401.
+    /// has authenticated. A request with a key, but without the extension, is refused with 401. So is a request whose part is
+    /// `None` or an empty text.
     pub fn scope_by_extension<T, P>(
         self,
         part: impl Fn(&T) -> P + Send + Sync + 'static,
@@ -111,7 +113,7 @@ impl<S> LayerBuilder<S> {
     }
 
     /// Separates the keys of callers by what this closure finds in the head of the request. A request with a key, for which it
-    /// returns `None`, is refused with 401.
+    /// returns `None` or an empty text, is refused with 401.
     pub fn scope_by<P: KeyPart>(
         self,
         part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
@@ -210,9 +212,12 @@ impl<S> LayerBuilder<S> {
         self
     }
 
-    /// Names the requests for which axum has matched no route, such as all requests of a service without axum: by a route, which
-    /// begins with `/`, or by the name of an endpoint, such as `orders.pay`. Default: such a request is refused with 500, if it
+    /// Names the requests for which axum has matched no route, such as all requests of a service without axum. A name that begins
+    /// with `/` is a route. Another name, such as `orders.pay`, is an endpoint. Default: such a request is refused with 500, if it
     /// has a key. Its path cannot be the name, because the number of paths has no limit.
+    ///
+    /// Without the feature `axum` the payload has the path that this layer sees. A router that shortens the path, such as
+    /// `Router::nest`, must be inside of this layer.
     ///
     /// # Panics
     ///
@@ -300,7 +305,8 @@ options! {
         options.requires_key = false;
     }
 
-    /// Sets how long a response is stored. Default: 24 hours.
+    /// Sets how long a response is stored: 1 ms to 100 years. Otherwise each request with a key gets 500 `invalid_policy`.
+    /// Default: 24 hours.
     fn ttl(options, ttl: Duration) {
         options.policy.ttl = ttl;
     }
@@ -343,14 +349,13 @@ options! {
     /// Sets the largest body of a response that is stored, in bytes. A response with a larger body passes, and only the fact that
     /// it was made is stored: a repeated request gets 409 `result_unavailable`. Default: 1 MiB.
     ///
-    /// A response is also not stored if its body and its headers exceed the
+    /// A response is also not stored if its body and its headers together exceed the
     /// [`largest_result`](crate::Builder::largest_result) of the handle. So raise both.
     fn response_limit(options, bytes: usize) {
         options.response_limit = bytes;
     }
 
-    /// Responses are streams: they pass without being read into memory, as responses that are larger than the limit. Responses
-    /// of the type `text/event-stream` are always streams.
+    /// Responses are streams: they pass without being read into memory, as large responses do. Responses of the type `text/event-stream` are always streams.
     fn stream(options) {
         options.is_stream = true;
     }

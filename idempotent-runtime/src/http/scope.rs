@@ -2,15 +2,15 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ::http::header::{self, HeaderName};
 use ::http::request;
 
 use crate::call::Call;
-use crate::key::fingerprint::KeyPart;
+use crate::key::fingerprint::{Fingerprint, KeyPart};
 
-/// How the layer finds whose request it is.
+/// How the layer finds whose request it is. The methods of [`LayerBuilder`](crate::http::LayerBuilder) that are named `scope` make it.
 #[derive(Clone)]
 pub struct Scope {
     add: Arc<Add>,
@@ -68,9 +68,7 @@ impl Scope {
     {
         Self::new(MissingScope::Caller, move |head, call| {
             let extension = head.extensions.get::<T>()?;
-            call.part("extension");
-            call.part(&part(extension));
-            Some(())
+            add("extension", &part(extension), call)
         })
     }
 
@@ -79,10 +77,7 @@ impl Scope {
         part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
     ) -> Self {
         Self::new(MissingScope::Caller, move |head, call| {
-            let part = part(head)?;
-            call.part("request");
-            call.part(&part);
-            Some(())
+            add("request", &part(head)?, call)
         })
     }
 
@@ -98,6 +93,23 @@ impl Scope {
         let add = Arc::new(add);
         Self { add, missing }
     }
+}
+
+/// Adds a scope of this kind to the key. `None` if it names no caller.
+fn add<P: KeyPart>(kind: &str, part: &P, call: &mut Call) -> Option<()> {
+    /// The scopes that name no caller: `None`, and an empty text.
+    static NOBODY: LazyLock<[Option<Fingerprint>; 2]> = LazyLock::new(|| {
+        let none = Fingerprint::of(&(None::<()>,));
+        let empty = Fingerprint::of(&("",));
+        [none.ok(), empty.ok()]
+    });
+    let scope = Fingerprint::of(&(part,)).ok();
+    if scope.is_some() && NOBODY.contains(&scope) {
+        return None;
+    }
+    call.part(kind);
+    call.part(part);
+    Some(())
 }
 
 impl fmt::Debug for Scope {

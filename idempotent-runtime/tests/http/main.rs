@@ -14,4 +14,5 @@ mod payloads;
 mod plain_tower;
 mod replays;
 mod routes;
+mod scopes;
 mod streams;

@@ -1,0 +1,46 @@
+//! Scopes that name no caller.
+
+use axum::routing::post as on_post;
+use axum::{Extension, Router};
+use idempotent_runtime::http::{HasScope, IdempotencyLayer, LayerBuilder};
+
+use crate::client::{Orders, Service, idempotency, keyed};
+
+#[derive(Clone)]
+struct User {
+    id: Option<u64>,
+    name: &'static str,
+}
+
+async fn shop<S: HasScope>(layer: LayerBuilder<S>, user: User) -> (Service, Orders) {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move || async move { placed.place().to_string() };
+    let app = Router::new().route("/", on_post(place));
+    let app = app.layer(layer.build()).layer(Extension(user));
+    (Service::start(app).await, orders)
+}
+
+#[tokio::test]
+async fn a_scope_without_a_value_is_missing() {
+    let builder = || IdempotencyLayer::builder(&idempotency());
+    let nobody = User { id: None, name: "" };
+    let ada = User {
+        id: Some(1),
+        name: "ada",
+    };
+    for (user, status) in [(nobody, 401), (ada, 200)] {
+        let by_id = builder().scope_by_extension(|user: &User| user.id);
+        let by_name = builder().scope_by_extension(|user: &User| user.name.to_owned());
+        let by_head = builder().scope_by(|head| Some(head.extensions.get::<User>()?.name));
+        for (service, orders) in [
+            shop(by_id, user.clone()).await,
+            shop(by_name, user.clone()).await,
+            shop(by_head, user.clone()).await,
+        ] {
+            let reply = service.send(keyed("/", "a"), "").await;
+            assert_eq!(reply.status, status);
+            assert_eq!(orders.count(), usize::from(status == 200));
+        }
+    }
+}
