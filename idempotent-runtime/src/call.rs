@@ -31,6 +31,8 @@ use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Attempt;
+#[cfg(feature = "http")]
+use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
 use crate::protocol::wait;
 use crate::store::Claim;
@@ -90,6 +92,17 @@ impl Call {
     /// A call that is already refused.
     pub(crate) fn refused(observers: &Observers, error: Error) -> Self {
         Self(Err(refused(observers, error)))
+    }
+
+    /// Whether this handle and the parts of the key until now make the key of `site`.
+    #[cfg(feature = "http")]
+    pub(crate) fn has_key_of(&self, shared: &Arc<Shared>, site: &Site) -> bool {
+        self.0.as_ref().is_ok_and(|open| {
+            let context = &open.context;
+            Arc::ptr_eq(&context.shared, shared)
+                && context.site.endpoint == site.endpoint
+                && Some(open.key.clone().finish()) == site.fingerprint
+        })
     }
 
     /// Sets whether the call is guarded. If not, its body runs without a key, and nothing is sent to the store.

@@ -62,6 +62,12 @@ impl<B: Body<Data = Bytes>> Answer<B> {
 }
 
 impl<B: Body> Answer<B> {
+    /// The answer of a handler that ran without a claim.
+    pub(super) fn unguarded(mut self) -> Self {
+        self.outcome = IdempotencyOutcome::Unguarded;
+        self
+    }
+
     pub(super) fn decision(&self) -> Decision {
         self.decision
     }
@@ -142,7 +148,7 @@ impl<B: Body> ReplayMode<Answer<B>> for WholeResponse<'_> {
                 // Each duplicate reads the result once.
                 let _ = self.location.set(location);
             }
-            return Some(Err("it was a stream, or too large to be kept"));
+            return Some(Err("it was a stream, was too large, or broke off"));
         }
         let read = Answer::replayed(stored);
         Some(read.ok_or("it was stored by a later version"))

@@ -13,7 +13,6 @@ use crate::error::lang::Lang;
 use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::http::body::ReplayBody;
-use crate::http::context::IdempotencyContext;
 use crate::http::incoming;
 use crate::http::key::KeyFault;
 use crate::http::key::source::KeySource;
@@ -50,9 +49,8 @@ pub(super) type OnReject =
 impl Config {
     /// Whether the layer guards this request, if it has a key.
     pub(super) fn guards(&self, head: &request::Parts) -> bool {
-        // An outer layer already has the key of this request: a second claim would refuse it.
-        let is_guarded = head.extensions.get::<IdempotencyContext>().is_some();
-        self.methods.contains(&head.method) && !is_guarded
+        // An error of gRPC has the status 200 and its code in a trailer, so it would be stored as a success.
+        self.methods.contains(&head.method) && !incoming::is_grpc(&head.headers)
     }
 
     fn route<'a>(&'a self, head: &'a request::Parts) -> Option<&'a str> {

@@ -1,8 +1,13 @@
 //! What a handler and an outer layer learn about a guarded request.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use ::http::request;
+
+use crate::call::Call;
 use crate::error::Site;
+use crate::protocol::shared::Shared;
 
 /// The guarded request, as an extension of the request. A request without a key has no such extension.
 ///
@@ -39,6 +44,28 @@ impl IdempotencyContext {
     }
 }
 
+/// The claim of a request, as an extension of the request that the handler gets.
+#[derive(Clone)]
+pub(super) struct Claimed {
+    shared: Arc<Shared>,
+    site: Site,
+}
+
+impl Claimed {
+    pub(super) fn new(shared: &Arc<Shared>, site: &Site) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            site: site.clone(),
+        }
+    }
+
+    /// Whether an outer layer has claimed the key of `call` for this request. A second claim would refuse the request.
+    pub(super) fn is_outside(head: &request::Parts, call: &Call) -> bool {
+        let claimed = head.extensions.get::<Self>();
+        claimed.is_some_and(|claimed| call.has_key_of(&claimed.shared, &claimed.site))
+    }
+}
+
 /// How the layer answered a guarded request, as an extension of the response, for an outer layer.
 ///
 /// A response to a request that the layer does not guard has no such extension. A refused call also has the extension
@@ -50,11 +77,14 @@ pub enum IdempotencyOutcome {
     Stored,
     /// The handler ran, but its response is a stream or too large. Only the fact that it ran is stored.
     Tombstone,
+    /// The handler ran unguarded, because the store was unavailable and `on_store_error` is `Run`.
+    Unguarded,
     /// The handler ran, and the key is free again.
     Released,
     /// The handler ran, and the key stays taken until the lease ends.
     Held,
     /// The handler did not run. The response is a stored response.
+    #[non_exhaustive]
     Replayed {
         /// When the stored response was made, by the clock of the process that made it.
         first: SystemTime,

@@ -2,8 +2,10 @@
 
 use std::error::Error as StdError;
 
-use ::http::{HeaderMap, Uri, request};
-use bytes::Bytes;
+use std::pin::pin;
+
+use ::http::{HeaderMap, Uri, header, request};
+use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
@@ -35,6 +37,15 @@ pub(super) fn original_uri(head: &request::Parts) -> &Uri {
     &head.uri
 }
 
+/// Whether this is a request of gRPC.
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let prefix = content_type.and_then(|value| value.as_bytes().get(..GRPC.len()));
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(GRPC))
+}
+
+const GRPC: &[u8] = b"application/grpc";
+
 /// Why a body is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unread {
@@ -55,18 +66,80 @@ where
     if usize::try_from(announced).map_or(true, |announced| announced > limit) {
         return Err(Unread::TooLarge);
     }
-    match Limited::new(body, limit).collect().await {
-        Ok(body) => {
-            let trailers = body.trailers().cloned();
-            Ok((body.to_bytes(), trailers))
+    let mut body = pin!(Limited::new(body, limit));
+    let (mut read, mut trailers) = (Joined::default(), None);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            // A limit of an outer layer also counts.
+            if is_too_large(&*error) {
+                Unread::TooLarge
+            } else {
+                Unread::Broken
+            }
+        })?;
+        match frame.into_data() {
+            Ok(chunk) => read.push(chunk),
+            Err(frame) => trailers = frame.into_trailers().ok().or(trailers),
         }
-        // A limit of an outer layer also counts.
-        Err(error) if is_too_large(&*error) => Err(Unread::TooLarge),
-        Err(_) => Err(Unread::Broken),
+    }
+    Ok((read.finish(), trailers))
+}
+
+/// The chunks of a body as one. A single chunk is not copied. A client may send chunks of one byte, so they are not collected.
+#[derive(Default)]
+struct Joined {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Joined {
+    fn push(&mut self, chunk: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = chunk;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.all.extend_from_slice(&chunk);
+    }
+
+    fn finish(self) -> Bytes {
+        if self.all.is_empty() {
+            self.first
+        } else {
+            self.all.freeze()
+        }
     }
 }
 
 fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |cause| StdError::source(*cause));
     causes.any(<dyn StdError>::is::<LengthLimitError>)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(chunks: &[&'static str]) -> Bytes {
+        let mut joined = Joined::default();
+        for chunk in chunks {
+            joined.push(Bytes::from_static(chunk.as_bytes()));
+        }
+        joined.finish()
+    }
+
+    #[test]
+    fn chunks_become_one_body() {
+        assert_eq!(joined(&[]), "");
+        assert_eq!(joined(&["", "a", "", "b"]), "ab");
+        assert_eq!(joined(&["ab", "c", "de"]), "abcde");
+    }
+
+    #[test]
+    fn a_single_chunk_is_not_copied() {
+        let chunk = "a whole body";
+        assert_eq!(joined(&[chunk]).as_ptr(), chunk.as_ptr());
+    }
 }

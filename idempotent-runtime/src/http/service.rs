@@ -19,7 +19,7 @@ use crate::error::lang::Lang;
 use crate::http::answer::{Answer, WholeResponse};
 use crate::http::body::ReplayBody;
 use crate::http::config::Config;
-use crate::http::context::IdempotencyContext;
+use crate::http::context::{Claimed, IdempotencyContext};
 use crate::http::decision::Decision;
 use crate::http::incoming::{self, Unread};
 use crate::http::lang;
@@ -113,11 +113,18 @@ impl Plan {
             lang,
             call: None,
         };
-        if !config.key.is_in_body() {
+        // Only JSON can have the key in its body. Another body is not read into memory to look for a key.
+        let may_be_in_body =
+            config.key.is_in_body() && payload::is_json(head.headers.get(header::CONTENT_TYPE));
+        if !may_be_in_body {
             let Some(key) = config.key(head, &[], options, lang)? else {
                 return Ok(None);
             };
-            plan.call = Some(config.call(head, options, &key, lang)?);
+            let call = config.call(head, options, &key, lang)?;
+            if Claimed::is_outside(head, &call) {
+                return Ok(None);
+            }
+            plan.call = Some(call);
         }
         Ok(Some(plan))
     }
@@ -156,8 +163,12 @@ impl Plan {
             Ok(running) => running,
             Err(refusal) => return Ok(self.answer_duplicate(refusal)),
         };
-        let context = IdempotencyContext::new(&running.lease.call().site);
-        head.extensions.insert(context);
+        let site = &running.lease.call().site;
+        head.extensions.insert(IdempotencyContext::new(site));
+        if running.is_claimed() {
+            let claimed = Claimed::new(running.shared(), site);
+            head.extensions.insert(claimed);
+        }
         let request = Request::from_parts(head, body);
         let finish = finish(running, Arc::clone(&self.options), inner, request);
         match finish.await {
@@ -169,7 +180,7 @@ impl Plan {
         }
     }
 
-    /// The call with its payload. `None` if the key is in the body, and the body has none.
+    /// The call with its payload. `None` if the request is not guarded: its body has no key, or an outer layer has claimed the key.
     fn complete_call(
         &mut self,
         head: &request::Parts,
@@ -182,7 +193,11 @@ impl Plan {
             let Some(key) = config.key(head, body, options, lang)? else {
                 return Ok(None);
             };
-            config.call(head, options, &key, lang)?
+            let call = config.call(head, options, &key, lang)?;
+            if Claimed::is_outside(head, &call) {
+                return Ok(None);
+            }
+            call
         };
         let content_type = head.headers.get(header::CONTENT_TYPE);
         let digest = options.payload.digest(content_type, body);
@@ -237,16 +252,23 @@ where
 {
     let shared = Arc::clone(held.shared());
     let results = shared.result_options();
+    let is_claimed = held.is_claimed();
     let handler = Box::pin(async move {
         let response = inner.call(request).await?;
-        Ok(Answer::of(response, &options, results).await)
+        let answer = Answer::of(response, &options, results).await;
+        Ok(if is_claimed {
+            answer
+        } else {
+            answer.unguarded()
+        })
     });
     Finish::new(shared, async move {
         let (held, outcome) = held.run(handler).await?;
         match &outcome {
             Ok(answer) if answer.decision() == Decision::Hold => held.hold(),
             Ok(answer) => held.settle(answer.body_outcome()).await,
-            Err(_) => held.settle(false).await,
+            // The handler may have been stopped in the middle, for example by a timeout inside of this layer.
+            Err(_) => held.hold(),
         }
         Ok(outcome)
     })

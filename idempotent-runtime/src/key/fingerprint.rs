@@ -168,6 +168,7 @@ impl fmt::Debug for Keying {
 }
 
 /// Takes the parts of one key, in order, and makes the [`Fingerprint`].
+#[derive(Clone)]
 pub struct Hasher {
     encoder: Encoder,
 }

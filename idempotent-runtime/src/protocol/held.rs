@@ -142,6 +142,12 @@ impl Held {
         Some(error)
     }
 
+    /// Whether the claim has the key. If not, the body runs unguarded.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.guard == Guard::Claim
+    }
+
     pub(crate) fn has_token(&self) -> bool {
         self.lease.call().token.is_some()
     }

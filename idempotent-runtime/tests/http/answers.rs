@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::post as on_post;
-use idempotent_runtime::http::IdempotencyLayer;
+use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
 use serde_json::json;
@@ -101,7 +103,18 @@ async fn a_request_is_refused_while_the_store_is_unavailable() {
 #[tokio::test]
 async fn a_request_may_run_while_the_store_is_unavailable() {
     let layer = scoped(&on(broken_store())).on_store_error(OnStoreError::Run);
-    let (service, orders) = shop(layer.build()).await;
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move || async move { placed.place().to_string() };
+    let app = Router::new()
+        .route("/", on_post(place))
+        .layer(layer.build());
+    let app = app.layer(map_response(async |response: Response| {
+        let outcome = response.extensions().get::<IdempotencyOutcome>();
+        assert_eq!(outcome, Some(&IdempotencyOutcome::Unguarded));
+        response
+    }));
+    let service = Service::start(app).await;
     for order in 1..=2 {
         let reply = service.send(keyed("/", "a"), "").await;
         assert_eq!(

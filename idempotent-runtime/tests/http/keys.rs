@@ -153,3 +153,15 @@ async fn the_key_may_be_a_member_of_the_json_body() {
     assert_eq!(send(r#"{"amount":1}"#).await.text(), "3");
     assert_eq!(orders.count(), 3);
 }
+
+#[tokio::test]
+async fn a_large_body_that_cannot_have_the_key_passes() {
+    let (service, orders) = shop(KeySource::json_field("request_id"), KeySyntax::Lenient).await;
+    let large = "a".repeat(2 * 1024 * 1024);
+    for (essence, status) in [("application/octet-stream", 200), ("application/json", 413)] {
+        let request = post("/").header("content-type", essence);
+        let reply = service.send(request, &large).await;
+        assert_eq!(reply.status, status, "{essence}");
+    }
+    assert_eq!(orders.count(), 1);
+}

@@ -91,7 +91,7 @@ async fn a_request_whose_body_breaks_off_is_refused_and_takes_no_key() {
 struct Broken;
 
 #[tokio::test]
-async fn an_error_of_the_service_stays_its_error_and_frees_the_key() {
+async fn an_error_of_the_service_stays_its_error_and_holds_the_key() {
     let orders = Orders::default();
     let placed = orders.clone();
     let place = service_fn(move |_: Request<ReplayBody<Full<Bytes>>>| {
@@ -115,9 +115,34 @@ async fn an_error_of_the_service_stays_its_error_and_frees_the_key() {
                 .map(|response| response.status()),
         );
     }
-    let placed = Ok(http::StatusCode::OK);
-    assert_eq!(results, [Err(Broken), placed, placed]);
-    assert_eq!(orders.count(), 2);
+    let running = Ok(http::StatusCode::CONFLICT);
+    assert_eq!(results, [Err(Broken), running, running]);
+    assert_eq!(orders.count(), 1);
+}
+
+#[tokio::test]
+async fn a_request_of_grpc_is_not_guarded() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = service_fn(move |_: Request<ReplayBody<Full<Bytes>>>| {
+        placed.place();
+        async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::new()))) }
+    });
+    let mut guarded = scoped(&idempotency()).route("orders").build().layer(place);
+    for (essence, count) in [
+        ("application/grpc", 1),
+        ("application/grpc", 2),
+        ("Application/gRPC+proto", 3),
+        ("application/json", 4),
+        ("application/json", 4),
+    ] {
+        let request = keyed("/", "a").header("content-type", essence);
+        let request = request.body(Full::<Bytes>::default()).unwrap();
+        let ready = guarded.ready().await.unwrap();
+        let response = ready.call(request).await.unwrap();
+        assert_eq!(response.status(), 200, "{essence}");
+        assert_eq!(orders.count(), count, "{essence}");
+    }
 }
 
 /// A service that may be called only after it was ready, as a buffer or a limit of concurrency.

@@ -17,7 +17,7 @@ use tokio::sync::Barrier;
 use crate::client::{Orders, Reply, Service, idempotency, keyed, layer, post, scoped};
 
 /// Headers that a response has for its first client, connection or moment only.
-const NEVER_REPLAYED: [&str; 14] = [
+const NEVER_REPLAYED: [&str; 15] = [
     "set-cookie",
     "www-authenticate",
     "authentication-info",
@@ -31,6 +31,7 @@ const NEVER_REPLAYED: [&str; 14] = [
     "x-ratelimit-limit",
     "server-timing",
     "traceparent",
+    "tracestate",
     "x-request-id",
 ];
 

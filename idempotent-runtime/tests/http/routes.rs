@@ -1,10 +1,14 @@
 //! Routers of axum: where the layer may be, and which requests share keys.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::{Path, Request};
 use axum::routing::post as on_post;
-use http::StatusCode;
-use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer};
+use http::{HeaderName, StatusCode};
+use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer, KeySource};
+use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
 
 use crate::client::{Orders, Service, idempotency, keyed, layer, post, scoped};
 
@@ -104,6 +108,42 @@ async fn a_request_that_an_outer_layer_guards_is_not_guarded_again() {
     let app = routes(&orders).layer(scoped(&idempotency).build());
     let app = app.layer(scoped(&idempotency).build());
     assert_separate(&Service::start(app).await, &orders, &["/orders"]).await;
+}
+
+#[tokio::test]
+async fn an_inner_layer_of_another_handle_or_key_also_guards_a_request() {
+    let (orders, inner) = (Orders::default(), idempotency());
+    for (outside, key) in [(idempotency(), "a"), (inner.clone(), "b")] {
+        let name = HeaderName::from_static("x-try");
+        let outer = scoped(&outside).key_from(KeySource::header(name));
+        let app = routes(&orders).layer(scoped(&inner).build());
+        let service = Service::start(app.layer(outer.build())).await;
+        for attempt in ["1", "2"] {
+            let request = keyed("/orders", key).header("x-try", attempt);
+            service.send(request, "").await;
+        }
+    }
+    // To the outer layer each try is another request.
+    assert_eq!(orders.count(), 2);
+}
+
+#[tokio::test]
+async fn an_inner_layer_guards_a_request_that_an_outer_layer_runs_unguarded() {
+    let orders = Orders::default();
+    let store = FaultyStore::new(MemoryStore::new());
+    let outside = Idempotency::builder(store.clone());
+    let outside = outside
+        .deadline(Duration::from_millis(200))
+        .build()
+        .unwrap();
+    let app = routes(&orders).layer(scoped(&idempotency()).build());
+    let outer = scoped(&outside).on_store_error(OnStoreError::Run);
+    let service = Service::start(app.layer(outer.build())).await;
+    store.always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
+    let first = service.send(keyed("/orders", "a"), "").await;
+    let second = service.send(keyed("/orders", "a"), "").await;
+    assert_eq!((first.is_replay(), second.is_replay()), (false, true));
+    assert_eq!(orders.count(), 1);
 }
 
 #[tokio::test]

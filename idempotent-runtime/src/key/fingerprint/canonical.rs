@@ -14,6 +14,7 @@ const MAP: u8 = b'{';
 pub(super) const START: [u8; 2] = [VERSION, SEQUENCE];
 
 /// Writes the bytes of values to a digest that has read [`START`].
+#[derive(Clone)]
 pub(super) struct Output {
     state: State,
     /// The entries of open maps, until they are sorted. Nothing else allocates.

@@ -24,6 +24,7 @@ const DEPTH: usize = 128;
 type Written<T = ()> = Result<T, UnencodablePart>;
 
 /// Writes values to a digest that has read the start of the encoding.
+#[derive(Clone)]
 pub(super) struct Encoder {
     output: Output,
     depth: usize,
