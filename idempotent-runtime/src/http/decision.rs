@@ -9,8 +9,10 @@ use crate::error::Error;
 /// What the layer does with the key of a request after its handler has returned a response.
 ///
 /// By default the status decides: the layer stores 2xx, 3xx, 402, 404, 409 and 410, and frees the key after every other status.
-/// [`store_if`](crate::http::LayerBuilder::store_if) changes this rule. A handler decides about one response with an extension
-/// of the response:
+/// [`store_if`](crate::http::LayerBuilder::store_if) changes this rule. A response that is a refused call of this crate (an
+/// [`Error`] as a response, with the extension `Arc<Error>`) frees the key in each case, because its reason is about this
+/// moment. An application that makes its own response from the [`Error`] sets [`Decision::Release`]. A handler decides about
+/// one response with an extension of the response:
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -31,7 +31,7 @@ const NEVER_KEPT: [HeaderName; 16] = [
 ];
 
 /// The names of one request in traces and logs.
-const TRACES: [&str; 2] = ["traceparent", "x-request-id"];
+const TRACES: [&str; 3] = ["traceparent", "tracestate", "x-request-id"];
 
 /// Headers that start with these are never stored.
 const NEVER_KEPT_FAMILIES: [&str; 4] = ["proxy-", "access-control-", "ratelimit", "x-ratelimit-"];

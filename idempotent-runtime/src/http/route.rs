@@ -51,13 +51,16 @@ pub(crate) enum NoRoute {
 impl fmt::Display for NoRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str(
-                "the route of the request is not known: add the layer by `Router::route_layer` of axum, or give the layer a name",
-            ),
+            Self::Unknown => f.write_str(UNKNOWN),
             Self::Invalid(name) => name.fmt(f),
         }
     }
 }
+
+#[cfg(feature = "axum")]
+const UNKNOWN: &str = "the route of the request is not known: add the layer by `Router::route_layer` of axum, or give the layer a name";
+#[cfg(not(feature = "axum"))]
+const UNKNOWN: &str = "the route of the request is not known: with axum enable the feature `axum` of this crate, else give the layer a name";
 
 /// The endpoint of a request: its method and the route that axum matched, else the name of the layer.
 pub(crate) fn route_of(parts: &Parts, named: Option<&Named>) -> Result<Endpoint, NoRoute> {
@@ -125,8 +128,12 @@ impl Routes {
         if let Some(route) = kept.find(hash, |route| route.is(method, path)) {
             return Ok(Found::Kept(route));
         }
+        let is_full = kept.len() >= self.most;
         drop(kept);
         let route = RouteName::new(method, path)?;
+        if is_full {
+            return Ok(Found::OneTooMany(route));
+        }
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(route) = kept.find(hash, |route| route.is(method, path)) {
             return Ok(Found::Kept(route));
