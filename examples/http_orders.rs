@@ -222,19 +222,30 @@ async fn pay(
     Path(id): Path<i64>,
     Json(payment): Json<Payment>,
 ) -> Result<Response, ShopError> {
+    // Everything that can refuse the payment is checked before the card is charged.
+    let select = sqlx::query_scalar("SELECT paid FROM orders WHERE id = ? AND user_id = ?");
+    let found: Option<bool> = select
+        .bind(id)
+        .bind(user.id)
+        .fetch_optional(&shop.pool)
+        .await?;
+    if found.ok_or(ShopError::NoSuchOrder)? {
+        return Err(ShopError::Paid);
+    }
     // Such a number would also be the key of the bank, so that the bank charges the card once.
     println!("charging order {id}");
     tokio::time::sleep(Duration::from_millis(500)).await;
+    // From here the money may have moved. So after an error the key stays taken until its lease ends: a retry gets 409, and does
+    // not charge the card again.
     if payment.card == "silent" {
-        // The money may have moved. So the key stays taken until its lease ends, and a retry does not charge the card again.
         return Ok((StatusCode::GATEWAY_TIMEOUT, Extension(Decision::Hold)).into_response());
     }
     let update = sqlx::query("UPDATE orders SET paid = 1 WHERE id = ? AND user_id = ?");
-    let updated = update.bind(id).bind(user.id).execute(&shop.pool).await?;
-    if updated.rows_affected() == 0 {
-        return Err(ShopError::NoSuchOrder);
-    }
-    Ok((StatusCode::OK, "paid").into_response())
+    let updated = update.bind(id).bind(user.id).execute(&shop.pool).await;
+    Ok(match updated {
+        Ok(_) => (StatusCode::OK, "paid").into_response(),
+        Err(error) => (Extension(Decision::Hold), ShopError::Database(error)).into_response(),
+    })
 }
 
 #[derive(Debug)]
@@ -244,13 +255,14 @@ enum ShopError {
     Header(axum::http::header::InvalidHeaderValue),
     NoPrice,
     NoSuchOrder,
+    Paid,
 }
 
 impl IntoResponse for ShopError {
     fn into_response(self) -> Response {
         match self {
             Self::Refused(error) => error.into_response(),
-            // The layer frees the key after a 500, so a retry runs the handler again.
+            // The layer frees the key after a 500 without a `Decision`, so a retry runs the handler again.
             Self::Database(_) | Self::Header(_) => {
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
@@ -258,6 +270,7 @@ impl IntoResponse for ShopError {
                 (StatusCode::UNPROCESSABLE_ENTITY, "an order has a price").into_response()
             }
             Self::NoSuchOrder => StatusCode::NOT_FOUND.into_response(),
+            Self::Paid => (StatusCode::CONFLICT, "the order is paid").into_response(),
         }
     }
 }
@@ -287,7 +300,7 @@ impl std::error::Error for ShopError {
             Self::Refused(error) => Some(error),
             Self::Database(error) => Some(error),
             Self::Header(error) => Some(error),
-            Self::NoPrice | Self::NoSuchOrder => None,
+            Self::NoPrice | Self::NoSuchOrder | Self::Paid => None,
         }
     }
 }
@@ -300,6 +313,7 @@ impl std::fmt::Display for ShopError {
             Self::Header(_) => "an id is not a header",
             Self::NoPrice => "an order has a price",
             Self::NoSuchOrder => "there is no such order",
+            Self::Paid => "the order is paid",
         })
     }
 }

@@ -9,6 +9,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
+
 const BIN: &str = env!("CARGO_BIN_EXE_http_orders");
 const BOOK: &str = r#"{"item":"a book","cents":1200}"#;
 
@@ -128,15 +131,41 @@ fn after_a_bank_that_does_not_answer_a_retry_does_not_charge_again() {
         "{}",
         again.body
     );
-    let printed = shop.stop();
-    assert_eq!(
-        printed
-            .iter()
-            .filter(|line| line.starts_with("charging"))
-            .count(),
-        1,
-        "{printed:?}"
+    assert_eq!(shop.charges(), ["charging order 1"]);
+}
+
+#[test]
+fn after_a_failed_statement_a_retry_does_not_charge_again() {
+    let mut shop = Shop::open("failed");
+    shop.post("/orders", "ada", "k1", BOOK);
+    shop.execute(
+        "CREATE TRIGGER broken BEFORE UPDATE OF paid ON orders
+         BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
     );
+    let pay = || shop.post("/orders/1/pay", "ada", "k2", r#"{"card":"4711"}"#);
+    let (first, again) = (pay(), pay());
+    assert_eq!((first.status, again.status), (500, 409));
+    assert!(
+        again.body.contains(r#""code":"in_progress""#),
+        "{}",
+        again.body
+    );
+    assert_eq!(shop.charges(), ["charging order 1"]);
+}
+
+#[test]
+fn an_unknown_a_foreign_and_a_paid_order_are_not_charged() {
+    let mut shop = Shop::open("not-charged");
+    shop.post("/orders", "ada", "k1", BOOK);
+    let pay = |order: u32, user, key| {
+        let path = format!("/orders/{order}/pay");
+        shop.post(&path, user, key, r#"{"card":"4711"}"#).status
+    };
+    assert_eq!(pay(99, "ada", "k2"), 404);
+    assert_eq!(pay(1, "bob", "k2"), 404);
+    assert_eq!(pay(1, "ada", "k3"), 200);
+    assert_eq!(pay(1, "ada", "k4"), 409);
+    assert_eq!(shop.charges(), ["charging order 1"]);
 }
 
 #[test]
@@ -268,6 +297,29 @@ impl Shop {
             line.is_some(),
             "the process ended without the line {begin:?}"
         );
+    }
+
+    /// Executes a statement in the database of the shop, beside the process.
+    fn execute(&self, statement: &'static str) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(async {
+            let options = SqliteConnectOptions::new().filename(&self.file);
+            let mut connection = options.connect().await.unwrap();
+            sqlx::raw_sql(statement)
+                .execute(&mut connection)
+                .await
+                .unwrap();
+            connection.close().await.unwrap();
+        });
+    }
+
+    /// Stops the process, and returns which orders it has charged.
+    fn charges(&mut self) -> Vec<String> {
+        let printed = self.stop().into_iter();
+        let charges = printed.filter(|line| line.starts_with("charging"));
+        charges.collect()
     }
 
     /// Asks the process to stop, as an orchestrator does. Returns what it printed after the lines that were read.
