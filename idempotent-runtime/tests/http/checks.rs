@@ -228,12 +228,28 @@ async fn a_body_that_is_too_large_is_refused_and_takes_no_key() {
 
 #[tokio::test]
 async fn a_half_sent_upload_takes_no_key() {
-    let (service, orders) = shop(layer()).await;
+    let (orders, read) = (Orders::default(), Arc::new(Semaphore::new(0)));
+    let (placed, chunks) = (orders.clone(), Arc::clone(&read));
+    let place = move || async move { placed.place().to_string() };
+    // Adds a permit for each chunk that the layer reads.
+    let watch = move |request: Request, next: Next| {
+        let chunks = Arc::clone(&chunks);
+        let request = request.map(|body| {
+            let body = body.into_data_stream();
+            Body::from_stream(body.inspect(move |_| chunks.add_permits(1)))
+        });
+        next.run(request)
+    };
+    let app = Router::new().route("/", on_post(place)).layer(layer());
+    let service = Service::start(app.layer(from_fn(watch))).await;
     let half = keyed("/", "a").body(endless()).unwrap();
     let (response, connection) = service.connect(half).await;
     let upload = tokio::spawn(response);
+    within(read.acquire()).await.unwrap().forget();
+    assert_eq!(orders.count(), 0);
     let reply = service.send(keyed("/", "a"), "{}").await;
     assert_eq!((reply.status, reply.is_replay()), (StatusCode::OK, false));
+    assert!(!upload.is_finished());
     connection.abort();
     assert!(within(upload).await.unwrap().is_err());
     assert_eq!(orders.count(), 1);

@@ -1,5 +1,6 @@
 //! A client of HTTP, and a shop that counts its orders.
 
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +32,10 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    pub(crate) async fn read(response: Response<Incoming>) -> Self {
+    pub(crate) async fn read<B>(response: Response<B>) -> Self
+    where
+        B: http_body::Body<Data = Bytes, Error: Debug>,
+    {
         let (head, body) = response.into_parts();
         let body = body.collect().await.expect("a whole body");
         Self {

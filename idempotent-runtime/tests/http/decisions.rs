@@ -1,20 +1,18 @@
 //! Which responses are stored.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post as on_post;
 use axum::{Extension, Json, Router};
-use futures_util::FutureExt as _;
 use http::{HeaderMap, StatusCode};
 use idempotent_runtime::http::{Decision, IdempotencyLayer, IdempotencyOutcome};
 use idempotent_runtime::{Error, Event, Idempotency, MemoryStore};
 
-use crate::client::{Orders, Service, idempotency, keyed, layer, poll, scoped};
+use crate::client::{Orders, Service, idempotency, keyed, layer, scoped};
 
 /// Answers with the status and the decision that the request names.
 async fn answer(State(orders): State<Orders>, headers: HeaderMap) -> Response {
@@ -101,22 +99,6 @@ async fn a_handler_may_store_any_response_or_free_the_key() {
 }
 
 #[tokio::test]
-async fn a_held_key_refuses_requests_until_its_lease_ends() {
-    let lease = Duration::from_secs(1);
-    let (service, orders) = service(scoped(&idempotency()).lease(lease).build()).await;
-    let began = Instant::now();
-    let request = || with_status("a", 504).header("x-decision", "hold");
-    let first = service.send(request(), "").await;
-    assert_eq!(first.status, StatusCode::GATEWAY_TIMEOUT);
-    let refused = service.send(request(), "").await;
-    assert_eq!(refused.refusal(), (409, "in_progress".to_owned()));
-    let is_free = |reply: &crate::client::Reply| reply.status == StatusCode::GATEWAY_TIMEOUT;
-    poll(&service, request, "", is_free).await;
-    assert!(began.elapsed() >= lease, "{:?}", began.elapsed());
-    assert_eq!(orders.count(), 2);
-}
-
-#[tokio::test]
 async fn a_rejected_extractor_frees_the_key() {
     let orders = Orders::default();
     let placed = orders.clone();
@@ -148,35 +130,6 @@ async fn a_refusal_of_a_guarded_function_in_the_handler_frees_the_key() {
         assert_eq!(refused.refusal(), (409, "already_done".to_owned()));
         assert!(!refused.is_replay());
     }
-}
-
-/// A layer that answers a panic with 500.
-async fn catch_panic(request: Request, next: Next) -> Response {
-    let response = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-    response.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
-
-#[tokio::test]
-async fn a_panic_keeps_the_key_until_its_lease_ends() {
-    let lease = Duration::from_secs(1);
-    let orders = Orders::default();
-    let placed = orders.clone();
-    let place = move || async move {
-        assert!(placed.place() > 1, "the first order panics");
-        "placed"
-    };
-    let layer = scoped(&idempotency()).lease(lease).build();
-    let app = Router::new().route("/", on_post(place)).layer(layer);
-    let service = Service::start(app.layer(from_fn(catch_panic))).await;
-    let began = Instant::now();
-    let panicked = service.send(keyed("/", "a"), "").await;
-    assert_eq!(panicked.status, StatusCode::INTERNAL_SERVER_ERROR);
-    let refused = service.send(keyed("/", "a"), "").await;
-    assert_eq!(refused.refusal(), (409, "in_progress".to_owned()));
-    let is_free = |reply: &crate::client::Reply| reply.status == StatusCode::OK;
-    poll(&service, || keyed("/", "a"), "", is_free).await;
-    assert!(began.elapsed() >= lease, "{:?}", began.elapsed());
-    assert_eq!(orders.count(), 2);
 }
 
 #[tokio::test]

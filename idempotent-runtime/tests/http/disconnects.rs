@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use axum::routing::post as on_post;
 use idempotent_runtime::Idempotency;
 use tokio::sync::Semaphore;
 
-use crate::client::{Orders, Service, idempotency, keyed, scoped, within};
+use crate::client::{Orders, Service, idempotency, keyed, post, scoped, within};
 
 struct Shop {
     service: Service,
@@ -19,6 +21,22 @@ struct Shop {
     charges: Orders,
     /// Lets a handler continue.
     gate: Arc<Semaphore>,
+    /// Has a permit for each request whose future was dropped before it was ready.
+    dropped: Arc<Semaphore>,
+}
+
+/// Adds a permit if it is dropped before its request has a response.
+struct Unanswered {
+    dropped: Arc<Semaphore>,
+    has_response: bool,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if !self.has_response {
+            self.dropped.add_permits(1);
+        }
+    }
 }
 
 /// A shop whose handler charges after it has waited.
@@ -39,19 +57,35 @@ async fn shop() -> Shop {
     };
     let layer = scoped(&idempotency).wait(Duration::from_secs(10)).build();
     let app = Router::new().route("/", on_post(place)).layer(layer);
+    let dropped = Arc::new(Semaphore::new(0));
+    let drops = Arc::clone(&dropped);
+    let watch = move |request: Request, next: Next| {
+        let dropped = Arc::clone(&drops);
+        async move {
+            // It is dropped after the future of the inner service.
+            let mut unanswered = Unanswered {
+                dropped,
+                has_response: false,
+            };
+            let response = next.run(request).await;
+            unanswered.has_response = true;
+            response
+        }
+    };
     Shop {
-        service: Service::start(app).await,
+        service: Service::start(app.layer(from_fn(watch))).await,
         idempotency,
         begun,
         charges,
         gate,
+        dropped,
     }
 }
 
 impl Shop {
-    /// Sends a request, and hangs up when its handler has begun.
-    async fn hang_up(&self, key: &str) {
-        let request = keyed("/", key).body(Body::empty()).unwrap();
+    /// Sends a request, and hangs up when its handler has begun. Returns after the server has dropped the request.
+    async fn hang_up(&self, request: http::request::Builder) {
+        let request = request.body(Body::empty()).unwrap();
         let (response, connection) = self.service.connect(request).await;
         let response = tokio::spawn(response);
         within(async {
@@ -62,14 +96,26 @@ impl Shop {
         .await;
         connection.abort();
         assert!(within(response).await.unwrap().is_err());
+        within(self.dropped.acquire()).await.unwrap().forget();
     }
+}
+
+#[tokio::test]
+async fn a_handler_without_a_key_ends_with_its_client() {
+    let shop = shop().await;
+    shop.hang_up(post("/")).await;
+    // Nothing takes the permit, because the handler was dropped.
+    shop.gate.add_permits(1);
+    within(shop.service.stop()).await;
+    assert_eq!(shop.gate.available_permits(), 1);
+    assert_eq!((shop.begun.count(), shop.charges.count()), (1, 0));
 }
 
 #[tokio::test]
 async fn a_client_that_hangs_up_and_tries_again_is_charged_once() {
     let shop = shop().await;
-    shop.hang_up("a").await;
-    // The server sees the end of the connection when it polls it next. Either way the second request gets the first response.
+    shop.hang_up(keyed("/", "a")).await;
+    assert_eq!(shop.charges.count(), 0);
     shop.gate.add_permits(1);
     let replay = within(shop.service.send(keyed("/", "a"), "")).await;
     assert_eq!((replay.text(), replay.is_replay()), ("charge 1", true));
@@ -79,7 +125,7 @@ async fn a_client_that_hangs_up_and_tries_again_is_charged_once() {
 #[tokio::test]
 async fn drain_waits_for_handlers_whose_clients_have_hung_up() {
     let shop = shop().await;
-    shop.hang_up("a").await;
+    shop.hang_up(keyed("/", "a")).await;
     let Shop {
         service,
         idempotency,
@@ -87,7 +133,6 @@ async fn drain_waits_for_handlers_whose_clients_have_hung_up() {
         gate,
         ..
     } = shop;
-    // With the connection also its handler ends, or continues in its own task.
     within(service.stop()).await;
     let busy = idempotency.drain(Duration::from_millis(50)).await;
     assert_eq!(busy.unwrap_err().remaining(), 1);

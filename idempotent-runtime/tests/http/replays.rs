@@ -1,5 +1,6 @@
 //! What a repeated request gets.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,11 +211,10 @@ async fn a_payload_may_be_compared_as_json() {
     assert_eq!(orders.count(), 1);
 }
 
-#[tokio::test]
-async fn concurrent_equal_requests_run_the_handler_once() {
-    const CLIENTS: usize = 100;
-    let wait = Duration::from_secs(10);
-    let (service, orders) = shop(scoped(&idempotency()).wait(wait).build()).await;
+const CLIENTS: usize = 100;
+
+/// Sends equal requests at once.
+async fn storm(service: Service) -> Vec<Reply> {
     let (service, barrier) = (Arc::new(service), Arc::new(Barrier::new(CLIENTS)));
     let clients = (0..CLIENTS).map(|_| {
         let (service, barrier) = (Arc::clone(&service), Arc::clone(&barrier));
@@ -224,13 +224,33 @@ async fn concurrent_equal_requests_run_the_handler_once() {
         })
     });
     let clients: Vec<_> = clients.collect();
-    let mut replays = 0;
+    let mut replies = Vec::new();
     for client in clients {
-        let reply = client.await.unwrap();
-        assert_eq!(reply.text(), "order 1");
-        replays += usize::from(reply.is_replay());
+        replies.push(client.await.unwrap());
     }
+    replies
+}
+
+#[tokio::test]
+async fn concurrent_equal_requests_run_the_handler_once() {
+    let wait = Duration::from_secs(10);
+    let (service, orders) = shop(scoped(&idempotency()).wait(wait).build()).await;
+    let replies = storm(service).await;
+    assert!(replies.iter().all(|reply| reply.text() == "order 1"));
+    let replays = replies.iter().filter(|reply| reply.is_replay()).count();
     assert_eq!((orders.count(), replays), (1, CLIENTS - 1));
+}
+
+#[tokio::test]
+async fn without_a_guard_concurrent_equal_requests_run_the_handler_each_time() {
+    let unguarded = scoped(&idempotency()).methods([]).build();
+    let (service, orders) = shop(unguarded).await;
+    let replies = storm(service).await;
+    let orders_of_replies: HashSet<_> = replies.iter().map(Reply::text).collect();
+    assert_eq!(
+        (orders.count(), orders_of_replies.len()),
+        (CLIENTS, CLIENTS)
+    );
 }
 
 #[tokio::test]

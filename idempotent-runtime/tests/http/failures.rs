@@ -1,0 +1,188 @@
+//! Handlers and closures that panic, leases that are lost, and clients that hang up while a response is read.
+
+use std::future::{Ready, pending, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use futures_util::{StreamExt as _, stream};
+use http::{Response, StatusCode};
+use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome};
+use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotent_runtime::{MemoryStore, StoreErrorKind};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::client::{Orders, Reply, idempotency, scoped};
+use crate::in_process::{Ends, Guarded};
+
+const LEASE: Duration = Duration::from_secs(30);
+/// The claim is stored for the lease and its grace of 3 s.
+const EXPIRY: Duration = Duration::from_secs(33);
+const MARGIN: Duration = Duration::from_millis(10);
+
+fn placed(order: usize) -> Ready<Response<Body>> {
+    ready(Response::new(Body::from(format!("order {order}"))))
+}
+
+/// Panics when it is called first.
+fn panics_first() -> impl Fn() + Send + Sync + Clone + 'static {
+    let calls = Orders::default();
+    move || assert!(calls.place() > 1, "on purpose")
+}
+
+/// Asserts that the first request has the key until its claim expires, that other keys are free, and that one event was emitted.
+async fn assert_panicked(guarded: &Guarded, began: Instant, ends: &Ends) {
+    assert_eq!(ends.take(), ["panicked"]);
+    sleep_until(began + EXPIRY - MARGIN).await;
+    guarded.assert_taken("a").await;
+    assert_eq!(guarded.send("b").await.text(), "order 2");
+    sleep_until(began + EXPIRY + MARGIN).await;
+    let again = guarded.send("a").await;
+    assert_eq!((again.text(), again.is_replay()), ("order 3", false));
+    assert!(guarded.send("a").await.is_replay());
+    assert_eq!(guarded.runs(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_handler_keeps_the_key_until_its_lease_ends() {
+    let ends = Ends::default();
+    let layer = scoped(&ends.on(MemoryStore::new())).route("orders");
+    let guarded = Guarded::new(&layer.lease(LEASE).build(), |order| async move {
+        assert!(order > 1, "on purpose");
+        placed(order).await
+    });
+    let began = Instant::now();
+    guarded.assert_panics("a", "").await;
+    assert_panicked(&guarded, began, &ends).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_store_if_keeps_the_key_until_its_lease_ends() {
+    let (ends, panic) = (Ends::default(), panics_first());
+    let layer = scoped(&ends.on(MemoryStore::new())).store_if(move |_| {
+        panic();
+        true
+    });
+    let layer = layer.route("orders").lease(LEASE).build();
+    let guarded = Guarded::new(&layer, placed);
+    let began = Instant::now();
+    guarded.assert_panics("a", "").await;
+    assert_eq!(guarded.runs(), 1);
+    assert_panicked(&guarded, began, &ends).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_scope_takes_no_key() {
+    let panic = panics_first();
+    let layer = IdempotencyLayer::builder(&idempotency()).scope_by(move |_| {
+        panic();
+        Some(7_u64)
+    });
+    let guarded = Guarded::new(&layer.route("orders").build(), placed);
+    guarded.assert_panics("a", "").await;
+    assert_eq!(guarded.runs(), 0);
+    for is_replay in [false, true] {
+        let reply = guarded.send("a").await;
+        assert_eq!((reply.text(), reply.is_replay()), ("order 1", is_replay));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_on_reject_changes_no_key() {
+    let panic = panics_first();
+    let layer = scoped(&idempotency()).on_reject(move |_, response| {
+        panic();
+        response
+    });
+    let guarded = Guarded::new(&layer.route("orders").build(), placed);
+    assert_eq!(guarded.send("a").await.text(), "order 1");
+    guarded.assert_panics("a", "another payload").await;
+    let replay = guarded.send("a").await;
+    assert_eq!((replay.text(), replay.is_replay()), ("order 1", true));
+    let refused = Reply::read(guarded.respond("a", "another payload").await).await;
+    assert_eq!(refused.refusal(), (422, "payload_mismatch".to_owned()));
+    assert_eq!(guarded.runs(), 1);
+}
+
+/// Counts its drops.
+struct Dropped(Orders);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.place();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_loses_its_lease_is_stopped_and_the_answer_is_500() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    let (ends, stopped) = (Ends::default(), Orders::default());
+    let layer = scoped(&ends.on(store.clone())).route("orders").lease(LEASE);
+    let counted = stopped.clone();
+    let guarded = Guarded::new(&layer.build(), move |order| {
+        let dropped = Dropped(counted.clone());
+        async move {
+            if order == 1 {
+                pending::<()>().await;
+            }
+            drop(dropped);
+            placed(order).await
+        }
+    });
+    let began = Instant::now();
+    let response = guarded.respond("a", "").await;
+    assert_eq!(stopped.count(), 1);
+    assert!(began.elapsed() >= LEASE && began.elapsed() < EXPIRY);
+    let outcome = response.extensions().get::<IdempotencyOutcome>();
+    assert_eq!(outcome, Some(&IdempotencyOutcome::Refused));
+    let lost = Reply::read(response).await;
+    assert_eq!(lost.refusal(), (500, "lease_lost".to_owned()));
+    assert_eq!(ends.take(), ["lease_lost"]);
+    guarded.assert_taken("a").await;
+    store.heal();
+    sleep_until(began + EXPIRY + MARGIN).await;
+    assert_eq!(guarded.send("a").await.text(), "order 2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_is_stored_whose_client_hangs_up_while_its_body_is_read() {
+    let ends = Ends::default();
+    let idempotency = ends.on(MemoryStore::new());
+    let layer = scoped(&idempotency).route("orders").build();
+    let guarded = Guarded::new(&layer, |_| async {
+        let begin = stream::iter([Ok::<_, std::io::Error>(Bytes::from("order "))]);
+        let rest = stream::once(async {
+            sleep(Duration::from_secs(2)).await;
+            Ok(Bytes::from("1"))
+        });
+        Response::new(Body::from_stream(begin.chain(rest)))
+    });
+    let began = Instant::now();
+    let client = timeout(Duration::from_secs(1), guarded.send("a")).await;
+    assert!(client.is_err(), "the response was read first");
+    assert_eq!(guarded.runs(), 1);
+    guarded.assert_taken("a").await;
+    let drained = idempotency.drain(Duration::from_secs(10)).await;
+    assert_eq!((drained, began.elapsed().as_secs()), (Ok(()), 2));
+    let replay = guarded.send("a").await;
+    assert_eq!((replay.status, replay.text()), (StatusCode::OK, "order 1"));
+    assert!(replay.is_replay());
+    assert_eq!(guarded.runs(), 1);
+    assert_eq!(ends.take(), ["in_progress", "executed", "replayed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outer_layer_sees_that_a_response_left_a_tombstone() {
+    let layer = scoped(&idempotency()).route("orders").response_limit(0);
+    let guarded = Guarded::new(&layer.build(), placed);
+    for (outcome, status) in [
+        (IdempotencyOutcome::Tombstone, StatusCode::OK),
+        (IdempotencyOutcome::Refused, StatusCode::CONFLICT),
+    ] {
+        let response = guarded.respond("a", "").await;
+        assert_eq!(response.status(), status);
+        let seen = response.extensions().get::<IdempotencyOutcome>();
+        assert_eq!(seen, Some(&outcome));
+    }
+    assert_eq!(guarded.runs(), 1);
+}

@@ -1,0 +1,241 @@
+//! `Decision::Hold`: the key stays taken until the lease of its last claim or renewal ends.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Response, StatusCode};
+use idempotent_runtime::http::{Decision, HasScope, LayerBuilder};
+use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::client::{idempotency, scoped};
+use crate::in_process::{Ends, Guarded};
+
+/// A running request renews its lease after 10 s and after 20 s.
+const LEASE: Duration = secs(30);
+/// The claim is stored for the lease and its grace of 3 s.
+const EXPIRY: Duration = secs(33);
+const MARGIN: Duration = Duration::from_millis(10);
+
+const UNAVAILABLE: Fault = Fault::Fail(StoreErrorKind::NotApplied);
+
+const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn layer(idempotency: &Idempotency) -> LayerBuilder<impl HasScope + use<>> {
+    scoped(idempotency).route("orders").lease(LEASE)
+}
+
+/// The response of a handler that cannot know whether its work is done.
+fn unsure() -> Response<Body> {
+    let mut response = Response::new(Body::from("the bank did not answer"));
+    *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+    response.extensions_mut().insert(Decision::Hold);
+    response
+}
+
+/// A handler that lasts this long, and then holds its key.
+fn holding(layer: LayerBuilder<impl HasScope>, lasts: Duration) -> Guarded {
+    Guarded::new(&layer.build(), move |_| async move {
+        sleep(lasts).await;
+        unsure()
+    })
+}
+
+async fn hold(guarded: &Guarded) {
+    let held = guarded.send("a").await;
+    assert_eq!(held.status, StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(held.text(), "the bank did not answer");
+    assert_eq!(guarded.runs(), 1);
+}
+
+/// Asserts that the key is taken until this instant, and not longer.
+async fn assert_taken_until(guarded: &Guarded, end: Instant) {
+    guarded.assert_taken("a").await;
+    sleep_until(end - MARGIN).await;
+    guarded.assert_taken("a").await;
+    sleep_until(end + MARGIN).await;
+    let again = guarded.send("a").await;
+    assert_eq!(again.status, StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(guarded.runs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_key_refuses_requests_until_its_lease_ends_and_not_longer() {
+    for (lasts, last_renewal) in [(0, 0), (9, 0), (15, 10), (25, 20)] {
+        let began = Instant::now();
+        let guarded = holding(layer(&idempotency()), secs(lasts));
+        hold(&guarded).await;
+        assert_taken_until(&guarded, began + secs(last_renewal) + EXPIRY).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_hold_nothing_is_sent_and_drain_ends() {
+    for (lasts, renewals) in [(0, 0), (9, 0), (25, 2)] {
+        let store = CountingStore::new(MemoryStore::new());
+        let idempotency = Idempotency::new(store.clone());
+        let guarded = holding(layer(&idempotency), secs(lasts));
+        hold(&guarded).await;
+        let sent = store.counts();
+        assert_eq!((sent.claim, sent.replace), (1, renewals));
+        assert_eq!(sent.total(), 1 + renewals);
+        let drained = idempotency.drain(Duration::from_millis(1)).await;
+        assert_eq!(drained, Ok(()));
+        sleep(secs(600)).await;
+        assert_eq!(store.counts(), sent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_one_event_of_its_call() {
+    for lasts in [0, 25] {
+        let ends = Ends::default();
+        let guarded = holding(layer(&ends.on(MemoryStore::new())), secs(lasts));
+        hold(&guarded).await;
+        sleep(secs(600)).await;
+        assert_eq!(ends.take(), ["failed"]);
+    }
+}
+
+/// A handler that holds its key after 2 s, and the same handler on the same handle or on another handle.
+fn pair(wait: Duration, is_elsewhere: bool) -> [Guarded; 2] {
+    let store = MemoryStore::new();
+    let first = Idempotency::new(store.clone());
+    let second = if is_elsewhere {
+        Idempotency::new(store)
+    } else {
+        first.clone()
+    };
+    [first, second].map(|idempotency| holding(layer(&idempotency).wait(wait), secs(2)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_is_refused_after_its_wait_if_the_key_is_held_for_longer() {
+    for is_elsewhere in [false, true] {
+        let [first, second] = pair(secs(5), is_elsewhere);
+        let waiting = async {
+            while first.runs() == 0 {
+                yield_now().await;
+            }
+            let began = Instant::now();
+            second.assert_taken("a").await;
+            assert_eq!(began.elapsed().as_secs(), 5);
+        };
+        tokio::join!(hold(&first), waiting);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_runs_when_the_lease_of_a_held_key_ends() {
+    for is_elsewhere in [false, true] {
+        let [first, second] = pair(secs(60), is_elsewhere);
+        let began = Instant::now();
+        let waiting = async {
+            while first.runs() == 0 {
+                yield_now().await;
+            }
+            hold(&second).await;
+            began.elapsed()
+        };
+        let ((), waited) = tokio::join!(hold(&first), waiting);
+        // The second handler lasts 2 s. A waiting request asks the store at least twice in a second.
+        let expected = EXPIRY + secs(2)..=EXPIRY + secs(3);
+        assert!(expected.contains(&waited), "{waited:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_client_has_hung_up_holds_its_key() {
+    for (lasts, last_renewal) in [(9, 0), (25, 20)] {
+        let ends = Ends::default();
+        let idempotency = ends.on(MemoryStore::new());
+        let guarded = holding(layer(&idempotency), secs(lasts));
+        let began = Instant::now();
+        let dropped = timeout(secs(1), guarded.send("a")).await;
+        assert!(dropped.is_err(), "the handler ended first");
+        let drained = idempotency.drain(secs(60)).await;
+        assert_eq!(drained, Ok(()));
+        assert!(began.elapsed() >= secs(lasts));
+        assert_eq!(ends.take(), ["failed"]);
+        assert_taken_until(&guarded, began + secs(last_renewal) + EXPIRY).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_does_not_wait_for_a_store_that_fails_or_hangs() {
+    for fault in [UNAVAILABLE, Fault::Hang] {
+        let faulty = FaultyStore::new(MemoryStore::new());
+        let store = CountingStore::new(faulty.clone());
+        let idempotency = Idempotency::new(store.clone());
+        let outage = faulty.clone();
+        let guarded = Guarded::new(&layer(&idempotency).build(), move |_| {
+            let outage = outage.clone();
+            async move {
+                // After the first renewal.
+                sleep(secs(15)).await;
+                outage.always_all(fault);
+                // During the second renewal, which fails.
+                sleep(secs(5) + MARGIN).await;
+                unsure()
+            }
+        });
+        let began = Instant::now();
+        hold(&guarded).await;
+        assert!(began.elapsed() <= secs(20) + 2 * MARGIN);
+        let drained = idempotency.drain(Duration::from_millis(1)).await;
+        assert_eq!(drained, Ok(()));
+        let sent = store.counts();
+        assert!(sent.replace >= 2, "no renewal failed");
+        sleep(secs(5)).await;
+        faulty.heal();
+        assert_eq!(store.counts(), sent);
+        assert_taken_until(&guarded, began + secs(10) + EXPIRY).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_in_flight_at_a_hold_is_the_last_one() {
+    let faulty = FaultyStore::new(MemoryStore::new());
+    let store = CountingStore::new(faulty.clone());
+    let delay = secs(1);
+    faulty.next(Op::Replace, Fault::Delay(delay));
+    // The first renewal is sent after 10 s.
+    let guarded = holding(layer(&Idempotency::new(store.clone())), secs(10) + MARGIN);
+    let began = Instant::now();
+    hold(&guarded).await;
+    assert_eq!(faulty.remaining_faults(), 0, "no renewal was sent");
+    sleep(secs(5)).await;
+    assert_eq!(store.counts().replace, 1);
+    guarded.assert_taken("a").await;
+    let latest = began + secs(10) + delay + EXPIRY;
+    sleep_until(latest + MARGIN).await;
+    assert_eq!(store.counts().replace, 1);
+    guarded.send("a").await;
+    assert_eq!(guarded.runs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_without_a_claim_leaves_what_is_stored() {
+    for (fault, is_stored) in [(Fault::LoseReply, true), (UNAVAILABLE, false)] {
+        let store = FaultyStore::new(MemoryStore::new());
+        store.always(Op::Claim, fault);
+        let ends = Ends::default();
+        let idempotency = ends.on(store.clone());
+        let unguarded = layer(&idempotency).on_store_error(OnStoreError::Run);
+        let guarded = holding(unguarded, secs(0));
+        hold(&guarded).await;
+        store.heal();
+        assert_eq!(idempotency.drain(secs(60)).await, Ok(()));
+        assert_eq!(ends.take(), ["failed"]);
+        if is_stored {
+            guarded.assert_taken("a").await;
+            sleep(EXPIRY + MARGIN).await;
+        }
+        guarded.send("a").await;
+        assert_eq!(guarded.runs(), 2);
+    }
+}
