@@ -212,7 +212,7 @@ impl Held {
 
     /// Ends the call as a failure, and does not free its key: the key stays taken until the lease expires, because the body may
     /// have done its work.
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http", test))]
     pub(crate) fn hold(mut self) {
         self.lease.call().emit_outcome(false);
         match std::mem::replace(&mut self.guard, Guard::Ended) {

@@ -37,6 +37,8 @@ type Outcome = Result<u64, Failed>;
 pub(super) enum Failed {
     Refused(Error),
     Body,
+    /// The body does not know its outcome, so its call holds the key.
+    Unsure,
 }
 
 impl From<Error> for Failed {
@@ -118,6 +120,10 @@ impl Caller {
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };
         match outcome {
+            Ok(unsure @ Err(Failed::Unsure)) => {
+                held.hold();
+                unsure
+            }
             Ok(outcome) => {
                 returns.settle(held, &outcome).await;
                 outcome
@@ -169,7 +175,8 @@ impl Caller {
         }
         match self.plan.ends {
             BodyEnds::Success => Ok(self.call.0 as u64),
-            BodyEnds::Failure => Err(Failed::Body),
+            BodyEnds::Hold if self.plan.holds() => Err(Failed::Unsure),
+            BodyEnds::Failure | BodyEnds::Hold => Err(Failed::Body),
             // A panic that the hook does not print.
             BodyEnds::Panic => resume_unwind(Box::new(Planned)),
         }
@@ -183,7 +190,7 @@ impl Caller {
 fn returned(outcome: Outcome) -> Returned {
     let error = match outcome {
         Ok(call) => return Returned::Value(CallId(usize::try_from(call).unwrap_or(usize::MAX))),
-        Err(Failed::Body) => return Returned::BodyFailed,
+        Err(Failed::Body | Failed::Unsure) => return Returned::BodyFailed,
         Err(Failed::Refused(error)) => error,
     };
     match error {
@@ -326,10 +333,10 @@ impl Future for Body {
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(outcome)) => {
-                self.record_end(if outcome.is_ok() {
-                    BodyEnd::Success
-                } else {
-                    BodyEnd::Failure
+                self.record_end(match &outcome {
+                    Ok(_) => BodyEnd::Success,
+                    Err(Failed::Unsure) => BodyEnd::Held,
+                    Err(_) => BodyEnd::Failure,
                 });
                 Poll::Ready(outcome)
             }

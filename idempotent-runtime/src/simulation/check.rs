@@ -162,6 +162,7 @@ impl<'a> Checks<'a> {
                     BodyEnd::Success => "successes",
                     BodyEnd::Failure => "failures",
                     BodyEnd::Panic => "panics",
+                    BodyEnd::Held => "holds",
                     BodyEnd::Stopped => "bodies stopped",
                 });
             }
@@ -323,6 +324,9 @@ impl<'a> Checks<'a> {
                 (Release::OnError, Some((ended, BodyEnd::Success)), _) if !seen.expired => {
                     ended + plan.ttl
                 }
+                (Release::OnError, Some((_, BodyEnd::Held)), _) if !seen.expired => {
+                    seen.holds_until
+                }
                 (Release::Never, _, Some(sent)) => sent + plan.ttl,
                 _ => 0,
             };
@@ -445,7 +449,9 @@ impl<'a> Checks<'a> {
                 plan.release != Release::Never
                     && ended + self.plan.deadline / 4 + 1 < seen.counts_until(plan)
             }
-            (None, _) | (Some(_), Some((_, BodyEnd::Panic | BodyEnd::Stopped))) => false,
+            (None, _) | (Some(_), Some((_, BodyEnd::Panic | BodyEnd::Held | BodyEnd::Stopped))) => {
+                false
+            }
         };
         let put = seen.put_sent.unwrap_or_default();
         let renewed = match plan.renew {

@@ -168,6 +168,8 @@ pub(super) enum BodyEnd {
     Success,
     Failure,
     Panic,
+    /// The body returned without a known outcome, and its call holds the key.
+    Held,
     /// The body was dropped before its end.
     Stopped,
 }

@@ -80,6 +80,8 @@ pub(super) enum BodyEnds {
     Success,
     Failure,
     Panic,
+    /// The outcome is unknown: the code of the attribute holds the key, and the builder sees a failure.
+    Hold,
 }
 
 /// A fault that affects more than one message.
@@ -280,7 +282,8 @@ impl CallPlan {
             },
             ends: match dice.within(0, 9) {
                 0 => BodyEnds::Panic,
-                1..4 => BodyEnds::Failure,
+                1 => BodyEnds::Hold,
+                2..4 => BodyEnds::Failure,
                 _ => BodyEnds::Success,
             },
             dropped_at_poll: (impatient && dice.chance(300))
@@ -291,6 +294,11 @@ impl CallPlan {
                 (poll, dice.within(1, 4 * lease))
             }),
         }
+    }
+
+    /// Whether the call holds its key after its body has returned.
+    pub(super) fn holds(&self) -> bool {
+        self.ends == BodyEnds::Hold && !self.built && !self.finishes
     }
 
     /// The policy for the engine. A mutant gets another policy than the checks assume.

@@ -90,7 +90,7 @@ impl Checks<'_> {
                     && !self.differ(call, value)
                     && (was_stored(Some(true), &is_source) || frozen)
             }
-            Returned::BodyFailed => own_body == Some(BodyEnd::Failure),
+            Returned::BodyFailed => matches!(own_body, Some(BodyEnd::Failure | BodyEnd::Held)),
             Returned::Panicked => own_body == Some(BodyEnd::Panic),
             Returned::InProgress | Returned::Taken => {
                 let equal = |other: CallId| !self.differ(call, other);

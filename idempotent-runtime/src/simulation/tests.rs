@@ -101,7 +101,7 @@ fn number(variable: &str) -> Option<u64> {
 const SEEDS: u64 = 20_000;
 
 /// The smallest number of times that each thing must happen in a thousand seeds: about half of the usual number.
-const FLOORS: [(&str, u64); 20] = [
+const FLOORS: [(&str, u64); 21] = [
     ("calls made", 3000),
     ("bodies", 1000),
     ("successes", 500),
@@ -109,6 +109,7 @@ const FLOORS: [(&str, u64); 20] = [
     ("renewals", 900),
     ("leases lost", 80),
     ("panics", 80),
+    ("holds", 35),
     ("calls dropped", 180),
     ("callers frozen", 90),
     ("crashes", 150),
