@@ -215,11 +215,16 @@ impl Held {
     #[cfg(any(feature = "http", test))]
     pub(crate) fn hold(mut self) {
         self.lease.call().emit_outcome(false);
+        let ending = if crate::world::mutant!(HoldFreesKey) {
+            Some(Ending::Remove)
+        } else {
+            self.lease.hold_to_ttl()
+        };
         match std::mem::replace(&mut self.guard, Guard::Ended) {
             Guard::Claim
             | Guard::None {
                 may_be_stored: true,
-            } => self.end_without_result(self.lease.hold_to_ttl()),
+            } => self.end_without_result(ending),
             Guard::None {
                 may_be_stored: false,
             }

@@ -2,7 +2,7 @@
 //! or they prove nothing.
 //!
 //! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the
-//! engine stays clean. Four are in the engine, behind `mutant!`, which is `false` outside of these tests.
+//! engine stays clean. Five are in the engine, behind `mutant!`, which is `false` outside of these tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -60,10 +60,12 @@ pub(crate) enum Mutant {
     OldAnswerBelieved,
     /// A follower waits forever for a leader that is not polled any more. In the engine.
     FrozenLeaderFollowed,
+    /// A held key becomes free at the end of its call, as after a failure. In the engine.
+    HoldFreesKey,
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -82,6 +84,7 @@ impl Mutant {
         Self::RenewalStopsAtBodyEnd,
         Self::OldAnswerBelieved,
         Self::FrozenLeaderFollowed,
+        Self::HoldFreesKey,
     ];
 }
 
@@ -107,6 +110,7 @@ impl Mutant {
             Self::FailsOpen => &[OWN_CLAIM],
             Self::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
             Self::FrozenLeaderFollowed => &[IN_TIME, ENDS],
+            Self::HoldFreesKey => &[KEY_STAYS],
         }
     }
 }
