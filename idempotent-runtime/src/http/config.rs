@@ -49,8 +49,10 @@ pub(super) type OnReject =
 impl Config {
     /// Whether the layer guards this request, if it has a key.
     pub(super) fn guards(&self, head: &request::Parts) -> bool {
-        // An error of gRPC has the status 200 and its code in a trailer, so it would be stored as a success.
-        self.methods.contains(&head.method) && !incoming::is_grpc(&head.headers)
+        // An error of gRPC has the status 200 and its code in a trailer, so it would be stored as a success. But a client must
+        // not get past a required key by a type of content.
+        let may_pass = || !self.options_for(head).requires_key;
+        self.methods.contains(&head.method) && !(incoming::is_grpc(&head.headers) && may_pass())
     }
 
     fn route<'a>(&'a self, head: &'a request::Parts) -> Option<&'a str> {

@@ -40,8 +40,12 @@ pub(super) fn original_uri(head: &request::Parts) -> &Uri {
 /// Whether this is a request of gRPC.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE);
-    let prefix = content_type.and_then(|value| value.as_bytes().get(..GRPC.len()));
-    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(GRPC))
+    let content_type = content_type.map_or(&b""[..], |value| value.as_bytes());
+    content_type
+        .split_at_checked(GRPC.len())
+        .is_some_and(|(start, rest)| {
+            start.eq_ignore_ascii_case(GRPC) && matches!(rest, [] | [b'+' | b';' | b' ', ..])
+        })
 }
 
 const GRPC: &[u8] = b"application/grpc";

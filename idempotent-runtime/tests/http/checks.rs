@@ -80,9 +80,12 @@ async fn other_methods_may_be_guarded() {
 async fn a_route_may_require_a_key() {
     let layer = scoped(&idempotency()).require_key().build();
     let (service, orders) = shop(layer).await;
-    let refused = service.send(post("/"), "").await;
-    let code = "idempotency_key_missing".to_owned();
-    assert_eq!(refused.refusal(), (400, code));
+    for essence in ["application/json", "application/grpc"] {
+        let request = post("/").header("content-type", essence);
+        let refused = service.send(request, "").await;
+        let code = "idempotency_key_missing".to_owned();
+        assert_eq!(refused.refusal(), (400, code), "{essence}");
+    }
     assert_eq!(orders.count(), 0);
 }
 

@@ -7,7 +7,7 @@ use axum::{Extension, Router};
 use idempotent_runtime::http::IdempotencyLayer;
 use idempotent_runtime::{Event, Idempotency, MemoryStore};
 
-use crate::client::{Service, keyed};
+use crate::client::{Service, keyed, scoped};
 
 const PAY: &str = "POST /orders/{id}/pay";
 
@@ -24,6 +24,20 @@ async fn shop(idempotency: &Idempotency) -> Service {
         .route_layer(layer)
         .route_layer(Extension(User(7)));
     Service::start(app).await
+}
+
+#[tokio::test]
+async fn an_operator_finds_the_key_of_a_client_that_a_header_names() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let layer = scoped(&idempotency).build();
+    let app = Router::new().route("/orders", on_post(async || "placed"));
+    let shop = Service::start(app.layer(layer)).await;
+    shop.send(keyed("/orders", "a"), "").await;
+    for (name, is_found) in [("alice", true), ("bob", false)] {
+        let key = ("header", "authorization", [name.as_bytes()], "a");
+        let found = idempotency.peek("POST /orders", &key).await.unwrap();
+        assert_eq!(found.is_some(), is_found, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -133,8 +133,8 @@ async fn a_request_of_grpc_is_not_guarded() {
         ("application/grpc", 1),
         ("application/grpc", 2),
         ("Application/gRPC+proto", 3),
-        ("application/json", 4),
-        ("application/json", 4),
+        ("application/grpc-web", 4),
+        ("application/grpc-web", 4),
     ] {
         let request = keyed("/", "a").header("content-type", essence);
         let request = request.body(Full::<Bytes>::default()).unwrap();
