@@ -8,7 +8,8 @@ use crate::error::Error;
 
 /// What the layer does with the key of a request after its handler has returned a response.
 ///
-/// By default the status decides: the layer stores 2xx, 3xx, 402, 404, 409 and 410, and frees the key after every other status.
+/// By default the status decides: the layer stores 2xx, 3xx, 402, 404, 409 and 410, holds the key after a 408, which a
+/// timeout inside of the layer answers after it has stopped the handler, and frees the key after every other status.
 /// [`store_if`](crate::http::LayerBuilder::store_if) changes this rule. A response that is a refused call of this crate (an
 /// [`Error`] as a response, with the extension `Arc<Error>`) frees the key in each case, because its reason is about this
 /// moment. An application that makes its own response from the [`Error`] sets [`Decision::Release`]. A handler decides about
@@ -49,10 +50,11 @@ impl Decision {
                     | StatusCode::CONFLICT
                     | StatusCode::GONE
             );
-        if is_stored {
-            Self::Store
-        } else {
-            Self::Release
+        match status {
+            _ if is_stored => Self::Store,
+            // A timeout inside of the layer has stopped the handler in the middle.
+            StatusCode::REQUEST_TIMEOUT => Self::Hold,
+            _ => Self::Release,
         }
     }
 
@@ -67,6 +69,7 @@ impl Decision {
         }
         match store_if {
             Some(store_if) if store_if(head) => Self::Store,
+            Some(_) if head.status == StatusCode::REQUEST_TIMEOUT => Self::Hold,
             Some(_) => Self::Release,
             None => Self::by_status(head.status),
         }
@@ -81,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_final_answer_is_stored_and_any_other_frees_the_key() {
+    fn a_final_answer_is_stored_and_only_a_timeout_holds_the_key() {
         for status in (100..600).filter_map(|status| StatusCode::from_u16(status).ok()) {
             let is_stored = matches!(status.as_u16(), 200..400 | 402 | 404 | 409 | 410);
-            let decision = if is_stored {
-                Decision::Store
-            } else {
-                Decision::Release
+            let decision = match status.as_u16() {
+                _ if is_stored => Decision::Store,
+                408 => Decision::Hold,
+                _ => Decision::Release,
             };
             assert_eq!(Decision::by_status(status), decision, "{status}");
         }

@@ -45,9 +45,7 @@ fn with_status(key: &str, status: u16) -> http::request::Builder {
 async fn final_answers_are_stored_and_other_answers_free_the_key() {
     let (service, orders) = service(layer()).await;
     let stored = [200, 201, 202, 204, 301, 303, 307, 402, 404, 409, 410];
-    let released = [
-        400, 401, 403, 405, 408, 415, 422, 425, 429, 500, 502, 503, 504,
-    ];
+    let released = [400, 401, 403, 405, 415, 422, 425, 429, 500, 502, 503, 504];
     for status in stored.into_iter().chain(released) {
         let before = orders.count();
         let key = status.to_string();
@@ -59,6 +57,19 @@ async fn final_answers_are_stored_and_other_answers_free_the_key() {
         }
         let runs = if stored.contains(&status) { 1 } else { 2 };
         assert_eq!(orders.count() - before, runs, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_inside_of_the_layer_holds_the_key() {
+    let never = || scoped(&idempotency()).store_if(|_| false).build();
+    for layer in [layer(), never()] {
+        let (service, orders) = service(layer).await;
+        let stopped = service.send(with_status("a", 408), "").await;
+        assert_eq!(stopped.status, 408);
+        let retry = service.send(with_status("a", 408), "").await;
+        assert_eq!(retry.refusal(), (409, "in_progress".to_owned()));
+        assert_eq!(orders.count(), 1);
     }
 }
 
