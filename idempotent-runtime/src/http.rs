@@ -61,6 +61,7 @@ mod answer;
 mod body;
 mod builder;
 mod config;
+pub(crate) mod content_type;
 mod context;
 mod decision;
 pub(crate) mod headers;

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::vec;
 
 use ::http::HeaderMap;
 use bytes::{Bytes, BytesMut};
@@ -33,7 +32,7 @@ pin_project! {
         /// A whole body in memory.
         Whole { bytes: Bytes, trailers: Option<HeaderMap> },
         /// The beginning of a body, and the rest or the error that followed.
-        Begun { begun: vec::IntoIter<Bytes>, then: Then<B> },
+        Begun { begun: Bytes, then: Then<B> },
     }
 }
 
@@ -57,8 +56,8 @@ impl<B: Body> ReplayBody<B> {
         Self { content }
     }
 
-    fn begun(begun: Vec<Bytes>, then: Then<B>) -> Self {
-        let begun = begun.into_iter();
+    fn begun(begun: Joined, then: Then<B>) -> Self {
+        let begun = begun.finish();
         let content = Content::Begun { begun, then };
         Self { content }
     }
@@ -80,7 +79,7 @@ pub(super) async fn buffer<B: Body<Data = Bytes>>(body: B, limit: usize) -> Repl
         return ReplayBody::inner(body);
     }
     let mut body = Box::pin(body);
-    let (mut begun, mut size) = (Vec::new(), 0_usize);
+    let (mut begun, mut size) = (Joined::default(), 0_usize);
     let mut trailers = None;
     while let Some(frame) = body.frame().await {
         let frame = match frame {
@@ -98,19 +97,35 @@ pub(super) async fn buffer<B: Body<Data = Bytes>>(body: B, limit: usize) -> Repl
             Err(frame) => trailers = frame.into_trailers().ok().or(trailers),
         }
     }
-    ReplayBody::whole(joined(begun, size), trailers)
+    ReplayBody::whole(begun.finish(), trailers)
 }
 
-/// The chunks as one. A single chunk is not copied.
-fn joined(mut chunks: Vec<Bytes>, size: usize) -> Bytes {
-    if chunks.len() <= 1 {
-        return chunks.pop().unwrap_or_default();
+/// The chunks of a body as one. A single chunk is not copied. Chunks may have one byte, so they are not kept one by one.
+#[derive(Default)]
+pub(super) struct Joined {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Joined {
+    pub(super) fn push(&mut self, chunk: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = chunk;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.all.extend_from_slice(&chunk);
     }
-    let mut joined = BytesMut::with_capacity(size);
-    for chunk in chunks {
-        joined.extend_from_slice(&chunk);
+
+    pub(super) fn finish(self) -> Bytes {
+        if self.all.is_empty() {
+            self.first
+        } else {
+            self.all.freeze()
+        }
     }
-    joined.freeze()
 }
 
 impl<B: Body<Data = Bytes>> Body for ReplayBody<B> {
@@ -132,10 +147,12 @@ impl<B: Body<Data = Bytes>> Body for ReplayBody<B> {
                     Some(Ok(Frame::data(std::mem::take(bytes))))
                 }
             }
-            ContentProjection::Begun { begun, then } => match begun.next() {
-                Some(chunk) => Some(Ok(Frame::data(chunk))),
-                None => return then.poll_frame(cx),
-            },
+            ContentProjection::Begun { begun, then } => {
+                if begun.is_empty() {
+                    return then.poll_frame(cx);
+                }
+                Some(Ok(Frame::data(std::mem::take(begun))))
+            }
         };
         Poll::Ready(frame)
     }
@@ -197,5 +214,31 @@ impl<B: Body> fmt::Debug for ReplayBody<B> {
             Content::Begun { .. } => "begun",
         };
         f.debug_tuple("ReplayBody").field(&content).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(chunks: &[&'static str]) -> Bytes {
+        let mut joined = Joined::default();
+        for chunk in chunks {
+            joined.push(Bytes::from_static(chunk.as_bytes()));
+        }
+        joined.finish()
+    }
+
+    #[test]
+    fn chunks_become_one_body() {
+        assert_eq!(joined(&[]), "");
+        assert_eq!(joined(&["", "a", "", "b"]), "ab");
+        assert_eq!(joined(&["ab", "c", "de"]), "abcde");
+    }
+
+    #[test]
+    fn a_single_chunk_is_not_copied() {
+        let chunk = "a whole body";
+        assert_eq!(joined(&[chunk]).as_ptr(), chunk.as_ptr());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::http::header::{HeaderName, HeaderValue};
+use ::http::header::{self, HeaderName, HeaderValue};
 use ::http::{Method, Response, request};
 use bytes::Bytes;
 use http_body::Body;
@@ -13,7 +13,7 @@ use crate::error::lang::Lang;
 use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::http::body::ReplayBody;
-use crate::http::incoming;
+use crate::http::content_type;
 use crate::http::key::KeyFault;
 use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
@@ -52,7 +52,8 @@ impl Config {
         // An error of gRPC has the status 200 and its code in a trailer, so it would be stored as a success. But a client must
         // not get past a required key by a type of content.
         let may_pass = || !self.options_for(head).requires_key;
-        self.methods.contains(&head.method) && !(incoming::is_grpc(&head.headers) && may_pass())
+        let is_grpc = || content_type::is_grpc(head.headers.get(header::CONTENT_TYPE));
+        self.methods.contains(&head.method) && !(is_grpc() && may_pass())
     }
 
     fn route<'a>(&'a self, head: &'a request::Parts) -> Option<&'a str> {
@@ -60,7 +61,7 @@ impl Config {
             Named::Route(route) => route,
             Named::Endpoint(endpoint) => endpoint.as_str(),
         });
-        incoming::matched_route(head).or(named)
+        route::matched_route(head).or(named)
     }
 
     /// The options of the route of this request.

@@ -1,28 +1,17 @@
 //! What the layer reads of a request before its call.
 
 use std::error::Error as StdError;
-
 use std::pin::pin;
 
-use ::http::{HeaderMap, Uri, header, request};
-use bytes::{Bytes, BytesMut};
+use ::http::{HeaderMap, Uri, request};
+use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-#[cfg(feature = "axum")]
-use ::axum::extract::{MatchedPath, OriginalUri};
+use crate::http::body::Joined;
 
-/// The route that axum has matched, such as `/orders/{id}/pay`.
 #[cfg(feature = "axum")]
-pub(super) fn matched_route(head: &request::Parts) -> Option<&str> {
-    head.extensions.get().map(MatchedPath::as_str)
-}
-
-/// Without axum no route is known.
-#[cfg(not(feature = "axum"))]
-pub(super) fn matched_route(_: &request::Parts) -> Option<&str> {
-    None
-}
+use ::axum::extract::OriginalUri;
 
 /// The URI of the request. Inside of `Router::nest` the URI of `head` has lost its beginning.
 #[cfg(feature = "axum")]
@@ -36,19 +25,6 @@ pub(super) fn original_uri(head: &request::Parts) -> &Uri {
 pub(super) fn original_uri(head: &request::Parts) -> &Uri {
     &head.uri
 }
-
-/// Whether this is a request of gRPC.
-pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE);
-    let content_type = content_type.map_or(&b""[..], |value| value.as_bytes());
-    content_type
-        .split_at_checked(GRPC.len())
-        .is_some_and(|(start, rest)| {
-            start.eq_ignore_ascii_case(GRPC) && matches!(rest, [] | [b'+' | b';' | b' ', ..])
-        })
-}
-
-const GRPC: &[u8] = b"application/grpc";
 
 /// Why a body is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,61 +65,7 @@ where
     Ok((read.finish(), trailers))
 }
 
-/// The chunks of a body as one. A single chunk is not copied. A client may send chunks of one byte, so they are not collected.
-#[derive(Default)]
-struct Joined {
-    first: Bytes,
-    all: BytesMut,
-}
-
-impl Joined {
-    fn push(&mut self, chunk: Bytes) {
-        if self.first.is_empty() && self.all.is_empty() {
-            self.first = chunk;
-            return;
-        }
-        if self.all.is_empty() {
-            self.all.extend_from_slice(&std::mem::take(&mut self.first));
-        }
-        self.all.extend_from_slice(&chunk);
-    }
-
-    fn finish(self) -> Bytes {
-        if self.all.is_empty() {
-            self.first
-        } else {
-            self.all.freeze()
-        }
-    }
-}
-
 fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |cause| StdError::source(*cause));
     causes.any(<dyn StdError>::is::<LengthLimitError>)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn joined(chunks: &[&'static str]) -> Bytes {
-        let mut joined = Joined::default();
-        for chunk in chunks {
-            joined.push(Bytes::from_static(chunk.as_bytes()));
-        }
-        joined.finish()
-    }
-
-    #[test]
-    fn chunks_become_one_body() {
-        assert_eq!(joined(&[]), "");
-        assert_eq!(joined(&["", "a", "", "b"]), "ab");
-        assert_eq!(joined(&["ab", "c", "de"]), "abcde");
-    }
-
-    #[test]
-    fn a_single_chunk_is_not_copied() {
-        let chunk = "a whole body";
-        assert_eq!(joined(&[chunk]).as_ptr(), chunk.as_ptr());
-    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderName};
 
+use crate::http::content_type;
 use crate::http::decision::StoreIf;
 use crate::http::payload::Payload;
 use crate::policy::Policy;
@@ -27,12 +28,7 @@ impl RouteOptions {
     /// Whether a response with these headers is a stream, which is not read into memory.
     pub(super) fn streams(&self, headers: &HeaderMap) -> bool {
         let content_type = headers.get(header::CONTENT_TYPE);
-        let is_events = content_type.is_some_and(|value| {
-            let essence = value.as_bytes().split(|byte| *byte == b';').next();
-            let essence = essence.unwrap_or_default().trim_ascii();
-            essence.eq_ignore_ascii_case(b"text/event-stream")
-        });
-        self.is_stream || is_events
+        self.is_stream || content_type::is_event_stream(content_type)
     }
 }
 

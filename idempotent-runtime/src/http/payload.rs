@@ -24,6 +24,8 @@
 //! | ` {"b": [1.50, null], "a": "\u00e9"} ` | `json\n{"a":"é","b":[15e-1,null]}` | `dcc148d252aad594f68fbc82d7285731f06dc7adfac2854384460ab050bc14e4` |
 //! | any | `none\n` | `fcf33dfbe13c2354bf0e1b063f9fb422747a46cee00b7420bceff2b81457b345` |
 
+use std::borrow::Cow;
+
 use ::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -32,6 +34,7 @@ use self::json::Unread;
 use self::select::Path;
 use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
+use crate::http::content_type::{self, is_json};
 use crate::http::problem::Problem;
 
 pub(crate) mod canonical;
@@ -199,16 +202,13 @@ fn sha256(form: &str, content: &[u8]) -> [u8; 32] {
 }
 
 /// The type and the subtype of a content type, in lower case and without parameters.
-pub(crate) fn essence(content_type: Option<&HeaderValue>) -> Option<String> {
-    let text = content_type?.to_str().ok()?;
-    let (essence, _) = text.split_once(';').unwrap_or((text, ""));
-    Some(essence.trim().to_ascii_lowercase())
-}
-
-/// Whether a body of this content type is JSON: RFC 8259, and the suffix `+json` of RFC 6839.
-pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
-    essence(content_type).is_some_and(|essence| {
-        matches!(essence.as_str(), "application/json" | "text/json") || essence.ends_with("+json")
+pub(crate) fn essence(content_type: Option<&HeaderValue>) -> Option<Cow<'_, str>> {
+    let essence = content_type::text(content_type)?;
+    let has_capital = essence.bytes().any(|byte| byte.is_ascii_uppercase());
+    Some(if has_capital {
+        essence.to_ascii_lowercase().into()
+    } else {
+        essence.into()
     })
 }
 

@@ -9,6 +9,8 @@ use std::fmt;
 use std::hash::BuildHasher as _;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
+#[cfg(feature = "axum")]
+use ::axum::extract::MatchedPath;
 use ::http::Method;
 use ::http::request::Parts;
 use foldhash::fast::FixedState;
@@ -62,11 +64,22 @@ const UNKNOWN: &str = "the route of the request is not known: add the layer by `
 #[cfg(not(feature = "axum"))]
 const UNKNOWN: &str = "the route of the request is not known: with axum enable the feature `axum` of this crate, else give the layer a name";
 
+/// The route that axum has matched, such as `/orders/{id}/pay`.
+#[cfg(feature = "axum")]
+pub(crate) fn matched_route(parts: &Parts) -> Option<&str> {
+    parts.extensions.get().map(MatchedPath::as_str)
+}
+
+/// Without axum no route is known.
+#[cfg(not(feature = "axum"))]
+pub(crate) fn matched_route(_: &Parts) -> Option<&str> {
+    None
+}
+
 /// The endpoint of a request: its method and the route that axum matched, else the name of the layer.
 pub(crate) fn route_of(parts: &Parts, named: Option<&Named>) -> Result<Endpoint, NoRoute> {
-    #[cfg(feature = "axum")]
-    if let Some(path) = parts.extensions.get::<::axum::extract::MatchedPath>() {
-        return endpoint_of(&parts.method, path.as_str()).map_err(NoRoute::Invalid);
+    if let Some(path) = matched_route(parts) {
+        return endpoint_of(&parts.method, path).map_err(NoRoute::Invalid);
     }
     match named {
         Some(Named::Route(path)) => endpoint_of(&parts.method, path).map_err(NoRoute::Invalid),

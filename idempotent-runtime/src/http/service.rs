@@ -19,6 +19,7 @@ use crate::error::lang::Lang;
 use crate::http::answer::{Answer, WholeResponse};
 use crate::http::body::ReplayBody;
 use crate::http::config::Config;
+use crate::http::content_type::is_json;
 use crate::http::context::{Claimed, IdempotencyContext};
 use crate::http::decision::Decision;
 use crate::http::incoming::{self, Unread};
@@ -115,18 +116,23 @@ impl Plan {
         };
         // Only JSON can have the key in its body. Another body is not read into memory to look for a key.
         let may_be_in_body =
-            config.key.is_in_body() && payload::is_json(head.headers.get(header::CONTENT_TYPE));
+            config.key.is_in_body() && is_json(head.headers.get(header::CONTENT_TYPE));
         if !may_be_in_body {
-            let Some(key) = config.key(head, &[], options, lang)? else {
+            let Some(call) = plan.keyed_call(head, &[])? else {
                 return Ok(None);
             };
-            let call = config.call(head, options, &key, lang)?;
-            if Claimed::is_outside(head, &call) {
-                return Ok(None);
-            }
             plan.call = Some(call);
         }
         Ok(Some(plan))
+    }
+
+    /// The call with its key, without its payload. `None` if the request has no key, or an outer layer has claimed the key.
+    fn keyed_call(&self, head: &request::Parts, body: &[u8]) -> Result<Option<Call>, Rejection> {
+        let Some(key) = self.config.key(head, body, &self.options, self.lang)? else {
+            return Ok(None);
+        };
+        let call = self.config.call(head, &self.options, &key, self.lang)?;
+        Ok(Some(call).filter(|call| !Claimed::is_outside(head, call)))
     }
 
     /// Reads the body, claims the key, and runs the handler or answers in its place.
@@ -186,22 +192,16 @@ impl Plan {
         head: &request::Parts,
         body: &Bytes,
     ) -> Result<Option<Call>, Rejection> {
-        let (config, options, lang) = (&self.config, &self.options, self.lang);
-        let mut call = if let Some(call) = self.call.take() {
-            call
-        } else {
-            let Some(key) = config.key(head, body, options, lang)? else {
-                return Ok(None);
-            };
-            let call = config.call(head, options, &key, lang)?;
-            if Claimed::is_outside(head, &call) {
-                return Ok(None);
-            }
-            call
+        let keyed = match self.call.take() {
+            Some(call) => Some(call),
+            None => self.keyed_call(head, body)?,
+        };
+        let Some(mut call) = keyed else {
+            return Ok(None);
         };
         let content_type = head.headers.get(header::CONTENT_TYPE);
-        let digest = options.payload.digest(content_type, body);
-        let digest = digest.map_err(|fault| Rejection::from(fault.problem(lang)))?;
+        let digest = self.options.payload.digest(content_type, body);
+        let digest = digest.map_err(|fault| Rejection::from(fault.problem(self.lang)))?;
         let uri = incoming::original_uri(head);
         call.payload(head.method.as_str());
         call.payload(uri.path());

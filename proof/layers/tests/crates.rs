@@ -378,8 +378,9 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 28] = [
+const HTTP: [&str; 29] = [
     "http/headers",
+    "http/content_type",
     "http/route",
     "http/lang",
     "http/problem",
@@ -395,9 +396,9 @@ const HTTP: [&str; 28] = [
     "http/key/fault",
     "http/key",
     "http/key/source",
+    "http/body",
     "http/incoming",
     // The response to a request, and what is stored of it.
-    "http/body",
     "http/decision",
     "http/context",
     "http/stored",

@@ -6,8 +6,9 @@ use super::fault::{Carrier, HeaderFault, Id, IdFault};
 use super::text::{self, KeySyntax, Mistake};
 use super::{KeyFault, read_key};
 use crate::error::lang::Lang;
+use crate::http::content_type::is_json;
 use crate::http::payload::json::{self, Unread, Value};
-use crate::http::payload::{is_json, select};
+use crate::http::payload::select;
 use crate::http::problem::Problem;
 
 /// Where a request has its key: a header, by default `Idempotency-Key`, or a member of its JSON body.

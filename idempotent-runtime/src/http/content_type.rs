@@ -1,0 +1,91 @@
+//! What a content type says, without its parameters.
+
+use ::http::HeaderValue;
+
+/// The type and the subtype of a content type, as they were sent, without parameters. Empty if there is no content type.
+pub(crate) fn essence(content_type: Option<&HeaderValue>) -> &[u8] {
+    let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
+    let end = content_type.iter().position(|byte| *byte == b';');
+    content_type[..end.unwrap_or(content_type.len())].trim_ascii()
+}
+
+/// The type and the subtype of a content type that is text. A value with other bytes than visible ASCII is no content type.
+pub(crate) fn text(content_type: Option<&HeaderValue>) -> Option<&str> {
+    content_type?.to_str().ok()?;
+    str::from_utf8(essence(content_type)).ok()
+}
+
+/// Whether a body of this content type is JSON: RFC 8259, and the suffix `+json` of RFC 6839.
+pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
+    text(content_type).is_some_and(|essence| {
+        let is = |name: &str| essence.eq_ignore_ascii_case(name);
+        let suffix = essence.as_bytes().last_chunk::<5>();
+        is("application/json")
+            || is("text/json")
+            || suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case(b"+json"))
+    })
+}
+
+/// Whether this is the content type of gRPC.
+pub(crate) fn is_grpc(content_type: Option<&HeaderValue>) -> bool {
+    let split = essence(content_type).split_at_checked(GRPC.len());
+    split.is_some_and(|(start, rest)| {
+        start.eq_ignore_ascii_case(GRPC) && matches!(rest, [] | [b'+' | b' ', ..])
+    })
+}
+
+const GRPC: &[u8] = b"application/grpc";
+
+/// Whether a body of this content type is a stream of events, which may have no end.
+pub(crate) fn is_event_stream(content_type: Option<&HeaderValue>) -> bool {
+    essence(content_type).eq_ignore_ascii_case(b"text/event-stream")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_and_case_do_not_count() {
+        let found = |is: fn(Option<&HeaderValue>) -> bool, text: &'static str| {
+            is(Some(&HeaderValue::from_static(text)))
+        };
+        for text in [
+            "application/json",
+            "Text/JSON ; charset=utf-8",
+            "application/problem+Json",
+        ] {
+            assert!(found(is_json, text), "{text}");
+        }
+        for text in [
+            "",
+            "+jso",
+            "json",
+            "application/jsonl",
+            "text/plain; a=+json",
+        ] {
+            assert!(!found(is_json, text), "{text}");
+        }
+        for text in [
+            "application/grpc",
+            "Application/GRPC+proto",
+            "application/grpc;a=b",
+        ] {
+            assert!(found(is_grpc, text), "{text}");
+        }
+        for text in ["", "application/grp", "application/grpc-web"] {
+            assert!(!found(is_grpc, text), "{text}");
+        }
+        assert!(found(is_event_stream, "TEXT/event-stream; charset=utf-8"));
+        assert!(!found(is_event_stream, "text/event-streams"));
+        assert!(!is_json(None) && !is_grpc(None) && !is_event_stream(None));
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_ascii_hides_only_the_text() {
+        let value = |bytes: &[u8]| HeaderValue::from_bytes(bytes).unwrap();
+        assert!(!is_json(Some(&value(b"application/json; a=\xff"))));
+        assert!(is_grpc(Some(&value(b"application/grpc; a=\xff"))));
+        assert!(is_event_stream(Some(&value(b"text/event-stream; a=\xff"))));
+    }
+}
