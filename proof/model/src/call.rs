@@ -22,7 +22,7 @@ pub(crate) struct Call {
     pub(crate) refused_claims: u8,
     /// The remaining lease, counted from the first send: `good_until` in `state`.
     pub(crate) lease: u8,
-    /// With `release = false`: how long the key remains taken, counted from the first send.
+    /// With `release = false`, or after a hold: how long the key remains taken, counted from the first send.
     pub(crate) taken: u8,
     /// The answer that the call has not received yet.
     pub(crate) answer: Option<Answer>,
@@ -77,6 +77,8 @@ pub(crate) enum Body {
     Running,
     Ok,
     Err,
+    /// It ended, and its outcome is unknown: `Decision::Hold`.
+    Unknown,
     /// Never polled again: the lease was lost, the caller dropped the call, or the process died.
     Stopped,
 }
@@ -294,8 +296,13 @@ impl State {
 
     /// Drops the body before or after its effect.
     pub(crate) fn abandon(&mut self, id: u8) {
+        self.end_unrecorded(id, Body::Stopped);
+    }
+
+    /// Ends the body, and records no effect.
+    pub(crate) fn end_unrecorded(&mut self, id: u8, body: Body) {
         let call = self.call_mut(id);
-        call.body = Body::Stopped;
+        call.body = body;
         self.memory.effect_unrecorded |= call.effect == Effect::Arrived;
     }
 

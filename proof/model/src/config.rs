@@ -99,6 +99,12 @@ pub enum Variant {
     NoGrace,
     /// A waiting call does not recognize its own earlier claims.
     StrayClaimsUnknown,
+    /// A hold frees the key.
+    HoldFreesKey,
+    /// A hold is recorded as a success.
+    HoldIsSuccess,
+    /// A hold shortens the claim to a tick.
+    HoldIsShort,
 }
 
 /// One space of states.
@@ -135,6 +141,8 @@ pub struct Config {
     pub punctual: bool,
     /// A body may return an error.
     pub errors: bool,
+    /// A body may end without knowing whether its effect took place, and hold its key: `Decision::Hold`.
+    pub holds: bool,
     /// The store answers after the replica has the change: `WAIT`.
     pub replicated: bool,
     /// The faults that may happen.
@@ -163,6 +171,7 @@ impl Config {
             full: false,
             punctual: false,
             errors: true,
+            holds: false,
             replicated: false,
             faults: Faults {
                 resends: 1,

@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     let mut spaces: Vec<_> = [
         spaces::network(),
         spaces::ends(),
+        spaces::holds(),
         spaces::releases(),
         spaces::stores(),
         spaces::duplicates(),

@@ -37,6 +37,8 @@ pub enum Action {
         /// Whether the body succeeded.
         ok: bool,
     },
+    /// The body ends without knowing whether its effect took place.
+    Hold(u8),
     /// The body is no longer polled, because its lease has expired.
     Stop(u8),
     /// The body sends its effect.
@@ -180,6 +182,7 @@ impl Protocol {
                         actions.push(Action::SendEffect(id));
                     }
                     actions.extend(ok.then_some(Action::End { call: id, ok }));
+                    actions.extend(config.holds.then_some(Action::Hold(id)));
                     let failed = failed && config.errors;
                     actions.extend(failed.then_some(Action::End {
                         call: id,
@@ -255,6 +258,7 @@ impl Protocol {
             }
             Action::TimeOut(id) => return self.time_out(state, id),
             Action::End { call, ok } => state.body_ended(config, call, ok),
+            Action::Hold(id) => state.hold_key(config, id),
             Action::Stop(id) => state.stop(id),
             Action::SendEffect(id) => {
                 state.polled(config, id);

@@ -5,7 +5,7 @@ use stateright::{Model as _, Property};
 use crate::call::{Body, Call, Phase};
 use crate::protocol::{Action, Protocol};
 use crate::state::State;
-use crate::store::{Answer, FOR_EVER, Operation};
+use crate::store::{Answer, FOR_EVER, Operation, Record};
 
 /// A rule that holds in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,8 @@ use crate::store::{Answer, FOR_EVER, Operation};
 pub enum Rule {
     /// No body is polled while another call has the lease, unless the store lost the record.
     OneBody,
-    /// No body starts while a result is recorded; with `release = false`, within ttl of the previous claim.
+    /// No body starts while a result is recorded; with `release = false`, within ttl of the previous claim; after a hold, within
+    /// the lease of its call.
     OneRunPerTtl,
     /// A recorded result is neither lost nor replaced within ttl.
     ResultStaysStored,
@@ -58,6 +59,10 @@ pub enum Event {
     Follows,
     /// A second body for the key has succeeded.
     SecondEffect,
+    /// The claim of a call that holds its key is stored, and another call was refused.
+    HeldKey,
+    /// A body runs although an earlier body held its key: its lease has ended.
+    RunsAfterHold,
 }
 
 impl Rule {
@@ -172,6 +177,14 @@ impl Event {
             Self::Follows => seen!("a call follows", |state: &State| {
                 let follows = |phase| matches!(phase, Phase::Following { .. });
                 state.calls.iter().any(|call| follows(call.phase))
+            }),
+            Self::HeldKey => seen!("a duplicate of a held call was refused", |state: &State| {
+                let is_held = |record: Record| state.call(record.call).body == Body::Unknown;
+                state.record.is_some_and(is_held) && state.calls.iter().any(|call| call.is_refused)
+            }),
+            Self::RunsAfterHold => seen!("a body runs after a hold", |state: &State| {
+                let has = |body| state.calls.iter().any(|call| call.body == body);
+                has(Body::Unknown) && has(Body::Running)
             }),
             Self::SecondEffect => seen!("a second effect", |state: &State| {
                 state

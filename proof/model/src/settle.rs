@@ -47,20 +47,46 @@ impl State {
                 }
                 OnCancel::Keep => {
                     self.abandon(id);
-                    match self.hold_to_ttl(config, id) {
-                        Some(hold) => {
-                            let call = self.call_mut(id);
-                            call.phase = Phase::Background(hold);
-
-                            let remaining = call.taken;
-                            self.send_request(id, hold, remaining);
-                        }
-                        None => self.settled(id, LastSeen::Nothing),
-                    }
+                    self.keep(config, id);
                 }
             },
             _ => self.settled(id, LastSeen::Nothing),
         }
+    }
+
+    /// Ends a body whose outcome is unknown (`Held::hold`): the key stays taken until the lease of its call ends.
+    pub(crate) fn hold_key(&mut self, config: &Config, id: u8) {
+        self.polled(config, id);
+        if !config.wire {
+            self.effect(config, id);
+        }
+        self.end_unrecorded(id, Body::Unknown);
+        let call = self.call_mut(id);
+        if config.release == Release::OnError {
+            call.taken = call.lease + config.grace;
+        }
+        match config.variant {
+            Variant::HoldFreesKey => self.withdraw(config, id),
+            Variant::HoldIsSuccess => self.end_in_background(id, Operation::Complete, 0),
+            Variant::HoldIsShort => self.end_in_background(id, Operation::Hold, 1),
+            _ => self.keep(config, id),
+        }
+    }
+
+    /// Leaves the claim as it is stored; with `release = false`, until ttl after the claim.
+    fn keep(&mut self, config: &Config, id: u8) {
+        match self.hold_to_ttl(config, id) {
+            Some(hold) => {
+                let remaining = self.call(id).taken;
+                self.end_in_background(id, hold, remaining);
+            }
+            None => self.settled(id, LastSeen::Nothing),
+        }
+    }
+
+    fn end_in_background(&mut self, id: u8, ending: Operation, remaining: u8) {
+        self.call_mut(id).phase = Phase::Background(ending);
+        self.send_request(id, ending, remaining);
     }
 
     /// With `release = false`, shortens a renewed claim so that it expires ttl after the claim.

@@ -2,8 +2,8 @@
 
 use crate::config::{Caller, Config, Faults, OnCancel, Release, Variant};
 use crate::rules::Event::{
-    self, Duplicate, Follows, LateCompletion, LeaseLost, OwnStrayClaim, SecondEffect, StrayClaim,
-    StrayRenewal, TakenOver,
+    self, Duplicate, Follows, HeldKey, LateCompletion, LeaseLost, OwnStrayClaim, RunsAfterHold,
+    SecondEffect, StrayClaim, StrayRenewal, TakenOver,
 };
 use crate::rules::Rule;
 
@@ -97,6 +97,50 @@ pub fn ends() -> Vec<Space> {
         })
         .and(Rule::EffectAlone)
         .reaches(&[Duplicate, SecondEffect]),
+    ]
+}
+
+/// Bodies that do not know their outcome, and hold their keys.
+#[must_use]
+pub fn holds() -> Vec<Space> {
+    vec![
+        space("hold", |it| it.holds = true).reaches(&[HeldKey, RunsAfterHold, LeaseLost]),
+        space("hold, renewed", |it| {
+            it.faults = only(|_| {});
+            it.holds = true;
+            it.renewals = 1;
+        })
+        .reaches(&[HeldKey, RunsAfterHold, StrayRenewal]),
+        space("hold, crash, effect with a row", |it| {
+            it.faults = only(|faults| faults.crashes = 1);
+            it.holds = true;
+            it.row = true;
+        })
+        .and(Rule::EffectOnce)
+        .reaches(&[HeldKey, RunsAfterHold]),
+        space("hold, effect elsewhere", |it| {
+            it.faults = only(|_| {});
+            it.holds = true;
+            it.wire = true;
+        })
+        .and(Rule::EffectAlone)
+        .reaches(&[HeldKey, RunsAfterHold]),
+        space("hold, one process, wait", |it| {
+            it.callers = vec![caller(0, 1), caller(0, 1)];
+            it.faults = only(|_| {});
+            it.holds = true;
+            it.waits = 1;
+        })
+        .reaches(&[HeldKey, RunsAfterHold, Follows]),
+        space("hold, release = false", |it| {
+            it.faults = only(|_| {});
+            it.holds = true;
+            it.release = Release::Never;
+            it.lease = it.ttl;
+            it.renewals = 1;
+            it.errors = false;
+        })
+        .reaches(&[HeldKey, RunsAfterHold, StrayRenewal]),
     ]
 }
 
@@ -390,6 +434,30 @@ pub fn wrong() -> Vec<(Config, Rule)> {
             Variant::StrayClaimsUnknown,
             Rule::NotRefusedForItself,
             &|it| it.waits = 1,
+        ),
+        with(
+            "a hold frees the key",
+            Variant::HoldFreesKey,
+            Rule::OneRunPerTtl,
+            &|it| it.holds = true,
+        ),
+        with(
+            "a hold frees the key, effect elsewhere",
+            Variant::HoldFreesKey,
+            Rule::EffectAlone,
+            &|it| (it.holds, it.wire) = (true, true),
+        ),
+        with(
+            "a hold is recorded as a success",
+            Variant::HoldIsSuccess,
+            Rule::ReplayIsTrue,
+            &|it| it.holds = true,
+        ),
+        with(
+            "a hold is shorter than the lease",
+            Variant::HoldIsShort,
+            Rule::OneRunPerTtl,
+            &|it| it.holds = true,
         ),
         with("no grace", Variant::NoGrace, Rule::OneBody, &|it| {
             it.faults.drifts = 1;

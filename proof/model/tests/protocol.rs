@@ -31,6 +31,11 @@ fn it_holds_when_processes_die_and_futures_are_dropped() {
 }
 
 #[test]
+fn it_holds_when_bodies_do_not_know_their_outcome() {
+    holds(spaces::holds());
+}
+
+#[test]
 fn it_holds_with_every_release() {
     holds(spaces::releases());
 }
