@@ -5,6 +5,8 @@
 
 mod case;
 mod concurrent;
+#[cfg(feature = "http")]
+mod layer;
 mod leftover;
 pub(crate) mod polled;
 mod single;

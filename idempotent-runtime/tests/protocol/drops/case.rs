@@ -164,7 +164,7 @@ impl Progress {
         Stage::ALL[usize::from(self.0.load(Ordering::Relaxed))]
     }
 
-    fn reach(&self, stage: Stage) {
+    pub(super) fn reach(&self, stage: Stage) {
         self.0.store(stage as u8, Ordering::Relaxed);
     }
 }

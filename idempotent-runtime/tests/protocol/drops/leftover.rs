@@ -21,9 +21,17 @@ pub(super) enum Leftover {
 }
 
 impl Leftover {
+    /// The claim of a call whose outcome is unknown: it stays until its lease ends.
+    pub(super) const LEASED: Self = Self::Claim(LEASE.saturating_add(GRACE_OF_LEASE));
+
     /// Reads the record.
     pub(super) async fn read(guarded: &Guarded) -> Self {
-        let Some(entry) = guarded.entry(1).await else {
+        Self::under(guarded, &guarded.key(1)).await
+    }
+
+    /// Reads the record under this key.
+    pub(super) async fn under(guarded: &Guarded, key: &str) -> Self {
+        let Some(entry) = guarded.store.get(key).await.unwrap() else {
             return Self::Nothing;
         };
         let remaining = entry.ttl.expect("every record expires");
@@ -81,9 +89,9 @@ impl Case {
     }
 
     fn unknown(self) -> Leftover {
-        Leftover::Claim(match self.release {
-            Release::OnError => LEASE + GRACE_OF_LEASE,
-            Release::Always | Release::Never => TTL + GRACE_OF_TTL,
-        })
+        match self.release {
+            Release::OnError => Leftover::LEASED,
+            Release::Always | Release::Never => Leftover::Claim(TTL + GRACE_OF_TTL),
+        }
     }
 }
