@@ -221,6 +221,9 @@ const STORE: [&str; 18] = [
     "store",
 ];
 
+/// The files of the batches from the bottom up: each uses only files before it.
+const BATCH: [&str; 4] = ["batch/transport", "batch/queue", "batch/lane", "batch"];
+
 /// The files of the tools for tests from the bottom up: each uses only files before it.
 const TESTKIT: [&str; 16] = [
     "testkit/op",
@@ -415,7 +418,7 @@ const HTTP: [&str; 29] = [
 ];
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 22] = [
+const RUNTIME: [&str; 23] = [
     "world",
     "sync",
     "policy",
@@ -423,6 +426,7 @@ const RUNTIME: [&str; 22] = [
     "error",
     "record",
     "store",
+    "batch",
     "redis",
     "sql",
     "result",
@@ -561,6 +565,7 @@ fn files_of_the_operators_use_only_files_before_them() {
 #[test]
 fn files_of_the_stores_use_only_files_before_them() {
     assert_wing_in_order("store", &STORE);
+    assert_wing_in_order("batch", &BATCH);
 }
 
 #[test]

@@ -1,0 +1,331 @@
+//! The queue of one runtime, and the tasks that send its batches.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll};
+
+use foldhash::{HashSet, HashSetExt as _};
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::unconstrained;
+use tokio::time::Instant;
+
+use super::queue::{Limits, Queue, Slot, Waiting};
+use super::transport::{Answer, Transport};
+use crate::store::{StoreError, StoreErrorKind};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
+
+/// What all lanes share.
+pub(super) struct Shared<T> {
+    pub(super) transport: T,
+    pub(super) limits: Limits,
+    /// The operations that their callers send now.
+    pub(super) inline: AtomicUsize,
+    /// The tasks of all lanes.
+    pub(super) tasks: AtomicUsize,
+}
+
+/// The operations of the callers of one runtime.
+///
+/// Each runtime has its lane: a task on a runtime that nobody drives must not hold up the callers of another runtime.
+pub(super) struct Lane<T: Transport> {
+    pub(super) runtime: Id,
+    shared: Arc<Shared<T>>,
+    queue: Mutex<Queue<T::Operation, T::Reply>>,
+    /// Held while a task takes a batch and hands it to the connection, so that batches leave in the order of the queue.
+    hand_over: tokio::sync::Mutex<()>,
+    /// Notifies the tasks that a caller has stopped waiting.
+    dropped: Notify,
+}
+
+impl<T: Transport> Lane<T> {
+    pub(super) fn new(runtime: Id, shared: Arc<Shared<T>>) -> Self {
+        Self {
+            runtime,
+            shared,
+            queue: Mutex::new(Queue::new()),
+            hand_over: tokio::sync::Mutex::default(),
+            dropped: Notify::new(),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<T::Operation, T::Reply>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues an operation, and starts a task if no task will take it soon.
+    pub(super) fn submit(
+        self: Arc<Self>,
+        runtime: &Handle,
+        operation: T::Operation,
+    ) -> Submitted<T> {
+        let (slot, answer) = oneshot::channel();
+        let mut queue = self.queue();
+        if !queue.push(operation, slot, &self.shared.limits) {
+            drop(queue);
+            return Submitted(State::Refused);
+        }
+        let needs_task = queue.needs_task(&self.shared.limits);
+        if needs_task {
+            queue.add_task();
+        }
+        drop(queue);
+        if needs_task {
+            self.start_task(runtime);
+        }
+        Submitted(State::Waiting { answer, lane: self })
+    }
+
+    /// Starts a task that the queue counts already. A runtime that is shutting down drops the task at once.
+    fn start_task(self: &Arc<Self>, runtime: &Handle) {
+        self.shared.tasks.fetch_add(1, Ordering::Relaxed);
+        let task = Task {
+            lane: Arc::clone(self),
+            slots: Vec::new(),
+            digests: HashSet::new(),
+            is_collecting: true,
+            has_ended: false,
+        };
+        drop(runtime.spawn(task.run()));
+    }
+}
+
+/// The answer to a queued operation. Dropping it before the operation is sent withdraws the operation.
+pub(crate) struct Submitted<T: Transport>(State<T>);
+
+enum State<T: Transport> {
+    Refused,
+    Waiting {
+        answer: oneshot::Receiver<Result<T::Reply, StoreError>>,
+        lane: Arc<Lane<T>>,
+    },
+    Answered,
+}
+
+impl<T: Transport> Future for Submitted<T> {
+    type Output = Result<T::Reply, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answered = match &mut self.0 {
+            State::Waiting { answer, .. } => match Pin::new(answer).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(answered) => answered.unwrap_or_else(|_| Err(lost())),
+            },
+            State::Refused => Err(full()),
+            State::Answered => Err(lost()),
+        };
+        self.0 = State::Answered;
+        Poll::Ready(answered)
+    }
+}
+
+impl<T: Transport> Drop for Submitted<T> {
+    fn drop(&mut self) {
+        if let State::Waiting { answer, lane } = &mut self.0 {
+            answer.close();
+            lane.dropped.notify_waiters();
+        }
+    }
+}
+
+fn full() -> StoreError {
+    let error = StoreError::new(StoreErrorKind::NotApplied, "too many operations wait");
+    error.reason("has more operations waiting than this process queues")
+}
+
+fn unsent() -> StoreError {
+    let error = StoreError::new(StoreErrorKind::NotApplied, "the runtime has ended");
+    error.reason("was not asked, because the runtime that sends the operation has ended")
+}
+
+fn lost() -> StoreError {
+    let error = StoreError::new(StoreErrorKind::Unknown, "the runtime has ended");
+    error.reason("gave no answer before the runtime that sent the operation ended")
+}
+
+/// A task that sends batches until the queue is empty.
+struct Task<T: Transport> {
+    lane: Arc<Lane<T>>,
+    /// The callers of the batch in flight.
+    slots: Vec<Slot<T::Reply>>,
+    /// Kept for its memory.
+    digests: HashSet<u64>,
+    is_collecting: bool,
+    has_ended: bool,
+}
+
+impl<T: Transport> Task<T> {
+    async fn run(mut self) {
+        let lane = Arc::clone(&self.lane);
+        loop {
+            // The callers that run now may have operations for the next batch.
+            yield_to_callers().await;
+            lane.shared.transport.ready().await;
+            let answers = self.send_batch(&lane).await;
+            if self.has_ended {
+                return;
+            }
+            self.answer(answers);
+            if self.has_ended {
+                return;
+            }
+        }
+    }
+
+    /// Sends the next batch. Returns no answers if all its callers have stopped waiting.
+    async fn send_batch(&mut self, lane: &Arc<Lane<T>>) -> Vec<Answer<T::Operation, T::Reply>> {
+        let turn = lane.hand_over.lock().await;
+        // Before the batch is taken, so that no later drop is missed.
+        let mut dropped = pin!(lane.dropped.notified());
+        let Some(operations) = self.take() else {
+            return Vec::new();
+        };
+        // The budget of tokio must not delay the hand-over, because the next batch would overtake this one.
+        let mut sending = pin!(unconstrained(lane.shared.transport.send(operations)));
+        let first = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
+        drop(turn);
+        if let Poll::Ready(answers) = first {
+            return answers;
+        }
+        let mut is_overdue = false;
+        let waiting = poll_fn(|cx| {
+            if let Poll::Ready(answers) = sending.as_mut().poll(cx) {
+                return Poll::Ready(answers);
+            }
+            while dropped.as_mut().poll(cx).is_ready() {
+                dropped.set(lane.dropped.notified());
+                let slots = self.slots.iter();
+                let left = slots.filter(|slot| slot.is_closed()).count();
+                if left == self.slots.len() && !broken!(KeepsAbandoned) {
+                    return Poll::Ready(Vec::new());
+                }
+                if left > 0 && broken!(DropsBatchWithCaller) {
+                    return Poll::Ready(Vec::new());
+                }
+                if left > 0 && !std::mem::replace(&mut is_overdue, true) {
+                    lane.shared.transport.overdue();
+                }
+            }
+            Poll::Pending
+        });
+        waiting.await
+    }
+
+    /// Takes the next batch, and starts another task for the rest. Without operations the task has ended.
+    fn take(&mut self) -> Option<Vec<T::Operation>> {
+        let mut operations = Vec::new();
+        let limits = &self.lane.shared.limits;
+        let mut queue = self.lane.queue();
+        queue.take(limits, &mut self.digests, &mut operations, &mut self.slots);
+        queue.stop_collecting();
+        self.is_collecting = false;
+        let needs_task = !queue.is_empty()
+            && queue.tasks < limits.in_flight
+            && !queue.is_collected(Instant::now());
+        if needs_task {
+            queue.add_task();
+        }
+        if operations.is_empty() {
+            queue.tasks -= 1;
+            self.has_ended = true;
+        }
+        drop(queue);
+        if needs_task && let Ok(runtime) = Handle::try_current() {
+            self.lane.start_task(&runtime);
+        }
+        if self.has_ended {
+            self.lane.shared.tasks.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(operations)
+    }
+
+    /// Gives each caller its answer. The task ends if another task takes the queue next.
+    fn answer(&mut self, answers: Vec<Answer<T::Operation, T::Reply>>) {
+        let mut slots = std::mem::take(&mut self.slots);
+        if broken!(ShiftsAnswers) {
+            slots.rotate_left(1);
+        }
+        let mut answers = answers.into_iter();
+        let mut replies = Vec::new();
+        let mut again = Vec::new();
+        let mut unanswered = slots.drain(..);
+        for (answer, slot) in answers.by_ref().zip(unanswered.by_ref()) {
+            match answer {
+                Answer::Reply(reply) => replies.push((reply, slot)),
+                Answer::Again(operation) => again.push(Waiting { operation, slot }),
+            }
+        }
+        let mut queue = self.lane.queue();
+        queue.push_again(again);
+        let now = Instant::now();
+        if queue.is_collected(now) {
+            queue.tasks -= 1;
+            self.has_ended = true;
+        } else {
+            queue.start_collecting(now);
+            self.is_collecting = true;
+        }
+        drop(queue);
+        if self.has_ended {
+            self.lane.shared.tasks.fetch_sub(1, Ordering::Relaxed);
+        }
+        for slot in unanswered {
+            let _ = slot.send(Err(lost()));
+        }
+        for (reply, slot) in replies {
+            let _ = slot.send(Ok(reply));
+        }
+        self.slots = slots;
+    }
+}
+
+impl<T: Transport> Drop for Task<T> {
+    /// The runtime has dropped the task, or the transport panicked: answers the callers that wait for this task.
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let mut queue = self.lane.queue();
+        queue.tasks -= 1;
+        if self.is_collecting {
+            queue.stop_collecting();
+        }
+        // The other tasks of the runtime have been dropped too, or take the queue.
+        let unsent_operations = if queue.tasks == 0 {
+            queue.take_all()
+        } else {
+            VecDeque::new()
+        };
+        drop(queue);
+        self.lane.shared.tasks.fetch_sub(1, Ordering::Relaxed);
+        for slot in self.slots.drain(..) {
+            let error = if broken!(DeniesSent) {
+                unsent()
+            } else {
+                lost()
+            };
+            let _ = slot.send(Err(error));
+        }
+        for waiting in unsent_operations {
+            let _ = waiting.slot.send(Err(unsent()));
+        }
+    }
+}
+
+/// Lets the other tasks of the runtime run. Unlike [`yield_now`](tokio::task::yield_now), another thread may continue this task
+/// if one of these blocks its thread.
+async fn yield_to_callers() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

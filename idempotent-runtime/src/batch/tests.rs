@@ -1,0 +1,662 @@
+//! What a batch must keep. Each rule has a broken variant of the engine, and its test must find the mistake.
+
+use std::cell::Cell;
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::{Instant, advance, sleep, timeout};
+
+use super::{Answer, Batches, Limits, Operation, Transport, Way};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// An engine with one mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// A lone operation is queued.
+    QueuesAlone,
+    /// An operation is sent although its caller was dropped before.
+    SendsDropped,
+    /// A batch has two operations of a key.
+    RepeatsKeys,
+    /// An operation that waits for its key goes behind later operations.
+    Reorders,
+    /// The queue has no limit.
+    Unbounded,
+    /// Only one batch is in flight.
+    OneBatchAtATime,
+    /// A batch is kept although all its callers are gone.
+    KeepsAbandoned,
+    /// A batch ends with any of its callers.
+    DropsBatchWithCaller,
+    /// A caller gets the answer to another operation.
+    ShiftsAnswers,
+    /// An operation that was sent counts as not applied when its runtime ends.
+    DeniesSent,
+    /// All runtimes share a queue.
+    SharesLanes,
+}
+
+thread_local! {
+    static RUNNING: Cell<Option<Broken>> = const { Cell::new(None) };
+}
+
+pub(super) fn runs(broken: Broken) -> bool {
+    RUNNING.get() == Some(broken)
+}
+
+/// Checks that the engine keeps a rule and that its broken variant does not.
+fn assert_kept<F: Future<Output = bool>>(rule: impl Fn() -> F, broken: Broken) {
+    let in_runtime = || {
+        paused().block_on(async {
+            // A broken variant may wait forever.
+            timeout(HOUR, rule()).await.unwrap_or(false)
+        })
+    };
+    assert_kept_by(&in_runtime, broken);
+}
+
+/// As [`assert_kept`], for a rule that drives its runtimes itself.
+fn assert_kept_by(rule: &dyn Fn() -> bool, broken: Broken) {
+    assert!(rule(), "the engine breaks the rule");
+    RUNNING.set(Some(broken));
+    let is_kept = rule();
+    RUNNING.set(None);
+    assert!(!is_kept, "the test does not find {broken:?}");
+}
+
+fn paused() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    let builder = builder.enable_time().start_paused(true);
+    builder.build().unwrap()
+}
+
+const HOUR: Duration = Duration::from_hours(1);
+/// The time between a request and its reply.
+const TRIP: Duration = Duration::from_millis(10);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Op {
+    number: usize,
+    key: Option<u64>,
+    size: usize,
+    /// The server asks for the operation again.
+    is_refused: bool,
+}
+
+fn op(number: usize) -> Op {
+    Op {
+        number,
+        key: None,
+        size: 1,
+        is_refused: false,
+    }
+}
+
+fn op_of(key: u64, number: usize) -> Op {
+    Op {
+        key: Some(key),
+        ..op(number)
+    }
+}
+
+impl Operation for Op {
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn digest(&self) -> Option<u64> {
+        self.key
+    }
+}
+
+/// A server that answers an operation with its number.
+#[derive(Default)]
+struct Server {
+    /// The numbers of each batch, in the order in which they were handed over.
+    batches: Mutex<Vec<Vec<usize>>>,
+    /// The numbers that this server answers never.
+    hangs_on: Mutex<Vec<usize>>,
+    is_away: AtomicBool,
+    panics: AtomicBool,
+    /// The batches that were dropped without an answer.
+    dropped: AtomicUsize,
+    overdue: AtomicUsize,
+}
+
+/// Counts the drop of a batch.
+struct InFlight<'a>(Option<&'a AtomicUsize>);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if let Some(dropped) = self.0 {
+            dropped.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Transport for Arc<Server> {
+    type Operation = Op;
+    type Reply = usize;
+
+    async fn ready(&self) {
+        while self.is_away.load(Ordering::SeqCst) {
+            sleep(TRIP).await;
+        }
+    }
+
+    async fn send(&self, batch: Vec<Op>) -> Vec<Answer<Op, usize>> {
+        let numbers: Vec<_> = batch.iter().map(|op| op.number).collect();
+        let hangs = {
+            let hangs_on = self.hangs_on.lock().unwrap();
+            numbers.iter().any(|number| hangs_on.contains(number))
+        };
+        assert!(!self.panics.load(Ordering::SeqCst), "as the test wants");
+        self.batches.lock().unwrap().push(numbers);
+        let mut in_flight = InFlight(Some(&self.dropped));
+        if hangs {
+            pending::<()>().await;
+        }
+        sleep(TRIP).await;
+        in_flight.0 = None;
+        let answer = |op: Op| {
+            if op.is_refused {
+                Answer::Again(Op {
+                    is_refused: false,
+                    ..op
+                })
+            } else {
+                Answer::Reply(op.number)
+            }
+        };
+        batch.into_iter().map(answer).collect()
+    }
+
+    fn overdue(&self) {
+        self.overdue.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct Setup {
+    server: Arc<Server>,
+    batches: Arc<Batches<Arc<Server>>>,
+}
+
+/// Without operations that their callers send, so that each operation is queued.
+const QUEUED: Limits = Limits {
+    inline: 0,
+    in_flight: 8,
+    gap: Duration::from_micros(200),
+    operations: 512,
+    bytes: 256 * 1024,
+    waiting: 10_000,
+    waiting_bytes: 1 << 20,
+};
+
+impl Setup {
+    fn new(limits: Limits) -> Self {
+        let server = Arc::new(Server::default());
+        let batches = Arc::new(Batches::new(Arc::clone(&server), limits));
+        Self { server, batches }
+    }
+
+    /// Sends an operation as the store does; an operation that is sent inline has the answer of a batch of one.
+    fn submit(&self, op: Op) -> impl Future<Output = Result<usize, StoreError>> + Send + 'static {
+        let batches = Arc::clone(&self.batches);
+        let server = Arc::clone(&self.server);
+        async move {
+            match batches.way() {
+                Way::Inline(_inline) => {
+                    let number = op.number;
+                    let _ = server.send(vec![op]).await;
+                    Ok(number)
+                }
+                Way::Queue(entrance) => entrance.submit(op).await,
+            }
+        }
+    }
+
+    fn spawn(&self, op: Op) -> JoinHandle<Result<usize, StoreError>> {
+        tokio::spawn(self.submit(op))
+    }
+
+    fn sent(&self) -> Vec<Vec<usize>> {
+        self.server.batches.lock().unwrap().clone()
+    }
+
+    fn hang_on(&self, number: usize) {
+        self.server.hangs_on.lock().unwrap().push(number);
+    }
+}
+
+/// Lets all tasks run until they wait for time.
+async fn settle() {
+    for _ in 0..20 {
+        yield_now().await;
+    }
+}
+
+#[test]
+fn a_lone_operation_is_sent_by_its_caller_without_a_task() {
+    let rule = || async {
+        let setup = Setup::new(Limits::default());
+        let metrics = tokio::runtime::Handle::current().metrics();
+        let before = metrics.num_alive_tasks();
+        let mut lone = Box::pin(setup.submit(op(1)));
+        let is_sent = (&mut lone).now_or_never().is_none() && setup.sent() == [[1]];
+        let is_alone = metrics.num_alive_tasks() == before;
+        is_sent && is_alone && lone.await.is_ok()
+    };
+    assert_kept(rule, Broken::QueuesAlone);
+}
+
+#[test]
+fn operations_that_arrive_together_go_in_one_batch() {
+    paused().block_on(async {
+        let setup = Setup::new(QUEUED);
+        let answers = join_all((0..100).map(|number| setup.submit(op(number)))).await;
+        assert_eq!(setup.sent(), [(0..100).collect::<Vec<_>>()]);
+        assert!(answers.into_iter().map(Result::unwrap).eq(0..100));
+    });
+}
+
+#[test]
+fn each_caller_gets_its_own_answer() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let answers = join_all((0..10).map(|number| setup.submit(op(number)))).await;
+        answers.into_iter().map(Result::unwrap).eq(0..10)
+    };
+    assert_kept(rule, Broken::ShiftsAnswers);
+}
+
+#[test]
+fn an_operation_whose_caller_is_gone_before_is_not_sent() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let mut gone = Box::pin(setup.submit(op(1)));
+        let kept = setup.spawn(op(2));
+        assert!((&mut gone).now_or_never().is_none());
+        drop(gone);
+        kept.await.unwrap().is_ok() && setup.sent() == [[2]]
+    };
+    assert_kept(rule, Broken::SendsDropped);
+}
+
+#[test]
+fn nothing_is_sent_and_no_task_stays_if_all_callers_are_gone_before() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let mut gone = Box::pin(setup.submit(op(1)));
+        assert!((&mut gone).now_or_never().is_none());
+        drop(gone);
+        settle().await;
+        let metrics = tokio::runtime::Handle::current().metrics();
+        setup.sent().is_empty() && metrics.num_alive_tasks() == 0
+    };
+    assert_kept(rule, Broken::SendsDropped);
+}
+
+#[test]
+fn a_caller_that_is_gone_while_connecting_sends_nothing() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        setup.server.is_away.store(true, Ordering::SeqCst);
+        let gone = setup.spawn(op(1));
+        let kept = setup.spawn(op(2));
+        sleep(3 * TRIP).await;
+        gone.abort();
+        settle().await;
+        setup.server.is_away.store(false, Ordering::SeqCst);
+        kept.await.unwrap().is_ok() && setup.sent() == [[2]]
+    };
+    assert_kept(rule, Broken::SendsDropped);
+}
+
+#[test]
+fn a_caller_that_leaves_does_not_change_the_answers_of_its_batch() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let mut gone = Box::pin(setup.submit(op(1)));
+        assert!((&mut gone).now_or_never().is_none());
+        let kept = setup.spawn(op(2));
+        settle().await;
+        assert_eq!(setup.sent(), [[1, 2]]);
+        // The task was started for the first caller.
+        drop(gone);
+        let is_answered = kept.await.unwrap().is_ok_and(|number| number == 2);
+        is_answered && setup.server.overdue.load(Ordering::SeqCst) == 1
+    };
+    assert_kept(rule, Broken::DropsBatchWithCaller);
+}
+
+#[test]
+fn a_batch_whose_callers_are_all_gone_is_dropped() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        setup.hang_on(1);
+        let callers = [setup.spawn(op(1)), setup.spawn(op(2))];
+        settle().await;
+        callers[0].abort();
+        settle().await;
+        assert_eq!(setup.server.dropped.load(Ordering::SeqCst), 0);
+        callers[1].abort();
+        settle().await;
+        let metrics = tokio::runtime::Handle::current().metrics();
+        setup.server.dropped.load(Ordering::SeqCst) == 1 && metrics.num_alive_tasks() == 0
+    };
+    assert_kept(rule, Broken::KeepsAbandoned);
+}
+
+#[test]
+fn an_operation_waits_for_no_reply_on_a_slow_network() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let first = setup.spawn(op(1));
+        settle().await;
+        advance(TRIP / 2).await;
+        let began = Instant::now();
+        setup.submit(op(2)).await.unwrap();
+        first.await.unwrap().unwrap();
+        began.elapsed() < TRIP + TRIP / 4
+    };
+    assert_kept(rule, Broken::OneBatchAtATime);
+}
+
+#[test]
+fn operations_right_after_a_batch_gather_until_its_answer() {
+    paused().block_on(async {
+        let setup = Setup::new(QUEUED);
+        let first = setup.spawn(op(1));
+        settle().await;
+        let second = setup.spawn(op(2));
+        settle().await;
+        advance(QUEUED.gap / 2).await;
+        let third = setup.spawn(op(3));
+        for caller in [first, second, third] {
+            caller.await.unwrap().unwrap();
+        }
+        assert_eq!(setup.sent(), [vec![1], vec![2, 3]]);
+    });
+}
+
+#[test]
+fn batches_without_an_answer_do_not_hold_up_the_others() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        setup.hang_on(0);
+        let hanging = setup.spawn(op(0));
+        settle().await;
+        for number in 1..100 {
+            advance(QUEUED.gap).await;
+            let began = Instant::now();
+            if setup.submit(op(number)).await.is_err() || began.elapsed() > 2 * TRIP {
+                return false;
+            }
+        }
+        !hanging.is_finished()
+    };
+    assert_kept(rule, Broken::OneBatchAtATime);
+}
+
+#[test]
+fn a_full_set_of_hung_batches_is_released_when_its_callers_give_up() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let mut hanging = Vec::new();
+        for number in 0..QUEUED.in_flight {
+            setup.hang_on(number);
+            hanging.push(setup.spawn(op(number)));
+            settle().await;
+            advance(QUEUED.gap).await;
+        }
+        assert_eq!(setup.sent().len(), QUEUED.in_flight);
+        let waiting = setup.spawn(op(100));
+        settle().await;
+        assert_eq!(setup.sent().len(), QUEUED.in_flight, "the operation waits");
+        hanging[3].abort();
+        timeout(2 * TRIP, waiting).await.is_ok()
+    };
+    assert_kept(rule, Broken::KeepsAbandoned);
+}
+
+#[test]
+fn operations_of_one_key_go_in_different_batches() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let ops = [op_of(7, 1), op_of(8, 2), op_of(7, 3), op_of(7, 4), op(5)];
+        join_all(ops.map(|op| setup.submit(op))).await;
+        setup.sent() == [vec![1, 2, 5], vec![3], vec![4]]
+    };
+    assert_kept(rule, Broken::RepeatsKeys);
+}
+
+#[test]
+fn operations_of_one_key_keep_their_order() {
+    let rule = || async {
+        let limits = Limits {
+            operations: 2,
+            ..QUEUED
+        };
+        let setup = Setup::new(limits);
+        let keys = [7, 7, 8, 7, 8, 8, 9, 7, 9, 7];
+        let ops = keys
+            .iter()
+            .enumerate()
+            .map(|(number, key)| op_of(*key, number));
+        join_all(ops.map(|op| setup.submit(op))).await;
+        let sent = setup.sent().concat();
+        let of_key = |key| sent.iter().filter(move |number| keys[**number] == key);
+        sent.len() == keys.len() && [7, 8, 9].into_iter().all(|key| of_key(key).is_sorted())
+    };
+    assert_kept(rule, Broken::Reorders);
+}
+
+#[test]
+fn a_batch_has_limits_and_the_rest_follows_at_once() {
+    paused().block_on(async {
+        let limits = Limits {
+            operations: 3,
+            bytes: 10,
+            ..QUEUED
+        };
+        let setup = Setup::new(limits);
+        let sizes = [1, 1, 1, 1, 9, 1, 25, 5, 5];
+        let ops = sizes.iter().enumerate().map(|(number, size)| Op {
+            size: *size,
+            ..op(number)
+        });
+        let began = Instant::now();
+        join_all(ops.map(|op| setup.submit(op))).await;
+        let expected = [vec![0, 1, 2], vec![3, 4], vec![5], vec![6], vec![7, 8]];
+        assert_eq!(setup.sent(), expected);
+        assert_eq!(began.elapsed(), TRIP, "no batch waits for another");
+    });
+}
+
+#[test]
+fn a_full_queue_refuses_and_drops_what_nobody_waits_for() {
+    let rule = || async {
+        let limits = Limits {
+            waiting: 5,
+            waiting_bytes: 50,
+            ..QUEUED
+        };
+        let setup = Setup::new(limits);
+        setup.server.is_away.store(true, Ordering::SeqCst);
+        let mut queued: Vec<_> = (0..5).map(|number| setup.spawn(op(number))).collect();
+        settle().await;
+        let refused = |refused: Option<Result<usize, StoreError>>| {
+            refused.is_some_and(|answer| {
+                answer.is_err_and(|error| error.kind() == StoreErrorKind::NotApplied)
+            })
+        };
+        if !refused(setup.submit(op(5)).now_or_never()) {
+            return false;
+        }
+        queued.remove(2).abort();
+        settle().await;
+        let large = Op { size: 47, ..op(6) };
+        if !refused(setup.submit(large.clone()).now_or_never()) {
+            return false;
+        }
+        queued.push(setup.spawn(Op { size: 46, ..large }));
+        settle().await;
+        setup.server.is_away.store(false, Ordering::SeqCst);
+        for caller in queued {
+            caller.await.unwrap().unwrap();
+        }
+        setup.sent().concat() == [0, 1, 3, 4, 6]
+    };
+    assert_kept(rule, Broken::Unbounded);
+}
+
+#[test]
+fn an_operation_that_was_not_applied_goes_again_alone_and_first() {
+    paused().block_on(async {
+        let setup = Setup::new(QUEUED);
+        let refused = Op {
+            is_refused: true,
+            ..op_of(7, 1)
+        };
+        let first = [setup.spawn(op(0)), setup.spawn(refused.clone())];
+        settle().await;
+        let later = setup.spawn(op_of(7, 2));
+        for caller in first {
+            caller.await.unwrap().unwrap();
+        }
+        later.await.unwrap().unwrap();
+        assert_eq!(setup.sent(), [vec![0, 1], vec![1], vec![2]]);
+
+        // Not again if nobody waits for it.
+        let gone = setup.spawn(refused);
+        settle().await;
+        gone.abort();
+        sleep(2 * TRIP).await;
+        assert_eq!(setup.sent().len(), 4);
+    });
+}
+
+#[test]
+fn a_runtime_that_ends_answers_what_it_has_sent_and_what_it_has_not() {
+    let rule = || {
+        let setup = Setup::new(QUEUED);
+        let ends = paused();
+        let (sent, unsent) = ends.block_on(async {
+            let mut sent = Box::pin(setup.submit(op(1)));
+            assert!((&mut sent).now_or_never().is_none());
+            settle().await;
+            let mut unsent = Box::pin(setup.submit(op(2)));
+            assert!((&mut unsent).now_or_never().is_none());
+            (sent, unsent)
+        });
+        assert_eq!(setup.sent(), [[1]]);
+        drop(ends);
+        paused().block_on(async {
+            let kinds = [sent.await, unsent.await].map(|answer| answer.unwrap_err().kind());
+            assert!(setup.submit(op(3)).await.is_ok());
+            kinds == [StoreErrorKind::Unknown, StoreErrorKind::NotApplied]
+        })
+    };
+    assert_kept_by(&rule, Broken::DeniesSent);
+}
+
+#[test]
+fn a_runtime_that_nobody_drives_does_not_hold_up_another() {
+    let rule = || {
+        let setup = Setup::new(QUEUED);
+        let frozen = paused();
+        let mut left = Box::pin(setup.submit(op(1)));
+        frozen.block_on(async { assert!((&mut left).now_or_never().is_none()) });
+        let is_answered = paused().block_on(async {
+            let answer = timeout(HOUR, setup.submit(op(2))).await;
+            answer.is_ok_and(|answer| answer.is_ok())
+        });
+        drop(left);
+        is_answered
+    };
+    assert_kept_by(&rule, Broken::SharesLanes);
+}
+
+#[test]
+fn a_panic_of_the_transport_answers_its_callers_and_later_callers_go_on() {
+    paused().block_on(async {
+        let setup = Setup::new(QUEUED);
+        setup.server.panics.store(true, Ordering::SeqCst);
+        let answers = join_all([1, 2].map(|number| setup.submit(op(number)))).await;
+        for answer in answers {
+            assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::Unknown);
+        }
+        setup.server.panics.store(false, Ordering::SeqCst);
+        assert_eq!(setup.submit(op(3)).await.unwrap(), 3);
+    });
+}
+
+#[test]
+fn outside_of_a_runtime_each_caller_sends_its_operation() {
+    let setup = Setup::new(QUEUED);
+    let ways = [setup.batches.way(), setup.batches.way()];
+    assert!(ways.iter().all(|way| matches!(way, Way::Inline(None))));
+}
+
+#[test]
+fn callers_send_only_a_few_operations_themselves() {
+    paused().block_on(async {
+        let limits = Limits {
+            inline: 2,
+            ..QUEUED
+        };
+        let setup = Setup::new(limits);
+        let answers = join_all((0..5).map(|number| setup.submit(op(number)))).await;
+        assert!(answers.into_iter().all(|answer| answer.is_ok()));
+        assert_eq!(setup.sent(), [vec![0], vec![1], vec![2, 3, 4]]);
+        settle().await;
+        setup.submit(op(5)).await.unwrap();
+        let metrics = tokio::runtime::Handle::current().metrics();
+        assert_eq!(metrics.num_alive_tasks(), 0, "the last one was alone");
+    });
+}
+
+/// Threads of one runtime that send one after the other: every operation has its answer, and those of a key stay in order.
+#[test]
+fn threads_share_the_batches() {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build()
+        .unwrap();
+    let setup = Arc::new(Setup::new(Limits::default()));
+    runtime.block_on(async {
+        let callers = (0..64_usize).map(|caller| {
+            let setup = Arc::clone(&setup);
+            tokio::spawn(async move {
+                for round in 0..20 {
+                    let number = round * 64 + caller;
+                    let answer = setup.submit(op_of(caller as u64, number)).await;
+                    assert_eq!(answer.unwrap(), number);
+                }
+            })
+        });
+        let callers: Vec<_> = callers.collect();
+        for caller in callers {
+            timeout(Duration::from_mins(1), caller)
+                .await
+                .unwrap()
+                .unwrap();
+        }
+    });
+    let sent = setup.sent().concat();
+    assert_eq!(sent.len(), 64 * 20);
+    for caller in 0..64 {
+        assert!(
+            sent.iter()
+                .filter(|number| **number % 64 == caller)
+                .is_sorted()
+        );
+    }
+}
