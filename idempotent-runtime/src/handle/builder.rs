@@ -209,7 +209,8 @@ impl Builder {
         self
     }
 
-    /// Sets the size of the largest result of `replay` that is stored, in encoded bytes. Default: 1 MiB.
+    /// Sets the size of the largest result of `replay` that is stored, in encoded bytes. Default: 1 MiB. Of a response of HTTP only
+    /// the body counts.
     ///
     /// A call with a larger result succeeds. Its duplicates are refused with
     /// [`Error::ResultUnavailable`](crate::Error::ResultUnavailable), and the body does not run again.

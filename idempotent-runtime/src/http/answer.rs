@@ -15,7 +15,7 @@ use crate::http::stored;
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
 use crate::result::body_outcome::BodyOutcome;
-use crate::result::options::ResultOptions;
+use crate::result::options::{LONGEST_HEAD, ResultOptions};
 use crate::result::replay_mode::ReplayMode;
 use crate::world;
 
@@ -24,6 +24,7 @@ pub(super) struct Answer<B: Body> {
     response: Response<ReplayBody<B>>,
     outcome: IdempotencyOutcome,
     decision: Decision,
+    is_stream: bool,
     /// What is stored, if the decision is to store.
     record: Option<Stored>,
 }
@@ -38,7 +39,8 @@ impl<B: Body<Data = Bytes>> Answer<B> {
         let (head, body) = response.into_parts();
         let decision = Decision::about(&head, options.store_if.as_ref());
         let is_stored = decision == Decision::Store;
-        let body = if is_stored && !options.streams(&head.headers) {
+        let is_stream = options.streams(&head.headers);
+        let body = if is_stored && !is_stream {
             body::buffer(body, options.response_limit).await
         } else {
             ReplayBody::inner(body)
@@ -56,6 +58,7 @@ impl<B: Body<Data = Bytes>> Answer<B> {
             response: Response::from_parts(head, body),
             outcome,
             decision,
+            is_stream,
             record,
         }
     }
@@ -75,7 +78,7 @@ impl<B: Body> Answer<B> {
     /// How the handler ended, with the response that is stored.
     pub(super) fn body_outcome(&self) -> BodyOutcome {
         let kept = self.record.clone().map_or(Kept::Nothing, Kept::Result);
-        BodyOutcome::new(self.decision == Decision::Store, kept)
+        BodyOutcome::new(self.decision == Decision::Store, kept).chosen(self.is_stream)
     }
 
     /// The response. A replay has the header `marker`.
@@ -102,6 +105,7 @@ impl<B: Body> Answer<B> {
                 first: stored.first,
             },
             decision: Decision::Store,
+            is_stream: false,
             record: None,
         })
     }
@@ -115,15 +119,19 @@ fn record<B: Body>(
     results: ResultOptions,
 ) -> Stored {
     let now = world::time_of_day();
-    let fits = |stored: &Stored| stored.bytes.len() <= results.max_bytes;
-    let whole = body.in_memory().map(|content| {
-        let allowed = options.kept_headers.as_deref();
-        stored::write(head, content, allowed, now)
-    });
-    whole.filter(fits).unwrap_or_else(|| {
+    let fits = |stored: &Stored, body: usize| stored.bytes.len() - body <= LONGEST_HEAD;
+    let whole = body
+        .in_memory()
+        .filter(|(body, _)| body.len() <= results.max_bytes)
+        .and_then(|content| {
+            let allowed = options.kept_headers.as_deref();
+            let stored = stored::write(head, content, allowed, now);
+            fits(&stored, content.0.len()).then_some(stored)
+        });
+    whole.unwrap_or_else(|| {
         let location = head.headers.get(header::LOCATION);
         let tombstone = stored::write_tombstone(location, now);
-        if fits(&tombstone) {
+        if fits(&tombstone, 0) {
             tombstone
         } else {
             stored::write_tombstone(None, now)

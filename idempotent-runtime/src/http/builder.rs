@@ -1,14 +1,15 @@
 //! Builds a layer.
 
+mod options;
+
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::http::header::{HeaderName, HeaderValue};
-use ::http::{Method, Response, request, response};
+use ::http::{Method, Response, request};
 use bytes::Bytes;
 
 use crate::handle::Idempotency;
@@ -17,12 +18,10 @@ use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
 use crate::http::layer::IdempotencyLayer;
 use crate::http::options::RouteOptions;
-use crate::http::payload::Payload;
 use crate::http::rejection::Rejection;
 use crate::http::route::Named;
 use crate::http::scope::Scope;
 use crate::key::fingerprint::KeyPart;
-use crate::policy::OnStoreError;
 
 /// Builds an [`IdempotencyLayer`].
 ///
@@ -80,6 +79,7 @@ impl IdempotencyLayer {
             syntax: KeySyntax::default(),
             marker: HeaderName::from_static("idempotency-replayed"),
             docs: None,
+            challenge: None,
             on_reject: None,
             options: Arc::default(),
             routes: HashMap::new(),
@@ -89,8 +89,8 @@ impl IdempotencyLayer {
 }
 
 impl<S> LayerBuilder<S> {
-    /// Separates the keys of callers by the value of this header. A request with a key, but without the header, is refused: with
-    /// 401 if the header is `Authorization`, else with 400.
+    /// Separates the keys of callers by the value of this header. A request with a key, but without the header, is refused with
+    /// 400: see [`challenge`](Self::challenge) for 401.
     ///
     /// If a client gets a new access token between two attempts, it is another caller. So prefer
     /// [`scope_by_extension`](Self::scope_by_extension) with the id of the user, if a layer outside of this layer authenticates.
@@ -99,8 +99,8 @@ impl<S> LayerBuilder<S> {
     }
 
     /// Separates the keys of callers by a part of the request's extension `T`, such as the id of the user that an outer layer
-    /// has authenticated. A request with a key, but without the extension, is refused with 401. So is a request whose part is
-    /// `None` or an empty text.
+    /// has authenticated. A request with a key, but without the extension, is refused with 400: see
+    /// [`challenge`](Self::challenge) for 401. So is a request whose part is `None` or an empty text.
     pub fn scope_by_extension<T, P>(
         self,
         part: impl Fn(&T) -> P + Send + Sync + 'static,
@@ -113,7 +113,7 @@ impl<S> LayerBuilder<S> {
     }
 
     /// Separates the keys of callers by what this closure finds in the head of the request. A request with a key, for which it
-    /// returns `None` or an empty text, is refused with 401.
+    /// returns `None` or an empty text, is refused with 400: see [`challenge`](Self::challenge) for 401.
     pub fn scope_by<P: KeyPart>(
         self,
         part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
@@ -188,6 +188,15 @@ impl<S> LayerBuilder<S> {
         self
     }
 
+    /// Sets the challenge of your authentication, such as `Bearer realm="shop"`. A request without its scope is then refused with
+    /// 401, with this challenge in the header `WWW-Authenticate`, which each 401 needs (RFC 9110, section 15.5.2). Default: it is
+    /// refused with 400. If the scope is another header than `Authorization`, it is always 400.
+    #[must_use]
+    pub fn challenge(mut self, challenge: HeaderValue) -> Self {
+        self.0.challenge = Some(challenge);
+        self
+    }
+
     /// Replaces the response to a request whose handler does not run. The closure gets the reason and the default response.
     ///
     /// ```
@@ -255,116 +264,13 @@ impl<S> Config<S> {
             syntax: self.syntax,
             marker: self.marker,
             docs: self.docs,
+            challenge: self.challenge,
             on_reject: self.on_reject,
             options: self.options,
             routes: self.routes,
             route: self.route,
         };
         (config, self.scope)
-    }
-}
-
-/// Writes the options for a route, and for all routes of the layer.
-macro_rules! options {
-    ($($(#[$doc:meta])* fn $name:ident($options:ident $(, $arg:ident: $type:ty)*) $set:block)*) => {
-        impl RouteOptions {
-            $(
-                $(#[$doc])*
-                #[must_use]
-                pub fn $name(mut self $(, $arg: $type)*) -> Self {
-                    let $options = &mut self;
-                    $set
-                    self
-                }
-            )*
-        }
-
-        /// The options of all routes that have no options of their own.
-        impl<S> LayerBuilder<S> {
-            $(
-                $(#[$doc])*
-                #[must_use]
-                pub fn $name(mut self $(, $arg: $type)*) -> Self {
-                    let options = RouteOptions::clone(&self.0.options);
-                    self.0.options = Arc::new(options.$name($($arg),*));
-                    self
-                }
-            )*
-        }
-    };
-}
-
-options! {
-    /// Refuses a guarded request without a key with 400. Default: such a request passes, and nothing guards it.
-    fn require_key(options) {
-        options.requires_key = true;
-    }
-
-    /// Lets a request without a key pass. This is the default.
-    fn optional_key(options) {
-        options.requires_key = false;
-    }
-
-    /// Sets how long a response is stored: 1 ms to 100 years. Otherwise each request with a key gets 500 `invalid_policy`.
-    /// Default: 24 hours.
-    fn ttl(options, ttl: Duration) {
-        options.policy.ttl = ttl;
-    }
-
-    /// Sets how long a claim is valid if its process no longer renews it. Default: 30 seconds, or the `ttl` if it is shorter.
-    fn lease(options, lease: Duration) {
-        options.policy = options.policy.lease(lease);
-    }
-
-    /// Sets how long a request waits for the response of an equal request that is running. Default: it does not wait, and gets
-    /// 409.
-    fn wait(options, wait: Duration) {
-        options.policy = options.policy.wait(wait);
-    }
-
-    /// Sets what happens while the store is unavailable. Default: [`OnStoreError::Refuse`], which answers with 503. With
-    /// [`OnStoreError::Run`] the handler runs unguarded.
-    fn on_store_error(options, on_store_error: OnStoreError) {
-        options.policy = options.policy.on_store_error(on_store_error);
-    }
-
-    /// Sets what must be equal in the bodies of requests with one key. Default: [`Payload::raw`], all bytes. A request with
-    /// another payload gets 422.
-    fn payload(options, payload: Payload) {
-        options.payload = payload;
-    }
-
-    /// Sets which responses are stored, by their heads. After another response the key is free. Default: see
-    /// [`Decision`](crate::http::Decision).
-    fn store_if(options, is_stored: impl Fn(&response::Parts) -> bool + Send + Sync + 'static) {
-        options.store_if = Some(Arc::new(is_stored));
-    }
-
-    /// Sets the largest body of a request, in bytes. It is read into memory before the key is claimed. A request with a larger
-    /// body gets 413. Default: 1 MiB.
-    fn request_limit(options, bytes: usize) {
-        options.request_limit = bytes;
-    }
-
-    /// Sets the largest body of a response that is stored, in bytes. A response with a larger body passes, and only the fact that
-    /// it was made is stored: a repeated request gets 409 `result_unavailable`. Default: 1 MiB.
-    ///
-    /// A response is also not stored if its body and its headers together exceed the
-    /// [`largest_result`](crate::Builder::largest_result) of the handle. So raise both.
-    fn response_limit(options, bytes: usize) {
-        options.response_limit = bytes;
-    }
-
-    /// Responses are streams: they pass without being read into memory, as large responses do. Responses of the type `text/event-stream` are always streams.
-    fn stream(options) {
-        options.is_stream = true;
-    }
-
-    /// Stores only these headers of responses. Default: all headers that describe the response, and not its connection, its
-    /// client or its moment. Headers that are never stored, such as `Set-Cookie`, are not stored either if they are in this
-    /// list.
-    fn keep_headers(options, names: impl IntoIterator<Item = HeaderName>) {
-        options.kept_headers = Some(names.into_iter().collect());
     }
 }
 

@@ -14,7 +14,6 @@ use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::http::body::ReplayBody;
 use crate::http::content_type;
-use crate::http::key::KeyFault;
 use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
 use crate::http::options::RouteOptions;
@@ -22,6 +21,7 @@ use crate::http::rejection::Rejection;
 use crate::http::route::{self, Named, NoRoute};
 use crate::http::scope::Scope;
 use crate::key::endpoint::Endpoint;
+use crate::observe::Event;
 
 /// The options of a layer.
 pub(super) struct Config<S = Scope> {
@@ -34,6 +34,8 @@ pub(super) struct Config<S = Scope> {
     pub(super) marker: HeaderName,
     /// The header `Link` of a refusal.
     pub(super) docs: Option<HeaderValue>,
+    /// The header `WWW-Authenticate` of a refusal with 401.
+    pub(super) challenge: Option<HeaderValue>,
     pub(super) on_reject: Option<OnReject>,
     /// The options of routes that have none.
     pub(super) options: Arc<RouteOptions>,
@@ -79,28 +81,28 @@ impl Config {
         key: &str,
         lang: Lang,
     ) -> Result<Call, Rejection> {
-        let endpoint = match self.endpoint(head) {
-            Ok(endpoint) => endpoint,
-            Err(error) => {
-                let observers = self.idempotency.shared().observers();
-                return Ok(Call::refused(observers, error));
-            }
-        };
+        let endpoint = self.endpoint(head, lang)?;
         let mut call = Call::new(endpoint, options.policy, Some(&self.idempotency));
         let added = self.scope.add(head, &mut call);
-        added.map_err(|missing| Rejection::without_scope(missing, lang))?;
+        added
+            .map_err(|missing| Rejection::without_scope(missing, self.challenge.as_ref(), lang))?;
         call.part(key);
         Ok(call)
     }
 
-    fn endpoint(&self, head: &request::Parts) -> Result<Endpoint, Error> {
-        route::route_of(head, self.route.as_ref()).map_err(|no_route| match no_route {
-            NoRoute::Invalid(name) => Error::invalid_name(Subject::Call, &name),
-            NoRoute::Unknown => {
-                let site = Site::without_key(Endpoint::named("http"));
-                let why = format!("{no_route}; the handler did not run");
-                Error::InvalidKey(Failure::new(site, why, None))
-            }
+    fn endpoint(&self, head: &request::Parts, lang: Lang) -> Result<Endpoint, Rejection> {
+        route::route_of(head, self.route.as_ref()).map_err(|no_route| {
+            let error = match &no_route {
+                NoRoute::Invalid(name) => Error::invalid_name(Subject::Call, name),
+                NoRoute::Unknown => {
+                    let site = Site::without_key(Endpoint::named("http"));
+                    let why = format!("{no_route}; the handler did not run");
+                    Error::InvalidKey(Failure::new(site, why, None))
+                }
+            };
+            let observers = self.idempotency.shared().observers();
+            observers.emit(&Event::refused(&error));
+            Rejection::without_route(error, &no_route, lang)
         })
     }
 
@@ -112,14 +114,13 @@ impl Config {
         options: &RouteOptions,
         lang: Lang,
     ) -> Result<Option<String>, Rejection> {
-        let fault = |fault: Option<KeyFault>| {
-            let problem = self.key.problem(fault, self.syntax, lang);
-            Rejection::from(problem)
-        };
-        match self.key.read(&head.headers, body, self.syntax) {
-            Ok(None) if options.requires_key => Err(fault(None)),
+        let (headers, syntax) = (&head.headers, self.syntax);
+        match self.key.read(headers, body, syntax) {
+            Ok(None) if options.requires_key => {
+                Err(self.key.missing(headers, body, syntax, lang).into())
+            }
             Ok(key) => Ok(key),
-            Err(malformed) => Err(fault(Some(malformed))),
+            Err(fault) => Err(self.key.problem(fault, syntax, lang).into()),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
 use crate::http::context::IdempotencyOutcome;
 use crate::http::problem::Problem;
+use crate::http::route::NoRoute;
 use crate::http::scope::MissingScope;
 
 /// Why the layer did not run the handler, for [`on_reject`](crate::http::LayerBuilder::on_reject).
@@ -22,6 +23,8 @@ pub struct Rejection {
     error: Option<Arc<Error>>,
     /// The `Location` of the first response.
     location: Option<HeaderValue>,
+    /// The header `WWW-Authenticate`.
+    challenge: Option<HeaderValue>,
 }
 
 impl Rejection {
@@ -66,15 +69,41 @@ impl Rejection {
             problem: Box::new(Problem::of(&error, lang)),
             error: Some(Arc::new(error)),
             location,
+            challenge: None,
         }
     }
 
-    /// The request has no scope: 401 if it is not authenticated, else 400.
-    pub(super) fn without_scope(missing: &MissingScope, lang: Lang) -> Self {
-        let status = if missing.is_authentication() {
-            StatusCode::UNAUTHORIZED
-        } else {
-            StatusCode::BAD_REQUEST
+    /// The request has no route that can be an endpoint.
+    pub(super) fn without_route(error: Error, no_route: &NoRoute, lang: Lang) -> Self {
+        let (title, zh_title) = match no_route {
+            NoRoute::Unknown => (
+                "The server does not know the route of the request",
+                "服务器无法确定该请求的路由",
+            ),
+            NoRoute::Invalid(_) => (
+                "The server cannot use the route of the request",
+                "服务器无法使用该请求的路由",
+            ),
+        };
+        let mut rejection = Self::of(error, None, lang);
+        rejection.problem.title = match lang {
+            Lang::En | Lang::Custom(_) => title.into(),
+            Lang::ZhHans => zh_title.into(),
+        };
+        rejection
+    }
+
+    /// The request has no scope: 401 if it is not authenticated and there is a challenge, else 400. A 401 without a challenge
+    /// is not allowed: RFC 9110, section 15.5.2.
+    pub(super) fn without_scope(
+        missing: &MissingScope,
+        challenge: Option<&HeaderValue>,
+        lang: Lang,
+    ) -> Self {
+        let challenge = challenge.filter(|_| missing.is_authentication());
+        let status = match challenge {
+            Some(_) => StatusCode::UNAUTHORIZED,
+            None => StatusCode::BAD_REQUEST,
         };
         let detail: [Cow<'static, str>; 2] = match missing {
             MissingScope::Header(name) => [
@@ -87,7 +116,11 @@ impl Rejection {
             ],
         };
         let title = ["The request names no caller", "请求没有标明调用方"];
-        Self::fault(status, "scope_missing", title, detail, lang)
+        let fault = Self::fault(status, "scope_missing", title, detail, lang);
+        Self {
+            challenge: challenge.cloned(),
+            ..fault
+        }
     }
 
     /// The body has more than `limit` bytes.
@@ -101,7 +134,7 @@ impl Rejection {
         Self::fault(status, "request_too_large", title, detail, lang)
     }
 
-    /// The body of the request ended with an error.
+    /// The body of the request ended with an error. Nothing ran, so the client may send the same request again.
     pub(super) fn unreadable(lang: Lang) -> Self {
         let detail = [
             "The body of the request did not arrive as a whole. Send the request again.".into(),
@@ -109,7 +142,10 @@ impl Rejection {
         ];
         let title = ["The request cannot be read", "请求无法读取"];
         let status = StatusCode::BAD_REQUEST;
-        Self::fault(status, "request_unreadable", title, detail, lang)
+        let mut fault = Self::fault(status, "request_unreadable", title, detail, lang);
+        fault.problem.client_action = ClientAction::Wait;
+        fault.problem.retry_after = Some(Duration::from_secs(1));
+        fault
     }
 
     fn fault(
@@ -146,6 +182,9 @@ impl Rejection {
         if let Some(location) = &self.location {
             headers.insert(header::LOCATION, location.clone());
         }
+        if let Some(challenge) = &self.challenge {
+            headers.insert(header::WWW_AUTHENTICATE, challenge.clone());
+        }
         if let Some(docs) = docs {
             headers.insert(header::LINK, docs.clone());
         }
@@ -168,6 +207,7 @@ impl From<Problem> for Rejection {
             problem: Box::new(problem),
             error: None,
             location: None,
+            challenge: None,
         }
     }
 }

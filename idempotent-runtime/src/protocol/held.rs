@@ -171,7 +171,9 @@ impl Held {
     /// Ends the call. Returns what must be sent while the caller waits.
     fn take_ending(&mut self, end: &BodyOutcome) -> Option<Ending> {
         self.lease.call().emit_outcome(end.success);
-        if let Some(why) = end.kept.why_not() {
+        if let Some(why) = end.kept.why_not()
+            && !end.is_chosen
+        {
             self.lease
                 .call()
                 .emit(EventKind::NotKept, |event| event.because(why));

@@ -211,6 +211,17 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Whether the record has a response of HTTP.
+    pub(crate) fn is_response(&self) -> bool {
+        matches!(
+            self.content,
+            Content::Result {
+                form: Form::Http,
+                ..
+            }
+        )
+    }
+
     /// What the record stores of the result.
     pub(crate) fn kept(&self) -> Kept {
         match self.content {

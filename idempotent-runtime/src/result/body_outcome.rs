@@ -7,11 +7,24 @@ use crate::record::kept::Kept;
 pub struct BodyOutcome {
     pub(crate) success: bool,
     pub(crate) kept: Kept,
+    /// The body chose that its result is not stored, so no event reports it.
+    pub(crate) is_chosen: bool,
 }
 
 impl BodyOutcome {
     pub(crate) fn new(success: bool, kept: Kept) -> Self {
-        Self { success, kept }
+        Self {
+            success,
+            kept,
+            is_chosen: false,
+        }
+    }
+
+    /// Notes that the body chose that its result is not stored.
+    #[cfg(feature = "http")]
+    pub(crate) fn chosen(mut self, is_chosen: bool) -> Self {
+        self.is_chosen = is_chosen;
+        self
     }
 }
 

@@ -26,6 +26,9 @@ impl Default for ResultOptions {
     }
 }
 
+/// The largest head of a stored response of HTTP, in bytes: its status, headers and trailers. `max_bytes` limits only its body.
+pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
+
 /// The default of [`ResultOptions::max_bytes`].
 const DEFAULT_MAX_BYTES: usize = 1024 * 1024;
 
@@ -38,12 +41,17 @@ impl ResultOptions {
         self.max_bytes
             .max(DEFAULT_MAX_BYTES)
             .saturating_add(record::LONGEST_LINE)
+            .saturating_add(LONGEST_HEAD)
     }
 
-    /// Reads the bytes under a key; `None` if they are longer than [`longest_record`](Self::longest_record), or no [`Record`].
+    /// Reads the bytes under a key; `None` if they are longer than this handle allows, or no [`Record`].
     pub(crate) fn read_record(self, bytes: &Bytes) -> Option<Record<'_>> {
+        let longest = self.longest_record();
         let read = || Record::read(bytes);
-        (bytes.len() <= self.longest_record()).then(read)?
+        let record = (bytes.len() <= longest).then(read)??;
+        // Only a response of HTTP has a head.
+        let fits = bytes.len() <= longest - LONGEST_HEAD || record.is_response();
+        fits.then_some(record)
     }
 
     /// Writes `value`, which duplicates read as a `T`.

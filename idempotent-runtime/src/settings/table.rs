@@ -64,17 +64,35 @@ impl Table {
             .filter(|((name, _), known)| !known.contains(&name.as_str()))
             .map(|((name, named), known)| {
                 let origin = &named.origin;
-                let guess = match closest(name, known.iter().copied()) {
-                    Some(guess) => format!("did you mean `{guess}`?"),
-                    None => "its settings have no effect".to_owned(),
-                };
-                format!(
-                    "{origin}: unknown endpoint `{name}`: {guess} \
-                     (a function without the option `name` becomes known with its first call)"
-                )
+                let guess = closest(name, known.iter().copied());
+                match (is_route(name), guess) {
+                    (false, None) => format!(
+                        "{origin}: unknown endpoint `{name}`: its settings have no effect {FIRST_CALL}"
+                    ),
+                    (false, Some(guess)) => format!(
+                        "{origin}: unknown endpoint `{name}`: did you mean `{guess}`? {FIRST_CALL}"
+                    ),
+                    (true, None) => format!(
+                        "{origin}: the route `{name}` has had no request yet: its settings take effect with its first request"
+                    ),
+                    (true, Some(guess)) => format!(
+                        "{origin}: unknown endpoint `{name}`: did you mean `{guess}`? (a route becomes known with its first request)"
+                    ),
+                }
             })
             .collect()
     }
+}
+
+const FIRST_CALL: &str = "(a function without the option `name` becomes known with its first call)";
+
+/// Whether this is the name of a route, such as `POST /orders`, or its form in the name of a variable, `POST__ORDERS`.
+fn is_route(name: &str) -> bool {
+    let methods = ["POST", "PATCH", "PUT", "DELETE"];
+    let mut rests = methods
+        .iter()
+        .filter_map(|method| name.strip_prefix(method));
+    rests.any(|rest| rest.starts_with(" /") || rest.starts_with("__"))
 }
 
 #[cfg(all(test, feature = "toml"))]
@@ -191,6 +209,25 @@ mod tests {
         let expected =
             "unknown endpoint `POST /orders/{id}/pya`: did you mean `POST /orders/{id}/pay`?";
         assert!(unknown.contains(expected), "{unknown}");
+    }
+
+    #[test]
+    fn a_route_before_its_first_request_is_not_called_unknown() {
+        let table = table(
+            "[endpoints.\"POST /orders/{id}/pay\"]",
+            &[("IDEMPOTENCE__POST__ORDERS__ID__PAY__TTL", "1s")],
+        );
+        let after = "has had no request yet: its settings take effect with its first request";
+        assert_eq!(
+            table.unknown_endpoints(&[]),
+            [
+                format!("a.toml:1: the route `POST /orders/{{id}}/pay` {after}"),
+                format!(
+                    "IDEMPOTENCE__POST__ORDERS__ID__PAY__TTL: the route `POST__ORDERS__ID__PAY` {after}"
+                ),
+            ]
+        );
+        assert_eq!(table.unknown_endpoints(&["POST /orders/{id}/pay"]), [""; 0]);
     }
 
     #[test]

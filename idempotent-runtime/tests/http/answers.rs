@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::post as on_post;
+use futures_util::stream;
 use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
 use serde_json::json;
+use tower::ServiceExt as _;
 
-use crate::client::{Orders, Service, idempotency, keyed, post, scoped};
+use crate::client::{Orders, Reply, Service, idempotency, keyed, post, scoped};
 
 async fn shop(layer: IdempotencyLayer) -> (Service, Orders) {
     let orders = Orders::default();
@@ -133,4 +136,33 @@ async fn a_replay_needs_no_more_than_the_answer_to_its_claim() {
     store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
     assert!(service.send(keyed("/", "a"), "").await.is_replay());
     assert_eq!(orders.count(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_did_not_arrive_as_a_whole_may_be_sent_again() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move || async move { placed.place().to_string() };
+    let layer = scoped(&idempotency()).build();
+    let app = Router::new().route("/", on_post(place)).layer(layer);
+    let send = async |body: Body| {
+        let request = keyed("/", "a").body(body).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        Reply::read(response).await
+    };
+    let chunks = [
+        Ok(Bytes::from("1")),
+        Err(std::io::Error::other("the client is gone")),
+    ];
+    let refused = send(Body::from_stream(stream::iter(chunks))).await;
+    assert_eq!(refused.refusal(), (400, "request_unreadable".to_owned()));
+    let problem = refused.problem();
+    assert_eq!(
+        (&problem["retryable"], &problem["client_action"]),
+        (&json!(true), &json!("wait"))
+    );
+    assert_eq!(problem["retry_after_ms"], 1000);
+    assert_eq!(refused.headers["retry-after"], "1");
+    assert_eq!(orders.count(), 0);
+    assert_eq!(send(Body::from("1")).await.text(), "1");
 }

@@ -113,14 +113,14 @@ async fn a_request_without_a_scope_is_refused_before_its_body_is_read() {
     let mut unread = request().body(endless()).unwrap();
     unread.headers_mut().remove(AUTHORIZATION);
     let (response, _) = service.begin(unread).await;
-    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     let mut empty = request().body(Body::empty()).unwrap();
     empty
         .headers_mut()
         .insert(AUTHORIZATION, " ".parse().unwrap());
     let (response, _) = service.begin(empty).await;
     let refused = Reply::read(response).await;
-    assert_eq!(refused.refusal(), (401, "scope_missing".to_owned()));
+    assert_eq!(refused.refusal(), (400, "scope_missing".to_owned()));
     assert_eq!(orders.count(), 0);
 }
 
@@ -188,7 +188,7 @@ async fn an_extension_or_a_closure_may_name_the_caller() {
         }
         assert_eq!(orders.count(), 2);
         let refused = service.send(keyed("/", "a"), "").await;
-        assert_eq!(refused.refusal(), (401, "scope_missing".to_owned()));
+        assert_eq!(refused.refusal(), (400, "scope_missing".to_owned()));
     }
 }
 

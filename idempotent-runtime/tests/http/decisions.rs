@@ -212,6 +212,21 @@ async fn every_end_of_a_request_is_an_event_of_its_call() {
 }
 
 #[tokio::test]
+async fn a_stream_that_the_program_chose_is_no_alarm() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::clone(&seen);
+    let builder = Idempotency::builder(MemoryStore::new()).observer(move |event: &Event<'_>| {
+        events.lock().unwrap().push(event.kind().as_str());
+    });
+    let layer = scoped(&builder.build().unwrap()).stream();
+    let (service, _) = service(layer.build()).await;
+    for kinds in [&["executed"][..], &["result_unavailable"]] {
+        service.send(with_status("a", 200), "").await;
+        assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), kinds);
+    }
+}
+
+#[tokio::test]
 async fn a_tombstone_is_an_event_of_its_call() {
     let (service, seen) = recorded(0).await;
     for kinds in [&["executed", "not_kept"][..], &["result_unavailable"]] {

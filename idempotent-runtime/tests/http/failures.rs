@@ -6,9 +6,11 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use futures_util::{StreamExt as _, stream};
 use http::{Response, StatusCode};
-use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome};
+use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome, LayerBuilder, Scope};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::{MemoryStore, StoreErrorKind};
+use idempotent_runtime::{
+    Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Renew, StoreErrorKind,
+};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::client::{Orders, Reply, idempotency, scoped};
@@ -185,4 +187,54 @@ async fn an_outer_layer_sees_that_a_response_left_a_tombstone() {
         assert_eq!(seen, Some(&outcome));
     }
     assert_eq!(guarded.runs(), 1);
+}
+
+/// A handler on a store that stops renewing after the first request has begun, and its answer to that request.
+async fn without_renewals(
+    options: impl FnOnce(LayerBuilder<Scope>) -> LayerBuilder<Scope>,
+) -> (Guarded, Reply) {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    let layer = IdempotencyLayer::builder(&Idempotency::new(store.clone())).global_scope();
+    let layer = options(layer.route("orders").lease(LEASE)).build();
+    let guarded = Guarded::new(&layer, |order| async move {
+        sleep(EXPIRY).await;
+        placed(order).await
+    });
+    let reply = guarded.send("a").await;
+    store.heal();
+    (guarded, reply)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_continue_without_its_lease() {
+    let (_, stopped) = without_renewals(|layer| layer).await;
+    assert_eq!(stopped.refusal(), (500, "lease_lost".to_owned()));
+    let (_, continued) = without_renewals(|layer| layer.on_lease_lost(OnLeaseLost::Continue)).await;
+    assert_eq!(continued.text(), "order 1");
+    let route = |layer: LayerBuilder<Scope>| {
+        let layer = layer.on_store_error(OnStoreError::Run);
+        layer.for_route("orders", |orders| orders.on_lease_lost(OnLeaseLost::Stop))
+    };
+    let (_, stopped) = without_renewals(route).await;
+    assert_eq!(stopped.refusal(), (500, "lease_lost".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_as_long_as_the_layer_says() {
+    for (renew, status) in [
+        (Renew::Yes, 200),
+        (Renew::No, 500),
+        (Renew::Cap(LEASE), 500),
+    ] {
+        let layer = scoped(&idempotency())
+            .route("orders")
+            .lease(LEASE)
+            .renew(renew);
+        let guarded = Guarded::new(&layer.build(), |order| async move {
+            sleep(3 * LEASE).await;
+            placed(order).await
+        });
+        assert_eq!(guarded.send("a").await.status, status, "{renew:?}");
+    }
 }

@@ -165,3 +165,42 @@ async fn a_large_body_that_cannot_have_the_key_passes() {
     }
     assert_eq!(orders.count(), 1);
 }
+
+#[tokio::test]
+async fn a_request_that_is_not_json_is_told_why_it_has_no_key() {
+    let layer = scoped(&idempotency()).key_from(KeySource::json_field("request_id"));
+    let app = Router::new().route("/", on_post(async || "placed"));
+    let service = Service::start(app.layer(layer.require_key().build())).await;
+    let send = async |essence: &str, lang: &str, body: &str| {
+        let request = post("/").header("content-type", essence);
+        let refused = service
+            .send(request.header("accept-language", lang), body)
+            .await;
+        let code = "idempotency_key_missing".to_owned();
+        assert_eq!(refused.refusal(), (400, code), "{essence}");
+        refused.problem()["detail"].as_str().unwrap().to_owned()
+    };
+    let form = "application/x-www-form-urlencoded";
+    let advice = "Send the member request_id of the JSON body once, with 1 to 255 printable ASCII characters.";
+    for (essence, body, why) in [
+        (
+            form,
+            "request_id=a",
+            "cannot be found, because the content type of the request is not JSON. ",
+        ),
+        (
+            "application/json",
+            "request_id=a",
+            "cannot be found, because the body is not JSON. ",
+        ),
+    ] {
+        let detail = send(essence, "en", body).await;
+        assert_eq!(
+            detail,
+            format!("The member request_id of the JSON body {why}{advice}")
+        );
+    }
+    assert_eq!(send("application/json", "en", "{}").await, advice);
+    let detail = send(form, "zh", "request_id=a").await;
+    assert!(detail.contains("请求的内容类型不是 JSON"), "{detail}");
+}

@@ -2,6 +2,8 @@
 
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Request};
 use idempotent_runtime::http::{HasScope, IdempotencyLayer, LayerBuilder};
 
 use crate::client::{Orders, Service, idempotency, keyed};
@@ -29,7 +31,7 @@ async fn a_scope_without_a_value_is_missing() {
         id: Some(1),
         name: "ada",
     };
-    for (user, status) in [(nobody, 401), (ada, 200)] {
+    for (user, status) in [(nobody, 400), (ada, 200)] {
         let by_id = builder().scope_by_extension(|user: &User| user.id);
         let by_name = builder().scope_by_extension(|user: &User| user.name.to_owned());
         let by_head = builder().scope_by(|head| Some(head.extensions.get::<User>()?.name));
@@ -43,4 +45,42 @@ async fn a_scope_without_a_value_is_missing() {
             assert_eq!(orders.count(), usize::from(status == 200));
         }
     }
+}
+
+#[tokio::test]
+async fn a_refusal_with_401_has_a_challenge() {
+    let challenge = || HeaderValue::from_static("Bearer realm=\"shop\"");
+    let builder = || IdempotencyLayer::builder(&idempotency());
+    let nobody = User { id: None, name: "" };
+    let by_token = || builder().scope_by_header(AUTHORIZATION);
+    let by_user = || builder().scope_by_extension(|user: &User| user.id);
+    let by_tenant = || builder().scope_by_header(HeaderName::from_static("x-tenant"));
+    for (with, without) in [
+        (
+            shop(by_token().challenge(challenge()), nobody.clone()).await,
+            shop(by_token(), nobody.clone()).await,
+        ),
+        (
+            shop(by_user().challenge(challenge()), nobody.clone()).await,
+            shop(by_user(), nobody.clone()).await,
+        ),
+    ] {
+        let send = async |service: &Service| {
+            let request = Request::post("/").header("host", "shop");
+            service
+                .send(request.header("idempotency-key", "a"), "")
+                .await
+        };
+        let refused = send(&with.0).await;
+        assert_eq!(refused.refusal(), (401, "scope_missing".to_owned()));
+        assert_eq!(refused.headers[WWW_AUTHENTICATE], challenge());
+        let refused = send(&without.0).await;
+        assert_eq!(refused.refusal(), (400, "scope_missing".to_owned()));
+        assert!(!refused.headers.contains_key(WWW_AUTHENTICATE));
+    }
+    // A tenant is no authentication.
+    let (service, _) = shop(by_tenant().challenge(challenge()), nobody).await;
+    let refused = service.send(keyed("/", "a"), "").await;
+    assert_eq!(refused.refusal(), (400, "scope_missing".to_owned()));
+    assert!(!refused.headers.contains_key(WWW_AUTHENTICATE));
 }

@@ -7,13 +7,14 @@ use axum::body::{Body, Bytes};
 use axum::routing::post as on_post;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use http::StatusCode;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use idempotent_runtime::http::{IdempotencyLayer, RouteOptions};
 use idempotent_runtime::{Idempotency, MemoryStore};
 use tokio::sync::Semaphore;
 
 use crate::client::{Orders, Reply, Service, idempotency, keyed, layer, scoped, within};
+use crate::in_process::Guarded;
 
 const LOCATION: (&str, &str) = ("location", "/orders/1");
 
@@ -96,8 +97,47 @@ async fn a_response_above_the_limit_of_the_handle_leaves_a_tombstone() {
     let builder = Idempotency::builder(MemoryStore::new());
     let handle = builder.largest_result(100).build().unwrap();
     let layer = scoped(&handle).build();
-    let (service, orders) = service(layer, "text/plain", || "0123456789".repeat(10).into()).await;
-    assert_tombstone(&service, &orders, 100).await;
+    let body = || "x".repeat(101).into();
+    let (service, orders) = service(layer, "text/plain", body).await;
+    assert_tombstone(&service, &orders, 101).await;
+}
+
+#[tokio::test]
+async fn the_limits_of_a_response_do_not_count_its_headers() {
+    let builder = Idempotency::builder(MemoryStore::new());
+    let handle = builder.largest_result(100).build().unwrap();
+    let layer = || scoped(&handle).response_limit(100).build();
+    let (small, _) = service(layer(), "text/plain", || "x".repeat(100).into()).await;
+    let (largest, _) = service(crate::client::layer(), "text/plain", || {
+        vec![b'x'; 1024 * 1024].into()
+    })
+    .await;
+    for service in [small, largest] {
+        let first = service.send(keyed("/", "a"), "").await;
+        let replay = service.send(keyed("/", "a"), "").await;
+        assert!(replay.is_replay());
+        assert_eq!((replay.status, replay.body), (first.status, first.body));
+    }
+}
+
+#[tokio::test]
+async fn a_response_with_more_than_64_kib_of_headers_leaves_a_tombstone() {
+    for (kib, is_replay) in [(63, true), (65, false)] {
+        let layer = scoped(&idempotency()).route("orders").build();
+        let guarded = Guarded::new(&layer, move |_| async move {
+            let mut response = Response::new(Body::from("placed"));
+            for line in 0..kib {
+                // With its name and lengths a line has 1 KiB.
+                let value = HeaderValue::try_from("x".repeat(1024 - 14)).unwrap();
+                let name = HeaderName::try_from(format!("x-line{line:02}")).unwrap();
+                response.headers_mut().insert(name, value);
+            }
+            response
+        });
+        guarded.send("a").await;
+        assert_eq!(guarded.send("a").await.is_replay(), is_replay, "{kib}");
+        assert_eq!(guarded.runs(), 1);
+    }
 }
 
 #[tokio::test]

@@ -226,6 +226,14 @@ const fn mistake_text(mistake: Mistake, lang: Lang) -> &'static str {
             "cannot be found, because the body is nested deeper than 128 levels",
             "请求体的嵌套超过 128 层",
         ),
+        Mistake::OtherType => (
+            "cannot be found, because the content type of the request is not JSON",
+            "请求的内容类型不是 JSON",
+        ),
+        Mistake::NotJson => (
+            "cannot be found, because the body is not JSON",
+            "请求体不是 JSON",
+        ),
     };
     match lang {
         Lang::En | Lang::Custom(_) => en,

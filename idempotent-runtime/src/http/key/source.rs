@@ -77,10 +77,33 @@ impl KeySource {
         }
     }
 
-    /// The refusal of a request whose key has this fault, or that has no key (`None`).
-    pub(crate) fn problem(
+    /// The refusal of a request whose key has this fault.
+    pub(crate) fn problem(&self, fault: KeyFault, syntax: KeySyntax, lang: Lang) -> Problem {
+        self.refusal(fault.fault(), fault.mistake(), syntax, lang)
+    }
+
+    /// The refusal of a request that has no key. It says if the request cannot have a key, because it is not JSON.
+    pub(crate) fn missing(
         &self,
-        fault: Option<KeyFault>,
+        headers: &HeaderMap,
+        body: &[u8],
+        syntax: KeySyntax,
+        lang: Lang,
+    ) -> Problem {
+        let mistake = match self.0 {
+            Source::Header(_) => None,
+            Source::Field { .. } if !is_json(headers.get(header::CONTENT_TYPE)) => {
+                Some(Mistake::OtherType)
+            }
+            Source::Field { .. } => json::parse(body).err().map(|_| Mistake::NotJson),
+        };
+        self.refusal(HeaderFault::Missing, mistake, syntax, lang)
+    }
+
+    fn refusal(
+        &self,
+        fault: HeaderFault,
+        mistake: Option<Mistake>,
         syntax: KeySyntax,
         lang: Lang,
     ) -> Problem {
@@ -95,8 +118,8 @@ impl KeySource {
         let fault = IdFault {
             id: Id::IdempotencyKey(syntax),
             carrier,
-            fault: fault.map_or(HeaderFault::Missing, KeyFault::fault),
-            mistake: fault.and_then(KeyFault::mistake),
+            fault,
+            mistake,
         };
         fault.problem(lang)
     }
@@ -224,18 +247,18 @@ mod tests {
     #[test]
     fn the_refusal_names_the_header_or_the_member() {
         let syntax = KeySyntax::Lenient;
-        let missing = KeySource::default().problem(None, syntax, Lang::En);
+        let missing = KeySource::default().missing(&headers(&[]), b"", syntax, Lang::En);
         assert_eq!(missing.code, "idempotency_key_missing");
         assert_eq!(missing.title, "Idempotency-Key is missing");
         let twice = KeySource::header(HeaderName::from_static("cko-idempotency-key"));
-        let twice = twice.problem(Some(KeyFault::Repeated), syntax, Lang::En);
+        let twice = twice.problem(KeyFault::Repeated, syntax, Lang::En);
         assert_eq!(twice.code, "idempotency_key_repeated");
         assert_eq!(
             twice.detail,
             "Send the header Cko-Idempotency-Key once, with 1 to 255 printable ASCII characters."
         );
         let field = KeySource::json_field("meta.request_id");
-        let fault = Some(KeyFault::Malformed(Mistake::NotString));
+        let fault = KeyFault::Malformed(Mistake::NotString);
         let malformed = field.problem(fault, syntax, Lang::En);
         assert_eq!(malformed.code, "idempotency_key_malformed");
         assert_eq!(

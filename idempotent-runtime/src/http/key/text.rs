@@ -52,6 +52,9 @@ pub(crate) enum Mistake {
     NotString,
     DuplicateMember,
     TooDeep,
+    /// The content type of the body is not JSON.
+    OtherType,
+    NotJson,
 }
 
 /// The largest number of characters in a key.
