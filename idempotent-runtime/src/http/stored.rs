@@ -154,9 +154,10 @@ fn time(millis: u64) -> Option<SystemTime> {
 }
 
 #[cfg(test)]
-mod tests {
-    use arbtest::arbitrary::{Result, Unstructured};
+mod properties;
 
+#[cfg(test)]
+mod tests {
     use super::*;
     use crate::cases::cases;
 
@@ -231,26 +232,27 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused() {
-        fn is_read(u: &mut Unstructured<'_>) -> Result<()> {
-            let mut bytes = vec![0; 16];
-            let mut known = write(
-                &head(&[("etag", "1")]),
-                (&Bytes::new(), None),
-                None,
-                UNIX_EPOCH,
-            );
-            bytes.extend_from_slice(&known.bytes);
-            let (at, byte) = (u.choose_index(bytes.len())?, u.arbitrary()?);
-            bytes[at] = byte;
-            let begin = if u.arbitrary()? { 16 } else { 0 };
-            known.bytes = Bytes::from(bytes).slice(begin..);
-            drop(read(&known));
-            known.bytes = Bytes::from(u.arbitrary::<Vec<u8>>()?);
-            drop((read(&known), location(&known)));
+    fn an_arbitrary_response_is_read_as_it_was_written() {
+        let mut checked = 0;
+        cases(400, |u| {
+            properties::check_response(u)?;
+            checked += 1;
             Ok(())
-        }
-        cases(200, is_read);
+        });
+        assert!(checked > 1_000, "{checked}");
+    }
+
+    #[test]
+    fn an_arbitrary_damaged_response_is_read_or_refused() {
+        cases(400, properties::check_damage);
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_read_or_refused() {
+        cases(100, |u| {
+            properties::check_bytes(&u.arbitrary::<Vec<u8>>()?.into());
+            Ok(())
+        });
     }
 
     #[test]

@@ -1,0 +1,158 @@
+//! Any response is read as it was written, and any bytes are read or refused. A fuzz target also runs these checks.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ::http::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
+use ::http::{Response, StatusCode, response};
+use arbtest::arbitrary::{Result, Unstructured};
+use bytes::Bytes;
+
+use crate::http::headers::kept;
+use crate::http::stored::{location, read, write, write_tombstone};
+use crate::record::form::Form;
+use crate::record::kept::Stored;
+
+/// Names that are stored, and names that are not.
+const NAMES: [&str; 12] = [
+    "content-type",
+    "connection",
+    "date",
+    "grpc-status",
+    "link",
+    "location",
+    "proxy-status",
+    "set-cookie",
+    "trailer",
+    "x-hop",
+    "x-order",
+    "x-ratelimit-limit",
+];
+
+/// A response as a handler returns it.
+struct AnyResponse {
+    head: response::Parts,
+    body: Bytes,
+    trailers: Option<HeaderMap>,
+    first: SystemTime,
+}
+
+impl AnyResponse {
+    fn any(u: &mut Unstructured<'_>) -> Result<Self> {
+        let mut response = Response::new(());
+        let status = StatusCode::from_u16(u.int_in_range(100..=999)?);
+        *response.status_mut() = status.expect("three digits");
+        *response.headers_mut() = any_headers(u)?;
+        let trailers = if u.arbitrary()? {
+            Some(any_headers(u)?)
+        } else {
+            None
+        };
+        // A stored time has whole milliseconds.
+        let first = UNIX_EPOCH + Duration::from_millis(u.int_in_range(0..=1 << 45)?);
+        Ok(Self {
+            head: response.into_parts().0,
+            trailers,
+            first,
+            body: u.arbitrary::<Vec<u8>>()?.into(),
+        })
+    }
+
+    fn write(&self, allowed: Option<&[HeaderName]>) -> Stored {
+        let content = (&self.body, self.trailers.as_ref());
+        write(&self.head, content, allowed, self.first)
+    }
+}
+
+fn any_headers(u: &mut Unstructured<'_>) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for _ in 0..u.int_in_range(0..=6)? {
+        let name = if u.ratio(1, 4)? {
+            HeaderName::from_bytes(&u.arbitrary::<Vec<u8>>()?).ok()
+        } else {
+            Some(HeaderName::from_static(u.choose(&NAMES)?))
+        };
+        let value = if u.ratio(1, 4)? {
+            HeaderValue::from_bytes(&u.arbitrary::<Vec<u8>>()?).ok()
+        } else {
+            Some(HeaderValue::from_static(u.choose(&NAMES)?))
+        };
+        if let (Some(name), Some(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    Ok(headers)
+}
+
+fn lines(headers: &HeaderMap) -> Vec<(&HeaderName, &HeaderValue)> {
+    headers.iter().collect()
+}
+
+/// Checks that any response is read as it was written, without the headers that are not stored.
+pub(crate) fn check_response(u: &mut Unstructured<'_>) -> Result<()> {
+    let written = AnyResponse::any(u)?;
+    let allowed = if u.ratio(1, 4)? {
+        Some([HeaderName::from_static(u.choose(&NAMES)?)])
+    } else {
+        None
+    };
+    let allowed = allowed.as_ref().map(<[_; 1]>::as_slice);
+    let read = read(&written.write(allowed)).expect("a response of this version");
+    assert_eq!(read.status, written.head.status);
+    assert_eq!((&read.body, read.first), (&written.body, written.first));
+
+    let trailers = written.trailers.unwrap_or_default();
+    let trailers = collected(kept(&trailers));
+    assert_eq!(lines(&read.trailers.unwrap_or_default()), lines(&trailers));
+    let is_allowed = |name: &HeaderName| allowed.is_none_or(|allowed| allowed.contains(name));
+    let mut headers = collected(kept(&written.head.headers).filter(|(name, _)| is_allowed(name)));
+    if written.head.headers.contains_key(TRAILER) {
+        for name in trailers.keys() {
+            headers.append(TRAILER, name.clone().into());
+        }
+    }
+    assert_eq!(lines(&read.headers), lines(&headers));
+    Ok(())
+}
+
+fn collected<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(name, value.clone());
+    }
+    headers
+}
+
+/// Checks that any bytes in the place of a response are refused, or are a response with the same body.
+pub(crate) fn check_bytes(bytes: &Bytes) {
+    for form in Form::ALL {
+        let stored = Stored {
+            failure: false,
+            schema: 1,
+            form,
+            somes: 0,
+            bytes: bytes.clone(),
+        };
+        if let Some(read) = read(&stored) {
+            assert_eq!(form, Form::Http);
+            assert!(bytes.ends_with(&read.body));
+        }
+        if let Some(place) = location(&stored) {
+            let again = write_tombstone(Some(&place), UNIX_EPOCH);
+            assert_eq!(location(&again), Some(place));
+        }
+    }
+}
+
+/// Checks that a stored response is read or refused after some of its bytes were changed, or its end was lost.
+pub(crate) fn check_damage(u: &mut Unstructured<'_>) -> Result<()> {
+    let mut bytes = AnyResponse::any(u)?.write(None).bytes.to_vec();
+    for _ in 0..u.int_in_range(1..=3)? {
+        let at = u.choose_index(bytes.len())?;
+        bytes[at] = u.arbitrary()?;
+    }
+    if u.arbitrary()? {
+        bytes.truncate(u.choose_index(bytes.len())?);
+    }
+    check_bytes(&bytes.into());
+    Ok(())
+}
