@@ -1,50 +1,59 @@
-//! A layer outside of this layer that encodes responses.
+//! A layer outside of this layer that compresses responses.
+
+use std::io::Read as _;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::Request;
-use axum::middleware::{self, Next};
-use axum::response::Response;
 use axum::routing::post as on_post;
-use http::HeaderValue;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
-use http_body_util::BodyExt as _;
+use flate2::read::GzDecoder;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
+use tower_http::compression::CompressionLayer;
 
-use crate::client::{Service, keyed, layer};
+use crate::client::{Orders, Reply, Service, keyed, layer};
 
-/// An encoding for clients that accept it: the bytes in the other order.
-async fn encode(request: Request, next: Next) -> Response {
-    let accepts = request.headers().contains_key(ACCEPT_ENCODING);
-    let (mut head, body) = next.run(request).await.into_parts();
-    if !accepts {
-        return Response::from_parts(head, body);
+fn is_gzip(reply: &Reply) -> bool {
+    reply
+        .headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|encoding| encoding == "gzip")
+}
+
+/// The text of a response, decoded if it is compressed.
+fn decoded(reply: &Reply) -> String {
+    let mut text = String::new();
+    if is_gzip(reply) {
+        let mut decoder = GzDecoder::new(&*reply.body);
+        decoder.read_to_string(&mut text).expect("gzip");
+    } else {
+        text.push_str(reply.text());
     }
-    let mut bytes = body.collect().await.unwrap().to_bytes().to_vec();
-    bytes.reverse();
-    head.headers.remove(CONTENT_LENGTH);
-    head.headers
-        .insert(CONTENT_ENCODING, HeaderValue::from_static("reversed"));
-    Response::from_parts(head, Body::from(Bytes::from(bytes)))
+    text
 }
 
 #[tokio::test]
-async fn a_replay_is_encoded_for_the_client_that_repeats_the_request() {
+async fn a_replay_is_compressed_for_the_client_that_repeats_the_request() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move || async move { format!("order {:.>2000}", placed.place()) };
     let app = Router::new()
-        .route("/", on_post(|| async { "abc" }))
+        .route("/", on_post(place))
         .layer(layer())
-        .layer(middleware::from_fn(encode));
+        .layer(CompressionLayer::new().gzip(true));
     let service = Service::start(app).await;
-    let accepting = || keyed("/", "a").header(ACCEPT_ENCODING, "reversed");
 
-    let first = service.send(accepting(), "").await;
-    assert_eq!((first.text(), first.is_replay()), ("cba", false));
-    assert_eq!(first.headers[CONTENT_ENCODING], "reversed");
-
-    let plain = service.send(keyed("/", "a"), "").await;
-    assert_eq!((plain.text(), plain.is_replay()), ("abc", true));
-    assert!(!plain.headers.contains_key(CONTENT_ENCODING));
-
-    let encoded = service.send(accepting(), "").await;
-    assert_eq!((encoded.text(), encoded.is_replay()), ("cba", true));
-    assert_eq!(encoded.headers[CONTENT_ENCODING], "reversed");
+    for (key, first_accepts) in [("a", "gzip"), ("b", "identity")] {
+        let mut texts = Vec::new();
+        for accepts in [first_accepts, "gzip", "identity", "gzip"] {
+            let request = keyed("/", key).header(ACCEPT_ENCODING, accepts);
+            let reply = service.send(request, "").await;
+            assert_eq!(reply.is_replay(), !texts.is_empty(), "{key} {accepts}");
+            assert_eq!(is_gzip(&reply), accepts == "gzip", "{key}");
+            assert_eq!(is_gzip(&reply), reply.body.len() < 2000, "{key}");
+            assert_eq!(reply.headers[CONTENT_TYPE], "text/plain; charset=utf-8");
+            texts.push(decoded(&reply));
+        }
+        texts.dedup();
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert_eq!(texts[0].len(), 2006);
+    }
+    assert_eq!(orders.count(), 2);
 }

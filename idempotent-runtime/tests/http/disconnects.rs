@@ -13,16 +13,18 @@ use tokio::sync::Semaphore;
 
 use crate::client::{Orders, Service, idempotency, keyed, post, scoped, within};
 
-struct Shop {
-    service: Service,
+pub(crate) struct Shop {
+    pub(crate) service: Service,
     idempotency: Idempotency,
     /// Handlers that have begun.
-    begun: Orders,
-    charges: Orders,
+    pub(crate) begun: Orders,
+    pub(crate) charges: Orders,
     /// Lets a handler continue.
-    gate: Arc<Semaphore>,
+    pub(crate) gate: Arc<Semaphore>,
+    /// Has a permit for each request that reached the layer.
+    pub(crate) arrived: Arc<Semaphore>,
     /// Has a permit for each request whose future was dropped before it was ready.
-    dropped: Arc<Semaphore>,
+    pub(crate) dropped: Arc<Semaphore>,
 }
 
 /// Adds a permit if it is dropped before its request has a response.
@@ -40,7 +42,7 @@ impl Drop for Unanswered {
 }
 
 /// A shop whose handler charges after it has waited.
-async fn shop() -> Shop {
+pub(crate) async fn shop() -> Shop {
     let idempotency = idempotency();
     let (begun, charges, gate) = (
         Orders::default(),
@@ -58,9 +60,11 @@ async fn shop() -> Shop {
     let layer = scoped(&idempotency).wait(Duration::from_secs(10)).build();
     let app = Router::new().route("/", on_post(place)).layer(layer);
     let dropped = Arc::new(Semaphore::new(0));
-    let drops = Arc::clone(&dropped);
+    let arrived = Arc::new(Semaphore::new(0));
+    let (drops, arrivals) = (Arc::clone(&dropped), Arc::clone(&arrived));
     let watch = move |request: Request, next: Next| {
         let dropped = Arc::clone(&drops);
+        arrivals.add_permits(1);
         async move {
             // It is dropped after the future of the inner service.
             let mut unanswered = Unanswered {
@@ -78,6 +82,7 @@ async fn shop() -> Shop {
         begun,
         charges,
         gate,
+        arrived,
         dropped,
     }
 }

@@ -1,5 +1,5 @@
 //! The layer, through a listener and a client of HTTP.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 mod answers;
 mod checks;
@@ -10,12 +10,16 @@ mod decisions;
 mod disconnects;
 mod failures;
 mod holds;
+mod http2;
 mod in_process;
 mod keys;
+mod leases;
 mod operators;
 mod payloads;
 mod plain_tower;
+mod refusals;
 mod replays;
 mod routes;
 mod scopes;
 mod streams;
+mod warp_service;

@@ -1,11 +1,14 @@
 //! What operators write and see of a route: settings, `peek`, events and the list of endpoints.
 
+use std::env;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
 use idempotent_runtime::http::IdempotencyLayer;
-use idempotent_runtime::{Event, Idempotency, MemoryStore};
+use idempotent_runtime::store::Level;
+use idempotent_runtime::{Event, Idempotency, MemoryStore, Settings};
 
 use crate::client::{Service, keyed, scoped};
 
@@ -76,12 +79,81 @@ async fn events_name_a_route_as_the_router_does() {
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
+#[cfg(feature = "metrics")]
+#[tokio::test]
+async fn metrics_have_the_route_as_their_label() {
+    let recorder = metrics_util::debugging::DebuggingRecorder::new();
+    // The service runs in this thread, too.
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let shop = shop(&idempotency).await;
+    for path in ["/orders/1/pay", "/orders/1/pay", "/orders/2/pay"] {
+        shop.send(keyed(path, "a"), "").await;
+    }
+    let mut calls = Vec::new();
+    for (key, ..) in recorder.snapshotter().snapshot().into_vec() {
+        let key = key.key();
+        if key.name() == "idempotence_calls_total" {
+            let labels = key.labels().map(|label| label.value().to_owned());
+            calls.push(labels.collect::<Vec<_>>());
+        }
+    }
+    calls.sort();
+    let expected = ["executed", "mismatch", "replayed"];
+    assert_eq!(
+        calls,
+        expected.map(|kind| vec![PAY.to_owned(), kind.to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn the_doctor_leaves_the_keys_of_routes_as_they_are() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let shop = shop(&idempotency).await;
+    shop.send(keyed("/orders/1/pay", "a"), "").await;
+    let diagnosis = idempotency.doctor().await;
+    assert!(diagnosis.worst() < Level::Problem, "{diagnosis}");
+    let replay = shop.send(keyed("/orders/1/pay", "a"), "").await;
+    assert!(replay.is_replay());
+    let listed = idempotency.endpoints().to_string();
+    let begin = format!("{PAY}: ttl = 1d");
+    assert!(
+        listed.lines().any(|line| line.starts_with(&begin)),
+        "{listed}"
+    );
+}
+
+/// What the child process prints before the remaining time of its record.
+const SEEN: &str = "seen: ";
+
+#[tokio::test]
+async fn a_variable_of_a_route_is_in_force() {
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", "operators::child", "--ignored", "--nocapture"]);
+    child.env("IDEMPOTENCE__POST__ORDERS__ID__PAY__TTL", "1h");
+    let output = String::from_utf8(child.output().unwrap().stdout).unwrap();
+    let seconds = output.lines().find_map(|line| line.split_once(SEEN));
+    let seconds: u64 = seconds.expect(&output).1.parse().unwrap();
+    // Without the variable it is 24 hours.
+    assert!((3_500..=3_600).contains(&seconds), "{output}");
+}
+
+#[tokio::test]
+#[ignore = "runs in a process that another test starts"]
+async fn child() {
+    let builder = Idempotency::builder(MemoryStore::new()).settings(Settings::env());
+    let idempotency = builder.build().unwrap();
+    let shop = shop(&idempotency).await;
+    shop.send(keyed("/orders/1/pay", "a"), "").await;
+    let done = idempotency.peek(PAY, &("extension", 7_u32, "a")).await;
+    let remaining = done.unwrap().unwrap().remaining().unwrap();
+    println!("{SEEN}{}", remaining.as_secs());
+}
+
 #[cfg(feature = "toml")]
 #[tokio::test]
 async fn a_setting_of_a_route_is_in_force_and_in_the_list() {
     use std::time::Duration;
-
-    use idempotent_runtime::Settings;
 
     let file = format!("idempotence-routes-{}.toml", std::process::id());
     let file = std::env::temp_dir().join(file);

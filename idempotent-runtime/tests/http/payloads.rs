@@ -134,3 +134,22 @@ async fn a_form_with_a_new_boundary_is_replayed() {
     assert_eq!(refused.refusal(), (422, "payload_mismatch".to_owned()));
     assert_eq!(orders.count(), 1);
 }
+
+#[tokio::test]
+async fn the_method_and_the_path_belong_to_the_payload_of_a_named_endpoint() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move || async move { placed.place().to_string() };
+    let layer = scoped(&idempotency()).route("orders.place").build();
+    let app = Router::new().fallback(place).layer(layer);
+    let service = Service::start(app).await;
+    assert_eq!(service.send(keyed("/orders/1", "a"), "").await.text(), "1");
+    let patch = keyed("/orders/1", "a").method(http::Method::PATCH);
+    for request in [patch, keyed("/orders/2", "a"), keyed("/orders/1?a", "a")] {
+        let refused = service.send(request, "").await;
+        assert_eq!(refused.refusal(), (422, "payload_mismatch".to_owned()));
+    }
+    let again = service.send(keyed("/orders/1", "a"), "").await;
+    assert!(again.is_replay());
+    assert_eq!(orders.count(), 1);
+}

@@ -2,25 +2,34 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::response::{AppendHeaders, IntoResponse as _};
+use axum::middleware::map_response;
+use axum::response::{AppendHeaders, IntoResponse as _, Response};
 use axum::routing::post as on_post;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
-use idempotent_runtime::http::{IdempotencyLayer, Payload};
+use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome, Payload};
 use tokio::sync::Barrier;
 
 use crate::client::{Orders, Reply, Service, idempotency, keyed, layer, post, scoped};
 
 /// Headers that a response has for its first client, connection or moment only.
-const NEVER_REPLAYED: [&str; 15] = [
+const NEVER_REPLAYED: [&str; 23] = [
     "set-cookie",
     "www-authenticate",
+    "retry-after",
+    "te",
+    "upgrade",
+    "proxy-connection",
+    "proxy-authentication-info",
+    "access-control-expose-headers",
+    "ratelimit",
+    "ratelimit-policy",
     "authentication-info",
     "age",
     "server",
@@ -184,6 +193,39 @@ async fn trailers_are_replayed() {
         let trailers = reply.trailers.expect("trailers");
         assert_eq!(trailers["x-sum"], "42");
         assert_eq!(trailers.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_outer_layer_learns_when_the_first_response_was_made() {
+    async fn show(response: Response) -> Response {
+        let mut response = response;
+        if let Some(IdempotencyOutcome::Replayed { first, .. }) = response.extensions().get() {
+            let first = first.duration_since(UNIX_EPOCH).unwrap().as_millis();
+            let first = HeaderValue::from(u64::try_from(first).unwrap());
+            response.headers_mut().insert("x-first", first);
+        }
+        response
+    }
+    let now = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        u64::try_from(now.as_millis()).unwrap()
+    };
+    let app = Router::new().route("/", on_post(async || "paid"));
+    let app = app.layer(layer()).layer(map_response(show));
+    let service = Service::start(app).await;
+    let before = now();
+    let first = service.send(keyed("/", "a"), "").await;
+    let made = before..=now();
+    assert!(!first.headers.contains_key("x-first"));
+    for _ in 0..2 {
+        // From now on the time of a replay differs from the time of the first response.
+        while made.contains(&now()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let replay = service.send(keyed("/", "a"), "").await;
+        let first: u64 = replay.headers["x-first"].to_str().unwrap().parse().unwrap();
+        assert!(made.contains(&first), "{first} {made:?}");
     }
 }
 

@@ -102,6 +102,27 @@ async fn another_parameter_of_a_route_with_the_same_key_is_another_payload() {
 }
 
 #[tokio::test]
+async fn a_parameter_that_a_nested_router_does_not_see_belongs_to_the_payload() {
+    for is_inside in [false, true] {
+        let orders = Orders::default();
+        let app = if is_inside {
+            Router::new().nest("/shops/{shop}", routes(&orders).layer(layer()))
+        } else {
+            let nested = Router::new().nest("/shops/{shop}", routes(&orders));
+            nested.layer(layer())
+        };
+        let service = Service::start(app).await;
+        let first = service.send(keyed("/shops/1/orders", "a"), "").await;
+        assert_eq!((first.text(), first.is_replay()), ("1", false));
+        let other = service.send(keyed("/shops/2/orders", "a"), "").await;
+        assert_eq!(other.refusal(), (422, "payload_mismatch".to_owned()));
+        let again = service.send(keyed("/shops/1/orders", "a"), "").await;
+        assert_eq!((again.text(), again.is_replay()), ("1", true));
+        assert_eq!(orders.count(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_request_that_an_outer_layer_guards_is_not_guarded_again() {
     let orders = Orders::default();
     let idempotency = idempotency();
