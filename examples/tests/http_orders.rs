@@ -127,7 +127,7 @@ fn after_a_bank_that_does_not_answer_a_retry_does_not_charge_again() {
     let (first, again) = (pay(), pay());
     assert_eq!((first.status, again.status), (504, 409));
     assert!(
-        again.body.contains(r#""code":"in_progress""#),
+        again.body.contains(r#""code":"outcome_unknown""#),
         "{}",
         again.body
     );
@@ -146,7 +146,7 @@ fn after_a_failed_statement_a_retry_does_not_charge_again() {
     let (first, again) = (pay(), pay());
     assert_eq!((first.status, again.status), (500, 409));
     assert!(
-        again.body.contains(r#""code":"in_progress""#),
+        again.body.contains(r#""code":"outcome_unknown""#),
         "{}",
         again.body
     );

@@ -29,7 +29,8 @@
 //! 3. The scope: whose key it is. 400 if it is missing, or 401 with a [`challenge`](LayerBuilder::challenge).
 //! 4. The body is read into memory: 413 if it is too large. A half-sent upload takes no key.
 //! 5. The key is claimed (1 round trip). If an equal request has the key: 422 if its payload differs, else the stored response,
-//!    or 409 while the equal request runs. 503 if the store is unavailable.
+//!    or 409 `in_progress` while the equal request runs, or 409 `outcome_unknown` while its key is held. 503 if the store is
+//!    unavailable.
 //!
 //! Refusals are `application/problem+json` (RFC 9457) in the language of the request, with the same members as in
 //! `integrations::axum`.
@@ -55,7 +56,7 @@
 //!
 //! If the client hangs up while the handler runs, the handler and its end continue in their own task, and
 //! [`Idempotency::drain`](crate::Idempotency::drain) waits for them. After a panic of the handler the key stays taken until its
-//! lease ends.
+//! lease ends: repetitions get 409 `outcome_unknown`.
 
 mod answer;
 mod body;

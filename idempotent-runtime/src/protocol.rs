@@ -35,7 +35,7 @@
 //! | to `Running` | `lease` after the claim's answer; `held` after the token is redeemed | duplicates that have seen `Waiting`, that do not wait for the end, or whose waiting an observer measures |
 //! | to `Lost` | `lease` when the body is polled; `renewal` when a renewal is due or answered | those duplicates, and the task that polls the body |
 //! | to `Settling` | `lease` when the body returns | nothing: the key is still taken |
-//! | to `Dropped` | `held` | nothing: the key is still taken |
+//! | to `Dropped` | `held`; if the outcome of the body is unknown, `mark` then marks the claim | nothing: the key is still taken |
 //! | to `Ended` | `settle`, or `held` if nothing is sent | duplicates that follow the call |
 //!
 //! Duplicates stop following earlier if they can learn nothing more from the call: the call is refused and has no claim to
@@ -56,6 +56,7 @@ pub(crate) mod followers;
 pub(crate) mod held;
 pub(crate) mod in_flight;
 pub(crate) mod lease;
+pub(crate) mod mark;
 pub(crate) mod poll_limiter;
 pub(crate) mod redeem;
 pub(crate) mod refusal;

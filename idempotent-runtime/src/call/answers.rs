@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::call::finish::Finish;
 use crate::call::in_tx::InTx;
 use crate::error::{Duplicate, Error};
+use crate::protocol::ending::SettleOutcome;
 use crate::protocol::held::Held;
 use crate::protocol::refusal::Refusal;
 use crate::result::outcome::{Fallible, Outcome};
@@ -176,7 +177,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
         &self,
         held: Held,
         outcome: &R,
-    ) -> impl Future<Output = ()> + Send + use<R, E, S, D, K>
+    ) -> impl Future<Output = SettleOutcome> + Send + use<R, E, S, D, K>
     where
         E: Refuse<R>,
         S: Judge<R>,

@@ -38,7 +38,8 @@ pub enum Error {
     InProgress(Duplicate),
     /// An equal call ended with a success less than `ttl` ago.
     AlreadyDone(Duplicate),
-    /// An equal call was made less than `ttl` ago, with `release = false`. It may be running or have ended.
+    /// An equal call was made less than `ttl` ago, with `release = false`. It may be running or have ended. Or the layer for HTTP
+    /// holds the key of an equal request whose outcome is not known.
     Taken(Duplicate),
     /// Another call has the key, with another payload. The body did not run.
     PayloadMismatch(Duplicate),

@@ -34,7 +34,8 @@ pub enum DuplicateState {
     Done,
     /// It ended with an error that is stored for its duplicates, by the option `replay_err`.
     Failed,
-    /// It was made with `release = false`: only the process that made it knows whether it has ended.
+    /// Whether it has done its work is not known: it was made with `release = false`, so only its process knows whether it has
+    /// ended; or the layer for HTTP holds its key, because its handler panicked, was stopped, or did not know its outcome.
     Unknown,
 }
 

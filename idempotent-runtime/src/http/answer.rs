@@ -12,6 +12,7 @@ use crate::http::context::IdempotencyOutcome;
 use crate::http::decision::Decision;
 use crate::http::options::RouteOptions;
 use crate::http::stored;
+use crate::protocol::ending::SettleOutcome;
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
 use crate::result::body_outcome::BodyOutcome;
@@ -69,6 +70,16 @@ impl<B: Body> Answer<B> {
     pub(super) fn unguarded(mut self) -> Self {
         self.outcome = IdempotencyOutcome::Unguarded;
         self
+    }
+
+    /// Notes whether the end of the call is in the store. The end of an unguarded handler is in no store.
+    pub(super) fn settled(&mut self, settled: SettleOutcome) {
+        match settled {
+            _ if self.outcome == IdempotencyOutcome::Unguarded => {}
+            SettleOutcome::Stored => {}
+            SettleOutcome::Open => self.outcome = IdempotencyOutcome::Unconfirmed,
+            SettleOutcome::Closed => self.outcome = IdempotencyOutcome::Unrecorded,
+        }
     }
 
     pub(super) fn decision(&self) -> Decision {

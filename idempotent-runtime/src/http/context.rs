@@ -79,9 +79,15 @@ pub enum IdempotencyOutcome {
     Tombstone,
     /// The handler ran unguarded, because the store was unavailable and `on_store_error` is `Run`.
     Unguarded,
+    /// The handler ran, but the store did not confirm in time that its response is stored, or that the key is free. The layer
+    /// tries again in the background, and the event `unrecorded` reports if that fails, too.
+    Unconfirmed,
+    /// The handler ran, but its response is not stored, and the key was not freed: the key has another record or none, because
+    /// the lease was lost or an operator has freed the key, or the store has no room. An equal request may have run, too.
+    Unrecorded,
     /// The handler ran, and the key is free again.
     Released,
-    /// The handler ran, and the key stays taken until the lease ends.
+    /// The handler ran, and the key stays taken until the lease ends. Its outcome is not known.
     Held,
     /// The handler did not run. The response is a stored response.
     #[non_exhaustive]

@@ -8,8 +8,10 @@ use crate::error::Error;
 
 /// What the layer does with the key of a request after its handler has returned a response.
 ///
-/// By default the status decides: the layer stores 2xx, 3xx, 402, 404, 409 and 410, holds the key after a 408, which a
-/// timeout inside of the layer answers after it has stopped the handler, and frees the key after every other status.
+/// By default the status decides: the layer stores 2xx, 3xx, 402, 404, 409 and 410, holds the key after a 408 or a 504, and
+/// frees the key after every other status. A timeout inside of the layer answers with 408 or 504 after it has stopped the handler,
+/// and a 504 also means that another service did not answer: in each case the work may be done or not. The layer cannot
+/// distinguish a 503 of a timeout from other 503s, so it frees the key.
 /// [`store_if`](crate::http::LayerBuilder::store_if) changes this rule. A response that is a refused call of this crate (an
 /// [`Error`] as a response, with the extension `Arc<Error>`) frees the key in each case, because its reason is about this
 /// moment. An application that makes its own response from the [`Error`] sets [`Decision::Release`]. A handler decides about
@@ -33,8 +35,8 @@ pub enum Decision {
     Store,
     /// The key becomes free: the next request with this key runs the handler.
     Release,
-    /// The key stays taken until its lease ends. Until then requests with this key get 409. For responses after which the work
-    /// may be done or not.
+    /// The key stays taken until its lease ends. Until then requests with this key get 409 `outcome_unknown`. For responses after
+    /// which the work may be done or not.
     Hold,
 }
 
@@ -52,8 +54,7 @@ impl Decision {
             );
         match status {
             _ if is_stored => Self::Store,
-            // A timeout inside of the layer has stopped the handler in the middle.
-            StatusCode::REQUEST_TIMEOUT => Self::Hold,
+            _ if is_timeout(status) => Self::Hold,
             _ => Self::Release,
         }
     }
@@ -69,11 +70,19 @@ impl Decision {
         }
         match store_if {
             Some(store_if) if store_if(head) => Self::Store,
-            Some(_) if head.status == StatusCode::REQUEST_TIMEOUT => Self::Hold,
+            Some(_) if is_timeout(head.status) => Self::Hold,
             Some(_) => Self::Release,
             None => Self::by_status(head.status),
         }
     }
+}
+
+/// Whether a timeout inside of the layer may have stopped the handler in the middle, or another service did not answer.
+fn is_timeout(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::GATEWAY_TIMEOUT
+    )
 }
 
 /// The option `store_if`.
@@ -89,7 +98,7 @@ mod tests {
             let is_stored = matches!(status.as_u16(), 200..400 | 402 | 404 | 409 | 410);
             let decision = match status.as_u16() {
                 _ if is_stored => Decision::Store,
-                408 => Decision::Hold,
+                408 | 504 => Decision::Hold,
                 _ => Decision::Release,
             };
             assert_eq!(Decision::by_status(status), decision, "{status}");

@@ -27,6 +27,7 @@ use crate::http::lang;
 use crate::http::options::RouteOptions;
 use crate::http::payload;
 use crate::http::rejection::Rejection;
+use crate::protocol::ending::SettleOutcome;
 use crate::protocol::held::Held;
 use crate::protocol::refusal::Refusal;
 
@@ -236,7 +237,7 @@ impl Plan {
 
 /// Runs the handler and ends its call. If this is dropped, both continue in their own task.
 fn finish<S, Q, B>(
-    held: Held,
+    mut held: Held,
     options: Arc<RouteOptions>,
     mut inner: S,
     request: Request<ReplayBody<Q>>,
@@ -262,13 +263,23 @@ where
             answer.unguarded()
         })
     });
+    held.mark_after_panic();
     Finish::new(shared, async move {
-        let (held, outcome) = held.run(handler).await?;
-        match &outcome {
-            Ok(answer) if answer.decision() == Decision::Hold => held.hold(),
-            Ok(answer) => held.settle(answer.body_outcome()).await,
+        let (held, mut outcome) = held.run(handler).await?;
+        match &mut outcome {
+            Ok(answer) if answer.decision() == Decision::Hold => {
+                if !held.hold() {
+                    answer.settled(SettleOutcome::Closed);
+                }
+            }
+            Ok(answer) => {
+                let settled = held.settle(answer.body_outcome()).await;
+                answer.settled(settled);
+            }
             // The handler may have been stopped in the middle, for example by a timeout inside of this layer.
-            Err(_) => held.hold(),
+            Err(_) => {
+                held.hold();
+            }
         }
         Ok(outcome)
     })

@@ -121,6 +121,11 @@ impl CallContext {
         record::running(owner, self.payload.as_ref(), now, self.times.expiry)
     }
 
+    /// The record of a call that has ended, and whose outcome is unknown. It expires after `lasts`.
+    pub(crate) fn marked_record(&self, owner: Owner, now: Moment, lasts: Duration) -> Bytes {
+        record::marked(owner, self.payload.as_ref(), now, lasts)
+    }
+
     /// The record of the done call. It expires after `lasts`.
     pub(crate) fn done_record(
         &self,

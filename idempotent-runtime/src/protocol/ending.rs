@@ -1,4 +1,4 @@
-//! The request that the end of a call sends to the store.
+//! The request that the end of a call sends to the store, and its result.
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -14,4 +14,15 @@ pub(crate) enum Ending {
     Withdraw,
     /// Sets the claim to expire at this instant, because a renewal may have moved its expiry.
     SetExpiry(Instant),
+}
+
+/// Whether the end of a call is in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettleOutcome {
+    /// The end is stored.
+    Stored,
+    /// Nothing more is sent, because a later send would change nothing: the key has another record, or none.
+    Closed,
+    /// The end may be stored by a later send, in the background.
+    Open,
 }

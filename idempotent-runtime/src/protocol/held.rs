@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 
 use crate::error::{Error, Failure};
 use crate::observe::EventKind;
-use crate::policy::{OnCancel, OnLeaseLost};
-use crate::protocol::ending::Ending;
+use crate::policy::{OnCancel, OnLeaseLost, Release};
+use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::lease::Lease;
+use crate::protocol::mark;
 use crate::protocol::settle;
 use crate::protocol::shared::Shared;
 use crate::protocol::state::Phase;
@@ -31,6 +32,8 @@ pub struct Held {
     is_fresh: bool,
     /// The body is being polled. If `Held` is dropped now, the body panicked.
     is_polling: bool,
+    /// The claim is marked if the body panics.
+    marks_panic: bool,
 }
 
 /// The guard of a body.
@@ -55,6 +58,7 @@ impl Held {
             guard,
             is_fresh: true,
             is_polling: false,
+            marks_panic: false,
         }
     }
 
@@ -88,7 +92,10 @@ impl Held {
     /// # Cancellation
     ///
     /// The outcome of the call is known, so settling continues in the background.
-    pub fn settle(mut self, end: impl Into<BodyOutcome>) -> impl Future<Output = ()> + Send {
+    pub fn settle(
+        mut self,
+        end: impl Into<BodyOutcome>,
+    ) -> impl Future<Output = SettleOutcome> + Send {
         let ending = self.take_ending(&end.into());
         settle::settle(ending.map(|ending| (Arc::clone(&self.lease), ending)))
     }
@@ -99,7 +106,7 @@ impl Held {
         keep: K,
         outcome: &R,
         success: bool,
-    ) -> impl Future<Output = ()> + Send + use<R, K> {
+    ) -> impl Future<Output = SettleOutcome> + Send + use<R, K> {
         let end = self.lease.call().end_of(keep, outcome, success);
         self.settle(end)
     }
@@ -212,37 +219,51 @@ impl Held {
         }
     }
 
+    /// Marks the claim if the body panics: its outcome is then unknown.
+    #[cfg(feature = "http")]
+    pub(crate) fn mark_after_panic(&mut self) {
+        self.marks_panic = true;
+    }
+
     /// Ends the call as a failure, and does not free its key: the key stays taken until the lease expires, because the body may
-    /// have done its work.
+    /// have done its work. The claim is marked in the background. Returns whether the call still has the key.
     #[cfg(any(feature = "http", test))]
-    pub(crate) fn hold(mut self) {
+    pub(crate) fn hold(mut self) -> bool {
         self.lease.call().emit_outcome(false);
         let ending = if crate::world::mutant!(HoldFreesKey) {
             Some(Ending::Remove)
         } else {
             self.lease.hold_to_ttl()
         };
-        match std::mem::replace(&mut self.guard, Guard::Ended) {
+        let guard = std::mem::replace(&mut self.guard, Guard::Ended);
+        match guard {
             Guard::Claim
             | Guard::None {
                 may_be_stored: true,
-            } => self.end_without_result(ending),
+            } => self.end_without_result(ending, guard == Guard::Claim),
             Guard::None {
                 may_be_stored: false,
             }
             | Guard::Bypassed
             | Guard::Unredeemed
-            | Guard::Ended => self.finish(),
+            | Guard::Ended => {
+                self.finish();
+                false
+            }
         }
     }
 
-    /// Ends the call whose body stored nothing. Sends `ending` in the background, unless the lease is lost.
-    fn end_without_result(&self, ending: Option<Ending>) {
+    /// Ends the call whose body stored nothing. Sends `ending` in the background, else marks the claim if `is_unknown`, unless the
+    /// lease is lost. Returns whether it is not lost.
+    fn end_without_result(&self, ending: Option<Ending>, is_unknown: bool) -> bool {
         let was_lost = self.lease.drop_body();
+        let may_mark = is_unknown && self.lease.call().policy.release == Release::OnError;
         match ending.filter(|_| !was_lost) {
             Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
+            None if may_mark && !was_lost => mark::mark_in_background(Arc::clone(&self.lease)),
             None => self.finish(),
         }
+        !was_lost
     }
 
     /// Ends the call without sending anything.
@@ -279,7 +300,8 @@ impl Drop for Held {
             }
             _ => self.lease.hold_to_ttl(),
         };
-        self.end_without_result(ending);
+        let is_unknown = panicked && self.marks_panic && self.guard == Guard::Claim;
+        self.end_without_result(ending, is_unknown);
     }
 }
 

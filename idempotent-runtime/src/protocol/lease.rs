@@ -49,10 +49,10 @@ struct FirstClaim {
 }
 
 /// The key and the value that a claim writes into the store.
-struct OwnClaim {
+pub(crate) struct OwnClaim {
     key: Key,
     record: Bytes,
-    owner: Owner,
+    pub(crate) owner: Owner,
 }
 
 impl Lease {
@@ -96,7 +96,7 @@ impl Lease {
         &self.first().in_flight
     }
 
-    fn claim(&self) -> &OwnClaim {
+    pub(crate) fn claim(&self) -> &OwnClaim {
         self.claim.get_or_init(|| {
             let call = self.call();
             let now = call.shared.moment();

@@ -169,6 +169,7 @@ fn duplicate(call: &CallContext, record: &Record<'_>, is_running: bool) -> Dupli
     let state = match record.state {
         State::Done if record.is_failure() => DuplicateState::Failed,
         State::Done => DuplicateState::Done,
+        State::Running if record.is_marked() => DuplicateState::Unknown,
         State::Running if is_running || call.policy.release != Release::Never => {
             DuplicateState::Running
         }

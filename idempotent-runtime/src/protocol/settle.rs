@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::observe::EventKind;
 use crate::protocol::background;
 use crate::protocol::background::{Job, NOT_CONFIRMED};
-use crate::protocol::ending::Ending;
+use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
 use crate::protocol::shared::Shared;
@@ -18,7 +18,9 @@ use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 
 /// Settles while the caller waits, for at most the handle's deadline. If the future is dropped, settling continues in the
 /// background. Without an `end` it is ready at once: this is cheaper than a second future around this future.
-pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = ()> + Send {
+pub(crate) fn settle(
+    end: Option<(Arc<Lease>, Ending)>,
+) -> impl Future<Output = SettleOutcome> + Send {
     let mut unsettled = Unsettled::new(end);
     async move {
         unsettled.was_sent = true;
@@ -42,7 +44,7 @@ pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = 
                     }
                 }
             }
-            None => return,
+            None => return SettleOutcome::Closed,
         };
         match (settled, &unsettled.end) {
             // The caller gets its answer now, so duplicates must ask the store from now on. The drop of `unsettled` starts the background
@@ -54,18 +56,8 @@ pub(crate) fn settle(end: Option<(Arc<Lease>, Ending)>) -> impl Future<Output = 
                 }
             }
         }
+        settled
     }
-}
-
-/// Whether the end of a call is in the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SettleOutcome {
-    /// The end is stored.
-    Stored,
-    /// Nothing more is sent, because a later send would change nothing.
-    Closed,
-    /// The end may be stored by a later send.
-    Open,
 }
 
 /// Settles in the background.
@@ -263,7 +255,7 @@ async fn resolve(
             // The reply to the removal was lost, and another call has claimed the key in the meantime.
             (Ok(Swap::Other(_)), Ending::Remove) if is_resend => {
                 lease.call().emit(EventKind::AlreadyGone, |event| event);
-                return SettleOutcome::Closed;
+                return SettleOutcome::Stored;
             }
             (Ok(Swap::Absent), _) => {
                 report_unsettled(lease, ending, "nothing is stored under its key");

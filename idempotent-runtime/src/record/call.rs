@@ -7,6 +7,7 @@
 //! The line of a running claim is written once and never changes, so it is its own compare value. In the line of a done
 //! call the codec says what follows: nothing (`-`, `too-large`, `unencodable`), or a result
 //! (`json:ok:0:9f86d081`: its form, whether it was an `Ok`, how many `Some` are around it, and the tag of its type).
+//! A running claim with the codec `unencodable` is marked: its call has ended, and its outcome is unknown.
 
 use std::time::{Duration, SystemTime};
 
@@ -36,6 +37,19 @@ pub(crate) fn running(
     lasts: Duration,
 ) -> Bytes {
     write(State::Running, owner, payload, now, lasts, &Kept::Nothing)
+}
+
+/// Writes the record of a call that has ended, and whose work may be done or not. It has the key as the record of a running call
+/// has, and a version that does not know the mark reads it as such: its codec is `unencodable`, which says that no outcome can be
+/// written. `lasts` is the time to live of the record.
+pub(crate) fn marked(
+    owner: Owner,
+    payload: Option<&Fingerprint>,
+    now: Moment,
+    lasts: Duration,
+) -> Bytes {
+    let unknown = Kept::Unencodable;
+    write(State::Running, owner, payload, now, lasts, &unknown)
 }
 
 /// Writes the record of a call that is done, with its stored result if there is one.
@@ -209,6 +223,11 @@ impl<'a> Record<'a> {
             Content::Unreadable { failure } | Content::Result { failure, .. } => failure,
             _ => false,
         }
+    }
+
+    /// Whether the call has ended, and its outcome is unknown.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.state == State::Running && self.content == Content::Unencodable
     }
 
     /// Whether the record has a response of HTTP.

@@ -304,7 +304,9 @@ async fn probe(slots: &Slots) -> Result<(), &'static str> {
             let mut call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&idempotency));
             call.part(&(key as u64));
             match call.claim().await {
-                Ok(held) => held.settle(true).await,
+                Ok(held) => {
+                    held.settle(true).await;
+                }
                 Err(_) => return Err(USABLE),
             }
         }

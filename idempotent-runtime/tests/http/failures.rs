@@ -6,7 +6,9 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use futures_util::{StreamExt as _, stream};
 use http::{Response, StatusCode};
-use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome, LayerBuilder, Scope};
+use idempotent_runtime::http::{
+    Decision, IdempotencyLayer, IdempotencyOutcome, LayerBuilder, Scope,
+};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Renew, StoreErrorKind,
@@ -34,8 +36,10 @@ fn panics_first() -> impl Fn() + Send + Sync + Clone + 'static {
 /// Asserts that the first request has the key until its claim expires, that other keys are free, and that one event was emitted.
 async fn assert_panicked(guarded: &Guarded, began: Instant, ends: &Ends) {
     assert_eq!(ends.take(), ["panicked"]);
+    guarded.assert_unknown("a").await;
+    assert_eq!(ends.take(), ["taken"]);
     sleep_until(began + EXPIRY - MARGIN).await;
-    guarded.assert_taken("a").await;
+    guarded.assert_unknown("a").await;
     assert_eq!(guarded.send("b").await.text(), "order 2");
     sleep_until(began + EXPIRY + MARGIN).await;
     let again = guarded.send("a").await;
@@ -237,4 +241,89 @@ async fn a_lease_is_renewed_as_long_as_the_layer_says() {
         });
         assert_eq!(guarded.send("a").await.status, status, "{renew:?}");
     }
+}
+
+/// Sends a request whose handler lasts for 2 s, on a store with these faults. Returns how it ended for an outer layer.
+async fn outcome_of(
+    response: fn() -> Response<Body>,
+    faults: impl FnOnce(&FaultyStore<MemoryStore>),
+) -> IdempotencyOutcome {
+    let store = FaultyStore::new(MemoryStore::new());
+    faults(&store);
+    let idempotency = Idempotency::new(store.clone());
+    let layer = scoped(&idempotency).route("orders").lease(LEASE);
+    let guarded = Guarded::new(&layer.build(), move |_| async move {
+        sleep(Duration::from_secs(2)).await;
+        response()
+    });
+    let response = guarded.respond("a", "").await;
+    *response.extensions().get().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outer_layer_sees_that_the_end_of_a_request_is_not_confirmed() {
+    let stored: fn() -> Response<Body> = || Response::new(Body::from("placed"));
+    let released: fn() -> Response<Body> = || {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    };
+    for (response, op, done) in [
+        (stored, Op::Replace, IdempotencyOutcome::Stored),
+        (released, Op::Remove, IdempotencyOutcome::Released),
+    ] {
+        assert_eq!(outcome_of(response, |_| {}).await, done);
+        let once = Fault::Fail(StoreErrorKind::NotApplied);
+        assert_eq!(
+            outcome_of(response, |store| store.next(op, once)).await,
+            done
+        );
+        for fault in [once, Fault::Hang] {
+            let outcome = outcome_of(response, |store| store.always(op, fault)).await;
+            assert_eq!(outcome, IdempotencyOutcome::Unconfirmed);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outer_layer_sees_that_another_request_has_the_key_at_the_end() {
+    for (status, is_hold) in [(200, false), (500, false), (200, true)] {
+        let store = MemoryStore::new();
+        let [first, second] = [0, 1].map(|_| {
+            let layer = scoped(&Idempotency::new(store.clone())).route("orders");
+            let layer = layer.lease(LEASE).renew(Renew::No);
+            let layer = layer.on_lease_lost(OnLeaseLost::Continue).build();
+            Guarded::new(&layer, move |_| async move {
+                sleep(2 * LEASE).await;
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::from_u16(status).unwrap();
+                if is_hold {
+                    response.extensions_mut().insert(Decision::Hold);
+                }
+                response
+            })
+        });
+        let later = async {
+            sleep(EXPIRY + MARGIN).await;
+            second.respond("a", "").await
+        };
+        let (response, _) = tokio::join!(first.respond("a", ""), later);
+        let outcome = response.extensions().get();
+        assert_eq!(outcome, Some(&IdempotencyOutcome::Unrecorded), "{status}");
+        assert_eq!((first.runs(), second.runs()), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_is_stored_after_its_lease_if_no_other_request_has_the_key() {
+    let layer = scoped(&idempotency()).route("orders").lease(LEASE);
+    let layer = layer.renew(Renew::No).on_lease_lost(OnLeaseLost::Continue);
+    let guarded = Guarded::new(&layer.build(), |order| async move {
+        sleep(2 * LEASE).await;
+        placed(order).await
+    });
+    let response = guarded.respond("a", "").await;
+    let outcome = response.extensions().get();
+    assert_eq!(outcome, Some(&IdempotencyOutcome::Stored));
+    assert!(guarded.send("a").await.is_replay());
 }

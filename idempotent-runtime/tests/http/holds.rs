@@ -6,11 +6,12 @@ use axum::body::Body;
 use http::{Response, StatusCode};
 use idempotent_runtime::http::{Decision, HasScope, LayerBuilder};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
+use idempotent_runtime::{DuplicateState, Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
+use serde_json::json;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::client::{idempotency, scoped};
+use crate::client::{Reply, idempotency, scoped};
 use crate::in_process::{Ends, Guarded};
 
 /// A running request renews its lease after 10 s and after 20 s.
@@ -52,11 +53,15 @@ async fn hold(guarded: &Guarded) {
     assert_eq!(guarded.runs(), 1);
 }
 
-/// Asserts that the key is taken until this instant, and not longer.
-async fn assert_taken_until(guarded: &Guarded, end: Instant) {
-    guarded.assert_taken("a").await;
+/// Asserts that the key is held until this instant, and not longer.
+async fn assert_held_until(guarded: &Guarded, end: Instant) {
+    guarded.assert_unknown("a").await;
     sleep_until(end - MARGIN).await;
-    guarded.assert_taken("a").await;
+    guarded.assert_unknown("a").await;
+    assert_free_after(guarded, end).await;
+}
+
+async fn assert_free_after(guarded: &Guarded, end: Instant) {
     sleep_until(end + MARGIN).await;
     let again = guarded.send("a").await;
     assert_eq!(again.status, StatusCode::GATEWAY_TIMEOUT);
@@ -69,22 +74,22 @@ async fn a_held_key_refuses_requests_until_its_lease_ends_and_not_longer() {
         let began = Instant::now();
         let guarded = holding(layer(&idempotency()), secs(lasts));
         hold(&guarded).await;
-        assert_taken_until(&guarded, began + secs(last_renewal) + EXPIRY).await;
+        assert_held_until(&guarded, began + secs(last_renewal) + EXPIRY).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_hold_nothing_is_sent_and_drain_ends() {
+async fn a_hold_sends_only_its_mark_and_drain_waits_for_it() {
     for (lasts, renewals) in [(0, 0), (9, 0), (25, 2)] {
         let store = CountingStore::new(MemoryStore::new());
         let idempotency = Idempotency::new(store.clone());
         let guarded = holding(layer(&idempotency), secs(lasts));
         hold(&guarded).await;
-        let sent = store.counts();
-        assert_eq!((sent.claim, sent.replace), (1, renewals));
-        assert_eq!(sent.total(), 1 + renewals);
         let drained = idempotency.drain(Duration::from_millis(1)).await;
         assert_eq!(drained, Ok(()));
+        let sent = store.counts();
+        assert_eq!((sent.claim, sent.replace), (1, renewals + 1));
+        assert_eq!(sent.total(), 1 + renewals + 1);
         sleep(secs(600)).await;
         assert_eq!(store.counts(), sent);
     }
@@ -122,7 +127,7 @@ async fn a_request_that_waits_is_refused_after_its_wait_if_the_key_is_held_for_l
                 yield_now().await;
             }
             let began = Instant::now();
-            second.assert_taken("a").await;
+            second.assert_unknown("a").await;
             assert_eq!(began.elapsed().as_secs(), 5);
         };
         tokio::join!(hold(&first), waiting);
@@ -161,7 +166,7 @@ async fn a_request_whose_client_has_hung_up_holds_its_key() {
         assert_eq!(drained, Ok(()));
         assert!(began.elapsed() >= secs(lasts));
         assert_eq!(ends.take(), ["failed"]);
-        assert_taken_until(&guarded, began + secs(last_renewal) + EXPIRY).await;
+        assert_held_until(&guarded, began + secs(last_renewal) + EXPIRY).await;
     }
 }
 
@@ -186,14 +191,21 @@ async fn a_hold_does_not_wait_for_a_store_that_fails_or_hangs() {
         let began = Instant::now();
         hold(&guarded).await;
         assert!(began.elapsed() <= secs(20) + 2 * MARGIN);
-        let drained = idempotency.drain(Duration::from_millis(1)).await;
+        // The mark is sent once, for at most the deadline.
+        guarded.assert_unknown("a").await;
+        let drained = idempotency.drain(secs(1) + MARGIN).await;
         assert_eq!(drained, Ok(()));
         let sent = store.counts();
-        assert!(sent.replace >= 2, "no renewal failed");
+        assert!(sent.replace >= 3, "no renewal failed");
         sleep(secs(5)).await;
         faulty.heal();
         assert_eq!(store.counts(), sent);
-        assert_taken_until(&guarded, began + secs(10) + EXPIRY).await;
+        // Without its mark the request looks as if it was running.
+        let end = began + secs(10) + EXPIRY;
+        guarded.assert_taken("a").await;
+        sleep_until(end - MARGIN).await;
+        guarded.assert_taken("a").await;
+        assert_free_after(&guarded, end).await;
     }
 }
 
@@ -209,11 +221,12 @@ async fn a_renewal_in_flight_at_a_hold_is_the_last_one() {
     hold(&guarded).await;
     assert_eq!(faulty.remaining_faults(), 0, "no renewal was sent");
     sleep(secs(5)).await;
-    assert_eq!(store.counts().replace, 1);
-    guarded.assert_taken("a").await;
+    // The renewal and the mark.
+    assert_eq!(store.counts().replace, 2);
+    guarded.assert_unknown("a").await;
     let latest = began + secs(10) + delay + EXPIRY;
     sleep_until(latest + MARGIN).await;
-    assert_eq!(store.counts().replace, 1);
+    assert_eq!(store.counts().replace, 2);
     guarded.send("a").await;
     assert_eq!(guarded.runs(), 2);
 }
@@ -238,4 +251,49 @@ async fn a_hold_without_a_claim_leaves_what_is_stored() {
         guarded.send("a").await;
         assert_eq!(guarded.runs(), 2);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_key_says_that_its_outcome_is_not_known() {
+    for is_elsewhere in [false, true] {
+        let [first, second] = pair(Duration::ZERO, is_elsewhere);
+        hold(&first).await;
+        // The mark is sent in the background.
+        sleep(MARGIN).await;
+        let refused = second.send("a").await;
+        assert_eq!(refused.refusal(), (409, "outcome_unknown".to_owned()));
+        let problem = refused.problem();
+        assert_eq!(
+            problem["title"],
+            "The outcome of an equal request is not known"
+        );
+        assert_eq!(
+            (&problem["retryable"], &problem["client_action"]),
+            (&json!(false), &json!("refresh"))
+        );
+        assert!(!refused.headers.contains_key("retry-after"));
+        let response = second.respond("a", "another payload").await;
+        let other = Reply::read(response).await;
+        assert_eq!(other.refusal(), (422, "payload_mismatch".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_sees_that_the_outcome_of_a_held_key_is_not_known() {
+    let idempotency = idempotency();
+    let guarded = holding(layer(&idempotency), secs(15));
+    let began = Instant::now();
+    hold(&guarded).await;
+    sleep(MARGIN).await;
+    let parts = ("header", "authorization", ["alice".as_bytes()], "a");
+    let held = idempotency.peek("orders", &parts).await.unwrap().unwrap();
+    assert_eq!(held.state(), DuplicateState::Unknown);
+    // The key was renewed after 10 s.
+    let free = Instant::now() + held.remaining().unwrap();
+    assert!(free.duration_since(began) <= secs(10) + EXPIRY + MARGIN);
+    assert!(idempotency.forget(&held).await.unwrap());
+    hold(&Guarded::new(&layer(&idempotency).build(), |_| async {
+        unsure()
+    }))
+    .await;
 }

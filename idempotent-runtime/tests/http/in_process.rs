@@ -63,11 +63,20 @@ impl Guarded {
         assert!(response.await.is_err());
     }
 
-    /// Asserts that an equal request is refused, because another request has the key.
+    /// Asserts that an equal request is refused, because another request has the key and may be running.
     pub(crate) async fn assert_taken(&self, key: &str) {
+        self.assert_refused(key, "in_progress").await;
+    }
+
+    /// Asserts that an equal request is refused, because another request has the key and its outcome is not known.
+    pub(crate) async fn assert_unknown(&self, key: &str) {
+        self.assert_refused(key, "outcome_unknown").await;
+    }
+
+    async fn assert_refused(&self, key: &str, code: &str) {
         let runs = self.runs();
         let refused = self.send(key).await;
-        assert_eq!(refused.refusal(), (409, "in_progress".to_owned()));
+        assert_eq!(refused.refusal(), (409, code.to_owned()));
         assert_eq!(self.runs(), runs);
     }
 }

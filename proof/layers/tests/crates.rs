@@ -293,7 +293,7 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 29] = [
+const PROTOCOL: [&str; 30] = [
     // Background work and retries.
     "protocol/tracker",
     "protocol/timeouts",
@@ -317,6 +317,7 @@ const PROTOCOL: [&str; 29] = [
     "protocol/context",
     "protocol/ending",
     "protocol/lease",
+    "protocol/mark",
     "protocol/settle",
     "protocol/renewal",
     "protocol/refusal",

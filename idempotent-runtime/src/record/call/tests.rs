@@ -1,6 +1,7 @@
 //! The line of a record is written and read in its frozen form.
 
 use super::*;
+use crate::record::call::reference::Reference;
 use crate::record::form::Form;
 use crate::record::line::HOST;
 
@@ -192,6 +193,25 @@ fn result(bytes: &'static [u8]) -> Kept {
         somes: 2,
         bytes: Bytes::from_static(bytes),
     })
+}
+
+#[test]
+fn a_marked_claim_is_a_running_claim_for_a_reader_that_does_not_know_the_mark() {
+    let minute = Duration::from_mins(1);
+    let marked = marked(Owner(1), None, moment(250), minute);
+    let expected = format!(
+        "idem1 R owner=00000000000000000000000000000001 payload=- \
+         since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=unencodable\n",
+        holder()
+    );
+    assert_eq!(marked, expected);
+    let read = Record::read(&marked).expect("a record");
+    assert_eq!((read.state, read.is_marked()), (State::Running, true));
+    // The reader of the tests was written before the mark.
+    let independent = Reference::read(&marked).expect("a record");
+    assert_eq!(independent.state, State::Running);
+    let claim = running(Owner(1), None, moment(250), minute);
+    assert!(!Record::read(&claim).expect("a record").is_marked());
 }
 
 #[test]
