@@ -22,6 +22,7 @@ use crate::http::rejection::Rejection;
 use crate::http::route::Named;
 use crate::http::scope::Scope;
 use crate::key::fingerprint::KeyPart;
+use crate::settings::routes::ConfiguredRoutes;
 
 /// Builds an [`IdempotencyLayer`].
 ///
@@ -83,6 +84,7 @@ impl IdempotencyLayer {
             on_reject: None,
             options: Arc::default(),
             routes: HashMap::new(),
+            seen_routes: Arc::default(),
             route: None,
         })
     }
@@ -128,10 +130,25 @@ impl<S> LayerBuilder<S> {
     }
 
     /// The layer.
-    pub fn build(self) -> IdempotencyLayer
+    ///
+    /// # Panics
+    ///
+    /// If [`for_route`](Self::for_route) has a name that does not begin with `/`, and it is not the name of
+    /// [`route`](Self::route): no request has such a route.
+    pub fn build(mut self) -> IdempotencyLayer
     where
         S: HasScope,
     {
+        for name in self.0.routes.keys() {
+            let is_route = name.starts_with('/') || self.0.is_named(name);
+            assert!(
+                is_route,
+                "`for_route(\"{name}\", …)` names no route: a route begins with `/`"
+            );
+        }
+        let routes = Arc::new(ConfiguredRoutes::new(self.0.routes.keys().cloned()));
+        self.0.idempotency.shared().known_endpoints().watch(&routes);
+        self.0.seen_routes = routes;
         let (config, scope) = self.0.with_scope(());
         IdempotencyLayer::new(config.with_scope(scope.into_scope()).0)
     }
@@ -240,21 +257,45 @@ impl<S> LayerBuilder<S> {
         self
     }
 
-    /// Sets the options of one route, by the path that the router matches: `/orders/{id}/pay`. They begin with the options that
-    /// the builder has now.
+    /// Sets the options of one route, by the whole path that the router matches: `/orders/{id}/pay`, or `/shop/orders/{id}/pay`
+    /// inside of `Router::nest("/shop", …)`. They begin with the options that the builder has now.
+    ///
+    /// No router lists its routes. So a misspelled route is no error: its requests get the options of the layer. The log has a
+    /// warning when a request has a similar route, [`unmatched_routes`](IdempotencyLayer::unmatched_routes) lists the routes
+    /// without a request, for example at the end of a test, and so does [`doctor`](crate::Idempotency::doctor). A mistake does no
+    /// harm if the layer has the strict options and its routes relax them: `.require_key().for_route("/notes", |notes|
+    /// notes.optional_key())`.
+    ///
+    /// # Panics
+    ///
+    /// If the route has blanks or control characters, such as `POST /orders`, or a name without `/` has other characters than
+    /// `A-Z a-z 0-9 . _ -`.
     #[must_use]
     pub fn for_route(
         mut self,
         route: impl Into<String>,
         options: impl FnOnce(RouteOptions) -> RouteOptions,
     ) -> Self {
+        let route = route.into();
+        if let Err(name) = Named::new(route.clone()) {
+            panic!("{name}");
+        }
         let options = options(RouteOptions::clone(&self.0.options));
-        self.0.routes.insert(route.into(), Arc::new(options));
+        self.0.routes.insert(route, Arc::new(options));
         self
     }
 }
 
 impl<S> Config<S> {
+    /// Whether this is the name of the option `route`.
+    fn is_named(&self, name: &str) -> bool {
+        let endpoint = match &self.route {
+            Some(Named::Endpoint(endpoint)) => Some(endpoint.as_str()),
+            Some(Named::Route(_)) | None => None,
+        };
+        endpoint == Some(name)
+    }
+
     fn with_scope<T>(self, scope: T) -> (Config<T>, S) {
         let config = Config {
             idempotency: self.idempotency,
@@ -268,6 +309,7 @@ impl<S> Config<S> {
             on_reject: self.on_reject,
             options: self.options,
             routes: self.routes,
+            seen_routes: self.seen_routes,
             route: self.route,
         };
         (config, self.scope)

@@ -22,6 +22,7 @@ use crate::http::route::{self, Named, NoRoute};
 use crate::http::scope::Scope;
 use crate::key::endpoint::Endpoint;
 use crate::observe::Event;
+use crate::settings::routes::ConfiguredRoutes;
 
 /// The options of a layer.
 pub(super) struct Config<S = Scope> {
@@ -40,6 +41,8 @@ pub(super) struct Config<S = Scope> {
     /// The options of routes that have none.
     pub(super) options: Arc<RouteOptions>,
     pub(super) routes: HashMap<String, Arc<RouteOptions>>,
+    /// Which of `routes` have had requests.
+    pub(super) seen_routes: Arc<ConfiguredRoutes>,
     /// The route of requests for which axum has matched none.
     pub(super) route: Option<Named>,
 }
@@ -69,7 +72,10 @@ impl Config {
     /// The options of the route of this request.
     pub(super) fn options_for(&self, head: &request::Parts) -> &Arc<RouteOptions> {
         let route = self.route(head);
-        let own = route.and_then(|route| self.routes.get(route));
+        let own = route.and_then(|route| {
+            self.seen_routes.note(route);
+            self.routes.get(route)
+        });
         own.unwrap_or(&self.options)
     }
 

@@ -18,6 +18,28 @@ impl IdempotencyLayer {
     pub(super) fn new(config: Config) -> Self {
         Self(Arc::new(config))
     }
+
+    /// The routes of [`for_route`](crate::http::LayerBuilder::for_route) that have had no request, in no order. Before the first
+    /// request of the layer there are none.
+    ///
+    /// A test that sends requests to all routes finds a misspelled route with it:
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # use idempotence::http::IdempotencyLayer;
+    /// # use idempotence::{Idempotency, MemoryStore};
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let layer = IdempotencyLayer::builder(&idempotency)
+    ///     .global_scope()
+    ///     .for_route("/orders", |orders| orders.require_key())
+    ///     .build();
+    /// // … serve, with a clone of the layer, and send the requests …
+    /// assert_eq!(layer.unmatched_routes(), [""; 0]);
+    /// ```
+    pub fn unmatched_routes(&self) -> Vec<String> {
+        let unmatched = self.0.seen_routes.unmatched().into_iter();
+        unmatched.map(|unmatched| unmatched.route).collect()
+    }
 }
 
 impl<S> Layer<S> for IdempotencyLayer {

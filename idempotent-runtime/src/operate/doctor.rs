@@ -7,6 +7,8 @@ use crate::handle::Idempotency;
 use crate::key::fingerprint::Keying;
 use crate::key::kind::Kind;
 use crate::settings::registered::{ONE_NAME_EACH, shared_names};
+#[cfg(feature = "http")]
+use crate::settings::routes::{AS_THE_ROUTER, UnmatchedRoute};
 use crate::store::{Durability, Finding, Level, Mechanism};
 use crate::world;
 
@@ -52,7 +54,7 @@ impl Idempotency {
     /// Call it at start-up, or by hand as an operator. It checks whether every operation works, how long an operation takes
     /// compared to the [deadline](crate::Builder::deadline), whether records expire in time, and how the store is configured:
     /// for example the permissions, eviction and persistence of a Redis. It also reports functions of this program that share
-    /// one `name`.
+    /// one `name`, and routes of `for_route` of a layer for HTTP that have had no request, which may be misspelled.
     ///
     /// It takes about half a second and sixty round trips. It uses one key with a random name under the handle's prefix. The
     /// key is removed at the end. If that fails, it expires after a minute.
@@ -85,6 +87,11 @@ impl Idempotency {
             let shared = Finding::new(Level::Problem, shared);
             shared.advise(ONE_NAME_EACH)
         }));
+        #[cfg(feature = "http")]
+        {
+            let unmatched = shared.known_endpoints().unmatched_routes();
+            findings.extend(unmatched.iter().map(route_without_requests));
+        }
         Diagnosis(findings)
     }
 
@@ -140,6 +147,17 @@ fn durability(durability: Durability) -> Option<Finding> {
         level,
         format!("durability is {durability}: {what}"),
     ))
+}
+
+/// A route of a layer that has options of its own, and has had no request.
+#[cfg(feature = "http")]
+fn route_without_requests(unmatched: &UnmatchedRoute) -> Finding {
+    let level = if unmatched.is_suspicious() {
+        Level::Problem
+    } else {
+        Level::Note
+    };
+    Finding::new(level, unmatched.to_string()).advise(AS_THE_ROUTER)
 }
 
 fn digest(keying: &Keying) -> Finding {

@@ -30,7 +30,8 @@ pub(crate) fn mark_in_background(lease: Arc<Lease>) {
 fn marked(lease: &Lease) -> (Bytes, Instant) {
     let call = lease.call();
     let mut state = lease.in_flight().state();
-    let until = state.good_until() + (call.times.expiry - call.times.lease_time);
+    let grace = call.times.expiry.saturating_sub(call.times.lease_time);
+    let until = state.good_until() + grace;
     let remaining = until.duration_since(Instant::now());
     let record = call.marked_record(lease.claim().owner, call.shared.moment(), remaining);
     state.set_shown_record(&record);

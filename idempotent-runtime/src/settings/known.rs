@@ -4,12 +4,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "http")]
+use std::sync::{Arc, Weak};
 
 use super::Settings;
 use super::called::{CalledEndpoint, CalledEndpoints, MOST_NAMES};
 use super::endpoint_info::EndpointInfo;
 use super::list::Endpoints;
 use super::registered::Registered;
+#[cfg(feature = "http")]
+use super::routes::{ConfiguredRoutes, UnmatchedRoute};
 use super::table::Table;
 use crate::error::SetupError;
 use crate::key::endpoint::Endpoint;
@@ -27,6 +31,9 @@ pub(crate) struct KnownEndpoints {
     /// Locked during a reload, so that of two reloads the later wins.
     settings: Mutex<Option<Settings>>,
     state: RwLock<State>,
+    /// The routes that have options in code, of each layer for HTTP.
+    #[cfg(feature = "http")]
+    routes: Mutex<Vec<Weak<ConfiguredRoutes>>>,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +69,8 @@ impl Default for KnownEndpoints {
             version: AtomicU64::new(new_version()),
             settings: Mutex::default(),
             state: RwLock::default(),
+            #[cfg(feature = "http")]
+            routes: Mutex::default(),
         }
     }
 }
@@ -250,6 +259,22 @@ impl KnownEndpoints {
         let mut problems = state.unknown_endpoints();
         problems.extend(state.ignored_settings(&state.table));
         problems
+    }
+
+    /// Watches the routes of a layer for as long as the layer lives.
+    #[cfg(feature = "http")]
+    pub(crate) fn watch(&self, routes: &Arc<ConfiguredRoutes>) {
+        let mut watched = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|routes| routes.strong_count() > 0);
+        watched.push(Arc::downgrade(routes));
+    }
+
+    /// The routes of layers that have options and have had no request.
+    #[cfg(feature = "http")]
+    pub(crate) fn unmatched_routes(&self) -> Vec<UnmatchedRoute> {
+        let watched = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = watched.iter().filter_map(Weak::upgrade);
+        watched.flat_map(|routes| routes.unmatched()).collect()
     }
 
     fn settings(&self) -> MutexGuard<'_, Option<Settings>> {

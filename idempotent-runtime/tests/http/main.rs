@@ -14,6 +14,8 @@ mod http2;
 mod in_process;
 mod keys;
 mod leases;
+#[path = "../log_capture/mod.rs"]
+mod log_capture;
 mod operators;
 mod payloads;
 mod plain_tower;

@@ -6,11 +6,13 @@ use axum::Router;
 use axum::extract::{Path, Request};
 use axum::routing::post as on_post;
 use http::{HeaderName, StatusCode};
-use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer, KeySource};
+use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer, KeySource, RouteOptions};
+use idempotent_runtime::store::{Finding, Level};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
 
 use crate::client::{Orders, Service, idempotency, keyed, layer, post, scoped};
+use crate::log_capture::LogCapture;
 
 /// A router with `/orders` and `/orders/{id}/pay`.
 fn routes(orders: &Orders) -> Router {
@@ -204,4 +206,91 @@ async fn a_handler_learns_its_endpoint_and_its_key() {
     assert!(key.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let unguarded = service.send(post("/orders/7/pay"), "").await;
     assert_eq!(unguarded.text(), "unguarded");
+}
+
+/// A shop under `/shop`, whose payments need a key by the route that `for_route` gets.
+async fn nested_shop(idempotency: &Idempotency, route: &str) -> (Service, IdempotencyLayer) {
+    let layer = scoped(idempotency)
+        .for_route(route, RouteOptions::require_key)
+        .build();
+    let app = Router::new().nest("/shop", routes(&Orders::default()));
+    (Service::start(app.layer(layer.clone())).await, layer)
+}
+
+#[tokio::test]
+async fn a_route_of_for_route_without_a_request_is_found() {
+    for (route, similar) in [
+        // Without the prefix of `nest`, misspelled, and of another program.
+        ("/orders/{id}/pay", true),
+        ("/shop/orders/{id}/pya", true),
+        ("/refunds", false),
+    ] {
+        let idempotency = idempotency();
+        let (service, layer) = nested_shop(&idempotency, route).await;
+        let findings = async || {
+            let diagnosis = idempotency.doctor().await;
+            let findings = diagnosis.findings().iter();
+            let findings = findings.filter(|finding| finding.found().contains("for_route"));
+            let found = |finding: &Finding| (finding.level(), finding.found().to_owned());
+            findings.map(found).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (layer.unmatched_routes().len(), findings().await.len()),
+            (0, 0)
+        );
+        // The route loses its option.
+        let unguarded = service.send(post("/shop/orders/1/pay"), "").await;
+        assert_eq!(unguarded.status, StatusCode::OK);
+        assert_eq!(layer.unmatched_routes(), [route]);
+        let found = findings().await;
+        assert_eq!(found.len(), 1);
+        let (level, found) = &found[0];
+        assert!(
+            found.contains(&format!("`for_route(\"{route}\", …)`")),
+            "{found}"
+        );
+        let names_similar = found.contains("`/shop/orders/{id}/pay`");
+        let expected = if similar { Level::Problem } else { Level::Note };
+        assert_eq!((*level, names_similar), (expected, similar), "{found}");
+    }
+}
+
+#[tokio::test]
+async fn a_route_of_for_route_with_a_request_is_no_finding() {
+    let idempotency = idempotency();
+    let (service, layer) = nested_shop(&idempotency, "/shop/orders/{id}/pay").await;
+    service.send(post("/shop/orders"), "").await;
+    assert_eq!(layer.unmatched_routes(), ["/shop/orders/{id}/pay"]);
+    let refused = service.send(post("/shop/orders/1/pay"), "").await;
+    let code = "idempotency_key_missing".to_owned();
+    assert_eq!(refused.refusal(), (400, code));
+    assert_eq!(layer.unmatched_routes(), [""; 0]);
+    let diagnosis = idempotency.doctor().await.to_string();
+    assert!(!diagnosis.contains("for_route"), "{diagnosis}");
+}
+
+#[tokio::test]
+async fn a_similar_route_without_its_options_is_one_warning() {
+    let log = LogCapture::start();
+    let (service, _) = nested_shop(&idempotency(), "/orders/{id}/pay").await;
+    for _ in 0..2 {
+        service.send(post("/shop/orders/1/pay"), "").await;
+    }
+    let expected = "`for_route(\"/orders/{id}/pay\", …)` has had no request yet, but a request has the route \
+                    `/shop/orders/{id}/pay`, which has no options of its own; \
+                    write the whole route as the router matches it, with the prefixes of `Router::nest`";
+    assert_eq!(log.warnings(), [expected]);
+}
+
+#[test]
+fn a_route_that_no_request_can_have_is_refused_at_the_start() {
+    for route in ["POST /orders", "orders/{id}", "/orders /pay", "orders"] {
+        let built = std::panic::catch_unwind(|| {
+            let layer = scoped(&idempotency()).for_route(route, RouteOptions::require_key);
+            layer.build()
+        });
+        assert!(built.is_err(), "{route}");
+    }
+    let named = scoped(&idempotency()).for_route("orders", RouteOptions::require_key);
+    drop(named.route("orders").build());
 }

@@ -84,7 +84,9 @@ async fn one_round(seed: u64) {
                 "in_progress",
                 "seed {seed}"
             ),
-            None => ended.expect("the key is free").settle(false).await,
+            None => {
+                ended.expect("the key is free").settle(false).await;
+            }
         }
     }
 }

@@ -245,7 +245,7 @@ const TESTKIT: [&str; 16] = [
 ];
 
 /// The files of the settings from the bottom up: each uses only files before it.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
     // The settings.
     "settings/setting",
     "settings/overrides",
@@ -258,6 +258,7 @@ const SETTINGS: [&str; 11] = [
     "settings/list",
     "settings/called",
     "settings/registered",
+    "settings/routes",
     "settings/known",
 ];
 

@@ -83,7 +83,8 @@ impl End {
     fn answer(self, leftover: Leftover) -> Answer {
         match leftover {
             Leftover::Nothing => Answer::Own,
-            Leftover::Claim(_) => Answer::Refused("in_progress".to_owned()),
+            // The layer marks the claim of a handler that ended without a known outcome.
+            Leftover::Claim(_) => Answer::Refused("outcome_unknown".to_owned()),
             Leftover::Done(_) if self == Self::Tombstone => {
                 Answer::Refused("result_unavailable".to_owned())
             }
