@@ -30,8 +30,8 @@ async fn service(first: fn() -> Response) -> (Service, Orders) {
 /// Asserts that the key is taken until its lease ends. The handler then runs again.
 async fn assert_held(service: &Service, orders: &Orders, claimed: Instant) {
     let refused = service.send(keyed("/", "a"), "").await;
-    assert_eq!(refused.refusal(), (409, "in_progress".to_owned()));
-    assert!(refused.headers.contains_key("retry-after"));
+    assert_eq!(refused.refusal(), (409, "outcome_unknown".to_owned()));
+    assert!(!refused.headers.contains_key("retry-after"));
     assert_eq!(orders.count(), 1);
     let is_free = |reply: &crate::client::Reply| reply.status != StatusCode::CONFLICT;
     let reply = poll(service, || keyed("/", "a"), "", is_free).await;

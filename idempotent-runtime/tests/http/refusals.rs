@@ -3,13 +3,13 @@
 use std::future::pending;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::post as on_post;
+use axum::{Extension, Router};
 use futures_util::stream;
 use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, request};
-use idempotent_runtime::http::{HasScope, IdempotencyLayer, LayerBuilder, Payload};
+use idempotent_runtime::http::{Decision, HasScope, IdempotencyLayer, LayerBuilder, Payload};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, StoreErrorKind};
 use tower::ServiceExt as _;
@@ -29,7 +29,7 @@ struct Refusal {
     reply: Reply,
 }
 
-/// A router whose handler never ends if the request has the header `x-endless`. The layer names each refusal in the header
+/// A router whose handler never ends if the request has the header `x-endless`, and holds its key if it has `x-hold`. The layer names each refusal in the header
 /// `x-code`.
 fn app(layer: LayerBuilder<impl HasScope>) -> Router {
     let layer = layer.challenge(HeaderValue::from_static("Bearer"));
@@ -42,7 +42,12 @@ fn app(layer: LayerBuilder<impl HasScope>) -> Router {
         if headers.contains_key("x-endless") {
             pending::<()>().await;
         }
-        "placed"
+        let decision = if headers.contains_key("x-hold") {
+            Decision::Hold
+        } else {
+            Decision::Store
+        };
+        (Extension(decision), "placed")
     };
     let routes = Router::new().route("/", on_post(handler));
     routes.fallback(handler).layer(layer.build())
@@ -148,6 +153,10 @@ async fn of_calls(language: &str) -> Vec<Refusal> {
     let in_progress = send(&running, keyed(language), "").await;
     endless.abort();
 
+    let held = app(scoped(&idempotency()));
+    send(&held, keyed(language).header("x-hold", "1"), "").await;
+    let unknown = send(&held, keyed(language), "").await;
+
     let gone = app(scoped(&idempotency()).response_limit(0));
     send(&gone, keyed(language), "").await;
     let unavailable = send(&gone, keyed(language), "").await;
@@ -162,6 +171,7 @@ async fn of_calls(language: &str) -> Vec<Refusal> {
     vec![
         refusal("payload_mismatch", 422, "fix", mismatch),
         refusal("in_progress", 409, "wait", in_progress),
+        refusal("outcome_unknown", 409, "refresh", unknown),
         refusal("result_unavailable", 409, "refresh", unavailable),
         refusal("lease_lost", 500, "refresh", lost),
         refusal("store_unavailable", 503, "wait", down),
@@ -218,7 +228,7 @@ fn assert_problem(refusal: &Refusal, language: &str) -> [String; 2] {
 async fn every_refusal_is_a_problem_in_the_language_of_the_request() {
     let english = refusals("en").await;
     let chinese = refusals("zh-CN").await;
-    assert_eq!(english.len(), 15);
+    assert_eq!(english.len(), 16);
     for (english, chinese) in english.iter().zip(&chinese) {
         let texts = assert_problem(english, "en");
         assert!(texts.iter().all(|text| text.is_ascii()), "{texts:?}");
