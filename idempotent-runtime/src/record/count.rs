@@ -88,7 +88,8 @@ fn read(stored: &[u8]) -> Option<(u64, &str)> {
 }
 
 fn write(count: u64, last: &str) -> Bytes {
-    Bytes::from(format!("{COUNT}{count}{LAST}{last}\n"))
+    let mut digits = itoa::Buffer::new();
+    Bytes::from([COUNT, digits.format(count), LAST, last, "\n"].concat())
 }
 
 /// Returns half of an attempt's bits: enough to distinguish the few attempts that a record remembers.

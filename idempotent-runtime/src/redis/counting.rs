@@ -10,47 +10,55 @@ use super::script::{Script, hash, millis};
 use crate::record::count;
 use crate::store::{Count, StoreError};
 
-/// Returns the number of the attempt and the remaining milliseconds of the window; nil if the record is not a count.
+/// Returns `1` for the first attempt of a window. For a later attempt returns its number and the remaining milliseconds of the
+/// window; nil if the record is not a count.
+///
+/// The arguments are the record of a first attempt, and the window. `SET … NX GET` writes this record if there is none, which is
+/// all that a first attempt needs. Servers before Redis 7 refuse this combination of words (a syntax error, which changes
+/// nothing). There the script asks for the same in two steps.
 ///
 /// The record has the form of [`record::count`](crate::record::count) and is parsed as strictly. The first attempt sets its
 /// expiry. Later attempts do not change it, by `KEEPTTL`: reading the remaining time and setting it again would move the
-/// expiry, because in most servers the clock advances during a script. Servers before Redis 6 do not know `KEEPTTL` (a syntax
-/// error, which changes nothing); there the script sets the remaining time. A record with less than a millisecond counts as
-/// expired. A record without an expiry gets an expiry. Only an operator can make such a record.
+/// expiry, because in most servers the clock advances during a script. Servers before Redis 6 do not know `KEEPTTL`; there the
+/// script sets the remaining time. A record with less than a millisecond counts as expired. A record without an expiry gets an
+/// expiry. Only an operator can make such a record.
 ///
 /// An attempt that was counted before is written again unchanged, so that a following `WAIT` has a write to wait for.
 static COUNT: Script = Script::new(
-    "local id, window = ARGV[1], tonumber(ARGV[2])
-local count, last, number, remaining = 1, id, 1, window
-local current, lives = redis.call('GET', KEYS[1]), 0
-if current then
-  local digits, known = string.match(current, '^idem1 C count=([1-9]%d*) last=([0-9a-f,]+)\\n$')
-  if not digits or #digits > 15 then return false end
-  local rest, kept = string.gsub(known .. ',', string.rep('[0-9a-f]', 16) .. ',', '')
-  if rest ~= '' or kept ~= math.min(tonumber(digits), 32) then return false end
-  lives = redis.call('PTTL', KEYS[1])
-  if lives > 0 or lives == -1 then
-    count, last = tonumber(digits), known
-    local at = string.find(last, id, 1, true)
-    if at then
-      number = count - (#last - at - 15) / 17
-    else
-      count = math.min(count + 1, 999999999999999)
-      number = count
-      if kept == 32 then last = string.sub(last, 18) end
-      last = last .. ',' .. id
-    end
-  end
+    "local current = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX', 'GET')
+if not current then return 1 end
+if type(current) == 'table' then
+  if redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then return 1 end
+  current = redis.call('GET', KEYS[1])
+end
+local digits, last = string.match(current, '^idem1 C count=([1-9]%d*) last=([0-9a-f,]+)\\n$')
+if not digits or #digits > 15 then return false end
+local rest, kept = string.gsub(last .. ',', '%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x,', '')
+local count = tonumber(digits)
+if rest ~= '' or kept ~= math.min(count, 32) then return false end
+local lives = redis.call('PTTL', KEYS[1])
+if lives <= 0 and lives ~= -1 then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return 1
+end
+local number, id = count, string.match(ARGV[1], '(%x+)\\n$')
+local at = string.find(last, id, 1, true)
+if at then
+  number = count - (#last - at - 15) / 17
+else
+  count = math.min(count + 1, 999999999999999)
+  number = count
+  if kept == 32 then last = string.sub(last, 18) end
+  last = last .. ',' .. id
 end
 local record = string.format('idem1 C count=%.0f last=%s\\n', count, last)
-if lives > 0 then
-  remaining = lives
-  local put = redis.pcall('SET', KEYS[1], record, 'KEEPTTL')
-  if put.err then redis.call('SET', KEYS[1], record, 'PX', lives) end
-else
+if lives == -1 then
   redis.call('SET', KEYS[1], record, 'PX', ARGV[2])
+  return {number, tonumber(ARGV[2])}
 end
-return {number, remaining}",
+local put = redis.pcall('SET', KEYS[1], record, 'KEEPTTL')
+if put.err then redis.call('SET', KEYS[1], record, 'PX', lives) end
+return {number, lives}",
     || hash(&COUNT),
 );
 
@@ -63,13 +71,15 @@ pub(super) async fn count<C>(
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    let (id, window) = (count::id(attempt), millis(window).to_string());
-    let args = [id.as_bytes(), window.as_bytes()];
+    let (first, window) = (count::first(attempt), millis(window));
+    let mut millis = itoa::Buffer::new();
+    let args = [&*first, millis.format(window).as_bytes()];
     let reply = executor.write(&COUNT, &COUNT, &[key], &args).await?;
-    if reply == Value::Nil {
-        return Err(count::foreign().place(executor.place().to_owned()));
-    }
-    let (attempt, remaining) = executor.read(reply)?;
+    let (attempt, remaining) = match reply {
+        Value::Nil => return Err(count::foreign().place(executor.place().to_owned())),
+        Value::Int(1) => (1, window),
+        later => executor.read(later)?,
+    };
     Ok(Count {
         attempt,
         remaining: Duration::from_millis(remaining),
@@ -78,21 +88,22 @@ where
 
 #[cfg(all(test, unix))]
 mod tests {
-    use ::redis::{Arg, AsyncConnectionConfig, Client, cmd};
+    use ::redis::{Arg, AsyncConnectionConfig, Client, FromRedisValue, cmd};
     use idempotence_test_servers::RedisServer;
 
     use super::*;
 
     #[tokio::test]
-    async fn without_keepttl_the_script_sets_the_remaining_time() {
+    async fn an_old_server_is_asked_in_more_steps() {
         let eval = COUNT.by_source(&[], &[]);
         let Some(Arg::Simple(source)) = eval.args_iter().nth(1) else {
             panic!("a script has a source");
         };
         let source = str::from_utf8(source).unwrap();
-        // No server knows this word, as servers before Redis 6 do not know `KEEPTTL`.
+        // No server knows these words, as servers before Redis 6 do not know `KEEPTTL`, and before Redis 7 not `NX` with `GET`.
         let old = source.replace("KEEPTTL", "KEEPIT");
-        assert_ne!(old, source);
+        let old = old.replace("'NX', 'GET'", "'NX', 'GETIT'");
+        assert!(!old.contains("KEEPTTL") && !old.contains("'NX', 'GET'"));
         let server = RedisServer::shared().unwrap();
         let client = Client::open(server.unix_url()).unwrap();
         // A busy machine may need longer for a reply than the client waits by default.
@@ -104,8 +115,12 @@ mod tests {
             let key = "idem:#count:old";
             let mut eval = cmd("EVAL");
             eval.arg(&old).arg(1).arg(key);
-            eval.arg(count::id(attempt)).arg(60_000);
-            let (count, remaining): (u64, i64) = eval.query_async(&mut connection).await.unwrap();
+            eval.arg(&*count::first(attempt)).arg(60_000);
+            let reply: Value = eval.query_async(&mut connection).await.unwrap();
+            let (count, remaining): (u64, i64) = match reply {
+                Value::Int(1) => (1, 60_000),
+                later => FromRedisValue::from_redis_value(later).unwrap(),
+            };
             assert_eq!(count, number);
             let lives: i64 = cmd("PTTL")
                 .arg(key)

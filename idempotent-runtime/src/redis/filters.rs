@@ -127,13 +127,13 @@ mod tests {
         hint
     }
 
-    /// The keys of all slots, the width, and what the module needs to know.
+    /// The keys of all four slots, the width, and what the module needs to know.
     const BY_MODULE: [&str; 9] = [
         "EVALSHA",
-        "{orders.no}:bf:1000:0.01:0",
-        ":1",
-        ":2",
-        ":3",
+        "{orders.no}:bf:1000:0.01:",
+        "{orders.no}:bf:1000:0.01:",
+        "{orders.no}:bf:1000:0.01:",
+        "{orders.no}:bf:1000:0.01:",
         "1000",
         "member",
         "1000",

@@ -108,21 +108,22 @@ return current",
 /// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value. It does not replace a value that never
 /// expires, because another program wrote it, and returns that value.
 ///
-/// `KEEPTTL` needs Redis 6.0, so the script sets the remaining time, at least one millisecond. If the new value is already
-/// stored, the script sets its time to live again, so that a following `WAIT` has a write to wait for. A server without memory
-/// accepts this.
+/// Servers before Redis 6 do not know `KEEPTTL` (a syntax error, which changes nothing). There, and if less than a millisecond
+/// remains, the script sets the remaining time, at least one millisecond. If the new value is already stored, the script sets
+/// its time to live again, so that a following `WAIT` has a write to wait for. A server without memory accepts this.
 pub(super) static EXCHANGE: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if not current then return false end
 local remaining = redis.call('PTTL', KEYS[1])
 if remaining < 0 then return string.sub(current, 1, ARGV[3]) end
-if remaining == 0 then remaining = 1 end
 if current == ARGV[2] then
-  redis.call('PEXPIRE', KEYS[1], remaining)
+  redis.call('PEXPIRE', KEYS[1], math.max(remaining, 1))
   return 1
 end
 if current == ARGV[1] then
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', remaining)
+  if remaining == 0 or redis.pcall('SET', KEYS[1], ARGV[2], 'KEEPTTL').err then
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', math.max(remaining, 1))
+  end
   return 1
 end
 return string.sub(current, 1, ARGV[3])",

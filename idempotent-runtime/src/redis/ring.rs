@@ -13,84 +13,155 @@
 //! be from the future, and they are read like other buckets. The first write into such a bucket sets the expiry for the new
 //! time. Otherwise the bucket would not expire before the clock reaches the old time. If the clock is set forward, buckets
 //! expire early.
+//!
+//! The client guesses the slot of the current bucket by its own clock, and sends the keys from this slot backwards. The expiry
+//! of the bucket shows whether the guess is right: only the current bucket has more than a retention left. Then the script does
+//! not ask for the time. After a wrong guess, and for the first write into a bucket, it does. So a client with a wrong clock
+//! costs the server more, and changes nothing else.
 
-use std::time::Duration;
+use std::array;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::script::millis;
+use crate::world;
 
-/// The division of a retention into buckets.
+/// The division of a retention into buckets, two fewer than `SLOTS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ring {
-    slots: u64,
+pub(super) struct Ring<const SLOTS: usize> {
     /// The width of one bucket, in milliseconds.
     width: u64,
 }
 
-impl Ring {
-    /// Divides `retention` into `buckets`, each at least a millisecond wide.
+impl<const SLOTS: usize> Ring<SLOTS> {
+    /// Divides `retention` into buckets, each at least a millisecond wide.
     ///
     /// More buckets let members be forgotten sooner after the retention, but each bucket costs a look-up.
-    pub(super) fn new(buckets: u64, retention: Duration) -> Self {
+    pub(super) fn new(retention: Duration) -> Self {
+        // A slot is one digit at the end of its key.
+        const { assert!(2 < SLOTS && SLOTS <= DIGITS.len()) };
         Self {
-            slots: buckets + 2,
-            width: millis(retention).div_ceil(buckets),
+            width: millis(retention).div_ceil(SLOTS as u64 - 2),
         }
     }
 
-    /// The keys of all slots. A script must get all of them as its keys. The part of `name` in braces keeps them on one node of
-    /// a cluster.
-    pub(super) fn keys(self, name: &str) -> Vec<String> {
-        (0..self.slots).map(|at| format!("{name}:{at}")).collect()
+    /// The keys of all slots in their order. A script must get all of them as its keys. The part of `name` in braces keeps them
+    /// on one node of a cluster.
+    pub(super) fn keys(name: &str) -> Keys<SLOTS> {
+        Keys::of(name, |at| at)
     }
 
-    /// The first argument of a script that begins with [`turn!`].
+    /// The keys of all slots from the current slot backwards, by the clock of this machine.
+    pub(super) fn newest_keys(self, name: &str) -> Keys<SLOTS> {
+        let now = world::time_of_day().duration_since(UNIX_EPOCH);
+        self.keys_at(now.unwrap_or_default(), name)
+    }
+
+    fn keys_at(self, since_1970: Duration, name: &str) -> Keys<SLOTS> {
+        let turn = since_1970.as_millis() / u128::from(self.width);
+        let current = (turn % SLOTS as u128) as usize;
+        Keys::of(name, |at| (current + SLOTS - at) % SLOTS)
+    }
+
+    /// The first argument of a script that begins with [`turn!`] or ends with [`put!`].
     pub(super) fn width(self) -> String {
         self.width.to_string()
     }
 }
 
-/// The beginning of a script whose keys are the slots of a [`Ring`] and whose first argument is its width.
+/// The names of the slots.
+const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
+
+/// The keys of all slots, in one text.
+pub(super) struct Keys<const SLOTS: usize> {
+    text: String,
+    /// The bytes of one key.
+    length: usize,
+}
+
+impl<const SLOTS: usize> Keys<SLOTS> {
+    /// `slot` returns the slot of each place.
+    fn of(name: &str, slot: impl Fn(usize) -> usize) -> Self {
+        let length = name.len() + 2;
+        let mut text = String::with_capacity(length * SLOTS);
+        for at in 0..SLOTS {
+            text.push_str(name);
+            text.push(':');
+            text.push(DIGITS[slot(at)]);
+        }
+        Self { text, length }
+    }
+
+    pub(super) fn all(&self) -> [&str; SLOTS] {
+        array::from_fn(|at| &self.text[at * self.length..][..self.length])
+    }
+}
+
+/// Asks for the server's time: `turn` is the number of the current bucket since 1970.
+macro_rules! clock {
+    () => {
+        "  local time = redis.call('TIME')
+  local turn = math.floor((time[1] * 1000 + math.floor(time[2] / 1000)) / width)
+"
+    };
+}
+
+/// The beginning of a script that writes into the current bucket. Its keys are the [newest keys](Ring::newest_keys) of a [`Ring`],
+/// and its first argument is the width.
 ///
-/// The rest of the script may read all `KEYS`: each is a bucket or is absent. It writes into the current bucket with
-/// `put(write)`, where `write(bucket)` writes to that key and `put` sets the expiry. It must read the current bucket first, so
-/// that a key of another type is refused before anything changes.
+/// The rest of the script may read all `KEYS`: each is a bucket or is absent. It writes with [`put!`] into the current bucket,
+/// `bucket`. It must read that bucket first, so that a key of another type is refused before anything changes. `ends` is the
+/// expiry that the bucket must get, or nil if its expiry is right.
+///
+/// `TIME` before a write needs `redis.replicate_commands` (Redis 3.2); from 5.0 on the call has no effect.
+macro_rules! turn {
+    () => {
+        concat!(
+            "if redis.replicate_commands then redis.replicate_commands() end
+local call, bucket, width, ends = redis.call, KEYS[1], tonumber(ARGV[1])
+local retention = (#KEYS - 2) * width
+local remaining = call('PTTL', bucket)
+if remaining < retention or remaining > retention + width then
+",
+            clock!(),
+            "  bucket = KEYS[(string.sub(bucket, -1) - turn) % #KEYS + 1]
+  remaining = call('PTTL', bucket)
+  if remaining < retention or remaining > retention + width then
+    ends = string.format('%.0f', (turn + #KEYS - 1) * width)
+  end
+end
+"
+        )
+    };
+}
+
+/// Writes into the bucket of [`turn!`]. `$first` makes the bucket if it is absent, and `$write` follows in either case.
 ///
 /// A bucket without an expiry cannot remain. If the first write is refused, there is no bucket. If `PEXPIREAT` is then refused,
 /// which only a missing permission can cause, the script deletes the bucket and repeats `PEXPIREAT` for its error. It does not
 /// try `PEXPIREAT` before the write, because the server checks for free memory only at a script's first write. All writes of a
 /// script go to the append-only file and to the replicas as one transaction, so a killed server has all or none of these
 /// writes.
-///
-/// `TIME` before a write needs `redis.replicate_commands` (Redis 3.2); from 5.0 on the call has no effect.
-macro_rules! turn {
-    () => {
-        "if redis.replicate_commands then redis.replicate_commands() end
-local width = tonumber(ARGV[1])
-local retention = (#KEYS - 2) * width
-local time = redis.call('TIME')
-local turn = math.floor((time[1] * 1000 + math.floor(time[2] / 1000)) / width)
-local bucket = KEYS[turn % #KEYS + 1]
-local ends = string.format('%.0f', (turn + #KEYS - 1) * width)
-local function put(write)
-  local remaining = redis.call('PTTL', bucket)
-  if remaining ~= -2 then
-    if remaining < retention or remaining > retention + width then
-      redis.call('PEXPIREAT', bucket, ends)
-    end
-    write(bucket)
-    return
-  end
-  write(bucket)
+macro_rules! put {
+    ($first:literal, $write:literal) => {
+        concat!(
+            "if ends and remaining ~= -2 then
+  call('PEXPIREAT', bucket, ends)
+elseif ends then
+  ",
+            $first,
+            "
   if redis.pcall('PEXPIREAT', bucket, ends) ~= 1 then
     redis.pcall('DEL', bucket)
-    redis.call('PEXPIREAT', bucket, ends)
+    call('PEXPIREAT', bucket, ends)
   end
 end
-"
+",
+            $write
+        )
     };
 }
 
-pub(super) use turn;
+pub(super) use {clock, put, turn};
 
 #[cfg(test)]
 mod tests {
@@ -98,28 +169,44 @@ mod tests {
 
     #[test]
     fn the_buckets_of_a_retention_are_not_shorter_than_it() {
-        for (buckets, retention, width) in [
-            (4, Duration::from_hours(24), "21600000"),
-            (4, Duration::from_millis(400), "100"),
-            (4, Duration::from_millis(401), "101"),
-            (2, Duration::from_micros(2001), "2"),
-            (4, Duration::from_millis(1), "1"),
-            (4, Duration::ZERO, "1"),
-            // The numbers of a script are exact up to 2^53.
-            (2, Duration::MAX, "15768000000000"),
+        for (retention, quarter) in [
+            (Duration::from_hours(24), "21600000"),
+            (Duration::from_millis(400), "100"),
+            (Duration::from_millis(401), "101"),
+            (Duration::from_millis(1), "1"),
+            (Duration::ZERO, "1"),
         ] {
-            assert_eq!(
-                Ring::new(buckets, retention).width(),
-                width,
-                "{retention:?}"
-            );
+            assert_eq!(Ring::<6>::new(retention).width(), quarter, "{retention:?}");
+        }
+        for (retention, half) in [
+            (Duration::from_micros(2001), "2"),
+            // The numbers of a script are exact up to 2^53.
+            (Duration::MAX, "15768000000000"),
+        ] {
+            assert_eq!(Ring::<4>::new(retention).width(), half, "{retention:?}");
         }
     }
 
     #[test]
     fn there_is_a_slot_for_the_current_bucket_and_an_empty_one() {
-        let keys = Ring::new(2, Duration::from_secs(1)).keys("idem:#seen:{orders.no}");
+        let keys = Ring::<4>::keys("idem:#seen:{orders.no}");
         let slots = ["0", "1", "2", "3"].map(|at| format!("idem:#seen:{{orders.no}}:{at}"));
-        assert_eq!(keys, slots);
+        assert_eq!(keys.all(), slots);
+    }
+
+    #[test]
+    fn the_newest_keys_begin_with_the_current_slot() {
+        let ring = Ring::<4>::new(Duration::from_secs(2));
+        for (seconds, slots) in [
+            (0, ["a:0", "a:3", "a:2", "a:1"]),
+            (1, ["a:1", "a:0", "a:3", "a:2"]),
+            (7, ["a:3", "a:2", "a:1", "a:0"]),
+            (1_795_398_000, ["a:0", "a:3", "a:2", "a:1"]),
+        ] {
+            for millis in [0, 999] {
+                let now = Duration::from_secs(seconds) + Duration::from_millis(millis);
+                assert_eq!(ring.keys_at(now, "a").all(), slots, "{now:?}");
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::redis::aio::ConnectionLike;
 
 use super::executor::Executor;
-use super::ring::{Ring, turn};
+use super::ring::{Ring, clock, put, turn};
 use super::script::{Script, hash};
 use crate::store::{Claim, StoreError, Swap};
 
@@ -17,16 +17,20 @@ static INSERT: Script = Script::new(
     concat!(
         turn!(),
         "local member, owner = ARGV[2], ARGV[3]
-for _, key in ipairs(KEYS) do
-  local stored = redis.call('HGET', key, member)
-  if stored and stored ~= owner then return stored end
+for at = 1, #KEYS do
+  local stored = call('HGET', KEYS[at], member)
   if stored then
-    redis.call('HSET', key, member, owner)
+    if stored ~= owner then return stored end
+    call('HSET', KEYS[at], member, owner)
     return 1
   end
 end
-put(function(bucket) redis.call('HSET', bucket, member, owner) end)
+",
+        put!(
+            "call('HSET', bucket, member, owner)",
+            "call('HSET', bucket, member, owner)
 return 1"
+        )
     ),
     || hash(&INSERT),
 );
@@ -42,8 +46,8 @@ return false",
     || hash(&REMOVE),
 );
 
-/// With four buckets a member is remembered for at most a quarter longer than the retention.
-const BUCKETS: u64 = 4;
+/// Six slots are four buckets. So a member is remembered for at most a quarter longer than the retention.
+type Buckets = Ring<6>;
 
 pub(super) async fn insert<C>(
     executor: &Executor<C>,
@@ -55,10 +59,11 @@ pub(super) async fn insert<C>(
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    let ring = Ring::new(BUCKETS, retention);
-    let (keys, width) = (ring.keys(set), ring.width());
+    let ring = Buckets::new(retention);
+    let (keys, width) = (ring.newest_keys(set), ring.width());
     let args = [width.as_bytes(), member, owner];
-    let reply = executor.write(&INSERT, &INSERT, &all(&keys), &args).await?;
+    let keys = keys.all();
+    let reply = executor.write(&INSERT, &INSERT, &keys, &args).await?;
     executor.read_claim(reply)
 }
 
@@ -72,12 +77,70 @@ pub(super) async fn remove<C>(
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    let keys = Ring::new(BUCKETS, retention).keys(set);
-    let (keys, args) = (all(&keys), [member, owner]);
-    let reply = executor.run(&REMOVE, &keys, &args).await?;
+    let keys = Buckets::new(retention).newest_keys(set);
+    let reply = executor.run(&REMOVE, &keys.all(), &[member, owner]).await?;
     executor.read_swap(reply)
 }
 
-fn all(keys: &[String]) -> Vec<&str> {
-    keys.iter().map(String::as_str).collect()
+#[cfg(all(test, unix))]
+mod tests {
+    use ::redis::{AsyncConnectionConfig, Client, Value, cmd};
+    use idempotence_test_servers::RedisServer;
+
+    use super::*;
+
+    const RETENTION: Duration = Duration::from_hours(1);
+
+    /// A client whose clock is wrong by any number of buckets adds a member, and then another member.
+    #[tokio::test]
+    async fn a_wrong_guess_of_the_slot_changes_nothing() {
+        let server = RedisServer::start().unwrap();
+        let client = Client::open(server.unix_url()).unwrap();
+        // A busy machine may need longer for a reply than the client waits by default.
+        let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connection = client.get_multiplexed_async_connection_with_config(&patient);
+        let mut connection = connection.await.unwrap();
+        let width = Buckets::new(RETENTION).width();
+        for guess in 0..6 {
+            let set = format!("{{set-{guess}}}");
+            let keys = Buckets::keys(&set);
+            let mut keys = keys.all();
+            keys.reverse();
+            keys.rotate_right(guess);
+            let mut insert = async |member: &[u8], owner: &[u8]| {
+                let args = [width.as_bytes(), member, owner];
+                INSERT.run(&mut connection, &keys, &args).await.unwrap()
+            };
+            for member in [b"one", b"two"] {
+                assert_eq!(insert(member, b"mine").await, Value::Int(1));
+                assert_eq!(insert(member, b"mine").await, Value::Int(1));
+                let mine = Value::BulkString(b"mine".to_vec());
+                assert_eq!(insert(member, b"yours").await, mine);
+            }
+            let (mut members, width) = (0, width.parse::<i64>().unwrap());
+            for (slot, key) in (0..).zip(Buckets::keys(&set).all()) {
+                let in_bucket: i64 = cmd("HLEN")
+                    .arg(key)
+                    .query_async(&mut connection)
+                    .await
+                    .unwrap();
+                if in_bucket == 0 {
+                    continue;
+                }
+                members += in_bucket;
+                let mut ask = async |command| -> i64 {
+                    let asked = cmd(command).arg(key).query_async(&mut connection).await;
+                    asked.unwrap()
+                };
+                let (left, ends) = (ask("PTTL").await, ask("PEXPIRETIME").await);
+                assert!((4 * width - 60_000..=5 * width).contains(&left), "{left}");
+                assert_eq!(
+                    (ends / width - 5) % 6,
+                    slot,
+                    "the slot of the server's clock"
+                );
+            }
+            assert_eq!(members, 2, "guess {guess}");
+        }
+    }
 }

@@ -230,3 +230,25 @@ async fn each_operation_is_one_round_trip() {
     assert!(first.take_back().await.unwrap());
     assert_eq!(sent().await, before + 3);
 }
+
+#[tokio::test]
+async fn an_add_into_the_current_bucket_writes_once_and_does_not_ask_for_the_time() {
+    let (server, store) = private().await;
+    // So long that no bucket ends during the test.
+    let seen = set_of(&patient(store), HOUR * 10_000);
+    // Makes the bucket.
+    added(&seen, 0).await;
+    send::<()>(&server, cmd("CONFIG").arg("RESETSTAT")).await;
+    for number in 1..=20 {
+        added(&seen, number).await;
+    }
+    let info: String = send(&server, cmd("INFO").arg("commandstats")).await;
+    let calls = |name: &str| {
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    };
+    let commands = ["evalsha", "hget", "pttl", "hset", "time", "pexpireat"];
+    assert_eq!(commands.map(calls), [20, 120, 20, 20, 0, 0], "{info}");
+}

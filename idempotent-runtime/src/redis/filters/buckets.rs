@@ -10,32 +10,38 @@ use super::super::script::Script;
 use crate::store::filter::Bucket;
 use crate::store::{BloomFilter, BloomStats, Hint};
 
-/// The number of buckets per retention. Every insertion reads all buckets.
-const BUCKETS: u64 = 2;
+/// Four slots are two buckets. Every insertion reads all of them.
+pub(super) type Buckets = Ring<4>;
 
-/// Runs a script on the buckets whose keys begin with `name`.
-pub(super) async fn run<T: FromRedisValue, C: ConnectionLike>(
+/// Inserts by a script into the current bucket of a ring whose keys begin with `name`.
+pub(super) async fn mark<C: ConnectionLike>(
+    connection: &mut C,
+    script: &Script,
+    ring: Buckets,
+    name: &str,
+    args: &[&[u8]],
+) -> RedisResult<Hint> {
+    let keys = ring.newest_keys(name);
+    let seen = script.run(connection, &keys.all(), args).await?;
+    Ok(if bool::from_redis_value(seen)? {
+        Hint::PerhapsSeen
+    } else {
+        Hint::Unseen
+    })
+}
+
+/// The age and the counts of the buckets whose keys begin with `name`.
+pub(super) async fn count<C: ConnectionLike>(
     connection: &mut C,
     script: &Script,
     name: &str,
     filter: &BloomFilter,
-    args: &[&[u8]],
-) -> RedisResult<T> {
-    let ring = Ring::new(BUCKETS, filter.retention);
-    let (keys, width) = (ring.keys(name), ring.width());
-    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
-    let mut all = vec![width.as_bytes()];
-    all.extend_from_slice(args);
-    let reply = script.run(connection, &keys, &all).await?;
-    T::from_redis_value(reply).map_err(RedisError::from)
-}
-
-pub(super) fn hint(seen: bool) -> Hint {
-    if seen {
-        Hint::PerhapsSeen
-    } else {
-        Hint::Unseen
-    }
+) -> RedisResult<(f64, Vec<u64>)> {
+    let (keys, width) = (Buckets::keys(name), Buckets::new(filter.retention).width());
+    let reply = script
+        .run(connection, &keys.all(), &[width.as_bytes()])
+        .await?;
+    FromRedisValue::from_redis_value(reply).map_err(RedisError::from)
 }
 
 /// The statistics for the counts of the buckets. `of_count` returns the members and the error rate of a bucket.

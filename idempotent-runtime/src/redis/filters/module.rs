@@ -3,9 +3,9 @@
 use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 
-use super::super::ring::turn;
+use super::super::ring::{clock, put, turn};
 use super::super::script::{Script, hash};
-use super::buckets::{hint, run, stats_of};
+use super::buckets::{Buckets, count, mark, stats_of};
 use crate::store::filter::{Shape, float};
 use crate::store::{BloomFilter, BloomStats, Hint};
 
@@ -18,21 +18,22 @@ static INSERT: Script = Script::new(
     concat!(
         turn!(),
         "local function seen_in(key)
-  return redis.call('BF.EXISTS', key, ARGV[2]) == 1 or redis.call('BF.CARD', key) >= tonumber(ARGV[3])
+  return call('BF.EXISTS', key, ARGV[2]) == 1 or call('BF.CARD', key) >= tonumber(ARGV[3])
 end
 if seen_in(bucket) then return 1 end
 local seen = 0
-for _, key in ipairs(KEYS) do
-  if key ~= bucket and seen_in(key) then
+for at = 1, #KEYS do
+  if KEYS[at] ~= bucket and seen_in(KEYS[at]) then
     seen = 1
     break
   end
 end
-if redis.call('PTTL', bucket) == -2 then
-  put(function(key) redis.call('BF.RESERVE', key, ARGV[4], ARGV[3], 'NONSCALING') end)
-end
-put(function(key) redis.call('BF.ADD', key, ARGV[2]) end)
+",
+        put!(
+            "call('BF.RESERVE', bucket, ARGV[4], ARGV[3], 'NONSCALING')",
+            "call('BF.ADD', bucket, ARGV[2])
 return seen"
+        )
     ),
     || hash(&INSERT),
 );
@@ -40,7 +41,9 @@ return seen"
 /// Returns the age of the current bucket in widths, and the number of members of each bucket, newest first.
 static STATS: Script = Script::new(
     concat!(
-        turn!(),
+        "local width = ARGV[1]
+",
+        clock!(),
         "local counts = {}
 for back = 0, #KEYS - 1 do
   counts[#counts + 1] = redis.call('BF.CARD', KEYS[(turn - back) % #KEYS + 1])
@@ -57,9 +60,15 @@ pub(super) async fn insert<C: ConnectionLike>(
 ) -> RedisResult<Hint> {
     let capacity = filter.capacity.to_string();
     let error_rate = (filter.error_rate / 2.0).to_string();
-    let args = [member, capacity.as_bytes(), error_rate.as_bytes()];
-    let seen = run(connection, &INSERT, &prefix(filter), filter, &args).await?;
-    Ok(hint(seen))
+    let ring = Buckets::new(filter.retention);
+    let width = ring.width();
+    let args = [
+        width.as_bytes(),
+        member,
+        capacity.as_bytes(),
+        error_rate.as_bytes(),
+    ];
+    mark(connection, &INSERT, ring, &prefix(filter), &args).await
 }
 
 pub(super) async fn stats<C: ConnectionLike>(
@@ -67,7 +76,7 @@ pub(super) async fn stats<C: ConnectionLike>(
     filter: &BloomFilter,
 ) -> RedisResult<BloomStats> {
     let shape = Shape::of(filter);
-    let counts = run(connection, &STATS, &prefix(filter), filter, &[]).await?;
+    let counts = count(connection, &STATS, &prefix(filter), filter).await?;
     Ok(stats_of(filter, counts, |members| {
         let error_rate = if members < filter.capacity {
             shape.error_rate(shape.set(members))
