@@ -1,4 +1,4 @@
-//! Storms of HTTP requests within half a minute. The long mode is in the README.
+//! Storms of HTTP requests within a minute. The long mode is in the README.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -24,15 +24,16 @@ fn setup(waves: u64, clients: usize, mistake: Mistake) -> Setup {
 async fn a_thousand_equal_requests_to_two_services_run_one_body() {
     let _machine = MACHINE.lock().await;
     let minimums = Figures {
-        clients: 5000,
-        keys: 20,
-        requests: 7000,
+        clients: 6000,
+        keys: 24,
+        requests: 8000,
         disconnected: 500,
         lost: 100,
         in_progress: 1000,
-        replays: 5000,
-        bodies: 20,
-        effects: 20,
+        unavailable: 500,
+        replays: 6000,
+        bodies: 24,
+        effects: 24,
         killed_bodies: 1,
         kills: 3,
         restarts: 2,
@@ -41,7 +42,7 @@ async fn a_thousand_equal_requests_to_two_services_run_one_body() {
     for seed in 1.. {
         let setup = Setup {
             seed,
-            ..setup(5, 1000, Mistake::None)
+            ..setup(6, 1000, Mistake::None)
         };
         let outcome = storm(setup).await.unwrap();
         println!("{outcome}");
@@ -69,6 +70,12 @@ async fn services_without_the_layer_are_found() {
         Rule::Stored,
     ];
     assert_found(1, Mistake::NoLayer, &rules).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_that_run_in_an_outage_are_found() {
+    let rules = [Rule::OneBody, Rule::EqualBytes];
+    assert_found(1, Mistake::RunsInOutage, &rules).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,6 +13,7 @@ use std::fmt;
 
 pub use self::figures::Figures;
 use super::probe::STORE;
+use super::service::DEADLINE;
 use crate::history::{Call, HistoryEvent, Key, Line, Micros};
 
 /// A broken rule.
@@ -45,8 +46,10 @@ pub enum Rule {
     RealReplay,
     /// A retry after the storm gets the stored response, from every service.
     Stored,
-    /// Every client gets a success in the end, no other status than 409 and 503 comes before it, and nothing panics.
+    /// Every client gets a success in the end, no other answer than the refusals 409 and 503 comes before it, and nothing panics.
     Sound,
+    /// A 503 comes only while the store, or a process, is silent.
+    TrueRefusal,
 }
 
 /// What a client received in the end.
@@ -86,6 +89,8 @@ pub struct Attempts {
     pub in_progress: usize,
     /// Requests refused with 503.
     pub unavailable: usize,
+    /// When the last request was refused with 503.
+    pub last_unavailable: Option<Micros>,
 }
 
 /// What the clients received.
@@ -97,6 +102,8 @@ pub struct Received {
     pub afterwards: Vec<(Key, Answer)>,
     /// The attempts of each client.
     pub attempts: Vec<Attempts>,
+    /// When clients were refused with 503.
+    pub unavailable: Vec<(Key, Micros)>,
 }
 
 /// The result of a check.
@@ -135,6 +142,12 @@ pub fn check(lines: &[Line], received: &Received) -> Verdict {
             checking.broken(Rule::Stored, *key, "a retry afterwards got no replay");
         }
     }
+    for (key, at) in &received.unavailable {
+        if !traces.was_silent_before(*at) {
+            let message = format!("a 503 at {at} µs, although nothing was silent");
+            checking.broken(Rule::TrueRefusal, *key, &message);
+        }
+    }
     for line in lines {
         if let HistoryEvent::Panicked(process) = line.event {
             let message = format!("process {process} panicked");
@@ -152,6 +165,10 @@ pub fn check(lines: &[Line], received: &Received) -> Verdict {
 
 /// If the store or a process is silent for this time, a lease may end, or a response may not be stored.
 const LONG_PAUSE: Micros = 1_000_000;
+/// A body starts at most this long after the answer of the store to its claim.
+const START_DELAY: Micros = 500_000;
+/// A 503 comes at most this long after the silence: the deadline of a service and a second.
+const REFUSAL_DELAY: Micros = DEADLINE + 1_000_000;
 
 /// A body that started.
 #[derive(Debug)]
@@ -208,11 +225,21 @@ impl Traces {
         traces
     }
 
-    /// Whether the store, or the process of a body, was silent between the starts of this body and the next one.
+    /// Whether anything was silent while a request that was refused at this time waited.
+    fn was_silent_before(&self, at: Micros) -> bool {
+        let mut silences = self.silent.values().flatten();
+        silences.any(|(start, end)| *start < at && at < end + REFUSAL_DELAY)
+    }
+
+    /// Whether the store, or the process of a body, became silent between the starts of this body and the next one. A silence
+    /// that began before the body is no excuse: a claim needs the store.
     fn saw_silence(&self, bodies: &[Started]) -> bool {
         let is_silent = |process: u32, from: Micros, to: Micros| {
             let silent = self.silent.get(&process).map_or(&[][..], Vec::as_slice);
-            silent.iter().any(|(start, end)| *start < to && from < *end)
+            let is_after = |start: Micros| from < start + START_DELAY && start < to;
+            silent
+                .iter()
+                .any(|(start, end)| is_after(*start) && from < *end)
         };
         bodies.windows(2).any(|two| {
             let (from, to) = (two[0].at, two[1].at);

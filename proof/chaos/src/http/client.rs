@@ -48,8 +48,11 @@ impl Client {
                 Ok(Err(_)) => attempts.lost += 1,
                 Ok(Ok(response)) => match response.status {
                     200..300 => return (response.success(), attempts),
-                    409 => attempts.in_progress += 1,
-                    503 => attempts.unavailable += 1,
+                    409 if response.is_refusal("in_progress") => attempts.in_progress += 1,
+                    503 if response.is_refusal("store_unavailable") => {
+                        attempts.unavailable += 1;
+                        attempts.last_unavailable = Some(now());
+                    }
                     _ => return (Answer::Unexpected(response.text()), attempts),
                 },
             }
@@ -122,6 +125,22 @@ impl Response {
         Some(response)
     }
 
+    /// Whether this is a problem with this code that says when the client may come back.
+    fn is_refusal(&self, code: &str) -> bool {
+        let has = |name: &str, is_valid: fn(&str) -> bool| {
+            let mut lines = self.head.iter().filter_map(|line| line.split_once(": "));
+            lines.any(|(of, value)| of.eq_ignore_ascii_case(name) && is_valid(value))
+        };
+        let body = String::from_utf8_lossy(&self.body);
+        has("content-type", |value| value == "application/problem+json")
+            && has("retry-after", |value| {
+                value.parse().is_ok_and(|seconds: u64| seconds > 0)
+            })
+            && body.contains(&format!("\"code\":\"{code}\""))
+            && body.contains("\"retryable\":true")
+            && !self.is_replay
+    }
+
     pub(super) fn success(self) -> Answer {
         Answer::Success(Success {
             at: now(),
@@ -165,5 +184,30 @@ mod tests {
         assert_eq!(first.call, Some(crate::history::Call::of(7)));
         let other = read("HTTP/1.1 201 Created\r\nlink: b\r\ndate: 2\r\n\r\n7.");
         assert_ne!(first.bytes, other.bytes);
+    }
+
+    #[test]
+    fn a_refusal_is_a_problem_that_says_when_to_come_back() {
+        const WHOLE: &str = "HTTP/1.1 503 Service Unavailable\r\n\
+            content-type: application/problem+json\r\nretry-after: 1\r\n\r\n\
+            {\"code\":\"store_unavailable\",\"retryable\":true}";
+        let is_refusal = |text: &str| {
+            let response = Response::read(text.as_bytes()).expect("a response");
+            response.is_refusal("store_unavailable")
+        };
+        assert!(is_refusal(WHOLE));
+        for (part, other) in [
+            ("retry-after: 1", "retry-after: 0"),
+            ("retry-after: 1", "x-order: 1"),
+            ("problem+json", "json"),
+            ("store_unavailable", "in_progress"),
+            ("true", "false"),
+            (
+                "retry-after: 1",
+                "retry-after: 1\r\nidempotency-replayed: true",
+            ),
+        ] {
+            assert!(!is_refusal(&WHOLE.replace(part, other)), "{other}");
+        }
     }
 }

@@ -12,8 +12,8 @@ use axum::http::StatusCode;
 use axum::http::header::{LINK, LOCATION};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
-use idempotence::Idempotency;
 use idempotence::http::IdempotencyLayer;
+use idempotence::{Idempotency, OnStoreError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -24,7 +24,7 @@ use crate::worker::{connect, note_panics, note_starvation};
 /// The lease of a claim. A killed process blocks its keys for this time and the grace.
 pub const LEASE: Micros = 2_000_000;
 /// How long a request waits for the store. Longer than a restart of the server takes.
-const DEADLINE: Duration = Duration::from_secs(4);
+pub const DEADLINE: Micros = 4_000_000;
 /// The length of the body of a response in bytes.
 const BODY: usize = 1024;
 
@@ -39,8 +39,28 @@ pub struct Service {
     pub url: String,
     /// The path of its history.
     pub history: PathBuf,
-    /// Whether the layer guards the handler. `false` is a mistake that the check must find.
-    pub guarded: bool,
+    /// How the layer guards the handler.
+    pub guard: Guard,
+}
+
+/// How the layer guards the handler. All but the first are mistakes that the check must find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// Requests are refused while the store is unavailable.
+    Refuses,
+    /// Requests run while the store is unavailable.
+    Runs,
+    /// There is no layer.
+    Missing,
+}
+
+impl Guard {
+    const ALL: [Self; 3] = [Self::Refuses, Self::Runs, Self::Missing];
+
+    fn of(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|guard| format!("{guard:?}") == name)
+    }
 }
 
 impl Service {
@@ -51,13 +71,13 @@ impl Service {
             self.port.to_string(),
             self.url.clone(),
             self.history.display().to_string(),
-            self.guarded.to_string(),
+            format!("{:?}", self.guard),
         ]
     }
 
     /// Parses the arguments of [`args`](Self::args).
     pub fn from_args(args: &[String]) -> Option<Self> {
-        let [process, port, url, history, guarded] = args else {
+        let [process, port, url, history, guard] = args else {
             return None;
         };
         Some(Self {
@@ -65,7 +85,7 @@ impl Service {
             port: port.parse().ok()?,
             url: url.clone(),
             history: history.into(),
-            guarded: guarded.parse().ok()?,
+            guard: Guard::of(guard)?,
         })
     }
 }
@@ -102,13 +122,12 @@ pub async fn run(service: Service) -> io::Result<()> {
         return Ok(());
     };
     let idempotency = Idempotency::builder(store)
-        .deadline(DEADLINE)
+        .deadline(Duration::from_micros(DEADLINE))
         .build()
         .map_err(io::Error::other)?;
-    let routes = if service.guarded {
-        routes.route_layer(layer(&idempotency))
-    } else {
-        routes
+    let routes = match service.guard {
+        Guard::Missing => routes,
+        guard => routes.route_layer(layer(&idempotency, guard)),
     };
     let listener = TcpListener::bind(("127.0.0.1", service.port)).await?;
     tokio::select! {
@@ -121,10 +140,15 @@ pub async fn run(service: Service) -> io::Result<()> {
 }
 
 /// Requests to `/pay` are refused while another request is running. Requests to `/order` wait for its response.
-fn layer(idempotency: &Idempotency) -> IdempotencyLayer {
+fn layer(idempotency: &Idempotency, guard: Guard) -> IdempotencyLayer {
+    let on_store_error = match guard {
+        Guard::Runs => OnStoreError::Run,
+        Guard::Refuses | Guard::Missing => OnStoreError::Refuse,
+    };
     IdempotencyLayer::builder(idempotency)
         .global_scope()
         .require_key()
+        .on_store_error(on_store_error)
         .ttl(Duration::from_hours(1))
         .lease(Duration::from_micros(LEASE))
         .for_route("/order/{number}", |order| {

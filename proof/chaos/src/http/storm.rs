@@ -18,7 +18,7 @@ use super::check::{Answer, Received, Rule, Verdict, check};
 use super::client::{Client, send};
 use super::probe::Probe;
 use super::process::{ServiceProcess, allow_many_sockets};
-use super::service::{Service, body_lasts};
+use super::service::{DEADLINE, Guard, Service, body_lasts};
 use crate::history::{self, Endpoint, History, HistoryEvent, Key, Line};
 use crate::plan::random;
 
@@ -44,6 +44,8 @@ pub enum Mistake {
     None,
     /// The services do not have the layer.
     NoLayer,
+    /// The services run requests while the store is unavailable, and each wave has an outage.
+    RunsInOutage,
     /// The Redis persists nothing, so a restart loses claims and responses. The crate has no mistake.
     LosesData,
 }
@@ -61,16 +63,37 @@ enum WaveFault {
     RestartStore,
     /// The Redis is killed and started again, then the service that runs the body.
     Both,
+    /// When the clients start, the Redis is stopped for longer than the deadline of the services. It then gets their claims,
+    /// although they have given up.
+    Outage,
+    /// The same, but the Redis is killed.
+    KilledOutage,
 }
 
 impl WaveFault {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::KillRunning,
         Self::RestartStore,
         Self::Disconnects,
         Self::KillOther,
         Self::Both,
+        Self::Outage,
+        Self::KilledOutage,
     ];
+
+    /// The fault of this wave.
+    fn of(wave: u64, mistake: Mistake) -> Self {
+        let count = Self::ALL.len() as u64;
+        match mistake {
+            Mistake::RunsInOutage => Self::Outage,
+            _ => Self::ALL[usize::try_from(wave % count).unwrap_or_default()],
+        }
+    }
+
+    /// Whether the store is silent when the clients start.
+    fn is_outage(self) -> bool {
+        matches!(self, Self::Outage | Self::KilledOutage)
+    }
 
     fn kills_store(self) -> bool {
         matches!(self, Self::RestartStore | Self::Both)
@@ -169,6 +192,8 @@ pub async fn storm(setup: Setup) -> io::Result<Outcome> {
 const FEW_CLIENTS: usize = 20;
 /// The number of keys of a wave.
 const KEYS: u64 = 4;
+/// How long an outage lasts: longer than a request waits for the store.
+const OUTAGE: Duration = Duration::from_micros(DEADLINE + 1_500_000);
 /// How long a killed server is down.
 const DOWN: Duration = Duration::from_millis(200);
 
@@ -187,8 +212,15 @@ struct Storm {
 impl Storm {
     /// Starts the clients of a wave at once. Applies its fault when a body of its first key runs.
     async fn wave(&mut self, wave: u64, received: &mut Received) -> io::Result<()> {
-        let fault = WaveFault::ALL[usize::try_from(wave % 5).unwrap_or_default()];
+        let fault = WaveFault::of(wave, self.setup.mistake);
         let keys = keys_of(wave);
+        if fault.is_outage() {
+            self.history.note(HistoryEvent::ServerDown);
+            match fault {
+                WaveFault::Outage => block_in_place(|| self.redis.pause())?,
+                _ => block_in_place(|| self.redis.kill())?,
+            }
+        }
         let others = FEW_CLIENTS * (keys.len() - 1);
         let barrier = Arc::new(Barrier::new(self.setup.clients + others));
         let services = [self.services[0].address, self.services[1].address];
@@ -209,10 +241,21 @@ impl Storm {
                 (key, client.call().await)
             });
         }
-        self.apply(fault, keys[0]).await?;
+        if fault.is_outage() {
+            sleep(OUTAGE).await;
+            match fault {
+                WaveFault::Outage => block_in_place(|| self.redis.resume())?,
+                _ => block_in_place(|| self.redis.restart())?,
+            }
+            self.history.note(HistoryEvent::ServerUp);
+        } else {
+            self.apply(fault, keys[0]).await?;
+        }
         while let Some(client) = clients.join_next().await {
             let (key, (answer, attempts)) = client.map_err(io::Error::other)?;
             received.storm.push((key, answer));
+            let refused = attempts.last_unavailable.map(|at| (key, at));
+            received.unavailable.extend(refused);
             received.attempts.push(attempts);
         }
         Ok(())
@@ -236,7 +279,7 @@ impl Storm {
         match fault {
             WaveFault::KillRunning | WaveFault::Both => self.replace(running).await,
             WaveFault::KillOther => self.replace(1 - running).await,
-            WaveFault::Disconnects | WaveFault::RestartStore => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -284,7 +327,11 @@ impl Storm {
             port,
             url: self.redis.url(),
             history: self.folder.join(format!("service-{}", self.next_process)),
-            guarded: self.setup.mistake != Mistake::NoLayer,
+            guard: match self.setup.mistake {
+                Mistake::NoLayer => Guard::Missing,
+                Mistake::RunsInOutage => Guard::Runs,
+                Mistake::None | Mistake::LosesData => Guard::Refuses,
+            },
         };
         self.next_process += 1;
         ServiceProcess::start(&self.setup.program, &service, &self.folder).await

@@ -124,6 +124,37 @@ fn a_key_is_not_judged_if_the_store_or_its_process_was_silent_between_two_bodies
 }
 
 #[test]
+fn a_silence_that_began_before_the_first_body_is_no_excuse_for_a_second_body() {
+    let broken = |first| {
+        // The store is silent from 1000 to 6000 ms.
+        let silent = HistoryEvent::Starved(STORE, 5 * LONG_PAUSE);
+        let storm = Storm::default().body(1, first).at(6000, silent);
+        storm.body(2, 7000).success(2, 7020, false).broken()
+    };
+    let delay = START_DELAY / 1000;
+    assert_eq!(broken(1000 + delay), only(Rule::OneBody));
+    assert_eq!(broken(1000 + delay - 1), BTreeSet::new());
+}
+
+#[test]
+fn a_503_needs_a_silence_within_the_deadline_before_it() {
+    let refused = |millis: u64, paused| {
+        let silent = HistoryEvent::Starved(STORE, paused);
+        let mut storm = Storm::default().at(2000, silent);
+        storm.received.unavailable.push((KEY, millis * 1000));
+        storm.broken()
+    };
+    let latest = 2000 + REFUSAL_DELAY / 1000;
+    for millis in [1001, 2000, latest - 1] {
+        assert_eq!(refused(millis, LONG_PAUSE), BTreeSet::new());
+        assert_eq!(refused(millis, LONG_PAUSE - 1), only(Rule::TrueRefusal));
+    }
+    for millis in [1000, latest] {
+        assert_eq!(refused(millis, LONG_PAUSE), only(Rule::TrueRefusal));
+    }
+}
+
+#[test]
 fn a_kill_does_not_excuse_a_body_after_a_success() {
     let storm = Storm::default()
         .body(1, 100)
