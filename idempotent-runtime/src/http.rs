@@ -26,9 +26,10 @@
 //! 1. The method: only POST and PATCH are guarded, unless [`methods`](LayerBuilder::methods) names others.
 //! 2. The key: 400 if it cannot be read, or is missing on a route that [requires](LayerBuilder::require_key) it. A request without
 //!    a key passes to the handler otherwise.
-//! 3. The scope: whose key it is. 400 if it is missing, or 401 with a [`challenge`](LayerBuilder::challenge).
-//! 4. The body is read into memory: 413 if it is too large. A half-sent upload takes no key.
-//! 5. The key is claimed (1 round trip). If an equal request has the key: 422 if its payload differs, else the stored response,
+//! 3. The route, which is the name of the endpoint: 500 if it is not known.
+//! 4. The scope: whose key it is. 400 if it is missing, or 401 with a [`challenge`](LayerBuilder::challenge).
+//! 5. The body is read into memory: 413 if it is too large. A half-sent upload takes no key.
+//! 6. The key is claimed (1 round trip). If an equal request has the key: 422 if its payload differs, else the stored response,
 //!    or 409 `in_progress` while the equal request runs, or 409 `outcome_unknown` while its key is held. 503 if the store is
 //!    unavailable.
 //!

@@ -1,6 +1,6 @@
 //! A server of Redis with one script for all commands. It is in this process: behind a connection without sockets, or at a port.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::hint::black_box;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use idempotence::store::redis::redis;
 use redis::aio::ConnectionLike;
-use redis::{Arg, Cmd, Pipeline, RedisFuture, Value};
+use redis::{Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, Value};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -178,7 +178,9 @@ impl ConnectionLike for Scripted {
         _: usize,
         _: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        unimplemented!("a call sends no pipeline on a connection of the caller")
+        // A call sends no pipeline on a connection of the caller.
+        let refused = RedisError::from((ErrorKind::Client, "this server answers no pipelines"));
+        Box::pin(ready(Err(refused)))
     }
 
     fn get_db(&self) -> i64 {

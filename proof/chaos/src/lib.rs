@@ -7,8 +7,10 @@
 
 pub mod broken;
 pub mod check;
+mod child;
 pub mod history;
 pub mod http;
+pub mod outcome;
 pub mod plan;
 pub mod proxy;
 pub mod run;

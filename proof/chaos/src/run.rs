@@ -14,7 +14,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::broken::Fault;
 use crate::check::{Verdict, check};
+use crate::child;
 use crate::history::{self, History, HistoryEvent};
+use crate::outcome;
 use crate::plan::{self, WorkerFault, random};
 use crate::servers::{Servers, Topology};
 use crate::worker::Work;
@@ -38,26 +40,8 @@ pub struct Setup {
     pub fault: Fault,
 }
 
-/// The result of a run. The folder of its histories remains until [`remove_histories`](Self::remove_histories).
-#[derive(Debug)]
-pub struct Outcome {
-    /// The result of the check.
-    pub verdict: Verdict,
-    /// The folder of the histories and of the dump of the store.
-    pub folder: PathBuf,
-    setup: Setup,
-}
-
-impl Outcome {
-    /// Removes the histories.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be removed.
-    pub fn remove_histories(&self) -> io::Result<()> {
-        fs::remove_dir_all(&self.folder)
-    }
-}
+/// The result of a run. Its folder also has the dump of the store.
+pub type Outcome = outcome::Outcome<Verdict, Setup>;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -245,18 +229,7 @@ struct Worker {
 impl Worker {
     fn start(program: &Path, work: &Work, folder: &Path) -> io::Result<Self> {
         let (reader, alive) = io::pipe()?;
-        let mut stderr = fs::OpenOptions::new();
-        let stderr = stderr
-            .create(true)
-            .append(true)
-            .open(folder.join("stderr"))?;
-        let child = Command::new(program)
-            .arg("worker")
-            .args(work.args())
-            .stdin(reader)
-            .stdout(Stdio::null())
-            .stderr(stderr)
-            .spawn()?;
+        let child = child::start(program, "worker", work.args(), folder, reader)?;
         Ok(Self {
             process: work.process,
             child,

@@ -94,8 +94,8 @@ options! {
         options.payload = payload;
     }
 
-    /// Sets which responses are stored, by their heads. After another response the key is free. Default: see
-    /// [`Decision`](crate::http::Decision).
+    /// Sets which responses are stored, by their heads. After another response the key is free, but after a 408 or a 504 it is
+    /// held. Default: see [`Decision`](crate::http::Decision).
     fn store_if(options, is_stored: impl Fn(&response::Parts) -> bool + Send + Sync + 'static) {
         options.store_if = Some(Arc::new(is_stored));
     }

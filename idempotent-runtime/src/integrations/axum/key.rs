@@ -124,22 +124,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_that_cannot_be_read_is_refused() {
-        let values: [(&[u8], Mistake); 16] = [
-            (b"", Mistake::Empty),
+        // `http/key/text.rs` tests every mistake.
+        let values: [(&[u8], Mistake); 4] = [
             (b" ", Mistake::Empty),
-            (b"\"\"", Mistake::Empty),
-            (b"\"", Mistake::Unclosed),
             (b"\"a", Mistake::Unclosed),
-            (b"a\"", Mistake::UnquotedQuote),
-            (b"\"a\" \"b\"", Mistake::AfterQuote),
-            (b"\"a\", \"b\"", Mistake::AfterQuote),
             (b"a, b", Mistake::UnquotedComma),
-            (b"a b", Mistake::UnquotedSpace),
-            (b"\"  \"", Mistake::Blank),
-            (br#""a\""#, Mistake::Unclosed),
-            (br#""a\b""#, Mistake::Escape),
-            (b"a\tb", Mistake::Unprintable),
-            ("schlüssel".as_bytes(), Mistake::Unprintable),
             (b"\"\xff\"", Mistake::Unprintable),
         ];
         for (value, mistake) in values {

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use super::service::Service;
+use crate::child;
 
 /// Raises the soft limit of open files: each client is a socket here and in a service. Child processes inherit the limit.
 pub(super) fn allow_many_sockets() -> io::Result<()> {
@@ -42,18 +43,7 @@ impl ServiceProcess {
         service: &Service,
         folder: &Path,
     ) -> io::Result<Self> {
-        let mut stderr = fs::OpenOptions::new();
-        let stderr = stderr
-            .create(true)
-            .append(true)
-            .open(folder.join("stderr"))?;
-        let child = Command::new(program)
-            .arg("service")
-            .args(service.args())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(stderr)
-            .spawn()?;
+        let child = child::start(program, "service", service.args(), folder, Stdio::piped())?;
         let mut started = Self {
             process: service.process,
             address: (Ipv4Addr::LOCALHOST, service.port).into(),

@@ -20,6 +20,7 @@ use super::probe::Probe;
 use super::process::{ServiceProcess, allow_many_sockets};
 use super::service::{DEADLINE, Guard, Service, body_lasts};
 use crate::history::{self, Endpoint, History, HistoryEvent, Key, Line};
+use crate::outcome;
 use crate::plan::random;
 
 /// The settings of a storm.
@@ -100,26 +101,8 @@ impl WaveFault {
     }
 }
 
-/// The result of a storm. The folder of its histories remains until [`remove_histories`](Self::remove_histories).
-#[derive(Debug)]
-pub struct Outcome {
-    /// The result of the check.
-    pub verdict: Verdict,
-    /// The folder of the histories.
-    pub folder: PathBuf,
-    setup: Setup,
-}
-
-impl Outcome {
-    /// Removes the histories.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be removed.
-    pub fn remove_histories(&self) -> io::Result<()> {
-        fs::remove_dir_all(&self.folder)
-    }
-}
+/// The result of a storm.
+pub type Outcome = outcome::Outcome<Verdict, Setup>;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
