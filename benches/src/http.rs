@@ -4,6 +4,7 @@
 
 mod by_hand;
 mod client;
+mod handler;
 mod server;
 
 use std::io::{BufRead as _, BufReader};
@@ -19,7 +20,7 @@ use tokio::runtime::Runtime;
 
 use self::client::Connection;
 use crate::latency::Took;
-use crate::{Lap, Run, timed};
+use crate::{KEPT, Lap, Run, TTL, owner, timed};
 
 pub use self::server::serve;
 

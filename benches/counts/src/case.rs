@@ -4,10 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use axum::Router;
 use idempotence::{Error, Idempotency, MemoryStore, RedisStore};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::guarded::{Gate, Receipt, alone, keep, release, replay, share};
+use crate::requests::{self, Guard};
 use crate::server::{Scripted, Server};
 
 /// A kind of call on a store.
@@ -26,6 +28,8 @@ pub struct Case {
 /// How the store is reached.
 #[derive(Debug, Clone, Copy)]
 enum Way {
+    /// Not at all.
+    None,
     Memory,
     /// By a connection without sockets. `is_pending_once`: see [`Scripted`].
     Scripted {
@@ -41,6 +45,8 @@ pub struct Started {
     kind: Kind,
     runtime: Runtime,
     handle: Arc<Idempotency>,
+    /// The guarded handler of HTTP.
+    routes: Router,
     server: Arc<Server>,
 }
 
@@ -54,9 +60,13 @@ enum Kind {
     RefusedFollower,
     /// One running call with this many duplicates, which wait for its result.
     Storm(u32),
+    /// A request of HTTP with a new key.
+    Request(Guard),
+    /// A request of HTTP that gets the stored response.
+    ReplayedRequest(Guard),
 }
 
-const KINDS: [(&str, u32, Kind); 8] = [
+const KINDS: [(&str, u32, Kind); 13] = [
     ("first call, release", 1000, Kind::Release),
     ("first call, store 1 KiB", 500, Kind::Store),
     ("replay 1 KiB", 1000, Kind::Replay(1000)),
@@ -65,6 +75,15 @@ const KINDS: [(&str, u32, Kind); 8] = [
     ("refused follower", 1000, Kind::RefusedFollower),
     ("first call and 1 waiting follower", 200, Kind::Storm(1)),
     ("first call and 11 waiting followers", 100, Kind::Storm(11)),
+    ("request", 500, Kind::Request(Guard::Nothing)),
+    ("first request", 500, Kind::Request(Guard::Layer)),
+    ("first request, by hand", 500, Kind::Request(Guard::ByHand)),
+    ("replayed request", 500, Kind::ReplayedRequest(Guard::Layer)),
+    (
+        "replayed request, by hand",
+        500,
+        Kind::ReplayedRequest(Guard::ByHand),
+    ),
 ];
 
 /// The number of equal calls.
@@ -74,6 +93,7 @@ const SAME: u64 = 1_000_000;
 pub fn cases() -> impl Iterator<Item = Case> {
     let scripted = |is_pending_once| Way::Scripted { is_pending_once };
     let stores = [
+        ("–", Way::None),
         ("memory", Way::Memory),
         ("Redis", scripted(false)),
         ("Redis, pending once", scripted(true)),
@@ -100,13 +120,23 @@ impl Case {
     pub fn start(&self) -> Started {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let stores = matches!(self.kind, Kind::Replay(_) | Kind::Done);
+        let stores = matches!(
+            self.kind,
+            Kind::Replay(_) | Kind::Done | Kind::ReplayedRequest(_)
+        );
         let server = Server::new(stores);
         let handle = runtime.block_on(self.way.reach(&server));
+        let routes = match self.kind {
+            Kind::Request(guard) | Kind::ReplayedRequest(guard) => {
+                runtime.block_on(guard.routes(&handle, self.way.connection(&server)))
+            }
+            _ => Router::new(),
+        };
         Started {
             kind: self.kind,
             runtime,
             handle: Arc::new(handle),
+            routes,
             server,
         }
     }
@@ -130,7 +160,15 @@ impl Case {
 
 impl Way {
     fn is_counted_for(self, kind: Kind) -> bool {
+        if let Kind::Request(guard) | Kind::ReplayedRequest(guard) = kind {
+            return match guard {
+                Guard::Nothing => matches!(self, Self::None),
+                Guard::Layer => !matches!(self, Self::None | Self::Client),
+                Guard::ByHand => matches!(self, Self::Scripted { .. }),
+            };
+        }
         match self {
+            Self::None => false,
             Self::Memory
             | Self::Scripted {
                 is_pending_once: false,
@@ -146,23 +184,29 @@ impl Way {
     }
 
     async fn reach(self, server: &Arc<Server>) -> Idempotency {
-        let server = Arc::clone(server);
+        if let Some(connection) = self.connection(server) {
+            let store = RedisStore::from_connection(connection).await;
+            return Idempotency::new(store.expect("the script is a server of Redis"));
+        }
         match self {
-            Self::Memory => Idempotency::new(MemoryStore::new()),
-            Self::Scripted { is_pending_once } => {
-                let connection = Scripted {
-                    server,
-                    is_pending_once,
-                };
-                let store = RedisStore::from_connection(connection).await;
-                Idempotency::new(store.expect("the script is a server of Redis"))
-            }
             Self::Client => {
-                let port = server.listen().await;
+                let port = Arc::clone(server).listen().await;
                 let store = RedisStore::connect(&format!("redis://127.0.0.1:{port}")).await;
                 Idempotency::new(store.expect("the script is a server of Redis"))
             }
+            _ => Idempotency::new(MemoryStore::new()),
         }
+    }
+
+    /// The connection without sockets.
+    fn connection(self, server: &Arc<Server>) -> Option<Scripted> {
+        let Self::Scripted { is_pending_once } = self else {
+            return None;
+        };
+        Some(Scripted {
+            server: Arc::clone(server),
+            is_pending_once,
+        })
     }
 }
 
@@ -182,7 +226,12 @@ impl Started {
         let numbers = u64::from(number + 1) * 1_000_000..;
         let numbers = numbers.take(calls as usize);
         let (handle, kind) = (Arc::clone(&self.handle), self.kind);
+        let mut routes = self.routes.clone();
         let lap = async move {
+            if let Kind::Request(_) | Kind::ReplayedRequest(_) = kind {
+                send_requests(&mut routes, kind, numbers, between).await;
+                return;
+            }
             if number == 0 {
                 make_first_call(&handle, kind).await;
             }
@@ -252,6 +301,26 @@ async fn make_calls(
             assert!(first.await.is_ok());
         }
         Kind::Storm(followers) => storms(handle, followers, numbers, between).await,
+        // `send_requests` makes them.
+        Kind::Request(_) | Kind::ReplayedRequest(_) => {}
+    }
+}
+
+async fn send_requests(
+    routes: &mut Router,
+    kind: Kind,
+    numbers: impl Iterator<Item = u64>,
+    between: fn(),
+) {
+    let is_replay = matches!(kind, Kind::ReplayedRequest(_));
+    if is_replay {
+        requests::send(routes, SAME).await;
+    }
+    between();
+    for number in numbers {
+        let key = if is_replay { SAME } else { number };
+        assert_eq!(requests::send(routes, key).await, is_replay);
+        between();
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod case;
 mod guarded;
+mod requests;
 mod server;
 
 pub use case::{Case, Started, cases};

@@ -7,11 +7,11 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use redis::aio::ConnectionManager;
+use redis::aio::ConnectionLike;
 use redis::{Script, cmd};
 use sha2::{Digest as _, Sha256};
 
-use crate::{KEPT, TTL, owner};
+use super::{KEPT, TTL, owner};
 
 const LIMIT: usize = 1 << 20;
 
@@ -21,13 +21,13 @@ const DIGEST: usize = 32;
 const CLAIM: usize = DIGEST + 32;
 
 #[derive(Clone)]
-pub(super) struct Guard {
-    connection: ConnectionManager,
+pub(super) struct Guard<C> {
+    connection: C,
     replace: String,
 }
 
-impl Guard {
-    pub(super) async fn new(mut connection: ConnectionManager) -> Self {
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Guard<C> {
+    pub(super) async fn new(mut connection: C) -> Self {
         let replace = Script::new(
             "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
              redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
@@ -41,11 +41,15 @@ impl Guard {
     }
 
     pub(super) fn guard(self, routes: Router) -> Router {
-        routes.route_layer(from_fn_with_state(self, guarded))
+        routes.route_layer(from_fn_with_state(self, guarded::<C>))
     }
 }
 
-async fn guarded(State(mut guard): State<Guard>, request: Request, next: Next) -> Response {
+async fn guarded<C: ConnectionLike>(
+    State(mut guard): State<Guard<C>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let Some(key) = request.headers().get("idempotency-key").cloned() else {
         return next.run(request).await;
     };

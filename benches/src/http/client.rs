@@ -5,15 +5,14 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::handler::BODY;
+
 /// A connection that stays open.
 pub(super) struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
     response: Vec<u8>,
 }
-
-const BODY: &str =
-    r#"{"amount":1299,"currency":"EUR","customer":"9e107d9d372bb6826bd81d3542a419d6"}"#;
 
 impl Connection {
     pub(super) async fn open(address: SocketAddr) -> Self {

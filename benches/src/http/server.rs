@@ -3,13 +3,9 @@
 use std::env;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, LOCATION};
-use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::serve::ListenerExt as _;
 use idempotence::http::IdempotencyLayer;
@@ -23,8 +19,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use super::by_hand::Guard;
-use super::{BY_HAND, LAYER, NO_LAYER, PEER, SERVE};
-use crate::{KEPT, TTL};
+use super::handler::payment;
+use super::{BY_HAND, KEPT, LAYER, NO_LAYER, PEER, SERVE, TTL};
 
 /// Serves until the standard input is closed, if the arguments of this process say that it is a server. Returns whether it is
 /// one.
@@ -87,18 +83,4 @@ async fn connect(url: &str) -> ConnectionManager {
     let config = ConnectionManagerConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
     let connection = client.get_connection_manager_with_config(config).await;
     connection.expect("a connection")
-}
-
-/// The handler. It ignores the body of the request, and returns a response with a body of 1 KiB.
-async fn payment() -> Response {
-    static RECEIPT: LazyLock<String> = LazyLock::new(|| {
-        let text: String = "Paid in full. ".chars().cycle().take(1024 - 11).collect();
-        format!("{{\"text\":\"{text}\"}}")
-    });
-
-    let headers = [
-        (CONTENT_TYPE, "application/json"),
-        (LOCATION, "/payments/1"),
-    ];
-    (StatusCode::CREATED, headers, RECEIPT.as_str()).into_response()
 }

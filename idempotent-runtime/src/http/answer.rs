@@ -66,10 +66,9 @@ impl<B: Body<Data = Bytes>> Answer<B> {
 }
 
 impl<B: Body> Answer<B> {
-    /// The answer of a handler that ran without a claim.
-    pub(super) fn unguarded(mut self) -> Self {
+    /// Notes that the handler ran without a claim.
+    pub(super) fn set_unguarded(&mut self) {
         self.outcome = IdempotencyOutcome::Unguarded;
-        self
     }
 
     /// Notes whether the end of the call is in the store. The end of an unguarded handler is in no store.
@@ -86,9 +85,14 @@ impl<B: Body> Answer<B> {
         self.decision
     }
 
-    /// How the handler ended, with the response that is stored.
-    pub(super) fn body_outcome(&self) -> BodyOutcome {
-        let kept = self.record.clone().map_or(Kept::Nothing, Kept::Result);
+    /// How the handler ended. Takes what is stored of the response.
+    pub(super) fn take_outcome(&mut self) -> BodyOutcome {
+        let record = self.record.take();
+        self.outcome_with(record)
+    }
+
+    fn outcome_with(&self, record: Option<Stored>) -> BodyOutcome {
+        let kept = record.map_or(Kept::Nothing, Kept::Result);
         BodyOutcome::new(self.decision == Decision::Store, kept).chosen(self.is_stream)
     }
 
@@ -158,7 +162,7 @@ pub(super) struct WholeResponse<'a> {
 
 impl<B: Body> ReplayMode<Answer<B>> for WholeResponse<'_> {
     fn body_outcome(self, outcome: &Answer<B>, _: bool, _: ResultOptions) -> BodyOutcome {
-        outcome.body_outcome()
+        outcome.outcome_with(outcome.record.clone())
     }
 
     fn replay(self, stored: &Stored) -> Option<Result<Answer<B>, &'static str>> {

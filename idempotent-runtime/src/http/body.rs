@@ -29,8 +29,8 @@ pin_project! {
     {
         /// The body itself.
         Inner { #[pin] body: B },
-        /// A whole body in memory.
-        Whole { bytes: Bytes, trailers: Option<HeaderMap> },
+        /// A whole body in memory. Its trailers are boxed, because few bodies have trailers, and bodies are moved often.
+        Whole { bytes: Bytes, trailers: Option<Box<HeaderMap>> },
         /// The beginning of a body, and the rest or the error that followed.
         Begun { begun: Bytes, then: Then<B> },
     }
@@ -52,6 +52,7 @@ impl<B: Body> ReplayBody<B> {
 
     /// A body in memory.
     pub(super) fn whole(bytes: Bytes, trailers: Option<HeaderMap>) -> Self {
+        let trailers = trailers.map(Box::new);
         let content = Content::Whole { bytes, trailers };
         Self { content }
     }
@@ -65,7 +66,7 @@ impl<B: Body> ReplayBody<B> {
     /// The bytes and the trailers of a body in memory.
     pub(super) fn in_memory(&self) -> Option<(&Bytes, Option<&HeaderMap>)> {
         match &self.content {
-            Content::Whole { bytes, trailers } => Some((bytes, trailers.as_ref())),
+            Content::Whole { bytes, trailers } => Some((bytes, trailers.as_deref())),
             Content::Inner { .. } | Content::Begun { .. } => None,
         }
     }
@@ -142,7 +143,7 @@ impl<B: Body<Data = Bytes>> Body for ReplayBody<B> {
                 if bytes.is_empty() {
                     trailers
                         .take()
-                        .map(|trailers| Ok(Frame::trailers(trailers)))
+                        .map(|trailers| Ok(Frame::trailers(*trailers)))
                 } else {
                     Some(Ok(Frame::data(std::mem::take(bytes))))
                 }

@@ -1,5 +1,6 @@
 //! The options of a layer.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -52,13 +53,15 @@ pub(super) type OnReject =
     Box<dyn Fn(&Rejection, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
 
 impl Config {
-    /// Whether the layer guards this request, if it has a key.
-    pub(super) fn guards(&self, head: &request::Parts) -> bool {
+    /// Whether the layer may guard this request. If not, the request passes unread.
+    pub(super) fn may_guard(&self, head: &request::Parts) -> bool {
         // An error of gRPC has the status 200 and its code in a trailer, so it would be stored as a success. But a client must
         // not get past a required key by a type of content.
-        let may_pass = || !self.options_for(head).requires_key;
-        let is_grpc = || content_type::is_grpc(head.headers.get(header::CONTENT_TYPE));
-        self.methods.contains(&head.method) && !(is_grpc() && may_pass())
+        let content_type = || head.headers.get(header::CONTENT_TYPE);
+        let may_have_key =
+            || self.key.may_be_in(&head.headers) && !content_type::is_grpc(content_type());
+        let needs_key = || self.options_for(head).requires_key;
+        self.methods.contains(&head.method) && (may_have_key() || needs_key())
     }
 
     fn route<'a>(&'a self, head: &'a request::Parts) -> Option<&'a str> {
@@ -113,13 +116,13 @@ impl Config {
     }
 
     /// The key of a request; `None` if it has none and needs none.
-    pub(super) fn key(
+    pub(super) fn key<'a>(
         &self,
-        head: &request::Parts,
+        head: &'a request::Parts,
         body: &[u8],
         options: &RouteOptions,
         lang: Lang,
-    ) -> Result<Option<String>, Rejection> {
+    ) -> Result<Option<Cow<'a, str>>, Rejection> {
         let (headers, syntax) = (&head.headers, self.syntax);
         match self.key.read(headers, body, syntax) {
             Ok(None) if options.requires_key => {

@@ -1,5 +1,6 @@
 //! What a handler and an outer layer learn about a guarded request.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -7,6 +8,7 @@ use ::http::request;
 
 use crate::call::Call;
 use crate::error::Site;
+use crate::protocol::held::Held;
 use crate::protocol::shared::Shared;
 
 /// The guarded request, as an extension of the request. A request without a key has no such extension.
@@ -21,15 +23,42 @@ use crate::protocol::shared::Shared;
 ///     }
 /// }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct IdempotencyContext {
+    site: Site,
+    /// The latest claim of this request, by this layer or an outer layer.
+    claim: Option<Claim>,
+}
+
+/// The claim of a request.
+#[derive(Clone)]
+struct Claim {
+    shared: Arc<Shared>,
     site: Site,
 }
 
 impl IdempotencyContext {
-    pub(super) fn new(site: &Site) -> Self {
+    /// Adds the context of a call to the request of its handler.
+    pub(super) fn add(head: &mut request::Parts, running: &Held) {
+        let site = &running.lease.call().site;
+        let claim = if running.is_claimed() {
+            Some(Claim {
+                shared: Arc::clone(running.shared()),
+                site: site.clone(),
+            })
+        } else {
+            let outer = head.extensions.get::<Self>();
+            outer.and_then(|outer| outer.claim.clone())
+        };
         let site = site.clone();
-        Self { site }
+        head.extensions.insert(Self { site, claim });
+    }
+
+    /// Whether an outer layer has claimed the key of `call` for this request. A second claim would refuse the request.
+    pub(super) fn is_claimed_outside(head: &request::Parts, call: &Call) -> bool {
+        let outer = head.extensions.get::<Self>();
+        let claim = outer.and_then(|outer| outer.claim.as_ref());
+        claim.is_some_and(|claim| call.has_key_of(&claim.shared, &claim.site))
     }
 
     /// The endpoint, as the events name it: `POST /orders/{id}/pay`.
@@ -44,25 +73,11 @@ impl IdempotencyContext {
     }
 }
 
-/// The claim of a request, as an extension of the request that the handler gets.
-#[derive(Clone)]
-pub(super) struct Claimed {
-    shared: Arc<Shared>,
-    site: Site,
-}
-
-impl Claimed {
-    pub(super) fn new(shared: &Arc<Shared>, site: &Site) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            site: site.clone(),
-        }
-    }
-
-    /// Whether an outer layer has claimed the key of `call` for this request. A second claim would refuse the request.
-    pub(super) fn is_outside(head: &request::Parts, call: &Call) -> bool {
-        let claimed = head.extensions.get::<Self>();
-        claimed.is_some_and(|claimed| call.has_key_of(&claimed.shared, &claimed.site))
+impl fmt::Debug for IdempotencyContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdempotencyContext")
+            .field("site", &self.site)
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,53 +6,52 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// Headers that are never stored.
-const NEVER_KEPT: [HeaderName; 16] = [
-    // The connection.
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::ALT_SVC,
-    // A replay has its own length.
-    header::CONTENT_LENGTH,
-    // The session of the first client.
-    header::SET_COOKIE,
-    header::WWW_AUTHENTICATE,
-    HeaderName::from_static("authentication-info"),
-    // The moment of the first response, and the server that sent it.
-    header::DATE,
-    header::AGE,
-    header::SERVER,
-    header::RETRY_AFTER,
-    HeaderName::from_static("server-timing"),
-];
-
-/// The names of one request in traces and logs.
-const TRACES: [&str; 3] = ["traceparent", "tracestate", "x-request-id"];
+/// Whether the header is never stored, in no response.
+pub(crate) fn is_never_kept(name: &HeaderName) -> bool {
+    // A `match` of texts compares their lengths first.
+    let is_listed = matches!(
+        name.as_str(),
+        // The connection.
+        "connection"
+            | "keep-alive"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "alt-svc"
+            // A replay has its own length.
+            | "content-length"
+            // The session of the first client.
+            | "set-cookie"
+            | "www-authenticate"
+            | "authentication-info"
+            // The moment of the first response, and the server that sent it.
+            | "date"
+            | "age"
+            | "server"
+            | "retry-after"
+            | "server-timing"
+            // The names of one request in traces and logs.
+            | "traceparent"
+            | "tracestate"
+            | "x-request-id"
+    );
+    let mut families = NEVER_KEPT_FAMILIES.iter();
+    is_listed || families.any(|family| name.as_str().starts_with(family))
+}
 
 /// Headers that start with these are never stored.
 const NEVER_KEPT_FAMILIES: [&str; 4] = ["proxy-", "access-control-", "ratelimit", "x-ratelimit-"];
-
-/// Whether the header is never stored, in no response.
-pub(crate) fn is_never_kept(name: &HeaderName) -> bool {
-    let name_text = name.as_str();
-    NEVER_KEPT.contains(name)
-        || TRACES.contains(&name_text)
-        || NEVER_KEPT_FAMILIES
-            .iter()
-            .any(|family| name_text.starts_with(family))
-}
 
 /// The headers of a response that are stored, with their repetitions, in their order.
 ///
 /// It leaves out the headers that are never stored, and the headers that `Connection` names.
 pub(crate) fn kept(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
-    headers
-        .iter()
-        .filter(|(name, _)| !is_never_kept(name) && !is_named_by_connection(headers, name))
+    let has_connection = headers.contains_key(header::CONNECTION);
+    headers.iter().filter(move |(name, _)| {
+        let is_named = || has_connection && is_named_by_connection(headers, name);
+        !is_never_kept(name) && !is_named()
+    })
 }
 
 fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {

@@ -1,5 +1,7 @@
 //! The key of a request: which header has it, and which values are a key.
 
+use std::borrow::Cow;
+
 use ::http::header::AsHeaderName;
 use ::http::{HeaderMap, HeaderValue};
 
@@ -23,7 +25,7 @@ pub(crate) fn read_key(
     headers: &HeaderMap,
     name: impl AsHeaderName,
     syntax: KeySyntax,
-) -> Result<Option<String>, KeyFault> {
+) -> Result<Option<Cow<'_, str>>, KeyFault> {
     let value = single_value(headers, name).map_err(|Repeated| KeyFault::Repeated)?;
     let key = value.map(|value| text::read(value.as_bytes(), syntax));
     key.transpose().map_err(KeyFault::Malformed)

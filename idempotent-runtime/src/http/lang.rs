@@ -7,8 +7,15 @@ use crate::error::lang::Lang;
 /// Reads the header `Accept-Language` with [`Lang::from_accept_language`]. Without the header the language is English.
 pub(crate) fn from_headers(headers: &HeaderMap) -> Lang {
     let lines = headers.get_all(header::ACCEPT_LANGUAGE).iter();
-    let lines: Vec<&str> = lines.filter_map(|line| line.to_str().ok()).collect();
-    Lang::from_accept_language(&lines.join(","))
+    let mut lines = lines.filter_map(|line| line.to_str().ok());
+    match (lines.next(), lines.next()) {
+        (None, _) => Lang::default(),
+        (Some(line), None) => Lang::from_accept_language(line),
+        (Some(first), Some(second)) => {
+            let lines: Vec<&str> = [first, second].into_iter().chain(lines).collect();
+            Lang::from_accept_language(&lines.join(","))
+        }
+    }
 }
 
 #[cfg(test)]

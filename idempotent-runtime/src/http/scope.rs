@@ -49,13 +49,13 @@ impl Scope {
     /// The value of this header.
     pub(super) fn header(name: HeaderName) -> Self {
         Self::new(MissingScope::Header(name.clone()), move |head, call| {
-            let lines = head.headers.get_all(&name).iter();
-            let lines: Vec<&[u8]> = lines.map(|line| line.as_bytes().trim_ascii()).collect();
-            let is_given = !lines.is_empty() && lines.iter().all(|line| !line.is_empty());
+            let values = head.headers.get_all(&name);
+            let lines = || values.iter().map(|line| line.as_bytes().trim_ascii());
+            let is_given = lines().next().is_some() && lines().all(|line| !line.is_empty());
             is_given.then(|| {
                 call.part("header");
                 call.part(name.as_str());
-                call.part(&lines);
+                call.part_of_arrays(lines());
             })
         })
     }

@@ -2,8 +2,8 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -20,7 +20,7 @@ use crate::http::answer::{Answer, WholeResponse};
 use crate::http::body::ReplayBody;
 use crate::http::config::Config;
 use crate::http::content_type::is_json;
-use crate::http::context::{Claimed, IdempotencyContext};
+use crate::http::context::IdempotencyContext;
 use crate::http::decision::Decision;
 use crate::http::incoming::{self, Unread};
 use crate::http::lang;
@@ -75,130 +75,136 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let (head, body) = request.into_parts();
-        let step = match Plan::new(&self.config, &head) {
-            Ok(Some(plan)) => Step::Guarded {
-                future: Box::pin(plan.run(inner, head, body)),
-            },
-            Ok(None) => {
-                let request = Request::from_parts(head, ReplayBody::inner(body));
-                Step::Passed {
-                    future: inner.call(request),
-                }
+        let step = if self.config.may_guard(&head) {
+            Step::Guarded {
+                future: Box::pin(guard(Arc::clone(&self.config), inner, head, body)),
             }
-            Err(rejection) => Step::Refused {
-                response: Some(self.config.refuse(rejection)),
-            },
+        } else {
+            let request = Request::from_parts(head, ReplayBody::inner(body));
+            Step::Passed {
+                future: inner.call(request),
+            }
         };
         ResponseFuture { step }
     }
 }
 
-/// A request that may be guarded.
-struct Plan {
+/// Reads the body, claims the key, and runs the handler or answers in its place.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "the future of an `async fn` stores its arguments twice"
+)]
+fn guard<S, Q, B>(
     config: Arc<Config>,
-    options: Arc<RouteOptions>,
-    lang: Lang,
-    /// The call without its payload. `None` if the key is in the body.
-    call: Option<Call>,
+    inner: S,
+    mut head: request::Parts,
+    body: Q,
+) -> impl Future<Output = Result<Response<ReplayBody<B>>, S::Error>> + Send
+where
+    S: Service<Request<ReplayBody<Q>>, Response = Response<B>> + Send + 'static,
+    S::Error: Send + 'static,
+    S::Future: Send + 'static,
+    Q: Body<Data = Bytes> + Send + 'static,
+    Q::Error: Into<Box<dyn StdError + Send + Sync>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Send + 'static,
+{
+    async move {
+        let plan = Plan::new(&config, &head);
+        let mut call = None;
+        if !plan.may_have_key_in_body(&head) {
+            match plan.keyed_call(&head, &[]) {
+                Ok(Some(keyed)) => call = Some(keyed),
+                Ok(None) => return pass(inner, head, ReplayBody::inner(body)).await,
+                Err(rejection) => return Ok(config.refuse(rejection)),
+            }
+        }
+        let (bytes, trailers) = match incoming::read_body(body, plan.options.request_limit).await {
+            Ok(read) => read,
+            Err(unread) => return Ok(config.refuse(plan.unread(unread))),
+        };
+        if let Err(rejection) = plan.complete_call(&mut call, &head, &bytes) {
+            return Ok(config.refuse(rejection));
+        }
+        let body = ReplayBody::whole(bytes, trailers);
+        let Some(call) = call else {
+            return pass(inner, head, body).await;
+        };
+        let running = match call.claim().await {
+            Ok(running) => running,
+            Err(refusal) => return Ok(plan.answer_duplicate(refusal)),
+        };
+        IdempotencyContext::add(&mut head, &running);
+        let request = Request::from_parts(head, body);
+        let finish = finish(running, Arc::clone(plan.options), inner, request);
+        match finish.await {
+            Ok(answer) => Ok(answer?.into_response(&config.marker)),
+            Err(error) => Ok(config.refuse(Rejection::of(error, None, plan.lang))),
+        }
+    }
 }
 
-impl Plan {
-    /// Reads the head of a request. `None` if the request is not guarded.
-    fn new(config: &Arc<Config>, head: &request::Parts) -> Result<Option<Self>, Rejection> {
-        if !config.guards(head) {
-            return Ok(None);
+/// Runs the handler of a request that is not guarded.
+async fn pass<S, Q, B>(
+    mut inner: S,
+    head: request::Parts,
+    body: ReplayBody<Q>,
+) -> Result<Response<ReplayBody<B>>, S::Error>
+where
+    S: Service<Request<ReplayBody<Q>>, Response = Response<B>>,
+    Q: Body,
+    B: Body,
+{
+    let response = inner.call(Request::from_parts(head, body)).await?;
+    Ok(response.map(ReplayBody::inner))
+}
+
+/// How a request is guarded.
+struct Plan<'a> {
+    config: &'a Config,
+    options: &'a Arc<RouteOptions>,
+    lang: Lang,
+}
+
+impl<'a> Plan<'a> {
+    fn new(config: &'a Config, head: &request::Parts) -> Self {
+        Self {
+            config,
+            options: config.options_for(head),
+            lang: lang::from_headers(&head.headers),
         }
-        let (lang, options) = (lang::from_headers(&head.headers), config.options_for(head));
-        let mut plan = Self {
-            config: Arc::clone(config),
-            options: Arc::clone(options),
-            lang,
-            call: None,
-        };
-        // Only JSON can have the key in its body. Another body is not read into memory to look for a key.
-        let may_be_in_body =
-            config.key.is_in_body() && is_json(head.headers.get(header::CONTENT_TYPE));
-        if !may_be_in_body {
-            let Some(call) = plan.keyed_call(head, &[])? else {
-                return Ok(None);
-            };
-            plan.call = Some(call);
-        }
-        Ok(Some(plan))
+    }
+
+    /// Whether the body may have the key. Only JSON can have it: another body is not read into memory to look for a key.
+    fn may_have_key_in_body(&self, head: &request::Parts) -> bool {
+        self.config.key.is_in_body() && is_json(head.headers.get(header::CONTENT_TYPE))
     }
 
     /// The call with its key, without its payload. `None` if the request has no key, or an outer layer has claimed the key.
     fn keyed_call(&self, head: &request::Parts, body: &[u8]) -> Result<Option<Call>, Rejection> {
-        let Some(key) = self.config.key(head, body, &self.options, self.lang)? else {
+        let Some(key) = self.config.key(head, body, self.options, self.lang)? else {
             return Ok(None);
         };
-        let call = self.config.call(head, &self.options, &key, self.lang)?;
-        Ok(Some(call).filter(|call| !Claimed::is_outside(head, call)))
+        let call = self.config.call(head, self.options, &key, self.lang)?;
+        if IdempotencyContext::is_claimed_outside(head, &call) {
+            return Ok(None);
+        }
+        Ok(Some(call))
     }
 
-    /// Reads the body, claims the key, and runs the handler or answers in its place.
-    async fn run<S, Q, B>(
-        mut self,
-        mut inner: S,
-        mut head: request::Parts,
-        body: Q,
-    ) -> Result<Response<ReplayBody<B>>, S::Error>
-    where
-        S: Service<Request<ReplayBody<Q>>, Response = Response<B>> + Send + 'static,
-        S::Error: Send + 'static,
-        S::Future: Send + 'static,
-        Q: Body<Data = Bytes> + Send + 'static,
-        Q::Error: Into<Box<dyn StdError + Send + Sync>> + Send + 'static,
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Send + 'static,
-    {
-        let (bytes, trailers) = match incoming::read_body(body, self.options.request_limit).await {
-            Ok(read) => read,
-            Err(unread) => return Ok(self.config.refuse(self.unread(unread))),
-        };
-        let call = self.complete_call(&head, &bytes);
-        let body = ReplayBody::whole(bytes, trailers);
-        let claim = match call {
-            Ok(Some(call)) => call.claim().await,
-            Ok(None) => {
-                let response = inner.call(Request::from_parts(head, body)).await?;
-                return Ok(response.map(ReplayBody::inner));
-            }
-            Err(rejection) => return Ok(self.config.refuse(rejection)),
-        };
-        let running = match claim {
-            Ok(running) => running,
-            Err(refusal) => return Ok(self.answer_duplicate(refusal)),
-        };
-        let site = &running.lease.call().site;
-        head.extensions.insert(IdempotencyContext::new(site));
-        if running.is_claimed() {
-            let claimed = Claimed::new(running.shared(), site);
-            head.extensions.insert(claimed);
-        }
-        let request = Request::from_parts(head, body);
-        let finish = finish(running, Arc::clone(&self.options), inner, request);
-        match finish.await {
-            Ok(answer) => Ok(answer?.into_response(&self.config.marker)),
-            Err(error) => {
-                let rejection = Rejection::of(error, None, self.lang);
-                Ok(self.config.refuse(rejection))
-            }
-        }
-    }
-
-    /// The call with its payload. `None` if the request is not guarded: its body has no key, or an outer layer has claimed the key.
+    /// Adds the payload to the call. Without a call it looks for a key in the body first; `call` is still `None` if the body has
+    /// no key, or an outer layer has claimed the key.
     fn complete_call(
-        &mut self,
+        &self,
+        call: &mut Option<Call>,
         head: &request::Parts,
         body: &Bytes,
-    ) -> Result<Option<Call>, Rejection> {
-        let keyed = match self.call.take() {
-            Some(call) => Some(call),
-            None => self.keyed_call(head, body)?,
-        };
-        let Some(mut call) = keyed else {
-            return Ok(None);
+    ) -> Result<(), Rejection> {
+        if call.is_none() {
+            *call = self.keyed_call(head, body)?;
+        }
+        let Some(call) = call else {
+            return Ok(());
         };
         let content_type = head.headers.get(header::CONTENT_TYPE);
         let digest = self.options.payload.digest(content_type, body);
@@ -208,8 +214,8 @@ impl Plan {
         call.payload(uri.path());
         call.payload(&uri.query());
         call.payload(&payload::essence(content_type));
-        call.payload(&digest);
-        Ok(Some(call))
+        call.payload_array(&digest);
+        Ok(())
     }
 
     /// The stored response of an equal request, or why there is none.
@@ -254,18 +260,21 @@ where
     let shared = Arc::clone(held.shared());
     let results = shared.result_options();
     let is_claimed = held.is_claimed();
-    let handler = Box::pin(async move {
-        let response = inner.call(request).await?;
-        let answer = Answer::of(response, &options, results).await;
-        Ok(if is_claimed {
-            answer
-        } else {
-            answer.unguarded()
-        })
-    });
     held.mark_after_panic();
     Finish::new(shared, async move {
-        let (held, mut outcome) = held.run(handler).await?;
+        let mut held = held;
+        let mut outcome = {
+            let mut handler = pin!(async {
+                let response = inner.call(request).await?;
+                Ok(Answer::of(response, &options, results).await)
+            });
+            poll_fn(|context| held.poll_body(context, handler.as_mut())).await?
+        };
+        if let Ok(answer) = &mut outcome
+            && !is_claimed
+        {
+            answer.set_unguarded();
+        }
         match &mut outcome {
             Ok(answer) if answer.decision() == Decision::Hold => {
                 if !held.hold() {
@@ -273,7 +282,7 @@ where
                 }
             }
             Ok(answer) => {
-                let settled = held.settle(answer.body_outcome()).await;
+                let settled = held.settle(answer.take_outcome()).await;
                 answer.settled(settled);
             }
             // The handler may have been stopped in the middle, for example by a timeout inside of this layer.
@@ -308,7 +317,6 @@ pin_project! {
         /// The request is not guarded.
         Passed { #[pin] future: F },
         Guarded { future: Guarded<B, E> },
-        Refused { response: Option<Response<ReplayBody<B>>> },
     }
 }
 
@@ -326,11 +334,6 @@ where
                 polled.map_ok(|response| response.map(ReplayBody::inner))
             }
             StepProjection::Guarded { future } => future.as_mut().poll(cx),
-            StepProjection::Refused { response } => match response.take() {
-                Some(response) => Poll::Ready(Ok(response)),
-                // Polled again after it was ready.
-                None => Poll::Pending,
-            },
         }
     }
 }

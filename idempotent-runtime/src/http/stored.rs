@@ -131,8 +131,9 @@ fn get_headers(bytes: &mut Bytes) -> Option<HeaderMap> {
     let count = bytes.try_get_u32().ok()?;
     let mut headers = HeaderMap::new();
     for _ in 0..count {
-        let length = bytes.try_get_u16().ok()?;
-        let name = HeaderName::from_bytes(&take(bytes, length.into())?).ok()?;
+        let length = bytes.try_get_u16().ok()?.into();
+        let name = HeaderName::from_bytes(bytes.get(..length)?).ok()?;
+        bytes.advance(length);
         let length = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
         let value = HeaderValue::from_maybe_shared(take(bytes, length)?).ok()?;
         headers.try_append(name, value).ok()?;

@@ -184,6 +184,18 @@ impl Hasher {
         self.encoder.value(part)
     }
 
+    /// Adds an array of bytes as a part: does the same as [`part`](Self::part), in fewer steps.
+    #[cfg(feature = "http")]
+    pub(crate) fn array_part<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.encoder.array_of_bytes(bytes);
+    }
+
+    /// Adds a list of arrays of bytes as a part: does the same as [`part`](Self::part) of a slice of slices, in fewer steps.
+    #[cfg(feature = "http")]
+    pub(crate) fn arrays_part<'a>(&mut self, arrays: impl Iterator<Item = &'a [u8]>) {
+        self.encoder.list_of_arrays(arrays);
+    }
+
     /// Ends the key and returns its fingerprint.
     pub fn finish(mut self) -> Fingerprint {
         self.end()
@@ -212,5 +224,26 @@ impl Fingerprint {
         let mut hasher = Keying::new(Digest::default()).hasher();
         parts.add_to(&mut hasher)?;
         Ok(hasher.finish())
+    }
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_of_bytes_are_the_same_parts_in_fewer_steps() {
+        let bytes: Vec<u8> = (0..=u8::MAX).collect();
+        let (chunks, _) = bytes.as_chunks::<32>();
+        for chunk in chunks {
+            let mut hasher = Keying::new(Digest::Md5).hasher();
+            hasher.array_part(chunk);
+            assert_eq!(Fingerprint::of(&(chunk,)), Ok(hasher.finish()));
+        }
+        for list in [&[][..], &[b"".as_slice()], &[b"\0a", &bytes, b""]] {
+            let mut hasher = Keying::new(Digest::Md5).hasher();
+            hasher.arrays_part(list.iter().copied());
+            assert_eq!(Fingerprint::of(&(list,)), Ok(hasher.finish()));
+        }
     }
 }

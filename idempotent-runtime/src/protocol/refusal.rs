@@ -50,14 +50,14 @@ impl Refusal {
                 Arc::clone(record),
             )))
         };
-        let has_result = || call.policy.replay && record.result(options).is_some();
         // Only a call with a payload compares it with the record.
-        if call.payload.is_none() && has_result() {
+        if call.payload.is_none() && call.policy.replay && record.result(options).is_some() {
             return replay();
         }
         let Some(read) = options.read_record(record.bytes()) else {
             return Error::foreign(call.site.clone(), shape::describe(record.bytes())).into();
         };
+        let has_result = || call.policy.replay && record.result_in(&read).is_some();
         if !read.differs_from(call.payload.as_ref()) && has_result() {
             return replay();
         }

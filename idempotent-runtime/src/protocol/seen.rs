@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use crate::record::call::State;
+use crate::record::call::{Record, State};
 use crate::record::kept::{Kept, Stored};
 use crate::result::options::ResultOptions;
 
@@ -30,13 +30,19 @@ impl SeenRecord {
 
     /// The stored result, if this is the record of a call that has ended and has one.
     pub(crate) fn result(&self, options: ResultOptions) -> Option<&Stored> {
-        let read = || {
-            let record = options.read_record(&self.bytes)?;
-            match (record.state, record.kept()) {
-                (State::Done, Kept::Result(stored)) => Some(stored),
-                _ => None,
-            }
-        };
+        let read = || result_of(&options.read_record(&self.bytes)?);
         self.result.get_or_init(read).as_ref()
+    }
+
+    /// Does the same as [`result`](Self::result), for a caller that has `read` this record.
+    pub(crate) fn result_in(&self, read: &Record<'_>) -> Option<&Stored> {
+        self.result.get_or_init(|| result_of(read)).as_ref()
+    }
+}
+
+fn result_of(record: &Record<'_>) -> Option<Stored> {
+    match (record.state, record.kept()) {
+        (State::Done, Kept::Result(stored)) => Some(stored),
+        _ => None,
     }
 }

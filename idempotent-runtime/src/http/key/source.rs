@@ -1,5 +1,7 @@
 //! Where a request has its key.
 
+use std::borrow::Cow;
+
 use ::http::{HeaderMap, HeaderName, header};
 
 use super::fault::{Carrier, HeaderFault, Id, IdFault};
@@ -61,17 +63,26 @@ impl KeySource {
         matches!(self.0, Source::Field { .. })
     }
 
+    /// Whether a request with these headers may have a key.
+    pub(crate) fn may_be_in(&self, headers: &HeaderMap) -> bool {
+        match &self.0 {
+            Source::Header(name) => headers.contains_key(name),
+            Source::Field { .. } => is_json(headers.get(header::CONTENT_TYPE)),
+        }
+    }
+
     /// Reads the key. `None` if the request has no key. `body` is not used for a header.
-    pub(crate) fn read(
+    pub(crate) fn read<'a>(
         &self,
-        headers: &HeaderMap,
+        headers: &'a HeaderMap,
         body: &[u8],
         syntax: KeySyntax,
-    ) -> Result<Option<String>, KeyFault> {
+    ) -> Result<Option<Cow<'a, str>>, KeyFault> {
         match &self.0 {
             Source::Header(name) => read_key(headers, name, syntax),
             Source::Field { path, .. } if is_json(headers.get(header::CONTENT_TYPE)) => {
-                read_member(body, path, syntax).map_err(KeyFault::Malformed)
+                let key = read_member(body, path, syntax).map_err(KeyFault::Malformed)?;
+                Ok(key.map(Cow::Owned))
             }
             Source::Field { .. } => Ok(None),
         }
@@ -134,7 +145,10 @@ fn read_member(body: &[u8], path: &[String], syntax: KeySyntax) -> Result<Option
     };
     match select::member(&body, path) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => text::read_text(text, syntax).map(Some),
+        Some(Value::String(text)) => {
+            let key = text::read_text(text, syntax)?;
+            Ok(Some(key.into_owned()))
+        }
         Some(_) => Err(Mistake::NotString),
     }
 }
@@ -162,10 +176,14 @@ mod tests {
         headers
     }
 
+    fn owned(key: Result<Option<Cow<'_, str>>, KeyFault>) -> Result<Option<String>, KeyFault> {
+        key.map(|key| key.map(Cow::into_owned))
+    }
+
     #[test]
     fn the_key_may_be_in_a_header_with_another_name() {
         let source = KeySource::header(HeaderName::from_static("paypal-request-id"));
-        let read = |lines: &[_]| source.read(&headers(lines), b"", KeySyntax::Lenient);
+        let read = |lines: &[_]| owned(source.read(&headers(lines), b"", KeySyntax::Lenient));
         assert_eq!(
             read(&[("paypal-request-id", "a")]),
             Ok(Some("a".to_owned()))
@@ -184,11 +202,8 @@ mod tests {
         let key = |text: &str| Ok(Some(text.to_owned()));
         let source = KeySource::json_field("meta.request_id");
         let read = |content_type, body: &str, syntax| {
-            source.read(
-                &headers(&[("content-type", content_type)]),
-                body.as_bytes(),
-                syntax,
-            )
+            let headers = headers(&[("content-type", content_type)]);
+            owned(source.read(&headers, body.as_bytes(), syntax))
         };
         let json = |value: &str, syntax| {
             read(

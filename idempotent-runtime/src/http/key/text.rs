@@ -1,5 +1,7 @@
 //! Reads a key from the value of its header.
 
+use std::borrow::Cow;
+
 use super::parameters::are_parameters;
 
 /// Which header values are a key.
@@ -61,42 +63,47 @@ pub(crate) enum Mistake {
 pub(crate) const LONGEST: usize = 255;
 
 /// The key in this header value.
-pub(crate) fn read(value: &[u8], syntax: KeySyntax) -> Result<String, Mistake> {
+pub(crate) fn read(value: &[u8], syntax: KeySyntax) -> Result<Cow<'_, str>, Mistake> {
     let value = value.trim_ascii();
-    let text = match value.strip_prefix(b"\"") {
-        Some(rest) => quoted(rest)?,
-        None => bare(value, syntax)?.to_vec(),
-    };
-    checked_as(text, syntax)
+    match value.strip_prefix(b"\"") {
+        Some(rest) => match quoted(rest)? {
+            Cow::Borrowed(text) => checked_as(text, syntax),
+            Cow::Owned(text) => checked_as(&text, syntax).map(|key| Cow::Owned(key.into_owned())),
+        },
+        None => checked_as(bare(value, syntax)?, syntax),
+    }
 }
 
 /// The key in this text without quotes, for example in a JSON string.
-pub(crate) fn read_text(text: &str, syntax: KeySyntax) -> Result<String, Mistake> {
-    checked_as(text.as_bytes().to_vec(), syntax)
+pub(crate) fn read_text(text: &str, syntax: KeySyntax) -> Result<Cow<'_, str>, Mistake> {
+    checked_as(text.as_bytes(), syntax)
 }
 
-fn checked_as(text: Vec<u8>, syntax: KeySyntax) -> Result<String, Mistake> {
+fn checked_as(text: &[u8], syntax: KeySyntax) -> Result<Cow<'_, str>, Mistake> {
     match syntax {
         KeySyntax::Uuid => uuid(text),
-        KeySyntax::Lenient | KeySyntax::Strict => checked(text),
+        KeySyntax::Lenient | KeySyntax::Strict => checked(text).map(Cow::Borrowed),
     }
 }
 
 /// The text as a key, if it is 1 to 255 printable ASCII characters, and one of them is not a space.
-fn checked(text: Vec<u8>) -> Result<String, Mistake> {
-    match Mistake::in_characters(&text) {
+fn checked(text: &[u8]) -> Result<&str, Mistake> {
+    match Mistake::in_characters(text) {
         Some(mistake) => Err(mistake),
         None if text.iter().all(|byte| *byte == b' ') => Err(Mistake::Blank),
-        None => String::from_utf8(text).map_err(|_| Mistake::Unprintable),
+        None => str::from_utf8(text).map_err(|_| Mistake::Unprintable),
     }
 }
 
 impl Mistake {
     /// The mistake in a text that is not 1 to 255 printable ASCII characters.
     pub(crate) fn in_characters(text: &[u8]) -> Option<Self> {
+        // Without an early end, because the compiler then compares many bytes at once.
+        let is_printable = |byte: &u8| matches!(byte, b' '..=b'~');
+        let all_printable = text.iter().fold(true, |all, byte| all & is_printable(byte));
         if text.is_empty() {
             Some(Self::Empty)
-        } else if !text.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+        } else if !all_printable {
             Some(Self::Unprintable)
         } else if text.len() > LONGEST {
             Some(Self::TooLong)
@@ -108,14 +115,19 @@ impl Mistake {
 
 /// A value without quotes.
 fn bare(value: &[u8], syntax: KeySyntax) -> Result<&[u8], Mistake> {
+    // Without an early end, because the compiler then compares many bytes at once.
+    let is_special = |byte: &u8| matches!(byte, b'"' | b',' | b' ');
+    let has_special = value.iter().fold(false, |any, byte| any | is_special(byte));
     if value.is_empty() {
         Err(Mistake::Empty)
-    } else if value.contains(&b'"') {
-        Err(Mistake::UnquotedQuote)
-    } else if value.contains(&b',') {
-        Err(Mistake::UnquotedComma)
-    } else if value.contains(&b' ') {
-        Err(Mistake::UnquotedSpace)
+    } else if has_special {
+        Err(if value.contains(&b'"') {
+            Mistake::UnquotedQuote
+        } else if value.contains(&b',') {
+            Mistake::UnquotedComma
+        } else {
+            Mistake::UnquotedSpace
+        })
     } else if syntax == KeySyntax::Strict {
         Err(Mistake::Unquoted)
     } else {
@@ -124,20 +136,29 @@ fn bare(value: &[u8], syntax: KeySyntax) -> Result<&[u8], Mistake> {
 }
 
 /// Reads a String of RFC 9651, section 4.2.5, from the byte after its opening quote, and the parameters after it.
-fn quoted(rest: &[u8]) -> Result<Vec<u8>, Mistake> {
-    let mut text = Vec::with_capacity(rest.len());
-    let mut bytes = rest.iter();
+fn quoted(rest: &[u8]) -> Result<Cow<'_, [u8]>, Mistake> {
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\');
+    let plain = rest.iter().position(is_special).ok_or(Mistake::Unclosed)?;
+    let (text, mut bytes) = rest.split_at(plain);
+    // Most keys have no escapes, so they are not copied.
+    let mut text = Cow::Borrowed(text);
     loop {
-        text.push(match bytes.next().ok_or(Mistake::Unclosed)? {
+        let (first, rest) = bytes.split_first().ok_or(Mistake::Unclosed)?;
+        bytes = rest;
+        let byte = match first {
             b'"' => break,
-            b'\\' => match bytes.next().ok_or(Mistake::Unclosed)? {
-                byte @ (b'"' | b'\\') => *byte,
+            b'\\' => match bytes.split_first().ok_or(Mistake::Unclosed)? {
+                (byte @ (b'"' | b'\\'), rest) => {
+                    bytes = rest;
+                    byte
+                }
                 _ => return Err(Mistake::Escape),
             },
-            byte => *byte,
-        });
+            byte => byte,
+        };
+        text.to_mut().push(*byte);
     }
-    match bytes.as_slice() {
+    match bytes {
         [] => Ok(text),
         rest @ [b';', ..] if are_parameters(rest) => Ok(text),
         [b';', ..] => Err(Mistake::Parameters),
@@ -146,17 +167,22 @@ fn quoted(rest: &[u8]) -> Result<Vec<u8>, Mistake> {
 }
 
 /// A UUID in the form `8-4-4-4-12` (RFC 9562, section 4), in lower case.
-fn uuid(mut text: Vec<u8>) -> Result<String, Mistake> {
+fn uuid(text: &[u8]) -> Result<Cow<'_, str>, Mistake> {
     let is_uuid = text.len() == 36
         && text.iter().enumerate().all(|(at, byte)| match at {
             8 | 13 | 18 | 23 => *byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         });
     if !is_uuid {
-        return Err(Mistake::in_characters(&text).unwrap_or(Mistake::NotUuid));
+        return Err(Mistake::in_characters(text).unwrap_or(Mistake::NotUuid));
     }
-    text.make_ascii_lowercase();
-    String::from_utf8(text).map_err(|_| Mistake::NotUuid)
+    let text = str::from_utf8(text).map_err(|_| Mistake::NotUuid)?;
+    let has_capital = text.bytes().any(|byte| byte.is_ascii_uppercase());
+    Ok(if has_capital {
+        text.to_ascii_lowercase().into()
+    } else {
+        text.into()
+    })
 }
 
 #[cfg(test)]
@@ -165,6 +191,10 @@ mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(value: &[u8], syntax: KeySyntax) -> Result<String, Mistake> {
+        super::read(value, syntax).map(Cow::into_owned)
+    }
 
     const UUID: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
     const SYNTAXES: [KeySyntax; 3] = [KeySyntax::Lenient, KeySyntax::Strict, KeySyntax::Uuid];
@@ -182,6 +212,16 @@ mod tests {
     fn a_quoted_uuid_is_a_key_in_every_syntax() {
         let value = format!("\"{UUID}\"");
         assert_eq!(texts(value.as_bytes()), [key(UUID), key(UUID), key(UUID)]);
+    }
+
+    #[test]
+    fn a_key_without_escapes_and_capitals_is_not_copied() {
+        for syntax in SYNTAXES {
+            let value = format!("\"{UUID}\"");
+            let key = super::read(value.as_bytes(), syntax);
+            assert_eq!(key, Ok(Cow::Borrowed(UUID)));
+            assert!(matches!(key, Ok(Cow::Borrowed(_))), "{syntax:?}");
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
 fn from_headers(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, HeaderRejection> {
     let key = read_key(headers, "idempotency-key", SYNTAX);
     let key = key.map_err(|fault| rejection(fault.fault(), fault.mistake(), headers))?;
-    Ok(key.map(IdempotencyKey))
+    Ok(key.map(|key| IdempotencyKey(key.into_owned())))
 }
 
 fn rejection(fault: HeaderFault, mistake: Option<Mistake>, headers: &HeaderMap) -> HeaderRejection {

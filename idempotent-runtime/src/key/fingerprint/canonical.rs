@@ -69,6 +69,23 @@ impl Output {
         self.write(&[SEQUENCE]);
     }
 
+    /// Writes a sequence of small numbers: the same bytes as [`number`](Self::number) for each of them, in few writes.
+    #[cfg(feature = "http")]
+    pub(super) fn sequence_of_small(&mut self, tag: u8, numbers: &[u8]) {
+        self.sequence();
+        for some in numbers.chunks(32) {
+            let (mut bytes, mut end) = ([0; 3 * 32], 0);
+            for &number in some {
+                // The number 0 has no bytes.
+                let length = u8::from(number != 0);
+                bytes[end..end + 3].copy_from_slice(&[tag, length, number]);
+                end += 2 + usize::from(length);
+            }
+            self.write(&bytes[..end]);
+        }
+        self.end();
+    }
+
     /// Ends a sequence.
     pub(super) fn end(&mut self) {
         self.write(&[END]);

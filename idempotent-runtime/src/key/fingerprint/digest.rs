@@ -62,6 +62,11 @@ impl Fingerprint {
         text.push_str(hex(self.as_bytes(), &mut [0; 64]));
     }
 
+    /// Its lower-case hexadecimal digits.
+    pub(crate) fn hex<'a>(&self, digits: &'a mut [u8; 64]) -> &'a str {
+        hex(self.as_bytes(), digits)
+    }
+
     fn new(digest: &[u8]) -> Self {
         let mut bytes = [0; 32];
         bytes[..digest.len()].copy_from_slice(digest);

@@ -53,6 +53,20 @@ impl Encoder {
         }
     }
 
+    /// Writes an array of bytes, as [`value`](Self::value) does.
+    #[cfg(feature = "http")]
+    pub(super) fn array_of_bytes(&mut self, bytes: &[u8]) {
+        self.output.sequence_of_small(POSITIVE, bytes);
+    }
+
+    /// Writes a list of arrays of bytes, as [`value`](Self::value) does.
+    #[cfg(feature = "http")]
+    pub(super) fn list_of_arrays<'a>(&mut self, arrays: impl Iterator<Item = &'a [u8]>) {
+        self.output.sequence();
+        arrays.for_each(|bytes| self.array_of_bytes(bytes));
+        self.output.end();
+    }
+
     pub(super) fn finish(&mut self) -> Fingerprint {
         self.output.finish()
     }

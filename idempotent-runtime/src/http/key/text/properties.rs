@@ -81,12 +81,12 @@ fn the_strict_syntax_is_a_string_of_rfc_9651() {
         } else {
             quoted_value(u)?
         };
-        let expected = by_sfv(&value).filter(|text| checked(text.clone().into_bytes()).is_ok());
+        let expected = by_sfv(&value).filter(|text| checked(text.as_bytes()).is_ok());
         let found = read(&value, KeySyntax::Strict).ok();
         // White space around the value is the server's to remove, so both readers may differ on a tab there.
         if value.trim_ascii() == value {
             let shown = value.escape_ascii();
-            assert_eq!(found, expected, "{shown}");
+            assert_eq!(found.as_deref(), expected.as_deref(), "{shown}");
             keys += u32::from(found.is_some());
             others += u32::from(found.is_none());
         }
