@@ -103,8 +103,10 @@ pub enum Variant {
     HoldFreesKey,
     /// A hold is recorded as a success.
     HoldIsSuccess,
-    /// A hold shortens the claim to a tick.
+    /// The mark of a hold shortens the claim to a tick.
     HoldIsShort,
+    /// The mark of a hold replaces the record of any owner.
+    UnownedMark,
 }
 
 /// One space of states.

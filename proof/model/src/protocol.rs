@@ -483,6 +483,7 @@ impl State {
             Variant::UnownedRemove,
             Variant::UnownedComplete,
             Variant::UnownedRenewal,
+            Variant::UnownedMark,
             Variant::OwnerPerCaller,
         ];
         if unowned.contains(&config.variant) {

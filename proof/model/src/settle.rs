@@ -54,7 +54,8 @@ impl State {
         }
     }
 
-    /// Ends a body whose outcome is unknown (`Held::hold`): the key stays taken until the lease of its call ends.
+    /// Ends a body whose outcome is unknown (`Held::hold`): the key stays taken until the lease of its call ends. The claim is
+    /// marked (`mark`), if `release` is `"on_error"`.
     pub(crate) fn hold_key(&mut self, config: &Config, id: u8) {
         self.polled(config, id);
         if !config.wire {
@@ -65,10 +66,14 @@ impl State {
         if config.release == Release::OnError {
             call.taken = call.lease + config.grace;
         }
+        let remaining = call.taken;
         match config.variant {
             Variant::HoldFreesKey => self.withdraw(config, id),
             Variant::HoldIsSuccess => self.end_in_background(id, Operation::Complete, 0),
-            Variant::HoldIsShort => self.end_in_background(id, Operation::Hold, 1),
+            Variant::HoldIsShort => self.end_in_background(id, Operation::Mark, 1),
+            _ if config.release == Release::OnError => {
+                self.end_in_background(id, Operation::Mark, remaining);
+            }
             _ => self.keep(config, id),
         }
     }
@@ -153,6 +158,9 @@ impl State {
         if sent == Operation::Complete && removes.contains(&config.variant) {
             self.call_mut(id).phase = Phase::Settling(Operation::Remove);
             self.send_request(id, Operation::Remove, 0);
+        } else if sent == Operation::Mark {
+            // The mark is sent once.
+            self.settled(id, LastSeen::Nothing);
         } else if self.faults.resends > 0 {
             self.faults.resends -= 1;
             let call = self.call_mut(id);

@@ -448,6 +448,12 @@ pub fn wrong() -> Vec<(Config, Rule)> {
             &|it| (it.holds, it.wire) = (true, true),
         ),
         with(
+            "the mark of a hold replaces any record",
+            Variant::UnownedMark,
+            Rule::OnlyOwnerChanges,
+            &|it| it.holds = true,
+        ),
+        with(
             "a hold is recorded as a success",
             Variant::HoldIsSuccess,
             Rule::ReplayIsTrue,

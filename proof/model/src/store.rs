@@ -13,6 +13,8 @@ pub(crate) struct Record {
     pub(crate) call: u8,
     pub(crate) owner: u8,
     pub(crate) done: bool,
+    /// The claim of a call that holds its key.
+    pub(crate) marked: bool,
     /// The remaining time to live, or [`FOR_EVER`].
     pub(crate) remaining: u8,
 }
@@ -51,6 +53,8 @@ pub(crate) enum Operation {
     Remove,
     /// `replace` of the claim by the same claim, with the time to live in `remaining`.
     Hold,
+    /// `replace` of the claim by the marked claim, with the time to live in `remaining`.
+    Mark,
     /// No command to the store, but the effect of the body in another system. It arrives within `remaining`.
     Effect,
 }
@@ -70,12 +74,13 @@ impl State {
     pub(crate) fn execute(&mut self, config: &Config, command: Command) -> Answer {
         let before = self.record;
         let own = before.is_some_and(|record| record.owner == command.owner);
-        let exact = own && before.is_some_and(|record| !record.done);
+        let exact = own && before.is_some_and(|record| !record.done && !record.marked);
         let put = |done, remaining| {
             Some(Record {
                 call: command.call,
                 owner: command.owner,
                 done,
+                marked: false,
                 remaining,
             })
         };
@@ -120,6 +125,18 @@ impl State {
                 let remaining = command.remaining;
                 self.record = (remaining > 0).then_some(Record {
                     remaining,
+                    ..record
+                });
+                Answer::Done
+            }
+            (Operation::Mark, Some(record))
+                if command.remaining > 0 && (exact || config.is(Variant::UnownedMark)) =>
+            {
+                self.record = Some(Record {
+                    call: command.call,
+                    owner: command.owner,
+                    marked: true,
+                    remaining: command.remaining,
                     ..record
                 });
                 Answer::Done

@@ -109,6 +109,7 @@ impl State {
                         call: leader,
                         owner: held.owner,
                         done: false,
+                        marked: false,
                         remaining: 0,
                     };
                     if held.body == Body::NotStarted {
