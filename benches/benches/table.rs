@@ -22,7 +22,11 @@ fn main() {
 }
 
 fn first_calls(on_redis: &OnRedis, rounds: usize) {
-    header("Redis", &[ATTRIBUTE, BY_HAND, PEER, "`rslock` 0.10"]);
+    let alone = "`batch = false`";
+    header(
+        "Redis",
+        &[ATTRIBUTE, BY_HAND, PEER, "`rslock` 0.10", alone],
+    );
     for tasks in TASKS {
         let rounds = Rounds::run(&on_redis.laps(tasks), rounds, Duration::from_millis(200));
         rounds.print(&tasks_text(tasks), |seconds| per_second(tasks, seconds));

@@ -24,6 +24,8 @@ pub const TASKS: [u32; 3] = [1, 64, 512];
 pub struct OnRedis {
     runtime: Runtime,
     contenders: Contenders<Commands, ValkeyStore>,
+    /// The attribute, with each operation as its own request.
+    unbatched: Idempotency,
     lock: Lock,
     /// The version of the server.
     pub version: String,
@@ -38,14 +40,17 @@ impl OnRedis {
         let info = server.url().into_connection_info().expect("a URL");
         let tcp = TcpSettings::default().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp)).expect("a client");
-        let (connection, store, peer) = runtime.block_on(async {
+        let (connection, store, unbatched, peer) = runtime.block_on(async {
             let config =
                 ConnectionManagerConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
             let connection = client.get_connection_manager_with_config(config).await;
             let connection = connection.expect("a connection");
             let store = RedisStore::from_connection(connection.clone()).await;
+            let unbatched = RedisStore::options().batch(false);
+            let unbatched = unbatched.from_connection(connection.clone()).await;
             let peer = ValkeyStore::with_connection_manager(connection.clone()).prefix(PREFIX);
-            (connection, store.expect("a store"), peer.try_build().await)
+            let (store, unbatched) = (store.expect("a store"), unbatched.expect("a store"));
+            (connection, store, unbatched, peer.try_build().await)
         });
         let attribute = Idempotency::new(store);
         let record_len = runtime.block_on(record_len(&attribute, connection.clone()));
@@ -56,6 +61,7 @@ impl OnRedis {
                 by_hand: runtime.block_on(Commands::new(connection, record_len)),
                 peer: Peer(peer.expect("a store")),
             },
+            unbatched: Idempotency::new(unbatched),
             lock: Lock(LockManager::from_clients(vec![client])),
             runtime,
             _server: server,
@@ -67,6 +73,9 @@ impl OnRedis {
         let mut laps = self.contenders.uploads(&self.runtime, tasks, Clock::Calls);
         let lock = upload::lap(&self.runtime, tasks, Clock::Calls, self.lock.clone());
         laps.push(("rslock 0.10", lock));
+        let unbatched = self.unbatched.clone();
+        let unbatched = upload::lap(&self.runtime, tasks, Clock::Calls, unbatched);
+        laps.push(("batch = false", unbatched));
         laps
     }
 

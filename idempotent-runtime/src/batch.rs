@@ -33,17 +33,17 @@ use tokio::runtime::Handle;
 pub(crate) use self::lane::Submitted;
 use self::lane::{Lane, Shared};
 pub(crate) use self::queue::Limits;
-pub(crate) use self::transport::{Answer, Operation, Transport};
+pub(crate) use self::transport::{Answer, Batched, Operation, Transport};
 use crate::sync::{AtomicUsize, RwLock};
 
 /// The batches on one connection.
-pub(crate) struct Batches<T: Transport> {
+pub(crate) struct Batches<T: Batched> {
     shared: Arc<Shared<T>>,
     lanes: RwLock<Vec<Arc<Lane<T>>>>,
 }
 
 /// How to send an operation.
-pub(crate) enum Way<'a, T: Transport> {
+pub(crate) enum Way<'a, T: Batched> {
     /// The caller sends the operation by itself, and drops this after the answer.
     Inline(Option<Inline<'a>>),
     /// The operation goes with others.
@@ -54,7 +54,7 @@ pub(crate) enum Way<'a, T: Transport> {
 pub(crate) struct Inline<'a>(&'a AtomicUsize);
 
 /// The entrance to the queue of the current runtime.
-pub(crate) struct Entrance<T: Transport> {
+pub(crate) struct Entrance<T: Batched> {
     lane: Arc<Lane<T>>,
     runtime: Handle,
 }
@@ -129,7 +129,7 @@ impl Drop for Inline<'_> {
     }
 }
 
-impl<T: Transport> fmt::Debug for Batches<T> {
+impl<T: Batched> fmt::Debug for Batches<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batches").finish_non_exhaustive()
     }

@@ -12,10 +12,6 @@ pub mod store;
 pub mod testkit;
 
 #[cfg(feature = "redis")]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "the stores do not use it yet")
-)]
 mod batch;
 mod call;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Records in Redis, or in a server that speaks its protocol, such as Valkey.
 
+mod batching;
 mod checks;
 mod cluster;
 mod connection;

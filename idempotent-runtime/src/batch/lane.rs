@@ -14,7 +14,7 @@ use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use super::queue::{Limits, Queue, Slot, Waiting};
-use super::transport::{Answer, Transport};
+use super::transport::{Answer, Batched, Transport};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
@@ -31,7 +31,7 @@ pub(super) struct Shared<T> {
 /// The operations of the callers of one runtime.
 ///
 /// Each runtime has its lane: a task on a runtime that nobody drives must not hold up the callers of another runtime.
-pub(super) struct Lane<T: Transport> {
+pub(super) struct Lane<T: Batched> {
     pub(super) runtime: Id,
     shared: Arc<Shared<T>>,
     queue: Mutex<Queue<T::Operation, T::Reply>>,
@@ -39,6 +39,12 @@ pub(super) struct Lane<T: Transport> {
     hand_over: tokio::sync::Mutex<()>,
     /// Notifies the tasks that a caller has stopped waiting.
     dropped: Notify,
+}
+
+impl<T: Batched> Lane<T> {
+    fn queue(&self) -> MutexGuard<'_, Queue<T::Operation, T::Reply>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<T: Transport> Lane<T> {
@@ -50,10 +56,6 @@ impl<T: Transport> Lane<T> {
             hand_over: tokio::sync::Mutex::default(),
             dropped: Notify::new(),
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue<T::Operation, T::Reply>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues an operation, and starts a task if no task will take it soon.
@@ -94,9 +96,9 @@ impl<T: Transport> Lane<T> {
 }
 
 /// The answer to a queued operation. Dropping it before the operation is sent withdraws the operation.
-pub(crate) struct Submitted<T: Transport>(State<T>);
+pub(crate) struct Submitted<T: Batched>(State<T>);
 
-enum State<T: Transport> {
+enum State<T: Batched> {
     Refused,
     Waiting {
         answer: oneshot::Receiver<Result<T::Reply, StoreError>>,
@@ -105,7 +107,7 @@ enum State<T: Transport> {
     Answered,
 }
 
-impl<T: Transport> Future for Submitted<T> {
+impl<T: Batched> Future for Submitted<T> {
     type Output = Result<T::Reply, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -122,7 +124,7 @@ impl<T: Transport> Future for Submitted<T> {
     }
 }
 
-impl<T: Transport> Drop for Submitted<T> {
+impl<T: Batched> Drop for Submitted<T> {
     fn drop(&mut self) {
         if let State::Waiting { answer, lane } = &mut self.0 {
             answer.close();
@@ -147,7 +149,7 @@ fn lost() -> StoreError {
 }
 
 /// A task that sends batches until the queue is empty.
-struct Task<T: Transport> {
+struct Task<T: Batched> {
     lane: Arc<Lane<T>>,
     /// The callers of the batch in flight.
     slots: Vec<Slot<T::Reply>>,
@@ -283,7 +285,7 @@ impl<T: Transport> Task<T> {
     }
 }
 
-impl<T: Transport> Drop for Task<T> {
+impl<T: Batched> Drop for Task<T> {
     /// The runtime has dropped the task, or the transport panicked: answers the callers that wait for this task.
     fn drop(&mut self) {
         if self.has_ended {

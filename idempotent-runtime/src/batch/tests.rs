@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep, timeout};
 
-use super::{Answer, Batches, Limits, Operation, Transport, Way};
+use super::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// An engine with one mistake.
@@ -140,10 +140,12 @@ impl Drop for InFlight<'_> {
     }
 }
 
-impl Transport for Arc<Server> {
+impl Batched for Arc<Server> {
     type Operation = Op;
     type Reply = usize;
+}
 
+impl Transport for Arc<Server> {
     async fn ready(&self) {
         while self.is_away.load(Ordering::SeqCst) {
             sleep(TRIP).await;

@@ -2,13 +2,16 @@
 
 use std::future::{self, Future};
 
-/// Sends batches of operations over one connection.
-pub(crate) trait Transport: Send + Sync + 'static {
+/// The operations that go in batches.
+pub(crate) trait Batched {
     /// An operation that owns its arguments, because its caller may be dropped.
     type Operation: Operation;
     /// The answer to one operation, also if this is an error.
     type Reply: Send + 'static;
+}
 
+/// Sends batches of operations over one connection.
+pub(crate) trait Transport: Batched + Send + Sync + 'static {
     /// Waits until the connection is usable, or an attempt to connect has failed. While this waits, all operations stay in the
     /// queue, and a dropped operation is not sent.
     fn ready(&self) -> impl Future<Output = ()> + Send {

@@ -213,6 +213,13 @@ impl RedisConnection {
         reply
     }
 
+    /// Tests whether the connection still answers, and drops it if not.
+    pub(super) fn probe(&self) {
+        if let Some((generation, _)) = self.made() {
+            self.start_probe(generation, probe_command(None));
+        }
+    }
+
     /// Starts a probe, which drops the connection if it does not answer.
     fn start_probe(&self, generation: u64, command: Cmd) {
         let mut current = self.current();
@@ -328,11 +335,12 @@ pub(super) fn place_of<C: ConnectionLike + 'static>(client: &C) -> Arc<str> {
 }
 
 fn makes_unusable(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(_))
-        && reply
-            .clone()
-            .extract_error()
-            .is_err_and(|error| is_unusable(&error))
+    match reply {
+        Value::ServerError(error) => is_unusable(&error.clone().into()),
+        // A script that does several removals has an error for each.
+        Value::Array(replies) => replies.iter().any(makes_unusable),
+        _ => false,
+    }
 }
 
 impl ConnectionLike for RedisConnection {

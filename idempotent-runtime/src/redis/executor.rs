@@ -3,15 +3,28 @@
 use std::sync::Arc;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{FromRedisValue, RedisError, Value};
+use ::redis::{FromRedisValue, RedisError, RedisResult, Value};
 
+use super::batching::{Batching, Pipelines, Request};
 use super::connection::{RedisConnection, place_of, sends_once};
 use super::failure::Failures;
 use super::lanes::Lanes;
 use super::large::{Large, Turn};
 use super::replicas::Replicas;
 use super::script::Script;
+use crate::batch::{Entrance, Way};
 use crate::store::{Claim, StoreError, Swap};
+
+/// How an operation may be gathered with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Operations on one key follow each other in different batches.
+    OfKey,
+    /// Many callers use the key, and a batch may have many operations on it.
+    Any,
+    /// As `OfKey`, but with other renewals only, on their own connection.
+    Renewal,
+}
 
 /// The connections of a store. A clone shares them.
 #[derive(Clone)]
@@ -22,19 +35,26 @@ pub(super) struct Executor<C> {
     replicas: Option<Replicas>,
     /// `None` on the caller's own connection, where `WAIT` runs on that connection.
     lanes: Option<Arc<Lanes>>,
+    /// `None` if each operation is its own request.
+    batching: Option<Arc<Batching<C>>>,
     /// `None` on the caller's own connection, from which the store cannot make another.
     large: Option<Arc<Large<C>>>,
 }
 
 impl Executor<RedisConnection> {
-    /// Allows more connections to the same servers: for large records, and for writes that wait for replicas.
+    /// Allows more connections to the same servers: for large records, for renewals, and for writes that wait for replicas.
     pub(super) fn with_more_connections(self) -> Self {
         let lanes = self
             .replicas
             .map(|_| Arc::new(Lanes::to(self.connection.clone())));
         let large = Some(Arc::new(Large::on(self.connection.duplicate())));
+        let batching = self.batching.is_some().then(|| {
+            let renewals = self.connection.duplicate();
+            Arc::new(Batching::on(&self.connection, renewals))
+        });
         Self {
             lanes,
+            batching,
             large,
             ..self
         }
@@ -45,12 +65,17 @@ impl<C> Executor<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    pub(super) fn new(connection: C, replicas: Replicas) -> Self {
+    /// Operations go in batches if `batches`, and if the client is known and sends a command once.
+    pub(super) fn new(connection: C, replicas: Replicas, batches: bool) -> Self {
+        let sends_once = sends_once(&connection);
+        let batching = (batches && sends_once)
+            .then(|| Arc::new(Batching::on(&connection, connection.clone())));
         Self {
             failures: Failures {
                 place: place_of(&connection),
-                sends_once: sends_once(&connection),
+                sends_once,
             },
+            batching,
             connection,
             replicas: (replicas.wanted > 0).then_some(replicas),
             lanes: None,
@@ -128,18 +153,95 @@ where
         reply.map_err(|error| self.error(error))
     }
 
+    /// Whether operations on this key need a turn, because its record was large. They do not go in batches.
+    pub(super) fn needs_turn(&self, key: &str) -> bool {
+        let large = self.large.as_ref();
+        large.is_some_and(|large| large.was_large(key))
+    }
+
+    /// How to send an operation on a key that needs no turn.
+    pub(super) fn way(&self) -> Way<'_, Pipelines<C>> {
+        match &self.batching {
+            Some(batching) => batching.way(),
+            None => Way::Inline(None),
+        }
+    }
+
+    /// The digest of a key, for requests of a batch.
+    pub(super) fn digest(&self, key: &str) -> u64 {
+        let batching = self.batching.as_ref();
+        batching.map_or(0, |batching| batching.digest(key))
+    }
+
+    /// Sends a request with others.
+    pub(super) async fn submit(
+        &self,
+        entrance: Entrance<Pipelines<C>>,
+        request: Request,
+    ) -> Result<RedisResult<Value>, StoreError> {
+        let answer = entrance.submit(request).await;
+        answer.map_err(|error| error.place(self.place().to_owned()))
+    }
+
+    /// Runs a script on one small record, alone or with others. Operations on one key stay in order.
+    async fn run_in_batch(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&[u8]],
+        order: Order,
+    ) -> Result<Value, StoreError> {
+        let batching = match &self.batching {
+            Some(batching) if !self.needs_turn(keys[0]) => batching,
+            _ => return self.run(script, keys, args).await,
+        };
+        let way = match order {
+            Order::Renewal => batching.renewal_way(),
+            Order::OfKey | Order::Any => batching.way(),
+        };
+        match way {
+            Way::Queue(entrance) => {
+                let digest = match order {
+                    Order::OfKey | Order::Renewal => Some(batching.digest(keys[0])),
+                    Order::Any => None,
+                };
+                let request = Request::script(script, keys, args, digest);
+                let reply = self.submit(entrance, request).await?;
+                reply.map_err(|error| self.error(error))
+            }
+            Way::Inline(_inline) => {
+                let mut connection = self.connection();
+                let reply = script.run(&mut connection, keys, args).await;
+                reply.map_err(|error| self.error(error))
+            }
+        }
+    }
+
     /// Runs a script that writes; if writes wait for replicas, its `replicated` form with a `WAIT`.
     ///
     /// Its reply must be a number, or begin with a number, if the write is done or was done before.
     pub(super) async fn write(
         &self,
-        script: &Script,
-        replicated: &Script,
+        script: &'static Script,
+        replicated: &'static Script,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> Result<Value, StoreError> {
+        self.write_in(Order::Any, script, replicated, keys, args)
+            .await
+    }
+
+    /// As [`write`](Self::write), with this order among the operations of the first key.
+    pub(super) async fn write_in(
+        &self,
+        order: Order,
+        script: &'static Script,
+        replicated: &'static Script,
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
         let Some(replicas) = self.replicas else {
-            return self.run(script, keys, args).await;
+            return self.run_in_batch(script, keys, args, order).await;
         };
         let run = async {
             if let Some(lanes) = &self.lanes {

@@ -36,6 +36,8 @@ use crate::store::{Durability, StoreError, StoreErrorKind};
 pub struct RedisOptions {
     allow_eviction: bool,
     replicas: Replicas,
+    /// Each operation is its own request.
+    sends_singly: bool,
     certificates: Certificates,
 }
 
@@ -80,6 +82,20 @@ impl RedisOptions {
         self
     }
 
+    /// Sets whether operations that wait for the server go together in one request. Default: `true`.
+    ///
+    /// While the server answers, new operations gather, and then go in one pipeline; one script does all removals of a batch.
+    /// With many concurrent calls this saves most of the work of the server and of the network. An operation that is alone is
+    /// sent at once, so batches add no round trip. Each operation keeps its own answer, its own deadline and its own
+    /// cancellation.
+    ///
+    /// Only one server and Sentinel have batches. In a cluster, and on a connection of a client that this crate does not know,
+    /// each operation is its own request. So are writes that wait for [`replicas`](Self::replicas).
+    pub fn batch(mut self, batch: bool) -> Self {
+        self.sends_singly = !batch;
+        self
+    }
+
     /// Trusts servers and sentinels with a certificate of these authorities, in PEM, instead of the system's authorities.
     ///
     /// Needs a URL with TLS, such as `rediss://`, and for a cluster the feature `redis-rustls`.
@@ -105,7 +121,7 @@ impl RedisOptions {
 
     /// Connects to the server at `url`: see [`RedisStore::connect`].
     ///
-    /// `?allow_eviction=…`, `?replicas=…` and `?replica_timeout=…` in the URL override the options.
+    /// `?allow_eviction=…`, `?batch=…`, `?replicas=…` and `?replica_timeout=…` in the URL override the options.
     ///
     /// # Errors
     ///
@@ -113,6 +129,7 @@ impl RedisOptions {
     pub async fn connect(mut self, url: &str) -> Result<RedisStore, StoreError> {
         let address = Address::parse(url)?;
         self.allow_eviction = address.allow_eviction.unwrap_or(self.allow_eviction);
+        self.sends_singly = address.batch.map_or(self.sends_singly, |batch| !batch);
         self.replicas = Replicas {
             wanted: address.replicas.unwrap_or(self.replicas.wanted),
             timeout: address.replica_timeout.unwrap_or(self.replicas.timeout),
@@ -180,7 +197,7 @@ impl RedisOptions {
         } else {
             checks::durability(&mut connection, &info).await
         };
-        let executor = Executor::new(connection, self.replicas);
+        let executor = Executor::new(connection, self.replicas, !self.sends_singly);
         if executor.sends_once() && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(
                 "this server is one node of a cluster and refuses keys of other nodes: write \
@@ -213,10 +230,13 @@ impl RedisStore {
     /// (`CONFIG GET`) or if writes wait for replicas (`WAIT`). Behind sentinels it also needs a connection to a sentinel and two
     /// round trips.
     ///
-    /// The first replay of a result of 16 KiB or more opens a second connection for all large replays, so that they do not delay
+    /// Operations that wait for the server go together in one request: see [`RedisOptions::batch`]. The first renewal of a lease
+    /// while such a request is in flight opens a connection for these renewals, so that no other operation delays them.
+    ///
+    /// The first replay of a result of 16 KiB or more opens a connection for all large replays, so that they do not delay
     /// other calls; at most four are in flight. (Redis 7 and newer.)
     ///
-    /// The first call that waits for a key opens a third connection, for subscriptions. All waiting calls share it, and it is
+    /// The first call that waits for a key opens a connection for subscriptions. All waiting calls share it, and it is
     /// closed with the last clone of the store. A subscription costs one round trip, or none if the key already has a
     /// subscription.
     ///

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, RedisResult, Value};
+use bytes::Bytes;
 
-use super::executor::Executor;
+use super::batching::Request;
+use super::executor::{Executor, Order};
 use super::info::is_version_7;
 use super::oversize::Oversize;
 use super::record_scripts::{CLAIM, CLAIM_REPLICATED, EXCHANGE, READ, REPLACE, REPLACE_REPLICATED};
-use super::removal::Removal;
+use super::removal::{Removal, Target};
 use super::script::{MOST_DIGITS, millis, send};
+use crate::batch::Way;
 use crate::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
 /// The commands for records on these servers. Clones share what the store learns about the servers.
@@ -57,17 +60,38 @@ impl Records {
     {
         let ttl = millis(ttl);
         let is_native = self.native_claim && executor.replicas().is_none();
-        let connection = if is_native && !self.oversize.is_met() {
-            executor.connection_without_turn(key)
-        } else {
-            None
-        };
-        let Some(mut connection) = connection else {
+        if !is_native || executor.needs_turn(key) {
             // Boxed, because this is rare and the future of each claim would have room for it.
             return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
+        }
+        let reply = match executor.way() {
+            Way::Queue(entrance) => {
+                let claim = self.claim_request(key, value, ttl, executor.digest(key));
+                let waiting = self.oversize.start_wait();
+                let reply = executor.submit(entrance, claim).await;
+                waiting.answered();
+                reply?
+            }
+            Way::Inline(_inline) if self.oversize.is_met() => {
+                return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
+            }
+            Way::Inline(_inline) => {
+                let mut connection = executor.connection();
+                self.set_if_free(&mut connection, key, value, ttl).await
+            }
         };
-        let reply = self.set_if_free(&mut connection, key, value, ttl).await;
         self.read_claim(executor, key, value, reply)
+    }
+
+    /// A claim that goes with other operations.
+    fn claim_request(&self, key: &str, value: &[u8], ttl: u64, digest: u64) -> Request {
+        if self.oversize.is_met() {
+            let limits = self.claim_limits(ttl);
+            let args = claim_args(value, &limits);
+            return Request::script(&CLAIM, &[key], &args, Some(digest));
+        }
+        let size = key.len() + value.len();
+        Request::command(set_if_free(key, value, ttl), size, Some(digest))
     }
 
     /// Sends `SET … NX GET`, and measures how long the reply takes.
@@ -145,7 +169,7 @@ impl Records {
     {
         let (keys, limits) = ([key], self.claim_limits(ttl));
         let args = claim_args(value, &limits);
-        let claim = executor.write(&CLAIM, &CLAIM_REPLICATED, &keys, &args);
+        let claim = executor.write_in(Order::OfKey, &CLAIM, &CLAIM_REPLICATED, &keys, &args);
         let reply = claim.await.map_err(|error| {
             if executor.replicas().is_some() {
                 claim_again_if_full(error)
@@ -183,7 +207,12 @@ impl Records {
             most.as_bytes(),
         ];
         let keys = [key];
-        let replace = executor.write(&REPLACE, &REPLACE_REPLICATED, &keys, &args);
+        let order = if expected == value {
+            Order::Renewal
+        } else {
+            Order::OfKey
+        };
+        let replace = executor.write_in(order, &REPLACE, &REPLACE_REPLICATED, &keys, &args);
         executor.read_swap(replace.await?)
     }
 
@@ -193,22 +222,40 @@ impl Records {
         executor: &Executor<C>,
         channel: &str,
         key: &str,
-        expected: &[u8],
+        expected: &Bytes,
     ) -> Result<Swap, StoreError>
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
         let (removal, oversize) = (&self.removal, &self.oversize);
-        let reply = if let Some(mut connection) = executor.connection_without_turn(key) {
-            let removing = removal.run(&mut connection, key, expected, channel, oversize);
-            removing.await
-        } else {
+        let target = Target {
+            key,
+            expected,
+            channel,
+        };
+        let reply = if executor.needs_turn(key) {
             let remove_in_turn = async {
                 let (mut connection, _turn) = executor.connection_for(key).await;
-                let removing = removal.run(&mut connection, key, expected, channel, oversize);
+                let removing = removal.run(&mut connection, target, oversize);
                 removing.await
             };
             Box::pin(remove_in_turn).await
+        } else {
+            let way = executor.way();
+            let mut connection = executor.connection();
+            match way {
+                Way::Queue(entrance) => {
+                    let digest = executor.digest(key);
+                    let (request, native) = removal.request(target, digest);
+                    let sent = (native, executor.submit(entrance, request).await?);
+                    let resolving = removal.resolve(&mut connection, target, sent, oversize);
+                    resolving.await
+                }
+                Way::Inline(_inline) => {
+                    let removing = removal.run(&mut connection, target, oversize);
+                    removing.await
+                }
+            }
         };
         executor.read_swap(reply.map_err(|error| executor.error(error))?)
     }
@@ -242,7 +289,9 @@ impl Records {
     {
         let most = self.oversize.most();
         let args = [expected, value, most.as_bytes()];
-        let reply = executor.write(&EXCHANGE, &EXCHANGE, &[key], &args).await?;
+        let keys = [key];
+        let exchange = executor.write_in(Order::OfKey, &EXCHANGE, &EXCHANGE, &keys, &args);
+        let reply = exchange.await?;
         executor.read_swap(reply)
     }
 }

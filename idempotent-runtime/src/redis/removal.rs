@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, pipe};
+use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
+use bytes::Bytes;
 
+use super::batching::Request;
 use super::failure::is_forbidden;
 use super::info::version;
 use super::oversize::Oversize;
@@ -21,9 +23,29 @@ pub(super) struct Removal {
     refused: Arc<AtomicBool>,
 }
 
+/// What to remove, and where to publish a notification.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) key: &'a str,
+    pub(super) expected: &'a Bytes,
+    pub(super) channel: &'a str,
+}
+
+impl<'a> Target<'a> {
+    fn notifies(self) -> bool {
+        self.channel != SILENT
+    }
+
+    /// The arguments of [`REMOVE`]: the expected value, and the channel if there is one.
+    fn args<'b>(self, args: &'b mut [&'a [u8]; 2]) -> &'b [&'a [u8]] {
+        *args = [self.expected, self.channel.as_bytes()];
+        if self.notifies() { args } else { &args[..1] }
+    }
+}
+
 /// A command that compares and deletes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Native {
+pub(super) enum Native {
     /// `DELIFEQ key value`, from Valkey 9.0 on.
     DelIfEq,
     /// `DELEX key IFEQ value`, from Redis 8.4 on.
@@ -47,38 +69,65 @@ impl Removal {
     pub(super) async fn run<C: ConnectionLike>(
         &self,
         connection: &mut C,
-        key: &str,
-        expected: &[u8],
-        channel: &str,
+        target: Target<'_>,
         oversize: &Oversize,
     ) -> RedisResult<Value> {
         let native = self.native();
         let reply = match native {
-            Some(native) if channel != SILENT => {
-                let notifying = native.run_and_notify(connection, key, expected, channel);
-                Box::pin(notifying).await
+            Some(native) if target.notifies() => {
+                Box::pin(native.run_and_notify(connection, target)).await
             }
             _ => {
                 let command = match native {
-                    Some(native) => native.command(key, expected),
-                    None => by_hash(key, expected, channel),
+                    Some(native) => native.command(target.key, target.expected),
+                    None => REMOVE.by_hash(&[target.key], target.args(&mut [&[]; 2])),
                 };
                 send(connection, &command).await
             }
         };
-        match reply {
-            Ok(Value::Int(0)) | Err(_) => {
+        let sent = (native, reply);
+        self.resolve(connection, target, sent, oversize).await
+    }
+
+    /// The removal as an operation of a batch, and the server's command in it. Its reply is for [`resolve`](Self::resolve).
+    pub(super) fn request(&self, target: Target<'_>, digest: u64) -> (Request, Option<Native>) {
+        let Target {
+            key,
+            expected,
+            channel,
+        } = target;
+        let Some(native) = self.native() else {
+            let removal = Request::removal(key, expected, target.notifies(), digest);
+            return (removal, None);
+        };
+        let size = key.len() + expected.len();
+        let mut removal = Request::command(native.command(key, expected), size, Some(digest));
+        if target.notifies() {
+            removal = removal.and_notify(cmd("PUBLISH").arg(channel).arg("").clone());
+        }
+        (removal, Some(native))
+    }
+
+    /// Returns the reply to a removal that was `sent` by this command; sends more if the reply is not conclusive.
+    pub(super) async fn resolve<C: ConnectionLike>(
+        &self,
+        connection: &mut C,
+        target: Target<'_>,
+        sent: (Option<Native>, RedisResult<Value>),
+        oversize: &Oversize,
+    ) -> RedisResult<Value> {
+        match sent {
+            (_, Ok(Value::Int(0)) | Err(_)) => {
                 let resolving = async {
-                    let again = self.repeat(connection, native, reply, key, expected, channel);
-                    match again.await? {
-                        Value::Int(0) => read(connection, key, expected, oversize).await,
+                    match self.repeat(connection, target, sent).await? {
+                        Value::Int(0) => read(connection, target, oversize).await,
                         reply => Ok(reply),
                     }
                 };
                 // Boxed, because this is rare and the future of each removal would have room for it.
                 Box::pin(resolving).await
             }
-            reply => reply,
+            (_, reply) => reply,
         }
     }
 
@@ -87,16 +136,15 @@ impl Removal {
     async fn repeat<C: ConnectionLike>(
         &self,
         connection: &mut C,
-        native: Option<Native>,
-        reply: RedisResult<Value>,
-        key: &str,
-        expected: &[u8],
-        channel: &str,
+        target: Target<'_>,
+        (native, reply): (Option<Native>, RedisResult<Value>),
     ) -> RedisResult<Value> {
         let error = match reply {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
+        let (keys, mut args) = ([target.key], [&[][..]; 2]);
+        let args = target.args(&mut args);
         // A refused command has changed nothing. The script gives errors whose kinds are known.
         if let Some(native) = native
             && is_refusal(&error)
@@ -105,13 +153,10 @@ impl Removal {
                 self.refused.store(true, Ordering::Relaxed);
                 tracing::debug!(%error, "{native:?} cannot be used: keys are removed by a script");
             }
-            return REMOVE
-                .run(connection, &[key], args(&[expected, channel.as_bytes()]))
-                .await;
+            return REMOVE.run(connection, &keys, args).await;
         }
         if native.is_none() && Script::is_unknown(&error) {
-            let args = [expected, channel.as_bytes()];
-            return send(connection, &REMOVE.by_source(&[key], self::args(&args))).await;
+            return send(connection, &REMOVE.by_source(&keys, args)).await;
         }
         Err(error)
     }
@@ -153,13 +198,11 @@ impl Native {
     async fn run_and_notify<C: ConnectionLike>(
         self,
         connection: &mut C,
-        key: &str,
-        expected: &[u8],
-        channel: &str,
+        target: Target<'_>,
     ) -> RedisResult<Value> {
         let mut together = pipe();
-        together.add_command(self.command(key, expected));
-        together.cmd("PUBLISH").arg(channel).arg("");
+        together.add_command(self.command(target.key, target.expected));
+        together.cmd("PUBLISH").arg(target.channel).arg("");
         // `query_async` would fail the removal if the notification is refused.
         let replies = connection.req_packed_commands(&together, 0, 2).await?;
         let Some(reply) = replies.into_iter().next() else {
@@ -189,32 +232,19 @@ impl Native {
     }
 }
 
-fn by_hash(key: &str, expected: &[u8], channel: &str) -> Cmd {
-    REMOVE.by_hash(&[key], args(&[expected, channel.as_bytes()]))
-}
-
-/// The arguments of [`REMOVE`]: the expected value, and the channel if there is one.
-fn args<'a, 'b>(args: &'a [&'b [u8]; 2]) -> &'a [&'b [u8]] {
-    if args[1] == SILENT.as_bytes() {
-        &args[..1]
-    } else {
-        args
-    }
-}
-
 /// The value that a removal has found.
 async fn read<C: ConnectionLike>(
     connection: &mut C,
-    key: &str,
-    expected: &[u8],
+    target: Target<'_>,
     oversize: &Oversize,
 ) -> RedisResult<Value> {
     let most = oversize.most();
-    let reply = READ.run(connection, &[key], &[most.as_bytes()]).await?;
+    let (keys, args) = ([target.key], [most.as_bytes()]);
+    let reply = READ.run(connection, &keys, &args).await?;
     let (stored, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
     Ok(match stored {
         // A late claim has stored the value just now. When the removal ran, the value was not stored.
-        Value::BulkString(stored) if stored == expected => Value::Nil,
+        Value::BulkString(stored) if stored == *target.expected => Value::Nil,
         stored => stored,
     })
 }
@@ -261,9 +291,12 @@ mod tests {
         let mut server = server;
         let oversize = Oversize::default();
         oversize.allow(8);
-        let reply = removal
-            .run(&mut server, "key", b"own", channel, &oversize)
-            .await;
+        let target = Target {
+            key: "key",
+            expected: &Bytes::from_static(b"own"),
+            channel,
+        };
+        let reply = removal.run(&mut server, target, &oversize).await;
         server.assert_all_sent();
         reply
     }

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use ::redis::{Arg, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
 /// A script and its hash.
 pub(super) struct Script {
@@ -55,6 +55,18 @@ impl Script {
 
     pub(super) fn by_source(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
         call("EVAL", self.source, keys, args)
+    }
+
+    /// A call by hash as a call by source, with the same keys and arguments.
+    pub(super) fn again_by_source(&self, call: &Cmd) -> Cmd {
+        let mut again = Cmd::new();
+        again.arg("EVAL").arg(self.source);
+        for arg in call.args_iter().skip(2) {
+            if let Arg::Simple(arg) = arg {
+                again.arg(arg);
+            }
+        }
+        again
     }
 
     /// Whether the error means that the server does not have the script.

@@ -28,7 +28,8 @@ use crate::store::{
 /// Every operation of a call uses one key, so Redis Cluster needs no hash tags. An operation is one round trip, with these
 /// exceptions: a script that the server does not know yet is sent a second time; a removal reads the key if `DELIFEQ` or
 /// `DELEX` removes nothing, or if the key has another record of more than 4 KiB; a write that waits for replicas lasts until
-/// they answer, and may need a new connection. Needs Redis 2.6.12 or Valkey. A clone shares the connection.
+/// they answer, and may need a new connection. Concurrent operations share round trips: see
+/// [`batch`](crate::RedisOptions::batch). Needs Redis 2.6.12 or Valkey. A clone shares the connection.
 ///
 /// # Permissions
 ///

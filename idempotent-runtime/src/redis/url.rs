@@ -21,6 +21,7 @@ pub(super) struct Address {
     /// The login, the database and the protocol for the servers.
     pub(super) login: RedisConnectionInfo,
     pub(super) allow_eviction: Option<bool>,
+    pub(super) batch: Option<bool>,
     pub(super) replicas: Option<u32>,
     pub(super) replica_timeout: Option<Duration>,
 }
@@ -112,6 +113,7 @@ impl Address {
             tls,
             login: info,
             allow_eviction: query.allow_eviction,
+            batch: query.batch,
             replicas: query.replicas,
             replica_timeout: query.replica_timeout,
         })
@@ -152,6 +154,7 @@ const SCHEMES: &str = "must begin with `redis://`, `redis-cluster://` or `redis-
 #[derive(Default)]
 struct Query {
     allow_eviction: Option<bool>,
+    batch: Option<bool>,
     replicas: Option<u32>,
     replica_timeout: Option<Duration>,
     protocol: ProtocolVersion,
@@ -173,6 +176,12 @@ impl Query {
                         .parse()
                         .map_err(|_| bad_url("must set `allow_eviction` to `true` or `false`"))?;
                     query.allow_eviction = Some(allow);
+                }
+                ("batch", _) => {
+                    let batch = value
+                        .parse()
+                        .map_err(|_| bad_url("must set `batch` to `true` or `false`"))?;
+                    query.batch = Some(batch);
                 }
                 ("replicas", _) => {
                     let wanted = value
@@ -204,8 +213,8 @@ impl Query {
                 }
                 _ => {
                     return Err(bad_url(
-                        "has an unknown option: use `allow_eviction`, `replicas`, `replica_timeout` \
-                         or `protocol`, for a socket also `db`, `user` or `pass`, for sentinels also \
+                        "has an unknown option: use `allow_eviction`, `batch`, `replicas`, \
+                         `replica_timeout` or `protocol`, for a socket also `db`, `user` or `pass`, for sentinels also \
                          `sentinel_user` or `sentinel_pass`",
                     ));
                 }

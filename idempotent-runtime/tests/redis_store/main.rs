@@ -5,6 +5,7 @@
 
 #[path = "../admin/mod.rs"]
 mod admin;
+mod batches;
 mod checks;
 mod cluster;
 mod connection;
@@ -25,11 +26,16 @@ mod socket;
 mod tls;
 mod waiting;
 
+use crate::batches::crowded;
 use crate::replicas::{shared_with_replica, shared_with_replica_on_a_connection};
 use crate::servers::{connection_to, shared, shared_by_script};
 
 mod suite {
     idempotent_runtime::testkit::conformance!(super::shared());
+}
+
+mod suite_in_batches {
+    idempotent_runtime::testkit::conformance!(super::crowded());
 }
 
 mod suite_by_script {

@@ -34,7 +34,7 @@ const SERVERS: [&str; 16] = [
 ];
 
 /// The files of the Redis wing from the bottom up: each uses only files before it.
-const REDIS: [&str; 36] = [
+const REDIS: [&str; 39] = [
     // Commands, answers and errors of a server.
     "redis/script",
     "redis/info",
@@ -53,6 +53,9 @@ const REDIS: [&str; 36] = [
     "redis/listener",
     "redis/lanes",
     "redis/large",
+    "redis/batching/request",
+    "redis/batching/pipeline",
+    "redis/batching",
     "redis/executor",
     // The data in Redis.
     "redis/oversize",

@@ -119,6 +119,19 @@ fn options_are_read() {
 }
 
 #[test]
+fn batches_may_be_switched_off_anywhere() {
+    for (url, batch) in [
+        ("redis://h", None),
+        ("redis://h?batch=false", Some(false)),
+        ("redis-cluster://h?batch=true", Some(true)),
+        ("redis-sentinel://h/m?batch=false&protocol=3", Some(false)),
+        ("unix:///s?batch=false&db=1", Some(false)),
+    ] {
+        assert_eq!(Address::parse(url).expect(url).batch, batch, "{url}");
+    }
+}
+
+#[test]
 fn replicas_may_be_wanted_anywhere() {
     for (url, replicas, millis) in [
         ("redis://h", None, None),
@@ -171,6 +184,8 @@ fn an_invalid_url_is_refused_and_not_repeated() {
         "redis://:s3cret@h,h2",
         "redis://h?allow_eviction=1",
         "redis://h?allow_eviction",
+        "redis://h?batch",
+        "redis://:s3cret@h?batch=s3cret",
         "redis://h?protocol=4",
         "redis://:s3cret?replicas=s3cret",
         "redis://h?replicas=-1",

@@ -1,0 +1,111 @@
+//! Operations of many callers in one request: a pipeline, in which one script does all removals.
+
+mod pipeline;
+mod request;
+
+use std::any::Any;
+use std::hash::BuildHasher as _;
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{RedisResult, Value};
+use foldhash::fast::RandomState;
+
+use self::pipeline::Sent;
+pub(super) use self::request::Request;
+use super::connection::RedisConnection;
+use crate::batch::{Answer, Batched, Batches, Limits, Transport, Way};
+
+/// The batches of a store.
+pub(super) struct Batching<C> {
+    operations: Batches<Pipelines<C>>,
+    /// Renewals have their own queue and connection, because a late renewal loses a lease: neither a full queue nor a batch
+    /// without an answer holds them up.
+    renewals: Batches<Pipelines<C>>,
+    /// Its seed is random, so a client cannot choose two keys that wait for each other.
+    digests: RandomState,
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
+    /// `renewals` may connect when it is first used.
+    pub(super) fn on(connection: &C, renewals: C) -> Self {
+        let limits = Limits::default();
+        let connection = connection.clone();
+        // A renewal that is alone goes as other operations do.
+        let all_queued = Limits {
+            inline: 0,
+            ..limits
+        };
+        let renewals = Pipelines {
+            connection: renewals,
+        };
+        Self {
+            operations: Batches::new(Pipelines { connection }, limits),
+            renewals: Batches::new(renewals, all_queued),
+            digests: RandomState::default(),
+        }
+    }
+
+    /// The way of an operation that is not a renewal.
+    pub(super) fn way(&self) -> Way<'_, Pipelines<C>> {
+        self.operations.way()
+    }
+
+    /// The way of a renewal. If nothing else is in flight, its caller sends it on the connection of the other operations.
+    pub(super) fn renewal_way(&self) -> Way<'_, Pipelines<C>> {
+        match self.operations.way() {
+            Way::Queue(_) => self.renewals.way(),
+            inline @ Way::Inline(_) => inline,
+        }
+    }
+
+    pub(super) fn digest(&self, key: &str) -> u64 {
+        self.digests.hash_one(key)
+    }
+}
+
+/// Sends each batch as a pipeline.
+pub(super) struct Pipelines<C> {
+    connection: C,
+}
+
+impl<C> Pipelines<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    fn reconnecting(&self) -> Option<&RedisConnection> {
+        let connection: &dyn Any = &self.connection;
+        connection.downcast_ref()
+    }
+}
+
+impl<C> Batched for Pipelines<C> {
+    type Operation = Request;
+    type Reply = RedisResult<Value>;
+}
+
+impl<C> Transport for Pipelines<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    async fn ready(&self) {
+        if let Some(connection) = self.reconnecting() {
+            // Each operation of the next batch gets the error of a failed attempt.
+            let _ = connection.connect().await;
+        }
+    }
+
+    async fn send(&self, batch: Vec<Request>) -> Vec<Answer<Request, RedisResult<Value>>> {
+        let mut connection = self.connection.clone();
+        let sent = Sent::new(batch);
+        let (pipeline, commands) = (&sent.pipeline, sent.pipeline.len());
+        // Not by `query_async`, because it makes one error of all replies.
+        let replies = connection.req_packed_commands(pipeline, 0, commands).await;
+        sent.read(replies)
+    }
+
+    fn overdue(&self) {
+        if let Some(connection) = self.reconnecting() {
+            connection.probe();
+        }
+    }
+}
