@@ -217,6 +217,25 @@ where
         }
     }
 
+    /// Runs a script on keys that many callers use, alone or with others. An error of the server is in the reply.
+    pub(super) async fn run_with_others(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> Result<RedisResult<Value>, StoreError> {
+        match self.way() {
+            Way::Queue(entrance) => {
+                let request = Request::script(script, keys, args, None);
+                self.submit(entrance, request).await
+            }
+            Way::Inline(_inline) => {
+                let mut connection = self.connection();
+                Ok(script.run(&mut connection, keys, args).await)
+            }
+        }
+    }
+
     /// Runs a script that writes; if writes wait for replicas, its `replicated` form with a `WAIT`.
     ///
     /// Its reply must be a number, or begin with a number, if the write is done or was done before.

@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 
+use super::executor::Executor;
 use super::failure::is_forbidden;
-use crate::store::{BloomFilter, BloomStats, Hint};
+use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 
 /// Whether the servers use the module. Clones share what the store learns about the servers.
 #[derive(Clone, Default)]
@@ -39,19 +40,23 @@ impl Filters {
     }
 
     /// Takes one round trip, and two if the module turns out to be missing.
-    pub(super) async fn insert<C: ConnectionLike>(
+    pub(super) async fn insert<C>(
         &self,
-        connection: &mut C,
+        executor: &Executor<C>,
         filter: &BloomFilter,
         member: &[u8],
-    ) -> RedisResult<Hint> {
+    ) -> Result<Hint, StoreError>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
         if self.uses_module() {
-            let hint = module::insert(connection, filter, member).await;
+            let hint = module::insert(executor, filter, member).await?;
             if let Some(hint) = self.learn_from(hint) {
-                return hint;
+                return hint.map_err(|error| executor.error(error));
             }
         }
-        bitmaps::insert(connection, filter, member).await
+        let hint = bitmaps::insert(executor, filter, member).await?;
+        hint.map_err(|error| executor.error(error))
     }
 
     /// Takes one round trip, and two if the module turns out to be missing.
@@ -101,6 +106,7 @@ impl fmt::Debug for Filters {
 mod tests {
     use std::time::Duration;
 
+    use super::super::replicas::Replicas;
     use super::super::scripted::Scripted;
     use super::*;
 
@@ -121,8 +127,9 @@ mod tests {
         Filters::of_servers(&[WITH_IT.to_owned()])
     }
 
-    async fn insert(filters: &Filters, mut server: Scripted) -> RedisResult<Hint> {
-        let hint = filters.insert(&mut server, &filter(), b"member").await;
+    async fn insert(filters: &Filters, server: Scripted) -> Result<Hint, StoreError> {
+        let executor = Executor::new(server.clone(), Replicas::default(), true);
+        let hint = filters.insert(&executor, &filter(), b"member").await;
         server.assert_all_sent();
         hint
     }

@@ -1,28 +1,35 @@
 //! A scripted server for unit tests.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, Pipeline, RedisFuture, Value, parse_redis_value};
 
-/// A server with a script of expected commands and their replies.
-#[derive(Default)]
-pub(super) struct Scripted(VecDeque<(Vec<&'static [u8]>, Vec<&'static str>)>);
+/// A server with a script of expected commands and their replies. A clone is the same server.
+#[derive(Clone, Default)]
+pub(super) struct Scripted(Arc<Mutex<VecDeque<Exchange>>>);
+
+/// The parts of what is sent, and the replies.
+type Exchange = (Vec<&'static [u8]>, Vec<&'static str>);
 
 impl Scripted {
     /// Expects one command or pipeline with these parts in this order, and answers with these replies.
-    pub(super) fn answers(mut self, sent: &[&'static str], replies: &[&'static str]) -> Self {
+    pub(super) fn answers(self, sent: &[&'static str], replies: &[&'static str]) -> Self {
         let sent = sent.iter().map(|part| part.as_bytes()).collect();
-        self.0.push_back((sent, replies.to_vec()));
+        let exchange = (sent, replies.to_vec());
+        self.0.lock().expect("no panic").push_back(exchange);
         self
     }
 
     pub(super) fn assert_all_sent(&self) {
-        assert!(self.0.is_empty(), "not sent: {:?}", self.0);
+        let rest = self.0.lock().expect("no panic");
+        assert!(rest.is_empty(), "not sent: {rest:?}");
     }
 
-    fn next(&mut self, sent: &[u8]) -> Vec<Value> {
-        let (parts, replies) = self.0.pop_front().expect("no more commands");
+    fn next(&self, sent: &[u8]) -> Vec<Value> {
+        let next = self.0.lock().expect("no panic").pop_front();
+        let (parts, replies) = next.expect("no more commands");
         let mut rest = sent;
         for part in parts {
             let at = rest.windows(part.len()).position(|window| window == part);

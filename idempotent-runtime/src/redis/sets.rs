@@ -78,8 +78,9 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     let keys = Buckets::new(retention).newest_keys(set);
-    let reply = executor.run(&REMOVE, &keys.all(), &[member, owner]).await?;
-    executor.read_swap(reply)
+    let (keys, args) = (keys.all(), [member, owner]);
+    let reply = executor.run_with_others(&REMOVE, &keys, &args).await?;
+    executor.read_swap(reply.map_err(|error| executor.error(error))?)
 }
 
 #[cfg(all(test, unix))]

@@ -206,9 +206,8 @@ where
     }
 
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
-        let mut connection = self.executor.connection();
-        let hint = self.filters.insert(&mut connection, filter, member).await;
-        hint.map_err(|error| self.executor.error(error))
+        let insert = self.filters.insert(&self.executor, filter, member);
+        insert.await
     }
 
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {

@@ -40,7 +40,7 @@ fn keys(name: &str) -> Vec<String> {
 }
 
 /// How often the server has run a command.
-async fn calls(server: &RedisServer, command: &str) -> usize {
+pub(crate) async fn calls(server: &RedisServer, command: &str) -> usize {
     let stats = send(server, cmd("INFO").arg("commandstats")).await;
     let stats: String = redis::from_redis_value(stats).unwrap();
     let name = format!("cmdstat_{command}:calls=");

@@ -5,11 +5,12 @@ use std::iter;
 use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 
+use super::super::executor::Executor;
 use super::super::ring::{clock, put, turn};
 use super::super::script::{Script, hash};
 use super::buckets::{Buckets, count, mark, stats_of};
 use crate::store::filter::Shape;
-use crate::store::{BloomFilter, BloomStats, Hint};
+use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 
 /// Returns `1` if one bucket has all bits of the member, else `0`, and sets the bits in the current bucket.
 ///
@@ -65,20 +66,27 @@ return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
     || hash(&STATS),
 );
 
-pub(super) async fn insert<C: ConnectionLike>(
-    connection: &mut C,
+pub(super) async fn insert<C>(
+    executor: &Executor<C>,
     filter: &BloomFilter,
     member: &[u8],
-) -> RedisResult<Hint> {
+) -> Result<RedisResult<Hint>, StoreError>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
     let shape = Shape::of(filter);
     let ring = Buckets::new(filter.retention);
-    let mut text = ring.width();
+    let width = ring.width();
+    let count = 2 + shape.hashes as usize;
+    let mut text = String::with_capacity(width.len() + count * "4294967295 ".len());
+    text.push_str(&width);
     for bit in iter::once(shape.bits - 1).chain(shape.positions(member)) {
         text.push(' ');
         text.push_str(itoa::Buffer::new().format(bit));
     }
-    let args: Vec<_> = text.split(' ').map(str::as_bytes).collect();
-    mark(connection, &INSERT, ring, &prefix(filter, shape), &args).await
+    let mut args = Vec::with_capacity(count);
+    args.extend(text.split(' ').map(str::as_bytes));
+    mark(executor, &INSERT, ring, &prefix(filter, shape), &args).await
 }
 
 pub(super) async fn stats<C: ConnectionLike>(

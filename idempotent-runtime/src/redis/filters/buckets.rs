@@ -5,29 +5,35 @@ use std::iter;
 use ::redis::aio::ConnectionLike;
 use ::redis::{FromRedisValue, RedisError, RedisResult};
 
+use super::super::executor::Executor;
 use super::super::ring::Ring;
 use super::super::script::Script;
 use crate::store::filter::Bucket;
-use crate::store::{BloomFilter, BloomStats, Hint};
+use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 
 /// Four slots are two buckets. Every insertion reads all of them.
 pub(super) type Buckets = Ring<4>;
 
-/// Inserts by a script into the current bucket of a ring whose keys begin with `name`.
-pub(super) async fn mark<C: ConnectionLike>(
-    connection: &mut C,
-    script: &Script,
+/// Inserts by a script into the current bucket of a ring whose keys begin with `name`. An error of the server is in the reply.
+pub(super) async fn mark<C>(
+    executor: &Executor<C>,
+    script: &'static Script,
     ring: Buckets,
     name: &str,
     args: &[&[u8]],
-) -> RedisResult<Hint> {
+) -> Result<RedisResult<Hint>, StoreError>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
     let keys = ring.newest_keys(name);
-    let seen = script.run(connection, &keys.all(), args).await?;
-    Ok(if bool::from_redis_value(seen)? {
-        Hint::PerhapsSeen
-    } else {
-        Hint::Unseen
-    })
+    let reply = executor.run_with_others(script, &keys.all(), args).await?;
+    Ok(reply.and_then(|seen| {
+        Ok(if bool::from_redis_value(seen)? {
+            Hint::PerhapsSeen
+        } else {
+            Hint::Unseen
+        })
+    }))
 }
 
 /// The age and the counts of the buckets whose keys begin with `name`.

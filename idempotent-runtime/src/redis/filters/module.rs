@@ -3,11 +3,12 @@
 use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 
+use super::super::executor::Executor;
 use super::super::ring::{clock, put, turn};
 use super::super::script::{Script, hash};
 use super::buckets::{Buckets, count, mark, stats_of};
 use crate::store::filter::{Shape, float};
-use crate::store::{BloomFilter, BloomStats, Hint};
+use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 
 /// Returns `1` if a bucket has the member or is full, else `0`, and inserts the member into the current bucket. The arguments after
 /// the width are the member, and the capacity and the error rate of a bucket.
@@ -53,11 +54,14 @@ return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
     || hash(&STATS),
 );
 
-pub(super) async fn insert<C: ConnectionLike>(
-    connection: &mut C,
+pub(super) async fn insert<C>(
+    executor: &Executor<C>,
     filter: &BloomFilter,
     member: &[u8],
-) -> RedisResult<Hint> {
+) -> Result<RedisResult<Hint>, StoreError>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
     let capacity = filter.capacity.to_string();
     let error_rate = (filter.error_rate / 2.0).to_string();
     let ring = Buckets::new(filter.retention);
@@ -68,7 +72,7 @@ pub(super) async fn insert<C: ConnectionLike>(
         capacity.as_bytes(),
         error_rate.as_bytes(),
     ];
-    mark(connection, &INSERT, ring, &prefix(filter), &args).await
+    mark(executor, &INSERT, ring, &prefix(filter), &args).await
 }
 
 pub(super) async fn stats<C: ConnectionLike>(
