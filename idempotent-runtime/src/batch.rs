@@ -21,7 +21,7 @@ macro_rules! broken {
 mod lane;
 mod queue;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transport;
 
 use std::fmt;

@@ -16,10 +16,14 @@
 //! | --- | --- |
 //! | [`knobs`] | what a seed decides |
 //! | [`net`], [`way`], [`server`], [`link`] | messages in flight and incidents; one message; the store; the [`Store`](crate::Store) of a process |
+//! | [`batching`] | the engine of batches in a process, and its connections |
 //! | [`caller`], [`run`] | one call; one run, and what is true after it |
-//! | [`history`], [`promise`], [`check`], [`returned`] | what happened; what is promised; whether the promises were kept |
+//! | [`history`], [`promise`], [`check`], [`returned`], [`in_batches`] | what happened; what is promised; whether the promises were kept |
+//! | [`drops`] | calls that are dropped at each of their polls and in each millisecond, while their operations are in batches |
 //! | [`mutants`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
+//!
+//! In some runs the operations go in batches, by the real engine. Then the network loses, delays and cuts whole batches.
 //!
 //! All processes share one scheduler, as the tasks of one runtime do. So the messages of a paused process wait until it
 //! continues, and the messages of a crashed process are lost.
@@ -30,11 +34,14 @@
 //! after a claim has expired although its renewal was tried, or while its process was paused or down, because no lock can
 //! prevent that. A message that arrives twice is never reported as not applied. Nothing else is excused.
 
+mod batching;
 mod caller;
 mod check;
 mod count;
 mod dice;
+mod drops;
 mod history;
+mod in_batches;
 mod knobs;
 mod link;
 mod mutants;

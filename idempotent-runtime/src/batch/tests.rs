@@ -17,7 +17,7 @@ use crate::store::{StoreError, StoreErrorKind};
 
 /// An engine with one mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// A lone operation is queued.
     QueuesAlone,
     /// An operation is sent although its caller was dropped before.
@@ -46,8 +46,13 @@ thread_local! {
     static RUNNING: Cell<Option<Broken>> = const { Cell::new(None) };
 }
 
-pub(super) fn runs(broken: Broken) -> bool {
+pub(crate) fn runs(broken: Broken) -> bool {
     RUNNING.get() == Some(broken)
+}
+
+/// Makes the engine on this thread a broken variant, or repairs it.
+pub(crate) fn set_broken(broken: Option<Broken>) {
+    RUNNING.set(broken);
 }
 
 /// Checks that the engine keeps a rule and that its broken variant does not.

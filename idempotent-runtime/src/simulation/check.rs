@@ -266,7 +266,13 @@ impl<'a> Checks<'a> {
                     stop.2 = at;
                 }
             }
-            Kind::StoreFault(_) => {}
+            Kind::StoreFault(_)
+            // `in_batches` checks these.
+            | Kind::HandedOver { .. }
+            | Kind::Repeated { .. }
+            | Kind::Replied { .. }
+            | Kind::Received { .. }
+            | Kind::GivenUp { .. } => {}
         }
         Ok(())
     }

@@ -106,6 +106,33 @@ pub(super) enum Kind {
         fine: bool,
     },
 
+    /// The request goes to a connection of the process, in a batch.
+    HandedOver {
+        message: u64,
+        process: usize,
+        connection: usize,
+        batch: u64,
+    },
+    /// The store asks for the request again, without applying it.
+    Repeated {
+        message: u64,
+    },
+    /// The store's reply to a message of a batch has reached the process.
+    Replied {
+        message: u64,
+        reply: u64,
+    },
+    /// The engine of batches has answered the operation.
+    Received {
+        message: u64,
+        reply: u64,
+        fine: bool,
+    },
+    /// The caller of the operation has stopped waiting.
+    GivenUp {
+        message: u64,
+    },
+
     /// A record of `call` is stored until this time. Its request was sent at `sent`.
     Put {
         call: CallId,
@@ -212,6 +239,13 @@ impl Kind {
             _ => None,
         }
     }
+}
+
+/// A number that differs if two values print differently.
+pub(super) fn digest_of(value: &impl fmt::Debug) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{value:?}").hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A number that differs if two histories differ.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::Mutant;
+use super::batching::BatchPlan;
 use super::dice::Dice;
+use super::net::KEYS;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 
 /// All times are in milliseconds.
@@ -16,6 +18,8 @@ pub(super) struct Plan {
     pub(super) incidents: Vec<(u64, Incident)>,
     /// How many milliseconds the clock of each process is ahead.
     pub(super) ahead: Vec<u64>,
+    /// If the operations go in batches.
+    pub(super) batches: Option<BatchPlan>,
 }
 
 /// The faults of single messages. Chances are in a thousand.
@@ -145,7 +149,7 @@ impl Plan {
             .map(|_| CallPlan::drawn(dice, &keys, slots, lasts, impatient, unguarded))
             .collect();
         let incidents = Incident::drawn(dice, undisturbed, slots, keys.len(), lasts, longest_lease);
-        Self {
+        let mut plan = Self {
             message_faults,
             deadline,
             calls,
@@ -153,6 +157,36 @@ impl Plan {
             // A process that replaces a crashed process has the clock of the same machine.
             ahead: (0..slots).map(|_| dice.pick(&[0, 0, 7, 60_000])).collect(),
             keys,
+            batches: None,
+        };
+        // Other dice, so that a run without batches stays as it was before there were batches.
+        let dice = &mut Dice::new(seed, 4);
+        if dice.chance(400) {
+            plan.batches = Some(BatchPlan::drawn(dice, undisturbed));
+            plan.add_bursts(dice, lasts, impatient);
+        }
+        plan
+    }
+
+    /// Adds calls that begin at the same time, so that batches form.
+    fn add_bursts(&mut self, dice: &mut Dice, lasts: u64, impatient: bool) {
+        while self.keys.len() < KEYS {
+            self.keys.push(KeyPlan::drawn(dice));
+        }
+        for _ in 0..dice.within(1, 3) {
+            let begins = dice.within(0, lasts);
+            for _ in 0..dice.within(2, 6) {
+                let slots = self.ahead.len();
+                let call = CallPlan::drawn(dice, &self.keys, slots, lasts, impatient, false);
+                self.calls.push(CallPlan {
+                    starts: begins,
+                    ..call
+                });
+            }
+        }
+        // An operation may wait for the trip of another, and the deadline is still long enough for both.
+        if self.undisturbed() {
+            self.message_faults.slowest = self.message_faults.slowest.min(1);
         }
     }
 
@@ -172,6 +206,7 @@ impl Plan {
             + message_faults.breaks
             + message_faults.refuses_completions
             + message_faults.is_full
+            + self.batches.map_or(0, |batches| batches.cuts)
             == 0
             && 4 * message_faults.slowest < self.deadline / 4
             && !self.incidents.iter().any(is_obstacle)

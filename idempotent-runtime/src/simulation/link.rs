@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::batching::Engines;
 use super::net::{KEYS, Net};
 use super::server::{Answer, Op};
 use crate::key::fingerprint::Fingerprint;
@@ -18,16 +19,30 @@ use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 pub(super) struct Link {
     pub(super) net: Arc<Net>,
     pub(super) process: usize,
+    /// If the operations go in batches.
+    pub(super) engines: Option<Arc<Engines>>,
 }
 
 impl Link {
+    pub(super) fn new(net: &Arc<Net>, process: usize) -> Self {
+        let engines = net
+            .plan
+            .batches
+            .map(|plan| Engines::new(net, process, plan));
+        Self {
+            net: Arc::clone(net),
+            process,
+            engines: engines.map(Arc::new),
+        }
+    }
+
     async fn send(&self, key: &str, op: Op, notifies: bool) -> Result<Answer, StoreError> {
-        let reply = self.net.send(
-            self.process,
-            number_of(key).expect("the simulation made this key"),
-            op,
-            notifies,
-        );
+        let key = number_of(key).expect("the simulation made this key");
+        if let Some(engines) = &self.engines {
+            let reply = engines.send(key, op, notifies).await;
+            return reply.map_err(|kind| StoreError::new(kind, "simulated"));
+        }
+        let reply = self.net.send(self.process, key, op, notifies);
         match reply.await {
             Ok(reply) => reply.map_err(|kind| StoreError::new(kind, "simulated")),
             // The message was lost, so no answer ever comes.

@@ -14,10 +14,12 @@ use tokio::sync::watch;
 
 use super::link::Link;
 use super::promise::{
-    AFTER_LEASE, DONE_STAYS, ENDS, EXPIRES, IN_TIME, KEY_STAYS, ONE_BODY, OVERTAKEN, OWN_CLAIM,
-    OWN_RECORD, RECORDED, RENEWED, TRUE_ANSWER,
+    AFTER_LEASE, DONE_STAYS, ENDS, EXPIRES, IN_ORDER, IN_TIME, KEY_STAYS, NO_FAULT, NO_TASK,
+    NOT_SENT, ONE_BODY, ONE_OF_A_KEY, OVERTAKEN, OWN_ANSWER, OWN_CLAIM, OWN_RECORD, RECORDED,
+    RENEWED, TRUE_ANSWER, USABLE,
 };
 use super::server::Op;
+use crate::batch::tests::Broken;
 use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 
 /// One wrong protocol.
@@ -62,10 +64,26 @@ pub(crate) enum Mutant {
     FrozenLeaderFollowed,
     /// A held key becomes free at the end of its call, as after a failure. In the engine.
     HoldFreesKey,
+    /// After a fault in a batch all its operations count as done.
+    BatchFaultIsDone,
+    /// A fault of an operation is the answer to all operations of its batch.
+    BatchFaultIsShared,
+    /// The callers of a batch get each other's answers. In the engine of batches, as all mutants below.
+    BatchShiftsAnswers,
+    /// An operation is sent although its caller was dropped before.
+    BatchSendsDropped,
+    /// A batch has two operations of a key.
+    BatchRepeatsKeys,
+    /// An operation that waits for its key goes behind later operations, such as a claim behind its removal.
+    BatchReorders,
+    /// A batch without callers keeps its place, so that later operations wait for an answer that never comes.
+    BatchKeepsAbandoned,
+    /// A batch ends with any of its callers.
+    BatchEndsWithCaller,
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -85,6 +103,14 @@ impl Mutant {
         Self::OldAnswerBelieved,
         Self::FrozenLeaderFollowed,
         Self::HoldFreesKey,
+        Self::BatchFaultIsDone,
+        Self::BatchFaultIsShared,
+        Self::BatchShiftsAnswers,
+        Self::BatchSendsDropped,
+        Self::BatchRepeatsKeys,
+        Self::BatchReorders,
+        Self::BatchKeepsAbandoned,
+        Self::BatchEndsWithCaller,
     ];
 }
 
@@ -111,7 +137,28 @@ impl Mutant {
             Self::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
             Self::FrozenLeaderFollowed => &[IN_TIME, ENDS],
             Self::HoldFreesKey => &[KEY_STAYS],
+            Self::BatchFaultIsDone => &[OWN_CLAIM, OWN_ANSWER],
+            Self::BatchFaultIsShared => &[OWN_ANSWER],
+            Self::BatchShiftsAnswers => &[OWN_CLAIM, OWN_ANSWER],
+            Self::BatchSendsDropped => &[NOT_SENT],
+            Self::BatchRepeatsKeys => &[ONE_OF_A_KEY],
+            Self::BatchReorders => &[IN_ORDER],
+            Self::BatchKeepsAbandoned => &[USABLE, NO_TASK],
+            Self::BatchEndsWithCaller => &[NO_FAULT, OWN_ANSWER],
         }
+    }
+
+    /// The broken variant of the engine of batches.
+    pub(super) fn of_batches(self) -> Option<Broken> {
+        Some(match self {
+            Self::BatchShiftsAnswers => Broken::ShiftsAnswers,
+            Self::BatchSendsDropped => Broken::SendsDropped,
+            Self::BatchRepeatsKeys => Broken::RepeatsKeys,
+            Self::BatchReorders => Broken::Reorders,
+            Self::BatchKeepsAbandoned => Broken::KeepsAbandoned,
+            Self::BatchEndsWithCaller => Broken::DropsBatchWithCaller,
+            _ => return None,
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The network between the processes and the store: messages in flight, and incidents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::Mutant;
+use super::batching::{Batch, BatchPlan, Queued};
 use super::dice::Dice;
 use super::history::{CallId, Event, Kind, OPERATOR, RemovalCause, Sends};
 use super::knobs::{Incident, MessageFaults, Outage, Plan};
@@ -28,6 +30,7 @@ pub(super) struct Net {
 pub(super) struct Inside {
     pub(super) dice: Dice,
     pub(super) message_faults: MessageFaults,
+    pub(super) batches: Option<BatchPlan>,
     pub(super) server: Server,
     pub(super) outage: Option<(u64, Outage)>,
     /// What happens next, by time. A random number orders what happens at the same time.
@@ -47,12 +50,21 @@ pub(super) struct Process {
     /// Messages from it and to it that wait until the pause ends.
     pub(super) held_up: Vec<Next>,
     pub(super) tasks: BTreeMap<(CallId, bool), Waker>,
+    /// The batches on their way to the store, by connection. They arrive in their order.
+    pub(super) connections: [VecDeque<Batch>; 2],
 }
 
 pub(super) enum Next {
     Arrive(Message),
     Reply(Message, Reply),
-    Nudge { process: usize, call: CallId },
+    Depart(Batch),
+    /// The next batch of this process and connection arrives.
+    Deliver(usize, usize),
+    BatchReply(Batch, Vec<Option<Reply>>),
+    Nudge {
+        process: usize,
+        call: CallId,
+    },
     Hint(usize),
     Incident(Incident),
     Resume(usize),
@@ -72,6 +84,17 @@ pub(super) struct Message {
     /// The message arrives twice.
     pub(super) repeated: bool,
     pub(super) answer: Option<oneshot::Sender<Reply>>,
+    /// Whether the caller of a message in a batch has given up.
+    pub(super) given_up: Option<Arc<AtomicBool>>,
+}
+
+impl Message {
+    pub(super) fn is_given_up(&self) -> bool {
+        match &self.given_up {
+            Some(given_up) => given_up.load(Ordering::Relaxed),
+            None => self.answer.as_ref().is_none_or(oneshot::Sender::is_closed),
+        }
+    }
 }
 
 pub(super) type Reply = Result<Answer, StoreErrorKind>;
@@ -89,6 +112,7 @@ impl Net {
         let mut inside = Inside {
             dice: Dice::new(seed, 2),
             message_faults: plan.message_faults,
+            batches: plan.batches,
             server: Server::default(),
             outage: None,
             agenda: BTreeMap::new(),
@@ -173,6 +197,9 @@ impl Net {
     pub(super) fn heal(&self) {
         let mut inside = self.inside();
         inside.message_faults = MessageFaults::default();
+        if let Some(batches) = &mut inside.batches {
+            (batches.cuts, batches.flushes) = (0, 0);
+        }
         inside.outage = None;
         inside.server.full = false;
     }
@@ -217,44 +244,9 @@ impl Net {
         if inside.processes[process].crashed {
             return answered;
         }
-        let (sends, record) = match &op {
-            Op::Claim { value, .. } | Op::Set { value, ttl: None } => (Sends::Claim, Some(value)),
-            Op::Replace {
-                expected, value, ..
-            } if expected == value => (Sends::Renewal, Some(value)),
-            Op::Touch { claimed, .. } => (Sends::Renewal, Some(claimed)),
-            Op::Replace { value, .. } | Op::Set { value, .. } => (Sends::Completion, Some(value)),
-            Op::Remove { expected } => (Sends::Removal, Some(expected)),
-            Op::Delete { claimed } => (Sends::Removal, Some(claimed)),
-            Op::Get => (Sends::Look, None),
-        };
-        // The scheduler polls no call of this simulation. Its messages belong to the call of their record.
-        let call = source::polled().map(|polled| polled.call);
-        let call = call
-            .or_else(|| record.and_then(call_of))
-            .unwrap_or(OPERATOR);
-        inside.messages += 1;
-        let number = inside.messages;
-        inside.note(
-            now,
-            Some(key),
-            Kind::Sent {
-                message: number,
-                call,
-                op: sends,
-            },
-        );
         let message = Message {
-            number,
-            process,
-            key,
-            op,
-            sends,
-            call,
-            sent: now,
-            notifies,
-            repeated: false,
             answer: Some(answer),
+            ..inside.message(now, process, key, op, notifies)
         };
         if inside.processes[process].paused {
             inside.processes[process]
@@ -262,6 +254,57 @@ impl Net {
                 .push(Next::Arrive(message));
         } else {
             inside.dispatch(now, message);
+        }
+        drop(inside);
+        self.changed.notify_one();
+        answered
+    }
+
+    /// Sends a request that goes in a batch. A crashed process sends nothing.
+    pub(super) fn queue(
+        &self,
+        process: usize,
+        key: usize,
+        op: Op,
+        notifies: bool,
+    ) -> Option<Queued> {
+        let mut inside = self.inside();
+        if inside.processes[process].crashed {
+            return None;
+        }
+        Some(Queued::new(inside.message(
+            self.now(),
+            process,
+            key,
+            op,
+            notifies,
+        )))
+    }
+
+    /// Hands a batch over to a connection. If the batch or its replies are lost, the receiver gets nothing.
+    pub(super) fn send_batch(
+        &self,
+        process: usize,
+        connection: usize,
+        operations: Vec<Queued>,
+    ) -> oneshot::Receiver<Vec<Option<Reply>>> {
+        let (answer, answered) = oneshot::channel();
+        let now = self.now();
+        let mut inside = self.inside();
+        if inside.processes[process].crashed {
+            return answered;
+        }
+        let batch = Batch {
+            process,
+            connection,
+            operations,
+            answer,
+        };
+        inside.note_handed_over(now, &batch);
+        if inside.processes[process].paused {
+            inside.processes[process].held_up.push(Next::Depart(batch));
+        } else {
+            inside.depart(now, batch);
         }
         drop(inside);
         self.changed.notify_one();
@@ -301,6 +344,50 @@ impl Inside {
         self.history.push(Event { at, key, kind });
     }
 
+    /// Makes a message, and notes that it is sent.
+    fn message(&mut self, now: u64, process: usize, key: usize, op: Op, notifies: bool) -> Message {
+        let (sends, record) = match &op {
+            Op::Claim { value, .. } | Op::Set { value, ttl: None } => (Sends::Claim, Some(value)),
+            Op::Replace {
+                expected, value, ..
+            } if expected == value => (Sends::Renewal, Some(value)),
+            Op::Touch { claimed, .. } => (Sends::Renewal, Some(claimed)),
+            Op::Replace { value, .. } | Op::Set { value, .. } => (Sends::Completion, Some(value)),
+            Op::Remove { expected } => (Sends::Removal, Some(expected)),
+            Op::Delete { claimed } => (Sends::Removal, Some(claimed)),
+            Op::Get => (Sends::Look, None),
+        };
+        // The scheduler polls no call of this simulation. Its messages belong to the call of their record.
+        let call = source::polled().map(|polled| polled.call);
+        let call = call
+            .or_else(|| record.and_then(call_of))
+            .unwrap_or(OPERATOR);
+        self.messages += 1;
+        let number = self.messages;
+        self.note(
+            now,
+            Some(key),
+            Kind::Sent {
+                message: number,
+                call,
+                op: sends,
+            },
+        );
+        Message {
+            number,
+            process,
+            key,
+            op,
+            sends,
+            call,
+            sent: now,
+            notifies,
+            repeated: false,
+            answer: None,
+            given_up: None,
+        }
+    }
+
     fn expire(&mut self, now: u64) {
         self.server.expire(now, &mut self.log);
         self.note_log();
@@ -325,6 +412,9 @@ impl Inside {
         match next {
             Next::Arrive(message) => self.arrive(now, message),
             Next::Reply(message, reply) => self.answer(now, message, reply),
+            Next::Depart(batch) => self.depart(now, batch),
+            Next::Deliver(process, connection) => self.deliver(now, process, connection),
+            Next::BatchReply(batch, replies) => self.answer_batch(now, batch, replies),
             Next::Nudge { process, call } => {
                 let task = self.processes[process].tasks.remove(&(call, false));
                 task.into_iter().for_each(Waker::wake);
@@ -420,7 +510,7 @@ impl Net {
 }
 
 /// The largest number of keys in a run.
-pub(super) const KEYS: usize = 2;
+pub(super) const KEYS: usize = 6;
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

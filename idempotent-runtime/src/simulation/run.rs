@@ -14,6 +14,7 @@ use super::check;
 use super::count::Counts;
 use super::dice::Dice;
 use super::history::{CallId, Event, Kind, OPERATOR};
+use super::in_batches;
 use super::knobs::{Incident, Plan};
 use super::link::{ENDPOINT, Link, number_of};
 use super::mutants::MutantStore;
@@ -35,7 +36,11 @@ pub(super) struct Run {
 
 /// Runs a seed. Only the seed decides what happens.
 pub(super) fn run(seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run {
-    let plan = Plan::from_seed(seed);
+    run_plan(Plan::from_seed(seed), seed, mutant, counts)
+}
+
+/// Runs a plan. Only the plan and the seed decide what happens.
+pub(super) fn run_plan(plan: Plan, seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run {
     PANICKED.set(false);
     static HOOK: Once = Once::new();
     HOOK.call_once(note_panics);
@@ -60,14 +65,16 @@ pub(super) fn run(seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run
         counts.add("calls planned");
     }
     let excuses = mutant != Some(Mutant::LosesRecords);
-    let broken = check::check(&plan, &history, excuses, counts).and_then(|()| {
-        end.map_err(|promise| Broken {
-            promise,
-            at: 0,
-            key: None,
-            by: Vec::new(),
-        })
-    });
+    let broken = check::check(&plan, &history, excuses, counts)
+        .and_then(|()| in_batches::check(&plan, &history, counts))
+        .and_then(|()| {
+            end.map_err(|promise| Broken {
+                promise,
+                at: 0,
+                key: None,
+                by: Vec::new(),
+            })
+        });
     Run {
         seed,
         broken: broken.err(),
@@ -120,10 +127,7 @@ impl Slots {
 }
 
 fn handle(net: &Arc<Net>, process: usize) -> Idempotency {
-    let link = Link {
-        net: Arc::clone(net),
-        process,
-    };
+    let link = Link::new(net, process);
     let builder = match net.mutant {
         Some(mutant) => Idempotency::builder(MutantStore::new(link, mutant)),
         None => Idempotency::builder(link),
@@ -222,6 +226,10 @@ async fn live(net: Arc<Net>) -> Result<(), &'static str> {
     sleep_until(net.at(free_at + 1)).await;
     probe(&slots).await?;
     drop(slots);
+    if net.plan.batches.is_some() {
+        // A batch waits as long as its callers, and a renewal that nobody needs any more waits until its lease has ended.
+        sleep_until(net.at(net.now() + longest)).await;
+    }
     messages.abort();
     let _ = messages.await;
     // Only the driver of the scheduler remains.
@@ -326,8 +334,8 @@ impl Run {
         let _ = writeln!(text, "{:#?}", self.plan.message_faults);
         let _ = writeln!(
             text,
-            "deadline {} ms, ahead {:?}, incidents {:?}",
-            self.plan.deadline, self.plan.ahead, self.plan.incidents
+            "deadline {} ms, ahead {:?}, incidents {:?}, {:?}",
+            self.plan.deadline, self.plan.ahead, self.plan.incidents, self.plan.batches
         );
         for (key, plan) in self
             .plan

@@ -101,7 +101,7 @@ fn number(variable: &str) -> Option<u64> {
 const SEEDS: u64 = 20_000;
 
 /// The smallest number of times that each thing must happen in a thousand seeds: about half of the usual number.
-const FLOORS: [(&str, u64); 21] = [
+const FLOORS: [(&str, u64); 24] = [
     ("calls made", 3000),
     ("bodies", 1000),
     ("successes", 500),
@@ -123,4 +123,7 @@ const FLOORS: [(&str, u64); 21] = [
     ("unguarded", 25),
     ("returned: replayed", 200),
     ("returned: mismatch", 150),
+    ("batches", 550),
+    ("operations withdrawn", 350),
+    ("operations sent again", 70),
 ];

@@ -1,7 +1,5 @@
 //! The way of one message to the store and back.
 
-use tokio::sync::oneshot;
-
 use super::history::{Kind, Sends};
 use super::knobs::{MessageFaults, Outage};
 use super::net::{Inside, Message, Next, Reply};
@@ -31,6 +29,7 @@ impl Inside {
             let again = Message {
                 op: message.op.clone(),
                 answer: None,
+                given_up: None,
                 ..message
             };
             let at = now + self.delay() + self.delay();
@@ -77,6 +76,13 @@ impl Inside {
             }
             None => {}
         }
+        let reply = self.apply(now, &message);
+        self.reply(now, message, reply);
+    }
+
+    /// What the store does with a message.
+    pub(super) fn apply(&mut self, now: u64, message: &Message) -> Reply {
+        let (key, number) = (Some(message.key), message.number);
         let MessageFaults {
             refuses,
             refuses_completions,
@@ -85,16 +91,13 @@ impl Inside {
         } = self.message_faults;
         let completes = message.sends == Sends::Completion;
         if self.dice.chance(refuses) || completes && self.dice.chance(refuses_completions) {
-            return self.refuse(now, message, StoreErrorKind::NotApplied);
+            return self.note_refused(now, message, StoreErrorKind::NotApplied);
         }
         let grows = matches!(message.sends, Sends::Claim | Sends::Completion);
         if grows && self.dice.chance(is_full) {
-            return self.refuse(now, message, StoreErrorKind::Full);
+            return self.note_refused(now, message, StoreErrorKind::Full);
         }
-        let given_up = message
-            .answer
-            .as_ref()
-            .is_none_or(oneshot::Sender::is_closed);
+        let given_up = message.is_given_up();
         self.note(
             now,
             key,
@@ -109,7 +112,7 @@ impl Inside {
             ref op,
             call,
             ..
-        } = message;
+        } = *message;
         let request = Request {
             now,
             sent,
@@ -120,7 +123,7 @@ impl Inside {
         let answer = self.server.execute(&request, &mut self.log);
         self.note_log();
         let Some(answer) = answer else {
-            return self.refuse(now, message, StoreErrorKind::Full);
+            return self.note_refused(now, message, StoreErrorKind::Full);
         };
         if let (true, Some(hints)) = (message.notifies, self.message_faults.hints)
             && !self.dice.chance(hints)
@@ -129,12 +132,22 @@ impl Inside {
             self.plan(at, Next::Hint(message.key));
         }
         if self.dice.chance(self.message_faults.breaks) {
-            return self.reply(now, message, Err(StoreErrorKind::Unknown));
+            return Err(StoreErrorKind::Unknown);
         }
-        self.reply(now, message, Ok(answer));
+        Ok(answer)
     }
 
-    pub(super) fn refuse(&mut self, now: u64, message: Message, kind: StoreErrorKind) {
+    fn refuse(&mut self, now: u64, message: Message, kind: StoreErrorKind) {
+        let reply = self.note_refused(now, &message, kind);
+        self.reply(now, message, reply);
+    }
+
+    pub(super) fn note_refused(
+        &mut self,
+        now: u64,
+        message: &Message,
+        kind: StoreErrorKind,
+    ) -> Reply {
         let (number, full) = (message.number, kind == StoreErrorKind::Full);
         self.note(
             now,
@@ -145,12 +158,11 @@ impl Inside {
             },
         );
         // A message that arrives twice may still be applied, so it is not reported as refused.
-        let kind = if message.repeated {
+        Err(if message.repeated {
             StoreErrorKind::Unknown
         } else {
             kind
-        };
-        self.reply(now, message, Err(kind));
+        })
     }
 
     pub(super) fn reply(&mut self, now: u64, message: Message, reply: Reply) {
