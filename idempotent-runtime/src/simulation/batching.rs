@@ -14,7 +14,7 @@ use super::knobs::Outage;
 use super::net::{Inside, Message, Net, Next, Reply};
 use super::server::{Answer, Op};
 use super::source;
-use crate::batch::{self, Batches, Limits, Operation, Transport, Way};
+use crate::batch::{self, Batched, Batches, Limits, Operation, Transport, Way};
 use crate::store::{Claim, StoreErrorKind, Swap};
 
 /// What a seed decides about batches. Chances are in a thousand.
@@ -74,7 +74,7 @@ impl Engines {
             let connection = Connection {
                 net: Arc::clone(net),
                 process,
-                connection,
+                number: connection,
             };
             Batches::new(connection, plan.limits)
         });
@@ -106,7 +106,7 @@ impl Engines {
                 let alone = Connection {
                     net: Arc::clone(&self.net),
                     process: self.process,
-                    connection,
+                    number: connection,
                 };
                 alone.send_alone(queued).await
             }
@@ -185,7 +185,8 @@ impl Operation for Queued {
 struct Connection {
     net: Arc<Net>,
     process: usize,
-    connection: usize,
+    /// The number of the connection in its process.
+    number: usize,
 }
 
 impl Connection {
@@ -201,13 +202,15 @@ impl Connection {
     }
 }
 
-impl Transport for Connection {
+impl Batched for Connection {
     type Operation = Queued;
     type Reply = Reply;
+}
 
+impl Transport for Connection {
     async fn send(&self, batch: Vec<Queued>) -> Vec<batch::Answer<Queued, Reply>> {
         let sent = batch.clone();
-        let answered = self.net.send_batch(self.process, self.connection, sent);
+        let answered = self.net.send_batch(self.process, self.number, sent);
         let Ok(mut replies) = answered.await else {
             return pending().await;
         };
@@ -395,11 +398,11 @@ impl Inside {
                 && !given_up.load(Ordering::Relaxed)
             {
                 let (number, fine) = (message.number, reply.is_ok());
-                let replied = Kind::Replied {
+                let got = Kind::Replied {
                     message: number,
                     reply: digest_of(reply),
                 };
-                self.note(now, Some(message.key), replied);
+                self.note(now, Some(message.key), got);
                 // A renewal may have reached its limit at this moment, so its sender notes the answer.
                 if message.sends == Sends::Renewal {
                     continue;

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{Direction, ProxyFault, Traffic};
-use idempotent_runtime::{RedisStore, Store};
+use idempotent_runtime::{RedisStore, Release, Store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use self::case::{Case, Moment};
+use self::case::{Case, Moment, TOGETHER};
 use self::way::Way;
+use crate::servers::{removes_natively, shared};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_message_of_a_call_breaks_no_guarantee() {
@@ -30,8 +31,32 @@ async fn a_damaged_connection_setup_fails_in_time_or_succeeds() {
     holds(Way::all().take(1), Moment::SetUp).await;
 }
 
-/// Asserts that no case of these ways breaks a guarantee.
-async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_message_of_a_batch_breaks_no_guarantee() {
+    let ways = Way::all().filter(|way| !way.is_long);
+    // All ways send the same claims, and few differ in their ends.
+    let ways = ways.filter(|way| way.release == Release::Always || way.replay);
+    let count = holds(ways.filter(|way| way.succeeds), Moment::Batch).await;
+    assert!(count >= 200, "{count}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_at_once_go_in_batches() {
+    let store = shared().await;
+    if removes_natively(&store) {
+        // Each removal is a command.
+        return;
+    }
+    let way = Way::all().find(|way| way.release == Release::Always);
+    let clean = Case::undamaged(way.unwrap(), Moment::Batch);
+    let traffic = learn(clean, |store| store).await;
+    assert!(traffic.requests >= TOGETHER, "{traffic:?}");
+    // One script does all removals of a batch.
+    assert!(traffic.requests < 2 * TOGETHER, "{traffic:?}");
+}
+
+/// Asserts that no case of these ways breaks a guarantee. Returns the number of cases.
+async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) -> usize {
     let begun = Instant::now();
     let (count, broken) = broken(ways, moment, |store| store).await;
     eprintln!("{moment:?}: {count} cases in {:.1?}", begun.elapsed());
@@ -42,6 +67,7 @@ async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) {
         broken.len(),
         broken.join("\n")
     );
+    count
 }
 
 /// The number of cases, and the failures.
@@ -65,26 +91,35 @@ async fn broken<S: Store>(
             }));
         }
     }
-    let count = cases.len();
+    let mut count = cases.len();
     let mut running = JoinSet::new();
     let places = Arc::new(Semaphore::new(AT_ONCE));
     for case in cases {
         let places = Arc::clone(&places);
         running.spawn(async move {
             let _place = places.acquire().await.unwrap();
-            let mut wrong = Some("the proxy damaged no message".to_owned());
+            let mut result = None;
             // On a slow machine a call may end before the message that the proxy should damage.
             for _ in 0..TRIES {
                 let (traffic, found) = case.check(make).await;
                 if traffic.fault_applied || found.is_some() {
-                    wrong = found;
+                    result = Some(found);
                     break;
                 }
             }
-            wrong.map(|wrong| format!("{case:?}: {wrong}"))
+            (case, result)
         });
     }
-    let broken = running.join_all().await.into_iter().flatten().collect();
+    let mut broken = Vec::new();
+    for (case, result) in running.join_all().await {
+        match result {
+            Some(None) => {}
+            Some(Some(wrong)) => broken.push(format!("{case:?}: {wrong}")),
+            // How many messages a batch needs depends on how its operations arrive.
+            None if moment == Moment::Batch => count -= 1,
+            None => broken.push(format!("{case:?}: the proxy damaged no message")),
+        }
+    }
     (count, broken)
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer, Traffic};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::Entry;
@@ -19,6 +20,9 @@ pub(crate) struct Case {
     pub(crate) harm: Option<(Direction, usize, ProxyFault)>,
 }
 
+/// The number of calls of a batch: more than callers send singly at a time.
+pub(crate) const TOGETHER: usize = 8;
+
 /// When the counting of messages begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
@@ -28,6 +32,8 @@ pub(crate) enum Moment {
     Reconnection,
     /// Before a call.
     Call,
+    /// Before [`TOGETHER`] calls of different keys, whose operations go in batches.
+    Batch,
 }
 
 /// The deadline of the damaged call, before its body and after it.
@@ -79,6 +85,41 @@ impl Case {
             proxy.close_connections();
         }
 
+        let calls = match self.moment {
+            Moment::Batch => TOGETHER,
+            _ => 1,
+        };
+        let calls = (0..calls).map(|_| self.call(server, proxy, &idempotency));
+        let calls = join_all(calls).await;
+        if matches!(self.harm, Some((_, _, ProxyFault::Silence))) {
+            // The remaining messages would wait for the end of the silence.
+            proxy.close_connections();
+        }
+        let drained = idempotency.drain(MAX_WAIT).await;
+        drained.map_err(|error| error.to_string())?;
+
+        let clean = RedisStore::connect(&server.url()).await.unwrap();
+        for called in calls {
+            let Called {
+                id,
+                key,
+                outcome,
+                ran,
+            } = called?;
+            self.check_outcome(&outcome, id, ran)?;
+            let stored = Stored::of(clean.get(&key).await.unwrap())?;
+            self.check_record(&outcome, stored)?;
+            self.check_next_call(clean.clone(), id, stored).await?;
+        }
+        Ok(())
+    }
+
+    async fn call(
+        self,
+        server: &RedisServer,
+        proxy: &RedisProxy,
+        idempotency: &Idempotency,
+    ) -> Result<Called, String> {
         let clean = RedisStore::connect(&server.url()).await.unwrap();
         let id = next() as u64;
         let key = format!("idem:proxied.pay:{}", Fingerprint::of(&(id,)).unwrap());
@@ -91,26 +132,21 @@ impl Case {
             self.body(id, proxy).await
         };
         let begun = Instant::now();
-        let call = self.way.run(&idempotency, id, body);
+        let call = self.way.run(idempotency, id, body);
         let Ok(outcome) = timeout(MAX_WAIT, call).await else {
             return Err("the call never ended".to_owned());
         };
         in_time(begun)?;
-        if matches!(self.harm, Some((_, _, ProxyFault::Silence))) {
-            // The remaining messages would wait for the end of the silence.
-            proxy.close_connections();
-        }
-        let drained = idempotency.drain(MAX_WAIT).await;
-        drained.map_err(|error| error.to_string())?;
-
         let ran = ran.into_inner();
         if claimed.into_inner() != ran {
             return Err("a body ran without a claim".to_owned());
         }
-        self.check_outcome(&outcome, id, ran)?;
-        let stored = Stored::of(clean.get(&key).await.unwrap())?;
-        self.check_record(&outcome, stored)?;
-        self.check_next_call(clean, id, stored).await
+        Ok(Called {
+            id,
+            key,
+            outcome,
+            ran,
+        })
     }
 
     fn plan(self, proxy: &RedisProxy) {
@@ -189,6 +225,15 @@ impl Case {
         let failure = || format!("with {stored:?} the next call (ran: {ran}) got {outcome:?}");
         expected.then_some(()).ok_or_else(failure)
     }
+}
+
+/// A call that has ended.
+struct Called {
+    id: u64,
+    key: String,
+    outcome: Outcome,
+    /// How often its body ran.
+    ran: usize,
 }
 
 fn in_time(begun: Instant) -> Result<(), String> {

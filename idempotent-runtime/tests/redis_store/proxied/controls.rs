@@ -68,9 +68,9 @@ impl Broken {
 }
 
 /// Asserts that a case finds the mistake, with this text.
-async fn is_found(make: fn(RedisStore) -> Broken, finding: &str) {
+async fn is_found(moment: Moment, make: fn(RedisStore) -> Broken, finding: &str) {
     let ways = Way::all().filter(|way| way.replay && way.succeeds && !way.is_long);
-    let (count, broken) = broken(ways, Moment::Call, make).await;
+    let (count, broken) = broken(ways, moment, make).await;
     let found = broken.iter().any(|broken| broken.contains(finding));
     assert!(found, "{} of {count}:\n{}", broken.len(), broken.join("\n"));
     assert!(
@@ -82,17 +82,23 @@ async fn is_found(make: fn(RedisStore) -> Broken, finding: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_refuses_its_own_record_is_found() {
     let make = |store| Broken(store, Mistake::OwnRecordIsTaken);
-    is_found(make, "InProgress").await;
+    is_found(Moment::Call, make, "InProgress").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_ignores_lost_settlements_is_found() {
     let make = |store| Broken(store, Mistake::UnknownIsDone);
-    is_found(make, "the record is Running").await;
+    is_found(Moment::Call, make, "the record is Running").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_ignores_lost_claims_is_found() {
     let make = |store| Broken(store, Mistake::UnknownIsClaimed);
-    is_found(make, "without a claim").await;
+    is_found(Moment::Call, make, "without a claim").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_ignores_lost_claims_of_a_batch_is_found() {
+    let make = |store| Broken(store, Mistake::UnknownIsClaimed);
+    is_found(Moment::Batch, make, "without a claim").await;
 }
