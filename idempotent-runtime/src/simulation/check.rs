@@ -331,7 +331,9 @@ impl<'a> Checks<'a> {
                     ended + plan.ttl
                 }
                 (Release::OnError, Some((_, BodyEnd::Held)), _) if !seen.expired => {
-                    seen.holds_until
+                    // The mark of a hold expires with the lease, and a renewal without an answer does not count.
+                    let confirmed = seen.renewal_confirmed + plan.lease;
+                    seen.counts_until(plan).min(confirmed)
                 }
                 (Release::Never, _, Some(sent)) => sent + plan.ttl,
                 _ => 0,
