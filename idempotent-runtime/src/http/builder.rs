@@ -135,21 +135,22 @@ impl<S> LayerBuilder<S> {
     ///
     /// If [`for_route`](Self::for_route) has a name that does not begin with `/`, and it is not the name of
     /// [`route`](Self::route): no request has such a route.
-    pub fn build(mut self) -> IdempotencyLayer
+    pub fn build(self) -> IdempotencyLayer
     where
         S: HasScope,
     {
-        for name in self.0.routes.keys() {
-            let is_route = name.starts_with('/') || self.0.is_named(name);
+        let mut config = self.0;
+        for name in config.routes.keys() {
+            let is_route = name.starts_with('/') || config.is_named(name);
             assert!(
                 is_route,
                 "`for_route(\"{name}\", …)` names no route: a route begins with `/`"
             );
         }
-        let routes = Arc::new(ConfiguredRoutes::new(self.0.routes.keys().cloned()));
-        self.0.idempotency.shared().known_endpoints().watch(&routes);
-        self.0.seen_routes = routes;
-        let (config, scope) = self.0.with_scope(());
+        let routes = Arc::new(ConfiguredRoutes::new(config.routes.keys().cloned()));
+        config.idempotency.shared().known_endpoints().watch(&routes);
+        config.seen_routes = routes;
+        let (config, scope) = config.with_scope(());
         IdempotencyLayer::new(config.with_scope(scope.into_scope()).0)
     }
 
