@@ -193,11 +193,6 @@ impl Policy {
     pub(crate) fn is_done_at_once(&self) -> bool {
         self.tx && self.release == Release::OnError && !self.replay
     }
-
-    /// Whether the store shows that a call has ended.
-    pub(crate) fn marks_the_end(&self) -> bool {
-        self.release != Release::Never || self.replay
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl IdempotencyLayer {
         Self(Arc::new(config))
     }
 
-    /// The routes of [`for_route`](crate::http::LayerBuilder::for_route) that have had no request, in no order. Before the first
+    /// The routes of [`for_route`](crate::http::LayerBuilder::for_route) that have had no guarded request, in no order. Before the first
     /// request of the layer there are none.
     ///
     /// A test that sends requests to all routes finds a misspelled route with it:

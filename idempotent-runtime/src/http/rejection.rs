@@ -83,9 +83,9 @@ impl Rejection {
     /// The handler of an equal request has ended, and nobody knows whether its work is done.
     fn unknown_outcome(lang: Lang) -> Self {
         let detail = [
-            "It is not known whether your request has gone through. Do not send it again with a new key: check what it has done, or contact support."
+            "It is not known whether your request has gone through. Check what it has done, or contact support, before you send it again with this key or another key."
                 .into(),
-            "请求是否成功尚不确定,请勿更换键后重新发送,请先确认处理结果或联系客服".into(),
+            "请求是否成功尚不确定,无论是否更换键,重新发送之前请先确认处理结果或联系客服".into(),
         ];
         let title = [
             "The outcome of an equal request is not known",

@@ -15,7 +15,7 @@
 //! | gets no answer while it redeems its token | at once (`redeem`) | "unavailable" |
 //! | ends, with or without its caller | when its end is stored (`settle`) | the done record, if there is one |
 //! | ends, and its caller gets the answer before its end is stored | when the caller gets it (`settle::settle`) | nothing |
-//! | is dropped in its body | at once, or after its key is freed (`held`, `settle`) | nothing |
+//! | is dropped in its body | at once, or after its key is freed or its claim is marked (`held`, `settle`, `mark`) | nothing |
 //! | loses its lease | at once (`lease`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
 //!

@@ -247,15 +247,15 @@ async fn resolve(
         }
         match (answer, ending) {
             (Ok(Swap::Done), _) => return SettleOutcome::Stored,
+            // The reply to the removal was lost, and another call may have claimed the key in the meantime.
+            (Ok(Swap::Absent | Swap::Other(_)), Ending::Remove) if is_resend => {
+                lease.call().emit(EventKind::AlreadyGone, |event| event);
+                return SettleOutcome::Stored;
+            }
             (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::SetExpiry(_))
             | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::SetExpiry(_)) => {
                 lease.call().emit(EventKind::AlreadyGone, |event| event);
                 return SettleOutcome::Closed;
-            }
-            // The reply to the removal was lost, and another call has claimed the key in the meantime.
-            (Ok(Swap::Other(_)), Ending::Remove) if is_resend => {
-                lease.call().emit(EventKind::AlreadyGone, |event| event);
-                return SettleOutcome::Stored;
             }
             (Ok(Swap::Absent), _) => {
                 report_unsettled(lease, ending, "nothing is stored under its key");

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::observe::EventKind;
-use crate::policy::OnStoreError;
+use crate::policy::{OnStoreError, Release};
 use crate::protocol::context::CallContext;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
@@ -49,8 +49,9 @@ impl WaitLimits {
     pub(crate) fn waits_until(&self, call: &CallContext, refusal: &Refusal) -> Option<Instant> {
         let may_end = match refusal.plain_error() {
             Some(Error::InProgress(_)) => true,
-            // The end of the other call is visible only if it changes the record.
-            Some(Error::Taken(_)) => call.policy.marks_the_end(),
+            // The record of a call that never releases says nothing until it has the result. In every other case the call has ended,
+            // its outcome is not known, and a wait for its key could only end in a second run.
+            Some(Error::Taken(_)) => call.policy.release == Release::Never && call.policy.replay,
             _ => false,
         };
         self.wait_until

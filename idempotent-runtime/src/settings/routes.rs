@@ -114,7 +114,7 @@ impl fmt::Display for UnmatchedRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`for_route(\"{}\", …)` has had no request yet",
+            "`for_route(\"{}\", …)` has had no guarded request yet",
             self.route
         )?;
         match &self.similar {

@@ -274,10 +274,10 @@ async fn an_outer_layer_sees_that_the_end_of_a_request_is_not_confirmed() {
     ] {
         assert_eq!(outcome_of(response, |_| {}).await, done);
         let once = Fault::Fail(StoreErrorKind::NotApplied);
-        assert_eq!(
-            outcome_of(response, |store| store.next(op, once)).await,
-            done
-        );
+        for fault in [once, Fault::LoseReply] {
+            let outcome = outcome_of(response, |store| store.next(op, fault)).await;
+            assert_eq!(outcome, done, "{fault:?}");
+        }
         for fault in [once, Fault::Hang] {
             let outcome = outcome_of(response, |store| store.always(op, fault)).await;
             assert_eq!(outcome, IdempotencyOutcome::Unconfirmed);

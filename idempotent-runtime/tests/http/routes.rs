@@ -276,7 +276,7 @@ async fn a_similar_route_without_its_options_is_one_warning() {
     for _ in 0..2 {
         service.send(post("/shop/orders/1/pay"), "").await;
     }
-    let expected = "`for_route(\"/orders/{id}/pay\", …)` has had no request yet, but a request has the route \
+    let expected = "`for_route(\"/orders/{id}/pay\", …)` has had no guarded request yet, but a request has the route \
                     `/shop/orders/{id}/pay`, which has no options of its own; \
                     write the whole route as the router matches it, with the prefixes of `Router::nest`";
     assert_eq!(log.warnings(), [expected]);
