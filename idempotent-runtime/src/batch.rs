@@ -46,7 +46,7 @@ pub(crate) struct Batches<T: Batched> {
 pub(crate) enum Way<'a, T: Batched> {
     /// The caller sends the operation by itself, and drops this after the answer.
     Inline(Option<Inline<'a>>),
-    /// The operation goes with others.
+    /// The operation is queued, and sent together with others.
     Queue(Entrance<T>),
 }
 

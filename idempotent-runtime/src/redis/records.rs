@@ -83,7 +83,7 @@ impl Records {
         self.read_claim(executor, key, value, reply)
     }
 
-    /// A claim that goes with other operations.
+    /// A claim that is sent together with other operations.
     fn claim_request(&self, key: &str, value: &[u8], ttl: u64, digest: u64) -> Request {
         if self.oversize.is_met() {
             let limits = self.claim_limits(ttl);
