@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use foldhash::{HashSet, HashSetExt as _};
 use tokio::runtime::{Handle, Id};
@@ -148,6 +149,9 @@ fn lost() -> StoreError {
     error.reason("gave no answer before the runtime that sent the operation ended")
 }
 
+/// When a batch without an answer is suspicious, if a caller of the queue stops waiting.
+const LATE: Duration = Duration::from_millis(100);
+
 /// A task that sends batches until the queue is empty.
 struct Task<T: Batched> {
     lane: Arc<Lane<T>>,
@@ -192,7 +196,7 @@ impl<T: Transport> Task<T> {
         if let Poll::Ready(answers) = first {
             return answers;
         }
-        let mut is_overdue = false;
+        let (sent_at, mut is_overdue) = (Instant::now(), false);
         let waiting = poll_fn(|cx| {
             if let Poll::Ready(answers) = sending.as_mut().poll(cx) {
                 return Poll::Ready(answers);
@@ -207,7 +211,9 @@ impl<T: Transport> Task<T> {
                 if left > 0 && broken!(DropsBatchWithCaller) {
                     return Poll::Ready(Vec::new());
                 }
-                if left > 0 && !std::mem::replace(&mut is_overdue, true) {
+                // A caller that was still in the queue may have waited for this batch.
+                let is_late = left > 0 || sent_at.elapsed() >= LATE;
+                if is_late && !std::mem::replace(&mut is_overdue, true) {
                     lane.shared.transport.overdue();
                 }
             }

@@ -17,7 +17,8 @@ pub(crate) struct Limits {
     pub(crate) inline: usize,
     /// The most batches without an answer.
     pub(crate) in_flight: usize,
-    /// After a batch has left, new operations gather for this long, unless an answer comes earlier.
+    /// An operation that arrives within this time after a batch has left waits for the answer to this batch, or for the next
+    /// operation after this time.
     pub(crate) gap: Duration,
     /// The most operations of a batch.
     pub(crate) operations: usize,
@@ -25,7 +26,7 @@ pub(crate) struct Limits {
     pub(crate) bytes: usize,
     /// The most operations that wait.
     pub(crate) waiting: usize,
-    /// The most bytes that wait.
+    /// The most bytes that wait, unless one operation is larger.
     pub(crate) waiting_bytes: usize,
 }
 
@@ -38,7 +39,7 @@ impl Default for Limits {
             operations: 512,
             bytes: 256 * 1024,
             waiting: 64 * 1024,
-            waiting_bytes: 32 * 1024 * 1024,
+            waiting_bytes: 128 * 1024 * 1024,
         }
     }
 }
@@ -82,7 +83,8 @@ impl<O: Operation, R> Queue<O, R> {
     pub(super) fn push(&mut self, operation: O, slot: Slot<R>, limits: &Limits) -> bool {
         let size = operation.size();
         let is_full = |queue: &Self| {
-            queue.waiting.len() >= limits.waiting || queue.bytes + size > limits.waiting_bytes
+            let is_over = queue.bytes + size > limits.waiting_bytes;
+            queue.waiting.len() >= limits.waiting || is_over && !queue.waiting.is_empty()
         };
         if is_full(self) && !broken!(Unbounded) {
             self.drop_unwanted();
@@ -148,6 +150,8 @@ impl<O: Operation, R> Queue<O, R> {
 
     pub(super) fn stop_collecting(&mut self) {
         self.collectors -= 1;
+        // The others may have begun long ago.
+        self.collecting_since = None;
     }
 
     /// Moves the next batch to `operations` and `slots`, and notes that it leaves now. `digests` is empty before and after.

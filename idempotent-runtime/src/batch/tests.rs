@@ -433,6 +433,45 @@ fn a_full_set_of_hung_batches_is_released_when_its_callers_give_up() {
 }
 
 #[test]
+fn a_caller_that_gives_up_in_the_queue_starts_a_probe_of_the_hung_batches() {
+    paused().block_on(async {
+        let setup = Setup::new(QUEUED);
+        let mut hanging = Vec::new();
+        for number in 0..QUEUED.in_flight {
+            setup.hang_on(number);
+            hanging.push(setup.spawn(op(number)));
+            settle().await;
+            advance(QUEUED.gap).await;
+        }
+        let waiting = setup.spawn(op(100));
+        settle().await;
+        sleep(Duration::from_millis(250)).await;
+        assert_eq!(setup.server.overdue.load(Ordering::SeqCst), 0);
+        waiting.abort();
+        settle().await;
+        let probed = setup.server.overdue.load(Ordering::SeqCst);
+        assert_eq!(probed, QUEUED.in_flight, "each hung batch is suspicious");
+        assert!(hanging.iter().all(|caller| !caller.is_finished()));
+    });
+}
+
+#[test]
+fn an_operation_larger_than_the_queue_is_sent_if_nothing_waits() {
+    paused().block_on(async {
+        let limits = Limits {
+            waiting_bytes: 50,
+            ..QUEUED
+        };
+        let setup = Setup::new(limits);
+        let large = Op {
+            size: 1000,
+            ..op(1)
+        };
+        assert_eq!(setup.submit(large).await.unwrap(), 1);
+    });
+}
+
+#[test]
 fn operations_of_one_key_go_in_different_batches() {
     let rule = || async {
         let setup = Setup::new(QUEUED);

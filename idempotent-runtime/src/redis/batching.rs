@@ -5,10 +5,12 @@ mod request;
 
 use std::any::Any;
 use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{RedisResult, Value};
 use foldhash::fast::RandomState;
+use futures_util::FutureExt as _;
 
 use self::pipeline::Sent;
 pub(super) use self::request::Request;
@@ -36,10 +38,11 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
             ..limits
         };
         let renewals = Pipelines {
-            connection: renewals,
+            fallback: Some(connection.clone()),
+            ..Pipelines::on(renewals)
         };
         Self {
-            operations: Batches::new(Pipelines { connection }, limits),
+            operations: Batches::new(Pipelines::on(connection), limits),
             renewals: Batches::new(renewals, all_queued),
             digests: RandomState::default(),
         }
@@ -66,12 +69,24 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
 /// Sends each batch as a pipeline.
 pub(super) struct Pipelines<C> {
     connection: C,
+    /// Sends the batches while `connection` cannot be made, for example because the server allows no more connections.
+    fallback: Option<C>,
+    /// The server does not accept a script with many keys, so each key has its own script.
+    refuses_many_keys: AtomicBool,
 }
 
 impl<C> Pipelines<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
+    fn on(connection: C) -> Self {
+        Self {
+            connection,
+            fallback: None,
+            refuses_many_keys: AtomicBool::new(false),
+        }
+    }
+
     fn reconnecting(&self) -> Option<&RedisConnection> {
         let connection: &dyn Any = &self.connection;
         connection.downcast_ref()
@@ -96,11 +111,23 @@ where
 
     async fn send(&self, batch: Vec<Request>) -> Vec<Answer<Request, RedisResult<Value>>> {
         let mut connection = self.connection.clone();
-        let sent = Sent::new(batch);
+        if let Some(reconnecting) = self.reconnecting() {
+            match (reconnecting.connect().now_or_never(), &self.fallback) {
+                (Some(Ok(())), _) => {}
+                (Some(Err(_)), Some(fallback)) => connection = fallback.clone(),
+                (Some(Err(error)), None) => {
+                    let failed = |_| Answer::Reply(Err(error.clone()));
+                    return batch.iter().map(failed).collect();
+                }
+                // The connection was lost a moment ago. Batches that wait for a connection would overtake each other.
+                (None, _) => return batch.into_iter().map(Answer::Again).collect(),
+            }
+        }
+        let sent = Sent::new(batch, self.refuses_many_keys.load(Ordering::Relaxed));
         let (pipeline, commands) = (&sent.pipeline, sent.pipeline.len());
         // Not by `query_async`, because it makes one error of all replies.
         let replies = connection.req_packed_commands(pipeline, 0, commands).await;
-        sent.read(replies)
+        sent.read(replies, &self.refuses_many_keys)
     }
 
     fn overdue(&self) {

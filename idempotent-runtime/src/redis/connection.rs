@@ -325,6 +325,12 @@ pub(super) fn sends_once<C: ConnectionLike + 'static>(client: &C) -> bool {
     }
 }
 
+/// Whether this client of the caller makes commands wait while it reconnects. Then batches would overtake each other.
+pub(super) fn reconnects_itself<C: ConnectionLike + 'static>(client: &C) -> bool {
+    let client: &dyn Any = client;
+    client.is::<ConnectionManager>()
+}
+
 /// The server of a client, without a password.
 pub(super) fn place_of<C: ConnectionLike + 'static>(client: &C) -> Arc<str> {
     let client: &dyn Any = client;

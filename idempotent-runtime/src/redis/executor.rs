@@ -6,7 +6,7 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{FromRedisValue, RedisError, RedisResult, Value};
 
 use super::batching::{Batching, Pipelines, Request};
-use super::connection::{RedisConnection, place_of, sends_once};
+use super::connection::{RedisConnection, place_of, reconnects_itself, sends_once};
 use super::failure::Failures;
 use super::lanes::Lanes;
 use super::large::{Large, Turn};
@@ -68,7 +68,7 @@ where
     /// Operations go in batches if `batches`, and if the client is known and sends a command once.
     pub(super) fn new(connection: C, replicas: Replicas, batches: bool) -> Self {
         let sends_once = sends_once(&connection);
-        let batching = (batches && sends_once)
+        let batching = (batches && sends_once && !reconnects_itself(&connection))
             .then(|| Arc::new(Batching::on(&connection, connection.clone())));
         Self {
             failures: Failures {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::batching::Request;
 use super::failure::is_forbidden;
-use super::info::version;
+use super::info::{mode, version};
 use super::oversize::Oversize;
 use super::record_scripts::{READ, REMOVE};
 use super::script::{SILENT, Script, send};
@@ -21,6 +21,8 @@ pub(super) struct Removal {
     native: Option<Native>,
     /// The server lost the command, for example by a fail-over to an older server, or does not let this user run it.
     refused: Arc<AtomicBool>,
+    /// A script may have many keys, because one server has them all. A proxy may have several servers behind it.
+    has_one_server: bool,
 }
 
 /// What to remove, and where to publish a notification.
@@ -60,6 +62,8 @@ impl Removal {
         Self {
             native: first.filter(|_| natives.all(|native| native == first)),
             refused: Arc::default(),
+            has_one_server: !info.is_empty()
+                && info.iter().all(|info| mode(info) == Some("standalone")),
         }
     }
 
@@ -97,7 +101,11 @@ impl Removal {
             channel,
         } = target;
         let Some(native) = self.native() else {
-            let removal = Request::removal(key, expected, target.notifies(), digest);
+            let removal = if self.has_one_server {
+                Request::removal(key, expected, target.notifies(), digest)
+            } else {
+                Request::script(&REMOVE, &[key], target.args(&mut [&[]; 2]), Some(digest))
+            };
             return (removal, None);
         };
         let size = key.len() + expected.len();

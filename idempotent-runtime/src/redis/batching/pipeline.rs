@@ -1,5 +1,6 @@
 //! A batch as a pipeline, and its replies.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::vec;
 
 use ::redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
@@ -71,7 +72,11 @@ enum Part {
 }
 
 impl Sent {
-    pub(super) fn new(batch: Vec<Request>) -> Self {
+    /// `singly`: each key is removed by its own script.
+    pub(super) fn new(mut batch: Vec<Request>, singly: bool) -> Self {
+        if singly {
+            batch = batch.into_iter().map(Request::singly).collect();
+        }
         let mut pipeline = Pipeline::with_capacity(batch.len());
         let mut removals = [Removals::default(), Removals::default()];
         for request in &batch {
@@ -115,9 +120,11 @@ impl Sent {
         }
     }
 
+    /// Notes in `refuses_many_keys` if the server does not accept a script with keys of several nodes.
     pub(super) fn read(
         self,
         replies: RedisResult<Vec<Value>>,
+        refuses_many_keys: &AtomicBool,
     ) -> Vec<Answer<Request, RedisResult<Value>>> {
         let replies = replies.and_then(|replies| {
             if replies.len() == self.pipeline.len() {
@@ -138,6 +145,9 @@ impl Sent {
             if self.removes[group] {
                 removed[group] = replies.pop().map_or(Removed::Nothing, Removed::of);
             }
+        }
+        if removed.iter().any(Removed::is_split) {
+            refuses_many_keys.store(true, Ordering::Relaxed);
         }
         let mut replies = replies.into_iter();
         let pipeline = &self.pipeline;
@@ -226,6 +236,11 @@ impl Removed {
         }
     }
 
+    /// Whether the server does not accept a script with keys of several nodes.
+    fn is_split(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.code() == Some("CROSSSLOT"))
+    }
+
     /// The answer to the next removal.
     fn next(&mut self, mut request: Request) -> Answer<Request, RedisResult<Value>> {
         let reply = match self {
@@ -239,6 +254,10 @@ impl Removed {
                     removal.by_source = true;
                     return Answer::Again(request);
                 }
+                // One key may be the reason for all. The script was refused before it ran, so nothing was removed.
+                if is_about_keys(error) {
+                    return Answer::Again(request.singly());
+                }
                 return Answer::Reply(Err(error.clone()));
             }
         };
@@ -247,140 +266,18 @@ impl Removed {
     }
 }
 
+/// Whether a server refused a script because of its keys: they are on several nodes, or on another node, or the user may not use
+/// one of them.
+fn is_about_keys(error: &RedisError) -> bool {
+    let code = error.code();
+    ["CROSSSLOT", "NOPERM", "MOVED", "ASK", "TRYAGAIN"]
+        .map(Some)
+        .contains(&code)
+}
+
 fn unexpected(what: &'static str) -> RedisError {
     RedisError::from((ErrorKind::UnexpectedReturnType, what))
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::super::super::record_scripts::CLAIM;
-    use super::super::super::scripted::Scripted;
-    use super::*;
-    use crate::batch::Operation as _;
-
-    fn removal(key: &str, notifies: bool) -> Request {
-        Request::removal(key, &Bytes::from_static(b"own"), notifies, 1)
-    }
-
-    fn claim(key: &str) -> Request {
-        Request::script(&CLAIM, &[key], &[b"own", b"9", b"-1"], Some(1))
-    }
-
-    async fn send(
-        server: Scripted,
-        batch: Vec<Request>,
-    ) -> Vec<Answer<Request, RedisResult<Value>>> {
-        let mut server = server;
-        let sent = Sent::new(batch);
-        let replies = ::redis::aio::ConnectionLike::req_packed_commands(
-            &mut server,
-            &sent.pipeline,
-            0,
-            sent.pipeline.len(),
-        );
-        let replies = replies.await;
-        server.assert_all_sent();
-        sent.read(replies)
-    }
-
-    fn reply(answer: &Answer<Request, RedisResult<Value>>) -> Result<Value, String> {
-        match answer {
-            Answer::Reply(reply) => reply.clone().map_err(|error| error.code().unwrap().into()),
-            Answer::Again(_) => Err("again".to_owned()),
-        }
-    }
-
-    #[tokio::test]
-    async fn each_operation_gets_its_own_reply() {
-        let mut delex = ::redis::cmd("DELEX");
-        delex.arg("d");
-        let mut publish = ::redis::cmd("PUBLISH");
-        publish.arg("d").arg("");
-        let batch = vec![
-            removal("a", false),
-            claim("b"),
-            removal("c", true),
-            Request::command(delex, 1, Some(2)).and_notify(publish),
-            removal("e", false),
-            claim("f"),
-            removal("g", true),
-        ];
-        let sent = [
-            "b", "DELEX", "PUBLISH", "f", "EVALSHA", "a", "e", "own", "own", "EVALSHA", "c", "g",
-        ];
-        let server = Scripted::default().answers(
-            &sent,
-            &[
-                ":1\r\n",
-                ":0\r\n",
-                "-NOPERM no channel\r\n",
-                "-OOM full\r\n",
-                "*2\r\n:1\r\n-WRONGTYPE a list\r\n",
-                "*2\r\n$-1\r\n$5\r\nother\r\n",
-            ],
-        );
-        let answers = send(server, batch).await;
-        let replies: Vec<_> = answers.iter().map(reply).collect();
-        let expected = [
-            Ok(Value::Int(1)),
-            Ok(Value::Int(1)),
-            Ok(Value::Nil),
-            Ok(Value::Int(0)),
-            Err("WRONGTYPE".to_owned()),
-            Err("OOM".to_owned()),
-            Ok(Value::BulkString(b"other".to_vec())),
-        ];
-        assert_eq!(replies, expected);
-    }
-
-    #[tokio::test]
-    async fn only_operations_of_an_unknown_script_go_again_by_source() {
-        let batch = vec![
-            removal("a", false),
-            claim("b"),
-            removal("c", true),
-            claim("d"),
-        ];
-        let unknown = "-NOSCRIPT No matching script.\r\n";
-        let replies = [":1\r\n", unknown, unknown, "*1\r\n:1\r\n"];
-        let server = Scripted::default().answers(&["b", "d", "a", "c"], &replies);
-        let answers = send(server, batch).await;
-        assert_eq!(reply(&answers[1]), Ok(Value::Int(1)));
-        assert_eq!(reply(&answers[2]), Ok(Value::Int(1)));
-        let again = answers.into_iter().filter_map(|answer| match answer {
-            Answer::Again(request) => Some(request),
-            Answer::Reply(_) => None,
-        });
-        let again: Vec<_> = again.collect();
-        assert!(again.iter().all(|request| request.digest() == Some(1)));
-        let sent = [
-            "EVAL\r\n",
-            "redis.call",
-            "d",
-            "own",
-            "-1",
-            "EVAL\r\n",
-            "redis.pcall",
-            "a",
-            "own",
-        ];
-        let server = Scripted::default().answers(&sent, &[":1\r\n", "*1\r\n$-1\r\n"]);
-        let answers = send(server, again).await;
-        let replies: Vec<_> = answers.iter().map(reply).collect();
-        assert_eq!(replies, [Ok(Value::Nil), Ok(Value::Int(1))]);
-    }
-
-    #[tokio::test]
-    async fn missing_replies_are_errors() {
-        let batch = vec![removal("a", false), removal("b", false)];
-        let server = Scripted::default().answers(&["a", "b"], &["*1\r\n:1\r\n"]);
-        let answers = send(server, batch).await;
-        assert_eq!(reply(&answers[0]), Ok(Value::Int(1)));
-        let Answer::Reply(Err(error)) = &answers[1] else {
-            panic!("a removal without a reply has failed");
-        };
-        assert_eq!(error.kind(), ErrorKind::UnexpectedReturnType);
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use ::redis::Cmd;
 use bytes::Bytes;
 
+use super::super::record_scripts::REMOVE;
 use super::super::script::Script;
 use crate::batch::Operation;
 
@@ -97,6 +98,20 @@ impl Request {
             size: key.len() + expected.len() + OVERHEAD,
             digest: Some(digest),
         }
+    }
+
+    /// The same, but a removal has its own script.
+    pub(super) fn singly(self) -> Self {
+        let Kind::Removal(removal) = &self.kind else {
+            return self;
+        };
+        let args = [&removal.expected[..], removal.key.as_bytes()];
+        let args = if removal.notifies {
+            &args[..]
+        } else {
+            &args[..1]
+        };
+        Self::script(&REMOVE, &[&removal.key], args, self.digest)
     }
 }
 
