@@ -90,11 +90,7 @@ where
 
     /// The connection for this key; `None` if it needs a turn because its record was large.
     pub(super) fn connection_without_turn(&self, key: &str) -> Option<C> {
-        let was_large = self
-            .large
-            .as_ref()
-            .is_some_and(|large| large.was_large(key));
-        (!was_large).then(|| self.connection())
+        (!self.needs_turn(key)).then(|| self.connection())
     }
 
     /// The connection for this key, after waiting for a turn if its record was large.
@@ -199,22 +195,8 @@ where
             Order::Renewal => batching.renewal_way(),
             Order::OfKey | Order::Any => batching.way(),
         };
-        match way {
-            Way::Queue(entrance) => {
-                let digest = match order {
-                    Order::OfKey | Order::Renewal => Some(batching.digest(keys[0])),
-                    Order::Any => None,
-                };
-                let request = Request::script(script, keys, args, digest);
-                let reply = self.submit(entrance, request).await?;
-                reply.map_err(|error| self.error(error))
-            }
-            Way::Inline(_inline) => {
-                let mut connection = self.connection();
-                let reply = script.run(&mut connection, keys, args).await;
-                reply.map_err(|error| self.error(error))
-            }
-        }
+        let reply = self.run_by(way, script, keys, args, order).await?;
+        reply.map_err(|error| self.error(error))
     }
 
     /// Runs a script on keys that many callers use, alone or with others. An error of the server is in the reply.
@@ -224,9 +206,23 @@ where
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<RedisResult<Value>, StoreError> {
-        match self.way() {
+        let way = self.way();
+        self.run_by(way, script, keys, args, Order::Any).await
+    }
+
+    /// Runs a script on small records in this way. An error of the server is in the reply.
+    async fn run_by(
+        &self,
+        way: Way<'_, Pipelines<C>>,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&[u8]],
+        order: Order,
+    ) -> Result<RedisResult<Value>, StoreError> {
+        match way {
             Way::Queue(entrance) => {
-                let request = Request::script(script, keys, args, None);
+                let digest = (order != Order::Any).then(|| self.digest(keys[0]));
+                let request = Request::script(script, keys, args, digest);
                 self.submit(entrance, request).await
             }
             Way::Inline(_inline) => {
