@@ -12,11 +12,12 @@ use foldhash::{HashSet, HashSetExt as _};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::unconstrained;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
-use super::queue::{Limits, Queue, Slot, Waiting};
+use super::queue::{Flight, LATE, Limits, Queue, Slot, Waiting, patience};
+use super::refusal::{full, lost, unsent};
 use super::transport::{Answer, Batched, Transport};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::StoreError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// What all lanes share.
@@ -40,6 +41,8 @@ pub(super) struct Lane<T: Batched> {
     hand_over: tokio::sync::Mutex<()>,
     /// Notifies the tasks that a caller has stopped waiting.
     dropped: Notify,
+    /// The callers that have stopped waiting.
+    gone: AtomicUsize,
 }
 
 impl<T: Batched> Lane<T> {
@@ -56,6 +59,7 @@ impl<T: Transport> Lane<T> {
             queue: Mutex::new(Queue::new()),
             hand_over: tokio::sync::Mutex::default(),
             dropped: Notify::new(),
+            gone: AtomicUsize::new(0),
         }
     }
 
@@ -66,8 +70,9 @@ impl<T: Transport> Lane<T> {
         operation: T::Operation,
     ) -> Submitted<T> {
         let (slot, answer) = oneshot::channel();
+        let gone = self.gone.load(Ordering::Relaxed);
         let mut queue = self.queue();
-        if !queue.push(operation, slot, &self.shared.limits) {
+        if !queue.push(operation, slot, &self.shared.limits, gone) {
             drop(queue);
             return Submitted(State::Refused);
         }
@@ -88,6 +93,8 @@ impl<T: Transport> Lane<T> {
         let task = Task {
             lane: Arc::clone(self),
             slots: Vec::new(),
+            flight: None,
+            look_at: None,
             digests: HashSet::new(),
             is_collecting: true,
             has_ended: false,
@@ -129,34 +136,20 @@ impl<T: Batched> Drop for Submitted<T> {
     fn drop(&mut self) {
         if let State::Waiting { answer, lane } = &mut self.0 {
             answer.close();
+            lane.gone.fetch_add(1, Ordering::Relaxed);
             lane.dropped.notify_waiters();
         }
     }
 }
-
-fn full() -> StoreError {
-    let error = StoreError::new(StoreErrorKind::NotApplied, "too many operations wait");
-    error.reason("has more operations waiting than this process queues")
-}
-
-fn unsent() -> StoreError {
-    let error = StoreError::new(StoreErrorKind::NotApplied, "the runtime has ended");
-    error.reason("was not asked, because the runtime that sends the operation has ended")
-}
-
-fn lost() -> StoreError {
-    let error = StoreError::new(StoreErrorKind::Unknown, "the runtime has ended");
-    error.reason("gave no answer before the runtime that sent the operation ended")
-}
-
-/// When a batch without an answer is suspicious, if a caller of the queue stops waiting.
-const LATE: Duration = Duration::from_millis(100);
 
 /// A task that sends batches until the queue is empty.
 struct Task<T: Batched> {
     lane: Arc<Lane<T>>,
     /// The callers of the batch in flight.
     slots: Vec<Slot<T::Reply>>,
+    flight: Option<Flight>,
+    /// When to look whether operations wait too long for the batch in flight.
+    look_at: Option<Instant>,
     /// Kept for its memory.
     digests: HashSet<u64>,
     is_collecting: bool,
@@ -196,7 +189,8 @@ impl<T: Transport> Task<T> {
         if let Poll::Ready(answers) = first {
             return answers;
         }
-        let (sent_at, mut is_overdue) = (Instant::now(), false);
+        let mut alarm = pin!(self.look_at.map(sleep_until));
+        let mut is_suspicious = false;
         let waiting = poll_fn(|cx| {
             if let Poll::Ready(answers) = sending.as_mut().poll(cx) {
                 return Poll::Ready(answers);
@@ -212,14 +206,47 @@ impl<T: Transport> Task<T> {
                     return Poll::Ready(Vec::new());
                 }
                 // A caller that was still in the queue may have waited for this batch.
-                let is_late = left > 0 || sent_at.elapsed() >= LATE;
-                if is_late && !std::mem::replace(&mut is_overdue, true) {
+                let is_late = self.look_at_queue(LATE);
+                if (left > 0 || is_late) && !std::mem::replace(&mut is_suspicious, true) {
                     lane.shared.transport.overdue();
                 }
+            }
+            while let Some(sleep) = alarm.as_mut().as_pin_mut()
+                && sleep.poll(cx).is_ready()
+            {
+                let is_overdue = self.look_at_queue(patience());
+                alarm.set(self.look_at.filter(|_| !is_overdue).map(sleep_until));
             }
             Poll::Pending
         });
         waiting.await
+    }
+
+    /// Starts another task if operations wait longer than they need to. A batch in flight of this age does not count any more.
+    /// Returns whether the batch is so old.
+    fn look_at_queue(&mut self, age: Duration) -> bool {
+        let Some(flight) = &mut self.flight else {
+            return false;
+        };
+        self.look_at = Some(flight.sent_at + patience());
+        let is_late = flight.sent_at.elapsed() >= age;
+        let mut queue = self.lane.queue();
+        if is_late {
+            queue.release(flight);
+        }
+        let needs_task = !queue.is_empty() && queue.needs_task(&self.lane.shared.limits);
+        if needs_task {
+            queue.add_task();
+        }
+        drop(queue);
+        self.start_task_if(needs_task);
+        is_late
+    }
+
+    fn start_task_if(&self, needs_task: bool) {
+        if needs_task && let Ok(runtime) = Handle::try_current() {
+            self.lane.start_task(&runtime);
+        }
     }
 
     /// Takes the next batch, and starts another task for the rest. Without operations the task has ended.
@@ -227,23 +254,24 @@ impl<T: Transport> Task<T> {
         let mut operations = Vec::new();
         let limits = &self.lane.shared.limits;
         let mut queue = self.lane.queue();
-        queue.take(limits, &mut self.digests, &mut operations, &mut self.slots);
+        let (digests, slots) = (&mut self.digests, &mut self.slots);
+        self.flight = queue.take(limits, digests, &mut operations, slots);
         queue.stop_collecting();
         self.is_collecting = false;
         let needs_task = !queue.is_empty()
-            && queue.tasks < limits.in_flight
+            && !queue.is_at_limit(queue.tasks, limits)
             && !queue.is_collected(Instant::now());
         if needs_task {
             queue.add_task();
         }
-        if operations.is_empty() {
+        if let Some(flight) = &self.flight {
+            self.look_at = queue.next_look(flight, limits);
+        } else {
             queue.tasks -= 1;
             self.has_ended = true;
         }
         drop(queue);
-        if needs_task && let Ok(runtime) = Handle::try_current() {
-            self.lane.start_task(&runtime);
-        }
+        self.start_task_if(needs_task);
         if self.has_ended {
             self.lane.shared.tasks.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -251,8 +279,9 @@ impl<T: Transport> Task<T> {
         Some(operations)
     }
 
-    /// Gives each caller its answer. The task ends if another task takes the queue next.
+    /// Gives each caller its answer. The task ends if other tasks take the queue next.
     fn answer(&mut self, answers: Vec<Answer<T::Operation, T::Reply>>) {
+        let has_answers = !answers.is_empty();
         let mut slots = std::mem::take(&mut self.slots);
         if broken!(ShiftsAnswers) {
             slots.rotate_left(1);
@@ -270,7 +299,11 @@ impl<T: Transport> Task<T> {
         let mut queue = self.lane.queue();
         queue.push_again(again);
         let now = Instant::now();
-        if queue.is_collected(now) {
+        if let Some(flight) = self.flight.take() {
+            queue.land(&flight, has_answers.then_some(now));
+        }
+        // While this batch was overdue, other tasks may have taken its place.
+        if queue.is_collected(now) || queue.is_at_limit(queue.tasks - 1, &self.lane.shared.limits) {
             queue.tasks -= 1;
             self.has_ended = true;
         } else {
@@ -301,6 +334,9 @@ impl<T: Batched> Drop for Task<T> {
         queue.tasks -= 1;
         if self.is_collecting {
             queue.stop_collecting();
+        }
+        if let Some(flight) = &self.flight {
+            queue.land(flight, None);
         }
         // The other tasks of the runtime have been dropped too, or take the queue.
         let unsent_operations = if queue.tasks == 0 {

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::transport::Operation;
+use crate::policy::deadline::{self, first_try};
 use crate::store::StoreError;
 
 /// When operations wait for each other, and how many.
@@ -15,10 +16,12 @@ use crate::store::StoreError;
 pub(crate) struct Limits {
     /// The most operations that callers send themselves at a time.
     pub(crate) inline: usize,
-    /// The most batches without an answer.
+    /// The most batches without an answer, without large batches and without overdue batches.
     pub(crate) in_flight: usize,
+    /// No batch leaves while batches with so many bytes have no answer. Overdue batches do not count.
+    pub(crate) bytes_in_flight: usize,
     /// An operation that arrives within this time after a batch has left waits for the answer to this batch, or for the next
-    /// operation after this time.
+    /// operation after this time. On a slow network it is sent after this time even if no other operation arrives.
     pub(crate) gap: Duration,
     /// The most operations of a batch.
     pub(crate) operations: usize,
@@ -35,6 +38,8 @@ impl Default for Limits {
         Self {
             inline: 2,
             in_flight: 8,
+            // Enough for a gigabit a second over 30 ms.
+            bytes_in_flight: 4 * 1024 * 1024,
             gap: Duration::from_micros(200),
             operations: 512,
             bytes: 256 * 1024,
@@ -42,6 +47,36 @@ impl Default for Limits {
             waiting_bytes: 128 * 1024 * 1024,
         }
     }
+}
+
+impl Limits {
+    /// The most tasks. A server that does not answer must not gather more and more overdue batches.
+    fn tasks(&self) -> usize {
+        self.in_flight * 8
+    }
+}
+
+/// A batch without an answer for this long is overdue. A caller with the default deadline gives up its first try after this time.
+/// Callers with a longer deadline wait longer, and must not hold up the others.
+pub(super) fn patience() -> Duration {
+    first_try(deadline::DEFAULT)
+}
+
+/// A batch without an answer is overdue after this time already if a caller has stopped waiting.
+pub(super) const LATE: Duration = Duration::from_millis(100);
+
+/// From this round trip on, a timer sends what has arrived within [`Limits::gap`]. Shorter round trips end before the timer of
+/// tokio, which counts whole milliseconds.
+const SLOW: Duration = Duration::from_millis(2);
+
+/// A batch without an answer.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) sent_at: Instant,
+    bytes: usize,
+    is_large: bool,
+    /// The batch does not count any more.
+    pub(super) is_overdue: bool,
 }
 
 /// Where an operation's caller gets its answer.
@@ -57,14 +92,24 @@ pub(super) struct Waiting<O, R> {
 pub(super) struct Queue<O, R> {
     waiting: VecDeque<Waiting<O, R>>,
     bytes: usize,
+    /// How many callers had stopped waiting when the queue last dropped their operations.
+    gone: usize,
     /// The tasks that have not ended.
     pub(super) tasks: usize,
+    /// The tasks whose batches are overdue.
+    overdue: usize,
+    /// The tasks with large batches, which count by their bytes: a longer wait would not gather a larger batch.
+    large: usize,
+    /// The bytes of the batches without an answer that are not overdue.
+    bytes_in_flight: usize,
     /// The tasks that will take the queue next.
     collectors: usize,
     /// When the last of these began to wait for its turn.
     collecting_since: Option<Instant>,
     /// When the last batch left.
     sent_at: Option<Instant>,
+    /// The usual time between a batch and its answer, zero before the first answer.
+    round_trip: Duration,
 }
 
 impl<O: Operation, R> Queue<O, R> {
@@ -72,21 +117,39 @@ impl<O: Operation, R> Queue<O, R> {
         Self {
             waiting: VecDeque::new(),
             bytes: 0,
+            gone: 0,
             tasks: 0,
+            overdue: 0,
+            large: 0,
+            bytes_in_flight: 0,
             collectors: 0,
             collecting_since: None,
             sent_at: None,
+            round_trip: Duration::ZERO,
         }
     }
 
-    /// Adds an operation to the end. Returns `false` if the queue is full.
-    pub(super) fn push(&mut self, operation: O, slot: Slot<R>, limits: &Limits) -> bool {
+    /// Adds an operation to the end. Returns `false` if the queue is full. `gone` counts all callers that have stopped waiting.
+    pub(super) fn push(
+        &mut self,
+        operation: O,
+        slot: Slot<R>,
+        limits: &Limits,
+        gone: usize,
+    ) -> bool {
         let size = operation.size();
         let is_full = |queue: &Self| {
             let is_over = queue.bytes + size > limits.waiting_bytes;
             queue.waiting.len() >= limits.waiting || is_over && !queue.waiting.is_empty()
         };
         if is_full(self) && !broken!(Unbounded) {
+            // Each look at the whole queue follows enough drops to pay for it, because an overloaded process refuses many
+            // operations.
+            let since = gone.wrapping_sub(self.gone);
+            if since <= self.waiting.len() / 16 && !broken!(LooksAtAllAgain) {
+                return false;
+            }
+            self.gone = gone;
             self.drop_unwanted();
             if is_full(self) {
                 return false;
@@ -126,7 +189,7 @@ impl<O: Operation, R> Queue<O, R> {
         if self.tasks == 0 {
             return true;
         }
-        if self.tasks >= limits.in_flight {
+        if self.is_at_limit(self.tasks, limits) {
             return false;
         }
         let now = Instant::now();
@@ -135,6 +198,54 @@ impl<O: Operation, R> Queue<O, R> {
         }
         let since = self.sent_at.map(|at| now.saturating_duration_since(at));
         since.is_none_or(|since| since >= limits.gap) && !broken!(OneBatchAtATime)
+    }
+
+    /// Whether so many batches have no answer that later operations wait, if there are `tasks` tasks.
+    pub(super) fn is_at_limit(&self, tasks: usize, limits: &Limits) -> bool {
+        let large = if broken!(CountsLarge) { 0 } else { self.large };
+        let has_many_bytes =
+            self.bytes_in_flight >= limits.bytes_in_flight && !broken!(IgnoresBytesInFlight);
+        has_many_bytes
+            || tasks.saturating_sub(self.overdue + large) >= limits.in_flight
+            || tasks >= limits.tasks() && !broken!(GathersOverdue)
+    }
+
+    /// When to look whether operations wait that arrived right after the batch `flight`. `None` if a timer is not worth it.
+    pub(super) fn next_look(&self, flight: &Flight, limits: &Limits) -> Option<Instant> {
+        if self.round_trip >= SLOW && !broken!(WaitsInGap) {
+            return Some(flight.sent_at + limits.gap);
+        }
+        // A single batch in flight holds up nobody, even if it never has an answer.
+        let is_harmless = self.tasks == 1 && !self.is_at_limit(1, limits);
+        (!is_harmless).then(|| flight.sent_at + patience())
+    }
+
+    /// A batch does not count any more.
+    pub(super) fn release(&mut self, flight: &mut Flight) {
+        if !flight.is_overdue && !broken!(CountsOverdue) {
+            flight.is_overdue = true;
+            self.overdue += 1;
+            self.large -= usize::from(flight.is_large);
+            self.bytes_in_flight -= flight.bytes;
+        }
+    }
+
+    /// A batch is over; it was `answered` at this time.
+    pub(super) fn land(&mut self, flight: &Flight, answered: Option<Instant>) {
+        if flight.is_overdue {
+            self.overdue -= 1;
+            return;
+        }
+        self.large -= usize::from(flight.is_large);
+        self.bytes_in_flight -= flight.bytes;
+        if let Some(now) = answered {
+            let trip = now.saturating_duration_since(flight.sent_at);
+            self.round_trip = if self.round_trip.is_zero() {
+                trip
+            } else {
+                (self.round_trip * 7 + trip) / 8
+            };
+        }
     }
 
     /// Counts a new task, which will take the queue.
@@ -155,6 +266,7 @@ impl<O: Operation, R> Queue<O, R> {
     }
 
     /// Moves the next batch to `operations` and `slots`, and notes that it leaves now. `digests` is empty before and after.
+    /// Returns nothing if nothing is to be sent.
     ///
     /// Operations without a caller are dropped. An operation whose key is in the batch already stays in the queue.
     pub(super) fn take(
@@ -163,7 +275,7 @@ impl<O: Operation, R> Queue<O, R> {
         digests: &mut HashSet<u64>,
         operations: &mut Vec<O>,
         slots: &mut Vec<Slot<R>>,
-    ) {
+    ) -> Option<Flight> {
         let expected = self.waiting.len().min(limits.operations);
         operations.reserve(expected);
         slots.reserve(expected);
@@ -190,9 +302,6 @@ impl<O: Operation, R> Queue<O, R> {
             slots.push(waiting.slot);
         }
         digests.clear();
-        if !operations.is_empty() {
-            self.sent_at = Some(Instant::now());
-        }
         if broken!(Reorders) {
             for waiting in deferred {
                 self.bytes += waiting.operation.size();
@@ -201,6 +310,20 @@ impl<O: Operation, R> Queue<O, R> {
         } else {
             self.push_again(deferred);
         }
+        if operations.is_empty() {
+            return None;
+        }
+        let sent_at = Instant::now();
+        let is_large = bytes > limits.bytes / 2;
+        self.sent_at = Some(sent_at);
+        self.large += usize::from(is_large);
+        self.bytes_in_flight += bytes;
+        Some(Flight {
+            sent_at,
+            bytes,
+            is_large,
+            is_overdue: false,
+        })
     }
 
     /// Takes all operations, which no task will send.

@@ -1,7 +1,6 @@
 //! What a batch must keep. Each rule has a broken variant of the engine, and its test must find the mistake.
 
 use std::cell::Cell;
-use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -40,6 +40,18 @@ pub(crate) enum Broken {
     DeniesSent,
     /// All runtimes share a queue.
     SharesLanes,
+    /// Overdue batches hold up the queue.
+    CountsOverdue,
+    /// A server that does not answer gathers more and more overdue batches.
+    GathersOverdue,
+    /// Each operation that meets a full queue looks at the whole queue.
+    LooksAtAllAgain,
+    /// The bytes in flight have no limit.
+    IgnoresBytesInFlight,
+    /// Large batches count as small batches do.
+    CountsLarge,
+    /// An operation right after a batch waits for the answer to the batch, also on a slow network.
+    WaitsInGap,
 }
 
 thread_local! {
@@ -84,6 +96,8 @@ fn paused() -> Runtime {
 const HOUR: Duration = Duration::from_hours(1);
 /// The time between a request and its reply.
 const TRIP: Duration = Duration::from_millis(10);
+/// How long a caller with the default deadline waits for its first try.
+const FIRST_TRY: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Op {
@@ -110,8 +124,14 @@ fn op_of(key: u64, number: usize) -> Op {
     }
 }
 
+thread_local! {
+    /// How often the size of an operation was read.
+    static SIZES: Cell<usize> = const { Cell::new(0) };
+}
+
 impl Operation for Op {
     fn size(&self) -> usize {
+        SIZES.set(SIZES.get() + 1);
         self.size
     }
 
@@ -125,8 +145,9 @@ impl Operation for Op {
 struct Server {
     /// The numbers of each batch, in the order in which they were handed over.
     batches: Mutex<Vec<Vec<usize>>>,
-    /// The numbers that this server answers never.
+    /// The numbers that this server does not answer before it resumes.
     hangs_on: Mutex<Vec<usize>>,
+    resumes: Notify,
     is_away: AtomicBool,
     panics: AtomicBool,
     /// The batches that were dropped without an answer.
@@ -167,7 +188,7 @@ impl Transport for Arc<Server> {
         self.batches.lock().unwrap().push(numbers);
         let mut in_flight = InFlight(Some(&self.dropped));
         if hangs {
-            pending::<()>().await;
+            self.resumes.notified().await;
         }
         sleep(TRIP).await;
         in_flight.0 = None;
@@ -198,6 +219,7 @@ struct Setup {
 const QUEUED: Limits = Limits {
     inline: 0,
     in_flight: 8,
+    bytes_in_flight: 1 << 20,
     gap: Duration::from_micros(200),
     operations: 512,
     bytes: 256 * 1024,
@@ -238,6 +260,31 @@ impl Setup {
 
     fn hang_on(&self, number: usize) {
         self.server.hangs_on.lock().unwrap().push(number);
+    }
+
+    /// Submits operations without an answer, and returns how many batches left.
+    async fn hang_all_again(&self, operations: usize) -> usize {
+        let before = self.sent().len();
+        for number in 1000..1000 + operations {
+            self.hang_on(number);
+            self.spawn(op(number));
+            settle().await;
+            advance(QUEUED.gap).await;
+        }
+        self.sent().len() - before
+    }
+
+    /// Fills the queue's limit with batches of patient callers, which have no answer.
+    async fn hang_all(&self) -> Vec<JoinHandle<Result<usize, StoreError>>> {
+        let mut hanging = Vec::new();
+        for number in 0..QUEUED.in_flight {
+            self.hang_on(number);
+            hanging.push(self.spawn(op(number)));
+            settle().await;
+            advance(QUEUED.gap).await;
+        }
+        assert_eq!(self.sent().len(), QUEUED.in_flight);
+        hanging
     }
 }
 
@@ -415,14 +462,7 @@ fn batches_without_an_answer_do_not_hold_up_the_others() {
 fn a_full_set_of_hung_batches_is_released_when_its_callers_give_up() {
     let rule = || async {
         let setup = Setup::new(QUEUED);
-        let mut hanging = Vec::new();
-        for number in 0..QUEUED.in_flight {
-            setup.hang_on(number);
-            hanging.push(setup.spawn(op(number)));
-            settle().await;
-            advance(QUEUED.gap).await;
-        }
-        assert_eq!(setup.sent().len(), QUEUED.in_flight);
+        let hanging = setup.hang_all().await;
         let waiting = setup.spawn(op(100));
         settle().await;
         assert_eq!(setup.sent().len(), QUEUED.in_flight, "the operation waits");
@@ -436,16 +476,10 @@ fn a_full_set_of_hung_batches_is_released_when_its_callers_give_up() {
 fn a_caller_that_gives_up_in_the_queue_starts_a_probe_of_the_hung_batches() {
     paused().block_on(async {
         let setup = Setup::new(QUEUED);
-        let mut hanging = Vec::new();
-        for number in 0..QUEUED.in_flight {
-            setup.hang_on(number);
-            hanging.push(setup.spawn(op(number)));
-            settle().await;
-            advance(QUEUED.gap).await;
-        }
+        let hanging = setup.hang_all().await;
         let waiting = setup.spawn(op(100));
         settle().await;
-        sleep(Duration::from_millis(250)).await;
+        sleep(Duration::from_millis(150)).await;
         assert_eq!(setup.server.overdue.load(Ordering::SeqCst), 0);
         waiting.abort();
         settle().await;
@@ -453,6 +487,172 @@ fn a_caller_that_gives_up_in_the_queue_starts_a_probe_of_the_hung_batches() {
         assert_eq!(probed, QUEUED.in_flight, "each hung batch is suspicious");
         assert!(hanging.iter().all(|caller| !caller.is_finished()));
     });
+}
+
+#[test]
+fn hung_batches_of_patient_callers_do_not_hold_up_the_queue_after_a_first_try() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let hanging = setup.hang_all().await;
+        // Nobody stops waiting, and no other operation arrives.
+        let answer = timeout(FIRST_TRY + 2 * TRIP, setup.submit(op(100))).await;
+        answer.is_ok() && hanging.iter().all(|caller| !caller.is_finished())
+    };
+    assert_kept(rule, Broken::CountsOverdue);
+}
+
+#[test]
+fn an_impatient_caller_that_gives_up_makes_way_for_the_next() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let hanging = setup.hang_all().await;
+        let short = Duration::from_millis(150);
+        assert!(timeout(short, setup.submit(op(100))).await.is_err());
+        let answer = timeout(2 * TRIP, setup.submit(op(101))).await;
+        let is_answered = answer.is_ok_and(|answer| answer.is_ok_and(|number| number == 101));
+        is_answered && hanging.iter().all(|caller| !caller.is_finished())
+    };
+    assert_kept(rule, Broken::CountsOverdue);
+}
+
+#[test]
+fn a_caller_that_leaves_at_once_does_not_make_its_batch_overdue() {
+    paused().block_on(async {
+        let setup = Setup::new(QUEUED);
+        let hanging = setup.hang_all().await;
+        let waiting = setup.spawn(op(100));
+        settle().await;
+        hanging[1].abort();
+        drop(setup.submit(op(101)).now_or_never());
+        settle().await;
+        // The only caller of a batch is gone, so its task sends what waits. The others still count.
+        assert_eq!(waiting.await.unwrap().unwrap(), 100);
+        let hung = setup.hang_all_again(QUEUED.in_flight).await;
+        assert_eq!(hung, 1);
+    });
+}
+
+#[test]
+fn a_server_that_does_not_answer_gets_a_limited_number_of_batches() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        let mut hanging = Vec::new();
+        for number in 0..200 {
+            setup.hang_on(number);
+            hanging.push(setup.spawn(op(number)));
+            sleep(FIRST_TRY).await;
+        }
+        let metrics = tokio::runtime::Handle::current().metrics();
+        let tasks = metrics.num_alive_tasks() - hanging.len();
+        if tasks != setup.sent().len() || tasks != QUEUED.in_flight * 8 {
+            return false;
+        }
+        setup.server.hangs_on.lock().unwrap().clear();
+        setup.server.resumes.notify_waiters();
+        let answers = join_all(hanging).await;
+        answers.into_iter().all(|answer| answer.unwrap().is_ok())
+    };
+    assert_kept(rule, Broken::GathersOverdue);
+}
+
+#[test]
+fn overdue_batches_that_are_answered_do_not_raise_the_limit() {
+    paused().block_on(async {
+        let setup = Setup::new(QUEUED);
+        let hanging = setup.hang_all().await;
+        sleep(2 * FIRST_TRY).await;
+        // The first batch was alone, so it still counts. Seven others take the place of those that are overdue.
+        let hung = setup.hang_all_again(20).await;
+        assert_eq!(hung, QUEUED.in_flight - 1);
+        setup.server.hangs_on.lock().unwrap().clear();
+        setup.server.resumes.notify_waiters();
+        for caller in hanging {
+            caller.await.unwrap().unwrap();
+        }
+        sleep(2 * TRIP).await;
+        let sent = setup.sent().len();
+        let hung = setup.hang_all_again(20).await;
+        assert_eq!(hung, QUEUED.in_flight);
+        assert_eq!(setup.sent().len(), sent + QUEUED.in_flight);
+    });
+}
+
+#[test]
+fn large_batches_are_limited_by_their_bytes_and_not_by_their_number() {
+    let rule = || async {
+        let limits = Limits {
+            in_flight: 2,
+            bytes_in_flight: 1000,
+            bytes: 100,
+            ..QUEUED
+        };
+        let setup = Setup::new(limits);
+        let large = |number| Op {
+            size: 100,
+            ..op(number)
+        };
+        let callers = (0..100).map(|number| setup.spawn(large(number)));
+        let callers: Vec<_> = callers.collect();
+        settle().await;
+        let sent = setup.sent().len();
+        for caller in callers {
+            caller.await.unwrap().unwrap();
+        }
+        sent == 10
+    };
+    assert_kept(rule, Broken::IgnoresBytesInFlight);
+    assert_kept(rule, Broken::CountsLarge);
+}
+
+#[test]
+fn a_full_queue_looks_at_its_operations_only_after_enough_drops() {
+    const WAITING: usize = 1000;
+    let rule = || async {
+        let limits = Limits {
+            waiting: WAITING,
+            ..QUEUED
+        };
+        let setup = Setup::new(limits);
+        setup.server.is_away.store(true, Ordering::SeqCst);
+        let mut queued: Vec<_> = (0..WAITING).map(|number| setup.spawn(op(number))).collect();
+        settle().await;
+        SIZES.set(0);
+        let mut accepted = 0;
+        for number in 0..WAITING {
+            // One caller leaves for each that arrives.
+            queued[number].abort();
+            settle().await;
+            let mut late = Box::pin(setup.submit(op(WAITING + number)));
+            if (&mut late).now_or_never().is_none() {
+                accepted += 1;
+                queued.push(tokio::spawn(late));
+            }
+        }
+        let looks = SIZES.get();
+        setup.server.is_away.store(false, Ordering::SeqCst);
+        let answered = join_all(queued).await;
+        let answered = answered.iter().filter(|caller| caller.is_ok()).count();
+        assert_eq!(answered, accepted);
+        accepted > WAITING * 3 / 4 && looks < 40 * WAITING
+    };
+    assert_kept(rule, Broken::LooksAtAllAgain);
+}
+
+#[test]
+fn an_operation_right_after_a_batch_waits_for_no_reply_on_a_slow_network() {
+    let rule = || async {
+        let setup = Setup::new(QUEUED);
+        // The queue learns how long a round trip takes.
+        setup.submit(op(1)).await.unwrap();
+        let first = setup.spawn(op(2));
+        settle().await;
+        advance(QUEUED.gap / 2).await;
+        let began = Instant::now();
+        setup.submit(op(3)).await.unwrap();
+        first.await.unwrap().unwrap();
+        began.elapsed() <= TRIP + Duration::from_millis(2)
+    };
+    assert_kept(rule, Broken::WaitsInGap);
 }
 
 #[test]

@@ -29,9 +29,10 @@ pub(super) struct BatchPlan {
 
 impl BatchPlan {
     pub(super) fn drawn(dice: &mut Dice, undisturbed: bool) -> Self {
-        let limits = Limits {
+        let mut limits = Limits {
             inline: dice.pick(&[0, 0, 1, 2]),
             in_flight: dice.pick(&[1, 2, 8]),
+            bytes_in_flight: 0,
             gap: Duration::from_micros(dice.pick(&[0, 200, 1000, 5000])),
             operations: dice.pick(&[2, 512]),
             bytes: dice.pick(&[3 * SIZE, 256 * 1024]),
@@ -42,6 +43,7 @@ impl BatchPlan {
             },
             waiting_bytes: 1 << 20,
         };
+        limits.bytes_in_flight = 2 * limits.bytes;
         Self {
             limits,
             cuts: if undisturbed {

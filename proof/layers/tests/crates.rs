@@ -225,7 +225,13 @@ const STORE: [&str; 18] = [
 ];
 
 /// The files of the batches from the bottom up: each uses only files before it.
-const BATCH: [&str; 4] = ["batch/transport", "batch/queue", "batch/lane", "batch"];
+const BATCH: [&str; 5] = [
+    "batch/transport",
+    "batch/queue",
+    "batch/refusal",
+    "batch/lane",
+    "batch",
+];
 
 /// The files of the tools for tests from the bottom up: each uses only files before it.
 const TESTKIT: [&str; 16] = [
