@@ -22,6 +22,8 @@ macro_rules! broken {
     }};
 }
 
+#[cfg(feature = "testkit")]
+pub(crate) mod count;
 mod lane;
 mod queue;
 mod refusal;

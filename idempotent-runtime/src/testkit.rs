@@ -13,5 +13,8 @@ mod op;
 pub use self::counting::{CountingStore, Counts};
 pub use self::faulty::{Fault, FaultyStore};
 pub use self::op::Op;
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub use crate::batch::count::{BatchCounts, batch_counts};
 #[doc(inline)]
 pub use crate::conformance;

@@ -182,6 +182,8 @@ impl<T: Transport> Task<T> {
         let Some(operations) = self.take() else {
             return Vec::new();
         };
+        #[cfg(feature = "testkit")]
+        super::count::count_sent(operations.len());
         // The budget of tokio must not delay the hand-over, because the next batch would overtake this one.
         let mut sending = pin!(unconstrained(lane.shared.transport.send(operations)));
         let first = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
@@ -283,6 +285,10 @@ impl<T: Transport> Task<T> {
     fn answer(&mut self, answers: Vec<Answer<T::Operation, T::Reply>>) {
         let has_answers = !answers.is_empty();
         let mut slots = std::mem::take(&mut self.slots);
+        #[cfg(feature = "testkit")]
+        if !has_answers {
+            super::count::count_broken(slots.len());
+        }
         if broken!(ShiftsAnswers) {
             slots.rotate_left(1);
         }

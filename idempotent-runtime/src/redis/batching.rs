@@ -123,10 +123,16 @@ where
                 (None, _) => return batch.into_iter().map(Answer::Again).collect(),
             }
         }
+        #[cfg(feature = "testkit")]
+        let operations = batch.len();
         let sent = Sent::new(batch, self.refuses_many_keys.load(Ordering::Relaxed));
         let (pipeline, commands) = (&sent.pipeline, sent.pipeline.len());
         // Not by `query_async`, because it makes one error of all replies.
         let replies = connection.req_packed_commands(pipeline, 0, commands).await;
+        #[cfg(feature = "testkit")]
+        if replies.is_err() {
+            crate::batch::count::count_broken(operations);
+        }
         sent.read(replies, &self.refuses_many_keys)
     }
 

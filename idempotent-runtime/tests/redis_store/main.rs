@@ -6,6 +6,7 @@
 #[path = "../admin/mod.rs"]
 mod admin;
 mod batches;
+mod batches_cut_short;
 mod batches_of_mechanisms;
 mod checks;
 mod cluster;

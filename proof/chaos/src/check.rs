@@ -13,6 +13,7 @@ use std::fmt;
 
 use self::timeline::{Timeline, Trace};
 use crate::history::{Answer, Endpoint, Line, Micros};
+use crate::servers::Topology;
 use crate::stored::Stored;
 use crate::worker::{DEADLINE, GRACE, LEASE};
 
@@ -59,7 +60,7 @@ pub struct Verdict {
 }
 
 /// Checks the history of all processes of a run, and the store after it.
-pub fn check(lines: &[Line], stored: &Stored) -> Verdict {
+pub fn check(lines: &[Line], stored: &Stored, topology: Topology) -> Verdict {
     let timeline = Timeline::of(lines);
     let mut checking = Checking {
         verdict: Verdict {
@@ -67,6 +68,7 @@ pub fn check(lines: &[Line], stored: &Stored) -> Verdict {
             figures: Figures::of(&timeline, lines),
         },
         timeline: &timeline,
+        topology,
     };
     for traces in timeline.keys() {
         checking.overlaps(traces);
@@ -95,6 +97,7 @@ const LAG: Micros = 1_000_000;
 
 struct Checking<'a> {
     timeline: &'a Timeline,
+    topology: Topology,
     verdict: Verdict,
 }
 
@@ -248,7 +251,7 @@ impl Checking<'_> {
 
     /// Reports a broken rule, unless a fail-over may have lost the latest records of the key.
     fn broken(&mut self, rule: Rule, trace: &Trace, message: String) {
-        if self.timeline.spans_a_failover(trace.key, LAG) {
+        if self.topology.loses_writes() && self.timeline.spans_a_failover(trace.key, LAG) {
             self.verdict.figures.lost_in_failovers += 1;
         } else {
             self.push(rule, message);

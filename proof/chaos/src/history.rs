@@ -106,6 +106,8 @@ pub enum HistoryEvent {
     Answered(Call, Key, Answer),
     /// The success was not recorded, and the crate reported that before the caller got the answer.
     Unrecorded(Call),
+    /// The batches of the process since its start.
+    Batches(u32, Batches),
     /// The process did not run for this time, which ends now.
     Starved(u32, Micros),
     /// A thread of the process panicked.
@@ -126,12 +128,29 @@ pub enum HistoryEvent {
     Delayed(u32, Micros),
     /// The proxy dropped a reply.
     ReplyDropped,
+    /// The proxy forwarded the beginning of a reply, and cut the connection.
+    ReplyCut,
+    /// The proxy forwarded the beginning of a request, and cut the connection.
+    RequestCut,
+    /// A server has closed the connections of all its clients.
+    ClientsCut,
     /// The scripts of the server were flushed.
     ScriptsFlushed,
     /// A leader with replicas was killed.
     LeaderKilled,
     /// Another server is the leader.
     LeaderReplaced,
+}
+
+/// The batches of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Batches {
+    /// Requests to the store with the operations of several calls.
+    pub sent: usize,
+    /// The operations of these requests.
+    pub operations: usize,
+    /// Requests that failed as a whole, or whose callers all stopped waiting before the answer.
+    pub broken: usize,
 }
 
 /// The answer that a caller gets.

@@ -26,6 +26,8 @@ pub enum ServerFault {
     Kill(Duration),
     /// It is paused with SIGSTOP for this time.
     Stop(Duration),
+    /// It closes the connections of its clients.
+    CutClients,
     /// Its scripts are flushed.
     FlushScripts,
 }
@@ -53,9 +55,10 @@ pub fn server_faults(mut random: StdRng) -> impl Iterator<Item = (Duration, Serv
     let first = (millis(2000), ServerFault::Kill(millis(300)));
     let others = std::iter::from_fn(move || {
         let pause = random.random_range(500..2500);
-        let act = match random.random_range(0..4) {
+        let act = match random.random_range(0..5) {
             0 => ServerFault::Kill(millis(random.random_range(0..700))),
             1 => ServerFault::Stop(millis(random.random_range(50..900))),
+            2 => ServerFault::CutClients,
             _ => ServerFault::FlushScripts,
         };
         Some((millis(pause), act))

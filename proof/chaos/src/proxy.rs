@@ -1,4 +1,4 @@
-//! A proxy that drops replies and delays requests.
+//! A proxy that drops replies, delays requests, and cuts both in the middle.
 
 use std::io;
 use std::sync::Arc;
@@ -114,6 +114,12 @@ impl Link {
                     // The client sees a broken connection, and the request arrives later.
                     cut = None;
                 }
+                if cut.is_some() && length > 1 && self.random.random() {
+                    self.history.note(HistoryEvent::RequestCut);
+                    let part = self.random.random_range(1..length);
+                    let _ = server.write_all(&buffer[..part]).await;
+                    break;
+                }
                 sleep(delay).await;
                 let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
                 self.history
@@ -143,7 +149,17 @@ impl Link {
                 _ = cut.changed() => break,
             };
             if piece > HANDSHAKE && self.random.random_ratio(1, SELDOM) {
-                self.history.note(HistoryEvent::ReplyDropped);
+                if length < 2 || self.random.random() {
+                    self.history.note(HistoryEvent::ReplyDropped);
+                    break;
+                }
+                self.history.note(HistoryEvent::ReplyCut);
+                let part = self.random.random_range(1..length);
+                let _ = client.write_all(&buffer[..part]).await;
+                if self.random.random() {
+                    // The client gets a reset instead of an end.
+                    let _ = client.as_ref().set_zero_linger();
+                }
                 break;
             }
             if client.write_all(&buffer[..length]).await.is_err() {

@@ -32,6 +32,8 @@ pub struct Setup {
     pub seed: u64,
     /// How long the run lasts, without its start and its end.
     pub lasts: Duration,
+    /// Whether operations go in batches.
+    pub batches: bool,
     /// The number of workers at a time.
     pub workers: u32,
     /// The number of callers of each worker.
@@ -118,7 +120,7 @@ async fn run_in(folder: PathBuf, setup: Setup) -> io::Result<Outcome> {
     stored.save(&run.folder.join("stored"))?;
     let lines = run.lines()?;
     Ok(Outcome {
-        verdict: block_in_place(|| check(&lines, &stored)),
+        verdict: block_in_place(|| check(&lines, &stored, topology)),
         folder: run.folder.clone(),
         setup: run.setup.clone(),
     })
@@ -191,11 +193,21 @@ impl Run {
         Ok(worker)
     }
 
+    fn url(&self, place: u32, process: u32) -> String {
+        let url = self.servers.url(place, process);
+        let separator = if url.contains('?') { '&' } else { '?' };
+        if self.setup.batches {
+            url
+        } else {
+            format!("{url}{separator}batch=false")
+        }
+    }
+
     fn start(&self, place: u32) -> io::Result<Worker> {
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let work = Work {
             process,
-            url: self.servers.url(place, process),
+            url: self.url(place, process),
             history: self.folder.join(format!("worker-{process}")),
             seed: self.setup.seed,
             callers: self.setup.callers,

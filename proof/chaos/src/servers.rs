@@ -14,7 +14,7 @@ use crate::broken::Fault;
 use crate::history::{History, HistoryEvent, Line, Micros, now};
 use crate::plan::{ServerFault, random};
 use crate::proxy::Proxy;
-use crate::stored::{Stored, flush_scripts};
+use crate::stored::{Stored, cut_clients, flush_scripts};
 
 /// The topology of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Topology {
     One,
     /// A master with an asynchronous replica, and three sentinels.
     Sentinels,
+    /// As `Sentinels`, but writes count only when the replica has them.
+    Replicas,
     /// Three masters, each with an asynchronous replica.
     Cluster,
 }
@@ -40,9 +42,17 @@ pub struct Servers {
 #[derive(Debug)]
 enum Kind {
     One(RedisServer, Vec<Proxy>),
-    Sentinels(RedisSentinels),
+    /// The servers, and whether writes wait for the replica.
+    Sentinels(RedisSentinels, bool),
     /// The cluster, and a key for each master.
     Cluster(RedisCluster, Vec<String>),
+}
+
+impl Topology {
+    /// Whether a fail-over may lose the latest writes.
+    pub fn loses_writes(self) -> bool {
+        matches!(self, Self::Sentinels | Self::Cluster)
+    }
 }
 
 impl Servers {
@@ -75,9 +85,10 @@ impl Servers {
                 }
                 Kind::One(server, proxies)
             }
-            Topology::Sentinels => {
+            Topology::Sentinels | Topology::Replicas => {
                 let start = || RedisSentinels::start_with(1, ["--appendonly", "yes"]);
-                Kind::Sentinels(block_in_place(start)?)
+                let waits = topology == Topology::Replicas;
+                Kind::Sentinels(block_in_place(start)?, waits)
             }
             Topology::Cluster => {
                 let cluster =
@@ -100,7 +111,8 @@ impl Servers {
     pub fn url(&self, place: u32, process: u32) -> String {
         match &self.kind {
             Kind::One(_, proxies) => proxies[place as usize].url(process),
-            Kind::Sentinels(sentinels) => sentinels.url(),
+            Kind::Sentinels(sentinels, false) => sentinels.url(),
+            Kind::Sentinels(sentinels, true) => format!("{}?replicas=1", sentinels.url()),
             Kind::Cluster(cluster, _) => cluster.url(),
         }
     }
@@ -114,9 +126,17 @@ impl Servers {
         block_in_place(|| self.note_other_leaders())?;
         match act {
             ServerFault::Kill(down) => {
+                // Without a replica no write is acknowledged, so every answer is as late as from a paused server.
+                let waits = matches!(self.kind, Kind::Sentinels(_, true));
+                if waits {
+                    self.history.note(HistoryEvent::ServerDown);
+                }
                 let old = block_in_place(|| self.kill_a_leader())?;
                 sleep(down).await;
                 block_in_place(|| self.bring_back(old))?;
+                if waits {
+                    self.history.note(HistoryEvent::ServerUp);
+                }
             }
             ServerFault::Stop(down) => {
                 // After a longer pause a leader with replicas would be replaced.
@@ -130,6 +150,12 @@ impl Servers {
                 sleep(down).await;
                 block_in_place(|| server.resume())?;
                 self.history.note(HistoryEvent::ServerUp);
+            }
+            ServerFault::CutClients => {
+                let server = block_in_place(|| self.any_leader())?;
+                let cut = block_in_place(|| cut_clients(&server.url()));
+                cut.map_err(io::Error::other)?;
+                self.history.note(HistoryEvent::ClientsCut);
             }
             ServerFault::FlushScripts => {
                 for leader in block_in_place(|| self.leaders())? {
@@ -159,7 +185,7 @@ impl Servers {
     fn leaders(&self) -> io::Result<Vec<&RedisServer>> {
         match &self.kind {
             Kind::One(server, _) => Ok(vec![server]),
-            Kind::Sentinels(sentinels) => Ok(vec![sentinels.master()?]),
+            Kind::Sentinels(sentinels, _) => Ok(vec![sentinels.master()?]),
             Kind::Cluster(cluster, keys) => keys.iter().map(|key| cluster.master_of(key)).collect(),
         }
     }
@@ -193,7 +219,7 @@ impl Servers {
     fn wait_for_another(&self, old: &RedisServer) -> io::Result<()> {
         match &self.kind {
             Kind::One(..) => Err(io::ErrorKind::TimedOut.into()),
-            Kind::Sentinels(sentinels) => sentinels.wait_for_failover(old).map(drop),
+            Kind::Sentinels(sentinels, _) => sentinels.wait_for_failover(old).map(drop),
             Kind::Cluster(cluster, keys) => {
                 let known_leaders = self.known_leaders().0.clone();
                 let mut known_leaders = keys
@@ -209,7 +235,7 @@ impl Servers {
         old.restart()?;
         match &self.kind {
             Kind::One(..) => self.history.note(HistoryEvent::ServerUp),
-            Kind::Sentinels(sentinels) => sentinels.wait_until_healthy()?,
+            Kind::Sentinels(sentinels, _) => sentinels.wait_until_healthy()?,
             Kind::Cluster(cluster, _) => cluster.wait_until_healthy()?,
         }
         // The check ignores this if another leader was noted before.

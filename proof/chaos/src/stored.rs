@@ -78,6 +78,18 @@ pub fn flush_scripts(url: &str) -> RedisResult<()> {
     cmd("SCRIPT").arg("FLUSH").query(&mut connection)
 }
 
+/// Makes the server at `url` close the connections of all its other clients.
+///
+/// # Errors
+///
+/// If the server does not answer.
+pub fn cut_clients(url: &str) -> RedisResult<()> {
+    let mut connection = Client::open(url)?.get_connection()?;
+    let mut kill = cmd("CLIENT");
+    kill.arg("KILL").arg("TYPE").arg("normal");
+    kill.query::<u64>(&mut connection).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use std::{io, panic, thread};
 
+use idempotence::testkit::batch_counts;
 use idempotence::{Event, EventKind, Idempotency, RedisStore};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -15,7 +16,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::job::Job;
 use crate::broken::{BrokenStore, Fault};
-use crate::history::{Answer, Call, Endpoint, History, HistoryEvent, Key, Micros, NOTED, now};
+use crate::history::{
+    Answer, Batches, Call, Endpoint, History, HistoryEvent, Key, Micros, NOTED, now,
+};
 
 /// The lease of all claims except those of `Coupon`.
 pub const LEASE: Micros = 400_000;
@@ -104,11 +107,14 @@ pub async fn run(work: Work) -> io::Result<()> {
         };
         tokio::spawn(caller.call_until(Arc::clone(&stop)))
     });
+    let counting = tokio::spawn(note_batches(Arc::clone(&history), process));
     for caller in callers.collect::<Vec<_>>() {
         // The panic hook has noted a panic.
         let _ = caller.await;
     }
     let _ = idempotency.drain(Duration::from_secs(5)).await;
+    counting.abort();
+    history.note(HistoryEvent::Batches(process, batches()));
     history.note(HistoryEvent::Finished(process));
     Ok(())
 }
@@ -137,6 +143,29 @@ pub(crate) fn note_starvation(history: &Arc<History>, process: u32) {
             last = now();
         }
     });
+}
+
+/// Notes the batches of the process again and again, because the process may be killed at any time.
+async fn note_batches(history: Arc<History>, process: u32) {
+    let mut noted = Batches::default();
+    loop {
+        sleep(Duration::from_millis(50)).await;
+        let batches = batches();
+        if batches != noted {
+            history.note(HistoryEvent::Batches(process, batches));
+            noted = batches;
+        }
+    }
+}
+
+fn batches() -> Batches {
+    let counts = batch_counts();
+    let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    Batches {
+        sent: count(counts.batches),
+        operations: count(counts.operations),
+        broken: count(counts.broken),
+    }
 }
 
 pub(crate) async fn connect(url: &str, stop: &AtomicBool) -> Option<RedisStore> {
@@ -194,7 +223,15 @@ const EPOCH: u64 = 250_000;
 const KEYS: u64 = 6;
 /// The number of epochs whose keys are called.
 const EPOCHS: u64 = 5;
+/// Most calls and bodies begin and end at a multiple of this time, in microseconds. Then the operations of many callers go to
+/// the store together, in batches.
+const TICK: Micros = 20_000;
 const LONGEST_RETRY: Duration = Duration::from_secs(4);
+
+/// Waits for the next multiple of [`TICK`].
+async fn next_tick() {
+    sleep(Duration::from_micros(TICK - now() % TICK)).await;
+}
 
 impl Caller {
     async fn call_until(mut self, stop: Arc<AtomicBool>) {
@@ -210,6 +247,9 @@ impl Caller {
             loop {
                 let answer = self.call(call, key).await;
                 sleep(self.pause()).await;
+                if self.random.random_ratio(3, 4) {
+                    next_tick().await;
+                }
                 let again = !matches!(answer, Answer::Success | Answer::Replay(_) | Answer::Done);
                 if !again || stop.load(Ordering::Relaxed) || Instant::now() > give_up_at {
                     break;
@@ -261,6 +301,7 @@ impl Caller {
             history: &self.history,
             lasts: Duration::from_millis(self.random.random_range(lasts)),
             fails: self.random.random_ratio(1, 8),
+            ends_at_tick: self.random.random_ratio(3, 4),
         };
         let caller_timeout = if self.random.random_ratio(1, 25) {
             Duration::from_millis(self.random.random_range(1..400))

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use idempotence_chaos::broken::Fault;
 use idempotence_chaos::check::{Minimums, Rule};
+use idempotence_chaos::history::Batches;
 use idempotence_chaos::run::{Setup, run};
 use idempotence_chaos::servers::Topology;
 use tokio::sync::Semaphore;
@@ -19,6 +20,7 @@ fn setup(seed: u64, lasts: Duration) -> Setup {
         topology: Topology::One,
         seed,
         lasts,
+        batches: true,
         workers: 4,
         callers: 24,
         fault: Fault::None,
@@ -56,7 +58,10 @@ async fn no_rule_is_broken_on_a_server_that_is_killed_and_paused() {
         kills: 20,
         stops: 10,
         server_down: 3,
-        dropped_replies: 10,
+        batches: 500,
+        broken_batches: 5,
+        dropped_replies: 5,
+        cuts: 5,
         delayed_requests: 10,
         takeovers: 15,
         ..Minimums::default()
@@ -66,15 +71,35 @@ async fn no_rule_is_broken_on_a_server_that_is_killed_and_paused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_rule_is_broken_when_sentinels_replace_the_master() {
-    assert_survives_failovers(Topology::Sentinels).await;
+    assert_survives_failovers(Topology::Sentinels, 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_in_a_failover_if_writes_wait_for_the_replica() {
+    assert_survives_failovers(Topology::Replicas, 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_rule_is_broken_when_a_cluster_replaces_a_master() {
-    assert_survives_failovers(Topology::Cluster).await;
+    assert_survives_failovers(Topology::Cluster, 0).await;
 }
 
-async fn assert_survives_failovers(topology: Topology) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_batches_is_found() {
+    let _machine = MACHINE.acquire().await.unwrap();
+    let setup = Setup {
+        batches: false,
+        ..setup(1, Duration::from_secs(3))
+    };
+    let outcome = run(setup).await.unwrap();
+    let figures = &outcome.verdict.figures;
+    assert!(figures.calls > 0);
+    assert_eq!(figures.batches, Batches::default());
+    outcome.remove_histories().unwrap();
+}
+
+/// `batches`: how many batches are needed.
+async fn assert_survives_failovers(topology: Topology, batches: usize) {
     let _machine = MACHINE.acquire_many(2).await.unwrap();
     let setup = Setup {
         topology,
@@ -87,6 +112,7 @@ async fn assert_survives_failovers(topology: Topology) {
         kills: 5,
         stops: 3,
         takeovers: 3,
+        batches,
         failovers: 1,
         recoveries: 1,
         ..Minimums::default()

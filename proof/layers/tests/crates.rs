@@ -225,10 +225,11 @@ const STORE: [&str; 18] = [
 ];
 
 /// The files of the batches from the bottom up: each uses only files before it.
-const BATCH: [&str; 5] = [
+const BATCH: [&str; 6] = [
     "batch/transport",
     "batch/queue",
     "batch/refusal",
+    "batch/count",
     "batch/lane",
     "batch",
 ];

@@ -1,11 +1,12 @@
 //! The figures of a run, and whether they are large enough to prove anything.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::is_certain;
 pub use super::timeline::Recovery;
 use super::timeline::Timeline;
-use crate::history::{Answer, HistoryEvent, Line, Micros};
+use crate::history::{Answer, Batches, HistoryEvent, Line, Micros};
 
 /// The figures of one run, or the sum of several runs.
 #[derive(Debug, Default, Clone)]
@@ -40,8 +41,12 @@ pub struct Figures {
     pub starved: usize,
     /// Kills and pauses of the server.
     pub server_down: usize,
+    /// The batches of all workers.
+    pub batches: Batches,
     /// Dropped replies.
     pub dropped_replies: usize,
+    /// How often connections were cut: in the middle of a reply or a request, or by the server.
+    pub cuts: usize,
     /// Delayed requests.
     pub delayed_requests: usize,
     /// Flushes of the scripts of the server.
@@ -78,8 +83,14 @@ pub struct Minimums {
     pub stops: usize,
     /// [`Figures::server_down`]
     pub server_down: usize,
+    /// [`Batches::sent`]
+    pub batches: usize,
+    /// [`Batches::broken`]
+    pub broken_batches: usize,
     /// [`Figures::dropped_replies`]
     pub dropped_replies: usize,
+    /// [`Figures::cuts`]
+    pub cuts: usize,
     /// [`Figures::delayed_requests`]
     pub delayed_requests: usize,
     /// [`Figures::takeovers`]
@@ -101,7 +112,14 @@ impl Figures {
             stops: count(|event| matches!(event, HistoryEvent::Stopped(_))),
             starved: count(|event| matches!(event, HistoryEvent::Starved(..))),
             server_down: count(|event| matches!(event, HistoryEvent::ServerDown)),
+            batches: batches(lines),
             dropped_replies: count(|event| matches!(event, HistoryEvent::ReplyDropped)),
+            cuts: count(|event| {
+                matches!(
+                    event,
+                    HistoryEvent::ReplyCut | HistoryEvent::RequestCut | HistoryEvent::ClientsCut
+                )
+            }),
             delayed_requests: count(|event| matches!(event, HistoryEvent::Delayed(..))),
             flushes: count(|event| matches!(event, HistoryEvent::ScriptsFlushed)),
             killed_bodies: takeovers.len(),
@@ -152,7 +170,9 @@ impl Figures {
         self.stops += other.stops;
         self.starved += other.starved;
         self.server_down += other.server_down;
+        self.batches.add(other.batches);
         self.dropped_replies += other.dropped_replies;
+        self.cuts += other.cuts;
         self.delayed_requests += other.delayed_requests;
         self.flushes += other.flushes;
         self.killed_bodies += other.killed_bodies;
@@ -177,11 +197,18 @@ impl Figures {
                 self.server_down,
                 minimums.server_down,
             ),
+            ("batches", self.batches.sent, minimums.batches),
+            (
+                "broken batches",
+                self.batches.broken,
+                minimums.broken_batches,
+            ),
             (
                 "dropped replies",
                 self.dropped_replies,
                 minimums.dropped_replies,
             ),
+            ("cuts", self.cuts, minimums.cuts),
             (
                 "delayed requests",
                 self.delayed_requests,
@@ -199,6 +226,31 @@ impl Figures {
         .filter(|(_, had, minimum)| had < minimum)
         .map(|(what, had, minimum)| format!("{had} {what}, but at least {minimum} are needed"))
         .collect()
+    }
+}
+
+/// The batches of all processes. The last line of a process is their sum.
+fn batches(lines: &[Line]) -> Batches {
+    let mut last = BTreeMap::new();
+    let mut sorted: Vec<_> = lines.iter().collect();
+    sorted.sort_by_key(|line| line.at);
+    for line in sorted {
+        if let HistoryEvent::Batches(process, batches) = line.event {
+            last.insert(process, batches);
+        }
+    }
+    let mut sum = Batches::default();
+    for batches in last.into_values() {
+        sum.add(batches);
+    }
+    sum
+}
+
+impl Batches {
+    fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.operations += other.operations;
+        self.broken += other.broken;
     }
 }
 
@@ -233,7 +285,11 @@ impl fmt::Display for Figures {
             ("workers paused", self.stops.to_string()),
             ("pauses caused by the machine", self.starved.to_string()),
             ("server killed or paused", self.server_down.to_string()),
+            ("batches", self.batches.sent.to_string()),
+            ("operations in batches", self.batches.operations.to_string()),
+            ("batches broken", self.batches.broken.to_string()),
             ("replies dropped", self.dropped_replies.to_string()),
+            ("connections cut", self.cuts.to_string()),
             ("requests delayed", self.delayed_requests.to_string()),
             ("scripts flushed", self.flushes.to_string()),
             ("bodies killed", self.killed_bodies.to_string()),

@@ -1,7 +1,7 @@
 //! Handwritten histories: each rule is broken, and each excuse applies.
 
 use super::*;
-use crate::history::{Call, HistoryEvent, Key};
+use crate::history::{Batches, Call, HistoryEvent, Key};
 
 const PAY: Key = Key {
     endpoint: Endpoint::Pay,
@@ -57,16 +57,20 @@ impl HistoryBuilder {
 
     /// The broken rules if the results of these processes are in the store.
     fn violations(&self, results: &[u32]) -> Vec<Rule> {
-        let stored = Stored {
-            results: results.iter().copied().map(call).collect(),
-            ..Stored::default()
-        };
-        self.verdict(&stored)
+        self.verdict(&stored(results))
     }
 
     fn verdict(&self, stored: &Stored) -> Vec<Rule> {
-        let verdict = check(&self.0, stored);
+        let verdict = check(&self.0, stored, Topology::Sentinels);
         verdict.violations.iter().map(|found| found.rule).collect()
+    }
+}
+
+/// A store with the results of these processes.
+fn stored(results: &[u32]) -> Stored {
+    Stored {
+        results: results.iter().copied().map(call).collect(),
+        ..Stored::default()
     }
 }
 
@@ -137,6 +141,10 @@ fn a_body_after_a_success_is_found() {
         .at(150, HistoryEvent::LeaderKilled)
         .at(250, HistoryEvent::LeaderReplaced);
     assert_eq!(at_failover.violations(&[1, 2]), []);
+    // Every promoted replica has all records.
+    let with_replicas = check(&at_failover.0, &stored(&[1, 2]), Topology::Replicas);
+    let rules = with_replicas.violations.iter().map(|found| found.rule);
+    assert!(rules.eq([Rule::NoSecondRun]));
 }
 
 #[test]
@@ -269,14 +277,31 @@ fn panics_and_missing_answers_are_found() {
 
 #[test]
 fn a_run_in_which_too_little_happened_does_not_count() {
-    let figures = check(&history().success(1, PAY, 100, 200).0, &Stored::default()).figures;
+    let batches = |sent, broken| Batches {
+        sent,
+        operations: 3 * sent,
+        broken,
+    };
+    let history = history()
+        .success(1, PAY, 100, 200)
+        .at(250, HistoryEvent::Batches(1, batches(9, 1)))
+        .at(150, HistoryEvent::Batches(1, batches(4, 1)))
+        .at(150, HistoryEvent::Batches(2, batches(1, 0)));
+    let figures = check(&history.0, &Stored::default(), Topology::One).figures;
+    assert_eq!(figures.batches, batches(10, 1));
     let minimums = Minimums {
         calls: 1,
         kills: 2,
+        batches: 11,
+        broken_batches: 2,
         ..Minimums::default()
     };
     assert_eq!(
         figures.below(&minimums),
-        ["0 kills, but at least 2 are needed"]
+        [
+            "0 kills, but at least 2 are needed",
+            "10 batches, but at least 11 are needed",
+            "1 broken batches, but at least 2 are needed",
+        ]
     );
 }

@@ -107,7 +107,12 @@ impl Timeline {
                     timeline.failovers.extend(from.map(|from| (from, at)));
                     timeline.delay(None, from, at);
                 }
-                HistoryEvent::ReplyDropped | HistoryEvent::ScriptsFlushed => {}
+                HistoryEvent::ReplyDropped
+                | HistoryEvent::ReplyCut
+                | HistoryEvent::RequestCut
+                | HistoryEvent::ClientsCut
+                | HistoryEvent::ScriptsFlushed
+                | HistoryEvent::Batches(..) => {}
             }
         }
         for (call, mut trace) in traces {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Answer, Call, Endpoint, HistoryEvent, Key, Line};
+use super::{Answer, Batches, Call, Endpoint, HistoryEvent, Key, Line};
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,6 +90,14 @@ impl fmt::Display for Line {
                 write!(f, "answered {call} {key} {answer}")
             }
             HistoryEvent::Unrecorded(call) => write!(f, "unrecorded {call}"),
+            HistoryEvent::Batches(process, batches) => {
+                let Batches {
+                    sent,
+                    operations,
+                    broken,
+                } = batches;
+                write!(f, "batches {process} {sent} {operations} {broken}")
+            }
             HistoryEvent::Starved(process, micros) => write!(f, "starved {process} {micros}"),
             HistoryEvent::Panicked(process) => write!(f, "panicked {process}"),
             HistoryEvent::Finished(process) => write!(f, "finished {process}"),
@@ -100,6 +108,9 @@ impl fmt::Display for Line {
             HistoryEvent::ServerDown => f.write_str("server-down"),
             HistoryEvent::ServerUp => f.write_str("server-up"),
             HistoryEvent::ReplyDropped => f.write_str("reply-dropped"),
+            HistoryEvent::ReplyCut => f.write_str("reply-cut"),
+            HistoryEvent::RequestCut => f.write_str("request-cut"),
+            HistoryEvent::ClientsCut => f.write_str("clients-cut"),
             HistoryEvent::ScriptsFlushed => f.write_str("scripts-flushed"),
             HistoryEvent::LeaderKilled => f.write_str("leader-killed"),
             HistoryEvent::LeaderReplaced => f.write_str("leader-replaced"),
@@ -124,6 +135,15 @@ impl FromStr for Line {
                 read_next(&mut words)?,
             ),
             "unrecorded" => HistoryEvent::Unrecorded(read_next(&mut words)?),
+            "batches" => {
+                let process = read_next(&mut words)?;
+                let batches = Batches {
+                    sent: read_next(&mut words)?,
+                    operations: read_next(&mut words)?,
+                    broken: read_next(&mut words)?,
+                };
+                HistoryEvent::Batches(process, batches)
+            }
             "starved" => HistoryEvent::Starved(read_next(&mut words)?, read_next(&mut words)?),
             "panicked" => HistoryEvent::Panicked(read_next(&mut words)?),
             "finished" => HistoryEvent::Finished(read_next(&mut words)?),
@@ -134,6 +154,9 @@ impl FromStr for Line {
             "server-down" => HistoryEvent::ServerDown,
             "server-up" => HistoryEvent::ServerUp,
             "reply-dropped" => HistoryEvent::ReplyDropped,
+            "reply-cut" => HistoryEvent::ReplyCut,
+            "request-cut" => HistoryEvent::RequestCut,
+            "clients-cut" => HistoryEvent::ClientsCut,
             "scripts-flushed" => HistoryEvent::ScriptsFlushed,
             "leader-killed" => HistoryEvent::LeaderKilled,
             "leader-replaced" => HistoryEvent::LeaderReplaced,
@@ -175,6 +198,14 @@ mod tests {
             HistoryEvent::Answered(call, key, Answer::GaveUp),
             HistoryEvent::Unrecorded(call),
             HistoryEvent::Starved(3, 90_000),
+            HistoryEvent::Batches(
+                3,
+                Batches {
+                    sent: 2,
+                    operations: 9,
+                    broken: 1,
+                },
+            ),
             HistoryEvent::Killed(3),
             HistoryEvent::LeaderReplaced,
             HistoryEvent::Delayed(3, 5),

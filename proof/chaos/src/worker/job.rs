@@ -5,6 +5,7 @@ use std::time::Duration;
 use idempotence::{Error, Once, idempotent};
 use tokio::time::sleep;
 
+use super::next_tick;
 use crate::broken::Fault;
 use crate::history::{Answer, Call, Endpoint, History, HistoryEvent, Key};
 
@@ -16,6 +17,8 @@ pub(super) struct Job<'a> {
     /// How long the body takes.
     pub(super) lasts: Duration,
     pub(super) fails: bool,
+    /// Whether the body ends together with other bodies.
+    pub(super) ends_at_tick: bool,
 }
 
 enum Failure {
@@ -143,6 +146,9 @@ impl Job<'_> {
             effect: false,
         };
         sleep(self.lasts).await;
+        if self.ends_at_tick {
+            next_tick().await;
+        }
         if self.fails {
             return Err(Failure::Body);
         }
