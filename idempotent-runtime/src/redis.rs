@@ -3,17 +3,21 @@
 mod batching;
 mod checks;
 mod cluster;
+mod commands;
 mod connection;
 mod counting;
 mod doctor;
 mod executor;
 mod failure;
 mod filters;
+mod gathering;
 mod info;
 mod lanes;
 mod large;
 mod link;
 mod listener;
+mod masters;
+mod nodes;
 mod options;
 mod oversize;
 mod probe;
@@ -28,9 +32,12 @@ mod script;
 mod scripted;
 mod sentinel;
 mod sets;
+mod slot;
+mod slots;
 mod store;
 mod tls;
 mod topology;
+mod unusable;
 mod url;
 
 /// The client library of the store, in the version that the store uses.

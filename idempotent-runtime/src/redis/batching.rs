@@ -133,6 +133,8 @@ where
         if replies.is_err() {
             crate::batch::count::count_broken(operations);
         }
+        #[cfg(test)]
+        let replies = super::nodes::tests::replies(replies);
         sent.read(replies, &self.refuses_many_keys)
     }
 

@@ -3,7 +3,7 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{ErrorKind, RedisError, RedisResult, Value, cmd, pipe};
 
-use super::connection::sends_once;
+use super::commands::sends_once;
 use super::failure::{is_forbidden, refused};
 use super::info::{config, field, mode};
 use crate::store::{Durability, StoreError};

@@ -5,19 +5,24 @@ use std::time::Duration;
 use ::redis::aio::PubSub;
 use ::redis::cluster::{ClusterClient, ClusterClientBuilder};
 use ::redis::cluster_async::ClusterConnection;
-use ::redis::{Client, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
+use ::redis::{Client, ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::timeout;
 
-use super::link::{CONNECT_TIMEOUT, connect, in_time, quotes_command, tcp_settings, unavailable};
+use super::link::{
+    CONNECT_TIMEOUT, address, connect, connection_info, in_time, quotes_command, tcp_settings,
+    unavailable,
+};
 use super::replicas::Replicas;
 use super::tls::{self, Certificates};
+use super::url::Host;
 use crate::store::StoreError;
 
 /// A cluster and its configured nodes.
 pub(super) struct Cluster {
     client: ClusterClient,
     nodes: Vec<Client>,
+    certificates: Certificates,
 }
 
 impl Cluster {
@@ -48,7 +53,17 @@ impl Cluster {
         Ok(Self {
             nodes: nodes.collect::<Result<_, _>>()?,
             client: builder.build().map_err(tls::unusable)?,
+            certificates: certificates.clone(),
         })
+    }
+
+    /// A client for one node, with the login of the cluster; `None` if the address cannot be used.
+    pub(super) fn node(&self, node: &Host) -> Option<Client> {
+        let known = self.nodes.first()?.get_connection_info();
+        let tls = matches!(known.addr(), ConnectionAddr::TcpTls { .. });
+        let login = known.redis_settings().clone();
+        let info = connection_info(address(node.clone(), tls), login).ok()?;
+        self.certificates.client(info).ok()
     }
 
     pub(super) async fn connect(&self) -> RedisResult<ClusterConnection> {

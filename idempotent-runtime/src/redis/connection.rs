@@ -1,14 +1,10 @@
 //! A connection that reconnects.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
-use ::redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
-use ::redis::{
-    Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value,
-};
+use ::redis::{Client, Cmd, RedisResult};
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture, Shared};
 use tokio::runtime::Handle;
@@ -16,7 +12,9 @@ use tokio::task::JoinHandle;
 
 use super::link::Link;
 use super::probe::{has_answer, is_answer, probe_command};
+use super::slots::Slots;
 use super::topology::Topology;
+use super::unusable::is_unusable;
 
 /// A connection to one server, to the master behind sentinels, or to a cluster. All clones share it. If it breaks, the next
 /// command reconnects.
@@ -38,6 +36,17 @@ pub struct RedisConnection {
 struct Inner {
     topology: Arc<Topology>,
     current: RwLock<Current>,
+    /// The masters of a cluster, if commands go straight to them.
+    masters: Option<Slots<RedisConnection>>,
+}
+
+pub(super) struct WeakConnection(Weak<Inner>);
+
+impl WeakConnection {
+    pub(super) fn upgrade(&self) -> Option<RedisConnection> {
+        let shared = self.0.upgrade()?;
+        Some(RedisConnection { shared })
+    }
 }
 
 impl Drop for Inner {
@@ -46,7 +55,7 @@ impl Drop for Inner {
         let current = self.current.get_mut();
         let current = current.unwrap_or_else(PoisonError::into_inner);
         if let Some(probe) = current.probe.take() {
-            probe.abort();
+            probe.task.abort();
         }
     }
 }
@@ -58,7 +67,12 @@ struct Current {
     connection: Option<Connection>,
     /// When a failed connection may be tried again.
     retry_at: Option<Instant>,
-    probe: Option<JoinHandle<()>>,
+    probe: Option<Probe>,
+}
+
+struct Probe {
+    since: Instant,
+    task: JoinHandle<()>,
 }
 
 enum Connection {
@@ -76,6 +90,18 @@ impl RedisConnection {
     }
 
     pub(super) fn to(topology: Arc<Topology>) -> Self {
+        Self::by(topology, None)
+    }
+
+    /// Makes a connection that sends the commands on records of a cluster straight to their node.
+    ///
+    /// The client of the cluster sends a command if its node is not known or not connected, or has refused the command.
+    pub(super) fn straight_to(topology: Arc<Topology>) -> Self {
+        let is_cluster = matches!(*topology, Topology::Cluster(_));
+        Self::by(topology, is_cluster.then(Slots::new))
+    }
+
+    fn by(topology: Arc<Topology>, masters: Option<Slots<Self>>) -> Self {
         let current = RwLock::new(Current {
             generation: 0,
             connection: None,
@@ -83,7 +109,11 @@ impl RedisConnection {
             probe: None,
         });
         Self {
-            shared: Arc::new(Inner { topology, current }),
+            shared: Arc::new(Inner {
+                topology,
+                current,
+                masters,
+            }),
         }
     }
 
@@ -111,8 +141,38 @@ impl RedisConnection {
         current.unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A reference that does not keep the connection open.
+    pub(super) fn downgrade(&self) -> WeakConnection {
+        WeakConnection(Arc::downgrade(&self.shared))
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.shared.topology
+    }
+
+    /// The masters of a cluster, if commands go straight to them.
+    pub(super) fn masters(&self) -> Option<&Slots<Self>> {
+        self.shared.masters.as_ref()
+    }
+
+    /// The connection and its generation, if it is made and answers. Otherwise starts to connect.
+    pub(super) fn usable(&self) -> Option<(u64, Link)> {
+        let current = self.shared.current.read();
+        let current = current.unwrap_or_else(PoisonError::into_inner);
+        if let Some(Connection::Made(link)) = &current.connection {
+            let is_silent = current.probe.as_ref().is_some_and(Probe::is_overdue);
+            return (!is_silent).then(|| (current.generation, link.clone()));
+        }
+        drop(current);
+        if Handle::try_current().is_ok() {
+            // A task makes the connection.
+            drop(self.acquire());
+        }
+        None
+    }
+
     /// The connection and its generation, if it is made.
-    fn made(&self) -> Option<(u64, Link)> {
+    pub(super) fn made(&self) -> Option<(u64, Link)> {
         let current = self.shared.current.read();
         let current = current.unwrap_or_else(PoisonError::into_inner);
         match &current.connection {
@@ -182,16 +242,27 @@ impl RedisConnection {
         }
     }
 
-    async fn send<T>(
+    pub(super) async fn send<T>(
         &self,
         cmd: Option<&Cmd>,
         send: impl AsyncFnOnce(&mut Link) -> RedisResult<T>,
         is_unusable_reply: impl FnOnce(&T) -> bool,
     ) -> RedisResult<T> {
-        let (generation, mut link) = match self.made() {
+        let made = match self.made() {
             Some(made) => made,
             None => Box::pin(self.make()).await?,
         };
+        self.send_by(made, cmd, send, is_unusable_reply).await
+    }
+
+    /// Sends over a link of this generation.
+    pub(super) async fn send_by<T>(
+        &self,
+        (generation, mut link): (u64, Link),
+        cmd: Option<&Cmd>,
+        send: impl AsyncFnOnce(&mut Link) -> RedisResult<T>,
+        is_unusable_reply: impl FnOnce(&T) -> bool,
+    ) -> RedisResult<T> {
         let mut pending = PendingCommand {
             connection: self,
             generation,
@@ -213,20 +284,13 @@ impl RedisConnection {
         reply
     }
 
-    /// Tests whether the connection still answers, and drops it if not.
-    pub(super) fn probe(&self) {
-        if let Some((generation, _)) = self.made() {
-            self.start_probe(generation, probe_command(None));
-        }
-    }
-
     /// Starts a probe, which drops the connection if it does not answer.
-    fn start_probe(&self, generation: u64, command: Cmd) {
+    pub(super) fn start_probe(&self, generation: u64, command: Cmd) {
         let mut current = self.current();
         let is_probed = current
             .probe
             .as_ref()
-            .is_some_and(|task| !task.is_finished());
+            .is_some_and(|probe| !probe.task.is_finished());
         if current.generation != generation || is_probed {
             return;
         }
@@ -239,7 +303,10 @@ impl RedisConnection {
         };
         if let (Ok(runtime), Some(link)) = (Handle::try_current(), link) {
             let probe = run_probe(Arc::downgrade(&self.shared), generation, link, command);
-            current.probe = Some(runtime.spawn(probe));
+            current.probe = Some(Probe {
+                since: Instant::now(),
+                task: runtime.spawn(probe),
+            });
         }
     }
 
@@ -248,6 +315,13 @@ impl RedisConnection {
         if current.generation == generation {
             current.set(Some(Connection::Made(link)));
         }
+    }
+}
+
+impl Probe {
+    /// Whether the answer takes longer than usual.
+    fn is_overdue(&self) -> bool {
+        !self.task.is_finished() && self.since.elapsed() >= SILENCE
     }
 }
 
@@ -265,6 +339,9 @@ fn ready(link: Link) -> SharedLink {
 
 /// The pause after a failed connection.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// The answer to a probe usually takes less than this. After this time a cluster's commands do not go straight to the node.
+const SILENCE: Duration = Duration::from_millis(100);
 
 /// A command without an answer yet. Dropping it without an answer starts a probe of the connection.
 struct PendingCommand<'a> {
@@ -303,73 +380,6 @@ async fn run_probe(connection: Weak<Inner>, generation: u64, mut link: Link, com
     };
     if has_answer(&mut link, &command).await {
         connection.replace(generation, link);
-    }
-}
-
-/// Whether the connection cannot be used any more: it is broken, or its server is a replica, or the login was lost.
-pub(super) fn is_unusable(error: &RedisError) -> bool {
-    let replica = matches!(
-        error.kind(),
-        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
-    );
-    let broken = error.is_unrecoverable_error() || error.is_io_error();
-    broken || replica || error.code() == Some("NOAUTH")
-}
-
-/// Whether this client sends a command once. A client that this crate does not know may repeat it.
-pub(super) fn sends_once<C: ConnectionLike + 'static>(client: &C) -> bool {
-    let client: &dyn Any = client;
-    match client.downcast_ref::<RedisConnection>() {
-        Some(connection) => !connection.is_cluster(),
-        None => client.is::<ConnectionManager>() || client.is::<MultiplexedConnection>(),
-    }
-}
-
-/// Whether this client of the caller makes commands wait while it reconnects. Then batches would overtake each other.
-pub(super) fn reconnects_itself<C: ConnectionLike + 'static>(client: &C) -> bool {
-    let client: &dyn Any = client;
-    client.is::<ConnectionManager>()
-}
-
-/// The server of a client, without a password.
-pub(super) fn place_of<C: ConnectionLike + 'static>(client: &C) -> Arc<str> {
-    let client: &dyn Any = client;
-    match client.downcast_ref::<RedisConnection>() {
-        Some(connection) => connection.shared.topology.to_string().into(),
-        None => "redis".into(),
-    }
-}
-
-fn makes_unusable(reply: &Value) -> bool {
-    match reply {
-        Value::ServerError(error) => is_unusable(&error.clone().into()),
-        // A script that does several removals has an error for each.
-        Value::Array(replies) => replies.iter().any(makes_unusable),
-        _ => false,
-    }
-}
-
-impl ConnectionLike for RedisConnection {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        let reply = async move |link: &mut Link| link.command(cmd).await;
-        // The client of one server returns error replies as `Ok`.
-        self.send(Some(cmd), reply, makes_unusable).boxed()
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        let replies = async move |link: &mut Link| link.pipeline(pipeline, offset, count).await;
-        let is_unusable_reply = |replies: &Vec<Value>| replies.iter().any(makes_unusable);
-        self.send(pipeline.cmd_iter().next(), replies, is_unusable_reply)
-            .boxed()
-    }
-
-    fn get_db(&self) -> i64 {
-        self.shared.topology.db()
     }
 }
 

@@ -6,10 +6,13 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{FromRedisValue, RedisError, RedisResult, Value};
 
 use super::batching::{Batching, Pipelines, Request};
-use super::connection::{RedisConnection, place_of, reconnects_itself, sends_once};
+use super::commands::{place_of, reconnects_itself, sends_once};
+use super::connection::RedisConnection;
 use super::failure::Failures;
+use super::gathering::{Chosen, Gathering};
 use super::lanes::Lanes;
 use super::large::{Large, Turn};
+use super::nodes::Nodes;
 use super::replicas::Replicas;
 use super::script::Script;
 use crate::batch::{Entrance, Way};
@@ -35,8 +38,7 @@ pub(super) struct Executor<C> {
     replicas: Option<Replicas>,
     /// `None` on the caller's own connection, where `WAIT` runs on that connection.
     lanes: Option<Arc<Lanes>>,
-    /// `None` if each operation is its own request.
-    batching: Option<Arc<Batching<C>>>,
+    gathering: Gathering<C>,
     /// `None` on the caller's own connection, from which the store cannot make another.
     large: Option<Arc<Large<C>>>,
 }
@@ -48,13 +50,19 @@ impl Executor<RedisConnection> {
             .replicas
             .map(|_| Arc::new(Lanes::to(self.connection.clone())));
         let large = Some(Arc::new(Large::on(self.connection.duplicate())));
-        let batching = self.batching.is_some().then(|| {
-            let renewals = self.connection.duplicate();
-            Arc::new(Batching::on(&self.connection, renewals))
-        });
+        let gathering = match self.gathering {
+            Gathering::Together(_) => {
+                let renewals = self.connection.duplicate();
+                Gathering::Together(Arc::new(Batching::on(&self.connection, renewals)))
+            }
+            Gathering::Alone if self.connection.masters().is_some() => {
+                Gathering::ByNode(Arc::new(Nodes::of(self.connection.clone())))
+            }
+            gathering => gathering,
+        };
         Self {
             lanes,
-            batching,
+            gathering,
             large,
             ..self
         }
@@ -68,14 +76,17 @@ where
     /// Operations go in batches if `batches`, and if the client is known and sends a command once.
     pub(super) fn new(connection: C, replicas: Replicas, batches: bool) -> Self {
         let sends_once = sends_once(&connection);
-        let batching = (batches && sends_once && !reconnects_itself(&connection))
-            .then(|| Arc::new(Batching::on(&connection, connection.clone())));
+        let gathering = if batches && sends_once && !reconnects_itself(&connection) {
+            Gathering::Together(Arc::new(Batching::on(&connection, connection.clone())))
+        } else {
+            Gathering::Alone
+        };
         Self {
             failures: Failures {
                 place: place_of(&connection),
                 sends_once,
             },
-            batching,
+            gathering,
             connection,
             replicas: (replicas.wanted > 0).then_some(replicas),
             lanes: None,
@@ -155,18 +166,15 @@ where
         large.is_some_and(|large| large.was_large(key))
     }
 
-    /// How to send an operation on a key that needs no turn.
-    pub(super) fn way(&self) -> Way<'_, Pipelines<C>> {
-        match &self.batching {
-            Some(batching) => batching.way(),
-            None => Way::Inline(None),
-        }
+    /// The batches for a key that needs no turn.
+    pub(super) fn batching(&self, key: &str) -> Chosen<'_, C> {
+        self.gathering.of_key(key)
     }
 
-    /// The digest of a key, for requests of a batch.
-    pub(super) fn digest(&self, key: &str) -> u64 {
-        let batching = self.batching.as_ref();
-        batching.map_or(0, |batching| batching.digest(key))
+    /// Whether an operation of a batch must be sent again, alone: the node of the batch has refused it, for example because the
+    /// slot of its key is on another node now.
+    pub(super) fn must_repeat(&self, reply: &RedisResult<Value>) -> bool {
+        matches!(reply, Err(error) if self.gathering.must_repeat(error))
     }
 
     /// Sends a request with others.
@@ -187,15 +195,10 @@ where
         args: &[&[u8]],
         order: Order,
     ) -> Result<Value, StoreError> {
-        let batching = match &self.batching {
-            Some(batching) if !self.needs_turn(keys[0]) => batching,
-            _ => return self.run(script, keys, args).await,
-        };
-        let way = match order {
-            Order::Renewal => batching.renewal_way(),
-            Order::OfKey | Order::Any => batching.way(),
-        };
-        let reply = self.run_by(way, script, keys, args, order).await?;
+        if self.needs_turn(keys[0]) {
+            return self.run(script, keys, args).await;
+        }
+        let reply = self.run_by(script, keys, args, order).await?;
         reply.map_err(|error| self.error(error))
     }
 
@@ -206,24 +209,33 @@ where
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<RedisResult<Value>, StoreError> {
-        let way = self.way();
-        self.run_by(way, script, keys, args, Order::Any).await
+        self.run_by(script, keys, args, Order::Any).await
     }
 
-    /// Runs a script on small records in this way. An error of the server is in the reply.
+    /// Runs a script on small records. An error of the server is in the reply.
     async fn run_by(
         &self,
-        way: Way<'_, Pipelines<C>>,
         script: &'static Script,
         keys: &[&str],
         args: &[&[u8]],
         order: Order,
     ) -> Result<RedisResult<Value>, StoreError> {
+        let batching = self.batching(keys[0]);
+        let way = match order {
+            Order::Renewal => batching.renewal_way(),
+            Order::OfKey | Order::Any => batching.way(),
+        };
         match way {
             Way::Queue(entrance) => {
-                let digest = (order != Order::Any).then(|| self.digest(keys[0]));
+                let digest = (order != Order::Any).then(|| batching.digest(keys[0]));
                 let request = Request::script(script, keys, args, digest);
-                self.submit(entrance, request).await
+                let reply = self.submit(entrance, request).await?;
+                if !self.must_repeat(&reply) {
+                    return Ok(reply);
+                }
+                let mut connection = self.connection();
+                // Boxed, because this is rare and the future of each operation would have room for it.
+                Ok(Box::pin(script.run(&mut connection, keys, args)).await)
             }
             Way::Inline(_inline) => {
                 let mut connection = self.connection();

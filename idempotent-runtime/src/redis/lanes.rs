@@ -6,9 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ::redis::{RedisResult, Value};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::connection::{RedisConnection, is_unusable};
+use super::connection::RedisConnection;
 use super::replicas::{Replicas, Short};
 use super::script::Script;
+use super::unusable::is_unusable;
 
 /// A few connections, made on demand, with one write at a time on each.
 ///

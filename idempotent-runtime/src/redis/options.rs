@@ -7,7 +7,8 @@ use ::redis::aio::ConnectionLike;
 use tokio::time::timeout;
 
 use super::checks::{self, refuse_eviction, refuse_sentinel};
-use super::connection::{RedisConnection, place_of};
+use super::commands::place_of;
+use super::connection::RedisConnection;
 use super::executor::Executor;
 use super::failure::{is_forbidden, of_connection};
 use super::info::{mode, texts};
@@ -89,8 +90,11 @@ impl RedisOptions {
     /// sent at once, so batches add no round trip. Each operation keeps its own answer, its own deadline and its own
     /// cancellation.
     ///
-    /// Only one server and Sentinel have batches. In a cluster, and on a connection of a client that this crate does not know,
-    /// each operation is its own request. So are writes that wait for [`replicas`](Self::replicas).
+    /// In a cluster the operations of each node gather, and go straight to this node. An operation that the node redirects is
+    /// sent again alone, to the node that it names, or by the client of the cluster. With `false` this client sends everything.
+    ///
+    /// On a connection of a client that this crate does not know, each operation is its own request. So are writes that wait for
+    /// [`replicas`](Self::replicas).
     pub fn batch(mut self, batch: bool) -> Self {
         self.sends_singly = !batch;
         self
@@ -136,7 +140,11 @@ impl RedisOptions {
         };
         let topology = Topology::new(address, self.certificates.clone(), self.replicas)?;
         let topology = Arc::new(topology);
-        let connection = RedisConnection::to(Arc::clone(&topology));
+        let connection = if self.sends_singly {
+            RedisConnection::to(Arc::clone(&topology))
+        } else {
+            RedisConnection::straight_to(Arc::clone(&topology))
+        };
         let place = topology.to_string();
         let checked = async {
             let connected = connection.connect().await;
@@ -225,6 +233,10 @@ impl RedisStore {
     /// All calls share one connection. The store replaces it when it breaks, when its server became a replica, and when a reply
     /// is overdue: the caller has given up, and a second later there is still no reply. A server that may evict keys is
     /// refused, because an evicted claim lets a second call run; `?allow_eviction=true` accepts it.
+    ///
+    /// In a cluster there are two connections to each master. Operations on records go straight over the second. The client of
+    /// the cluster uses the first: it sends an operation if its master is not known, not connected or not ready. A third is made
+    /// when renewals wait behind other operations.
     ///
     /// Connecting costs the handshake and one round trip. It needs a second round trip if there is an append-only file
     /// (`CONFIG GET`) or if writes wait for replicas (`WAIT`). Behind sentinels it also needs a connection to a sentinel and two

@@ -64,13 +64,19 @@ impl Records {
             // Boxed, because this is rare and the future of each claim would have room for it.
             return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
         }
-        let reply = match executor.way() {
+        let batching = executor.batching(key);
+        let reply = match batching.way() {
             Way::Queue(entrance) => {
-                let claim = self.claim_request(key, value, ttl, executor.digest(key));
+                let digest = batching.digest(key);
+                let claim = self.claim_request(key, value, ttl, digest);
                 let waiting = self.oversize.start_wait();
                 let reply = executor.submit(entrance, claim).await;
                 waiting.answered();
-                reply?
+                let reply = reply?;
+                if executor.must_repeat(&reply) {
+                    return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
+                }
+                reply
             }
             Way::Inline(_inline) if self.oversize.is_met() => {
                 return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
@@ -241,15 +247,20 @@ impl Records {
             };
             Box::pin(remove_in_turn).await
         } else {
-            let way = executor.way();
+            let batching = executor.batching(key);
             let mut connection = executor.connection();
-            match way {
+            match batching.way() {
                 Way::Queue(entrance) => {
-                    let digest = executor.digest(key);
+                    let digest = batching.digest(key);
                     let (request, native) = removal.request(target, digest);
-                    let sent = (native, executor.submit(entrance, request).await?);
-                    let resolving = removal.resolve(&mut connection, target, sent, oversize);
-                    resolving.await
+                    let reply = executor.submit(entrance, request).await?;
+                    if executor.must_repeat(&reply) {
+                        Box::pin(removal.run(&mut connection, target, oversize)).await
+                    } else {
+                        let sent = (native, reply);
+                        let resolving = removal.resolve(&mut connection, target, sent, oversize);
+                        resolving.await
+                    }
                 }
                 Way::Inline(_inline) => {
                     let removing = removal.run(&mut connection, target, oversize);

@@ -85,6 +85,11 @@ impl RedisStore {
             ..self
         }
     }
+
+    #[cfg(test)]
+    pub(super) fn connection(&self) -> RedisConnection {
+        self.executor.connection()
+    }
 }
 
 impl<C> RedisStore<C> {

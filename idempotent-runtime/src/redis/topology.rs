@@ -11,7 +11,7 @@ use super::link::{self, CONNECT_TIMEOUT, Link, in_time, unsent, without_password
 use super::replicas::Replicas;
 use super::sentinel::Sentinels;
 use super::tls::Certificates;
-use super::url::{Address, Place};
+use super::url::{Address, Host, Place};
 use crate::store::StoreError;
 
 #[expect(clippy::large_enum_variant, reason = "a store has one")]
@@ -73,6 +73,14 @@ impl Topology {
             }
         };
         connecting.await.map_err(without_password).map_err(unsent)
+    }
+
+    /// One node of a cluster.
+    pub(super) fn node(&self, node: &Host) -> Option<Self> {
+        match self {
+            Self::Cluster(cluster) => cluster.node(node).map(Self::Server),
+            _ => None,
+        }
     }
 
     /// Makes a connection for subscriptions.

@@ -22,6 +22,12 @@ mod suite {
     idempotent_runtime::testkit::conformance!(super::on_the_shared_cluster());
 }
 
+mod suite_in_batches {
+    idempotent_runtime::testkit::conformance!(async {
+        crate::nodes::crowded(&super::shared_cluster().url()).await
+    });
+}
+
 /// A cluster without replicas, so that no slot changes its node.
 fn shared_cluster() -> &'static RedisCluster {
     static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();

@@ -15,6 +15,7 @@ mod doctor;
 mod error_texts;
 mod hints;
 mod load;
+mod nodes;
 mod oversize;
 mod proxied;
 mod records;

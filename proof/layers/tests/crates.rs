@@ -34,7 +34,7 @@ const SERVERS: [&str; 16] = [
 ];
 
 /// The files of the Redis wing from the bottom up: each uses only files before it.
-const REDIS: [&str; 39] = [
+const REDIS: [&str; 46] = [
     // Commands, answers and errors of a server.
     "redis/script",
     "redis/info",
@@ -44,12 +44,17 @@ const REDIS: [&str; 39] = [
     "redis/url",
     "redis/link",
     "redis/tls",
+    "redis/slot",
+    "redis/slots",
     "redis/replicas",
     "redis/sentinel",
     "redis/cluster",
     "redis/topology",
     "redis/probe",
+    "redis/unusable",
     "redis/connection",
+    "redis/masters",
+    "redis/commands",
     "redis/listener",
     "redis/lanes",
     "redis/large",
@@ -57,6 +62,8 @@ const REDIS: [&str; 39] = [
     "redis/batching/request",
     "redis/batching/pipeline",
     "redis/batching",
+    "redis/gathering",
+    "redis/nodes",
     "redis/executor",
     // The data in Redis.
     "redis/oversize",

@@ -1,0 +1,80 @@
+//! With which other operations an operation goes in a batch.
+
+use std::sync::Arc;
+
+use ::redis::RedisError;
+use ::redis::aio::ConnectionLike;
+
+use super::batching::{Batching, Pipelines};
+use crate::batch::Way;
+
+/// Which operations go in a batch.
+#[derive(Clone)]
+pub(super) enum Gathering<C> {
+    /// None: each operation is its own request.
+    Alone,
+    /// All operations of the server.
+    Together(Arc<Batching<C>>),
+    /// The operations of each node of a cluster.
+    ByNode(Arc<dyn ByNode<C>>),
+}
+
+/// The batches of the nodes of a cluster.
+pub(super) trait ByNode<C>: Send + Sync {
+    /// The batches of the node of this key; `None` if this node is not known or does not answer.
+    fn batching(&self, key: &str) -> Option<Arc<Batching<C>>>;
+
+    /// Whether this answer of a node to an operation means that the operation must be sent again.
+    fn must_repeat(&self, error: &RedisError) -> bool;
+}
+
+/// The batches that an operation may go in.
+pub(super) enum Chosen<'a, C> {
+    Nothing,
+    OfServer(&'a Batching<C>),
+    OfNode(Arc<Batching<C>>),
+}
+
+impl<C> Gathering<C> {
+    pub(super) fn of_key(&self, key: &str) -> Chosen<'_, C> {
+        match self {
+            Self::Alone => Chosen::Nothing,
+            Self::Together(batching) => Chosen::OfServer(batching),
+            Self::ByNode(nodes) => nodes.batching(key).map_or(Chosen::Nothing, Chosen::OfNode),
+        }
+    }
+
+    /// Whether an operation of a batch must be sent again, alone. One server gives the same answer again.
+    pub(super) fn must_repeat(&self, error: &RedisError) -> bool {
+        match self {
+            Self::ByNode(nodes) => nodes.must_repeat(error),
+            Self::Alone | Self::Together(_) => false,
+        }
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Chosen<'_, C> {
+    fn batching(&self) -> Option<&Batching<C>> {
+        match self {
+            Self::Nothing => None,
+            Self::OfServer(batching) => Some(batching),
+            Self::OfNode(batching) => Some(batching),
+        }
+    }
+
+    /// The way of an operation that is not a renewal.
+    pub(super) fn way(&self) -> Way<'_, Pipelines<C>> {
+        self.batching().map_or(Way::Inline(None), Batching::way)
+    }
+
+    /// The way of a renewal.
+    pub(super) fn renewal_way(&self) -> Way<'_, Pipelines<C>> {
+        self.batching()
+            .map_or(Way::Inline(None), Batching::renewal_way)
+    }
+
+    /// The digest of a key, for requests of a batch.
+    pub(super) fn digest(&self, key: &str) -> u64 {
+        self.batching().map_or(0, |batching| batching.digest(key))
+    }
+}
