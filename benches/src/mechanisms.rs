@@ -57,7 +57,8 @@ impl Mechanisms {
                 ConnectionManagerConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
             let connection = client.get_connection_manager_with_config(config).await;
             let connection = connection.expect("a connection");
-            let store = RedisStore::from_connection(connection.clone()).await;
+            // On a `ConnectionManager` a store sends each operation as its own request.
+            let store = RedisStore::connect(&server.url()).await;
             let idempotency = Idempotency::new(store.expect("a store"));
             (Ours::new(&idempotency), ByHand::new(connection).await)
         });

@@ -1,4 +1,4 @@
-//! The attribute and the same commands by hand, on one connection to a cluster of three masters.
+//! The attribute, with and without batches, and the same commands by hand, on a cluster of three masters.
 
 use idempotence::{Idempotency, RedisStore};
 use idempotence_test_servers::RedisCluster;
@@ -14,6 +14,8 @@ use crate::{ATTRIBUTE, BY_HAND, Lap};
 pub struct OnCluster {
     runtime: Runtime,
     attribute: Idempotency,
+    /// The attribute, with each operation as its own request.
+    unbatched: Idempotency,
     by_hand: Commands<ClusterConnection>,
     _cluster: RedisCluster,
 }
@@ -26,11 +28,16 @@ impl OnCluster {
         let client = ClusterClient::new(cluster.urls()).expect("a client");
         let connection = runtime.block_on(client.get_async_connection());
         let connection = connection.expect("a connection");
-        let store = runtime.block_on(RedisStore::from_connection(connection.clone()));
-        let attribute = Idempotency::new(store.expect("a store"));
+        let connect = |batches| {
+            let options = RedisStore::options().batch(batches);
+            let store = runtime.block_on(options.connect(&cluster.url()));
+            Idempotency::new(store.expect("a store"))
+        };
+        let (attribute, unbatched) = (connect(true), connect(false));
         let record_len = runtime.block_on(record_len(&attribute, connection.clone()));
         Self {
             attribute,
+            unbatched,
             by_hand: runtime.block_on(Commands::new(connection, record_len)),
             runtime,
             _cluster: cluster,
@@ -41,6 +48,11 @@ impl OnCluster {
     pub fn laps(&self, tasks: u32) -> Vec<Lap<'_>> {
         let attribute = upload::lap(&self.runtime, tasks, Clock::Calls, self.attribute.clone());
         let by_hand = upload::lap(&self.runtime, tasks, Clock::Calls, self.by_hand.clone());
-        vec![(ATTRIBUTE, attribute), (BY_HAND, by_hand)]
+        let unbatched = upload::lap(&self.runtime, tasks, Clock::Calls, self.unbatched.clone());
+        vec![
+            (ATTRIBUTE, attribute),
+            (BY_HAND, by_hand),
+            ("batch = false", unbatched),
+        ]
     }
 }

@@ -18,7 +18,7 @@ use crate::upload::{self, Clock, Upload};
 use crate::{Contenders, KEPT, Lap, Peer, TTL, key, owner};
 
 /// The numbers of concurrent tasks for first calls.
-pub const TASKS: [u32; 3] = [1, 64, 512];
+pub const TASKS: [u32; 4] = [1, 8, 64, 512];
 
 /// A private server, and the contenders connected to it.
 pub struct OnRedis {
@@ -45,9 +45,10 @@ impl OnRedis {
                 ConnectionManagerConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
             let connection = client.get_connection_manager_with_config(config).await;
             let connection = connection.expect("a connection");
-            let store = RedisStore::from_connection(connection.clone()).await;
+            // On a `ConnectionManager` a store sends each operation as its own request.
+            let store = RedisStore::connect(&server.url()).await;
             let unbatched = RedisStore::options().batch(false);
-            let unbatched = unbatched.from_connection(connection.clone()).await;
+            let unbatched = unbatched.connect(&server.url()).await;
             let peer = ValkeyStore::with_connection_manager(connection.clone()).prefix(PREFIX);
             let (store, unbatched) = (store.expect("a store"), unbatched.expect("a store"));
             (connection, store, unbatched, peer.try_build().await)
