@@ -74,6 +74,9 @@ impl Config {
 
     /// The options of the route of this request.
     pub(super) fn options_for(&self, head: &request::Parts) -> &Arc<RouteOptions> {
+        if self.routes.is_empty() {
+            return &self.options;
+        }
         let route = self.route(head);
         let own = route.and_then(|route| {
             self.seen_routes.note(route);

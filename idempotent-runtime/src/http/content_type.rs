@@ -11,8 +11,9 @@ pub(crate) fn essence(content_type: Option<&HeaderValue>) -> &[u8] {
 
 /// The type and the subtype of a content type that is text. A value with other bytes than visible ASCII is no content type.
 pub(crate) fn text(content_type: Option<&HeaderValue>) -> Option<&str> {
-    content_type?.to_str().ok()?;
-    str::from_utf8(essence(content_type)).ok()
+    let text = content_type?.to_str().ok()?;
+    let end = text.bytes().position(|byte| byte == b';');
+    Some(text[..end.unwrap_or(text.len())].trim_ascii())
 }
 
 /// Whether a body of this content type is JSON: RFC 8259, and the suffix `+json` of RFC 6839.
@@ -28,17 +29,24 @@ pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
 
 /// Whether this is the content type of gRPC.
 pub(crate) fn is_grpc(content_type: Option<&HeaderValue>) -> bool {
-    let split = essence(content_type).split_at_checked(GRPC.len());
-    split.is_some_and(|(start, rest)| {
-        start.eq_ignore_ascii_case(GRPC) && matches!(rest, [] | [b'+' | b' ', ..])
-    })
+    starts_with(content_type, GRPC)
+        && matches!(essence(content_type)[GRPC.len()..], [] | [b'+' | b' ', ..])
 }
 
 const GRPC: &[u8] = b"application/grpc";
 
 /// Whether a body of this content type is a stream of events, which may have no end.
 pub(crate) fn is_event_stream(content_type: Option<&HeaderValue>) -> bool {
-    essence(content_type).eq_ignore_ascii_case(b"text/event-stream")
+    starts_with(content_type, EVENT_STREAM) && essence(content_type).len() == EVENT_STREAM.len()
+}
+
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+
+/// Whether the content type starts with this name. Most content types do not, so the end of their essence is not looked for.
+fn starts_with(content_type: Option<&HeaderValue>, name: &[u8]) -> bool {
+    let value = content_type.map_or(&b""[..], HeaderValue::as_bytes);
+    let start = value.trim_ascii_start().get(..name.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -204,7 +204,8 @@ fn sha256(form: &str, content: &[u8]) -> [u8; 32] {
 /// The type and the subtype of a content type, in lower case and without parameters.
 pub(crate) fn essence(content_type: Option<&HeaderValue>) -> Option<Cow<'_, str>> {
     let essence = content_type::text(content_type)?;
-    let has_capital = essence.bytes().any(|byte| byte.is_ascii_uppercase());
+    // Without an early end, because the compiler then compares many bytes at once.
+    let has_capital = (essence.bytes()).fold(false, |any, byte| any | byte.is_ascii_uppercase());
     Some(if has_capital {
         essence.to_ascii_lowercase().into()
     } else {

@@ -111,26 +111,33 @@ where
 {
     async move {
         let plan = Plan::new(&config, &head);
-        let mut call = None;
-        if !plan.may_have_key_in_body(&head) {
-            match plan.keyed_call(&head, &[]) {
-                Ok(Some(keyed)) => call = Some(keyed),
-                Ok(None) => return pass(inner, head, ReplayBody::inner(body)).await,
-                Err(rejection) => return Ok(config.refuse(rejection)),
+        // The block ends before the claim is awaited, because a future has room for each variable that exists at an `await`.
+        let (claim, body) = {
+            let mut call = None;
+            if !plan.may_have_key_in_body(&head) {
+                match plan.keyed_call(&head, &[]) {
+                    Ok(None) => {
+                        return Box::pin(pass(inner, head, ReplayBody::inner(body))).await;
+                    }
+                    Ok(keyed) => call = keyed,
+                    Err(rejection) => return Ok(config.refuse(rejection)),
+                }
             }
-        }
-        let (bytes, trailers) = match incoming::read_body(body, plan.options.request_limit).await {
-            Ok(read) => read,
-            Err(unread) => return Ok(config.refuse(plan.unread(unread))),
+            let read = incoming::read_body(body, plan.options.request_limit);
+            let (bytes, trailers) = match read.await {
+                Ok(read) => read,
+                Err(unread) => return Ok(config.refuse(plan.unread(unread))),
+            };
+            if let Err(rejection) = plan.complete_call(&mut call, &head, &bytes) {
+                return Ok(config.refuse(rejection));
+            }
+            let body = ReplayBody::whole(bytes, trailers);
+            match call {
+                Some(call) => (call.claim(), body),
+                None => return Box::pin(pass(inner, head, body)).await,
+            }
         };
-        if let Err(rejection) = plan.complete_call(&mut call, &head, &bytes) {
-            return Ok(config.refuse(rejection));
-        }
-        let body = ReplayBody::whole(bytes, trailers);
-        let Some(call) = call else {
-            return pass(inner, head, body).await;
-        };
-        let running = match call.claim().await {
+        let running = match claim.await {
             Ok(running) => running,
             Err(refusal) => return Ok(plan.answer_duplicate(refusal)),
         };

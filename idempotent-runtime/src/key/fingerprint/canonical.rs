@@ -60,6 +60,17 @@ impl Output {
 
     /// Writes a tag, the length of `bytes`, and `bytes`.
     pub(super) fn text(&mut self, tag: u8, bytes: &[u8]) {
+        if let Some(length @ 1..) = u8::try_from(bytes.len())
+            .ok()
+            .filter(|_| bytes.len() <= SHORT)
+        {
+            // One write costs less than two, and most texts are short.
+            let mut text = [0; 3 + SHORT];
+            let end = 3 + bytes.len();
+            text[..3].copy_from_slice(&[tag, 1, length]);
+            text[3..end].copy_from_slice(bytes);
+            return self.write(&text[..end]);
+        }
         self.number(tag, bytes.len() as u128);
         self.write(bytes);
     }
@@ -75,6 +86,17 @@ impl Output {
         self.sequence();
         for some in numbers.chunks(32) {
             let (mut bytes, mut end) = ([0; 3 * 32], 0);
+            if let Ok(some) = <&[u8; 32]>::try_from(some)
+                && !some.contains(&0)
+            {
+                // Most digests are here: the compiler writes many numbers at once.
+                let (triples, _) = bytes.as_chunks_mut::<3>();
+                for (triple, &number) in triples.iter_mut().zip(some) {
+                    *triple = [tag, 1, number];
+                }
+                self.write(&bytes);
+                continue;
+            }
             for &number in some {
                 // The number 0 has no bytes.
                 let length = u8::from(number != 0);
@@ -123,6 +145,9 @@ impl Output {
         self.end();
     }
 }
+
+/// The longest text that is written at once.
+const SHORT: usize = 61;
 
 /// The offsets in the buffer at which the entries of a map start.
 pub(super) struct Entries(Vec<usize>);
