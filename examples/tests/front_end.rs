@@ -382,6 +382,7 @@ async fn a_server_error_is_shown_without_its_text_and_keeps_the_id() {
 async fn an_unknown_outcome_keeps_the_id_until_the_page_has_seen_the_state() {
     for (item, tokens, keeps_the_id) in [
         ("lease_lost: refresh", 0, true),
+        ("outcome_unknown: refresh", 0, true),
         ("taken: refresh", 0, true),
         ("token_used: new_token", 1, true),
         ("token_unknown: new_token", 1, true),
