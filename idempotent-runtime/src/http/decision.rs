@@ -14,8 +14,9 @@ use crate::error::Error;
 /// distinguish a 503 of a timeout from other 503s, so it frees the key.
 /// [`store_if`](crate::http::LayerBuilder::store_if) changes this rule. A response that is a refused call of this crate (an
 /// [`Error`] as a response, with the extension `Arc<Error>`) frees the key in each case, because its reason is about this
-/// moment. An application that makes its own response from the [`Error`] sets [`Decision::Release`]. A handler decides about
-/// one response with an extension of the response:
+/// moment. Only [`Error::LeaseLost`] holds the key: the body of that call was stopped in the middle. An application that makes
+/// its own response from the [`Error`] sets [`Decision::Release`] or [`Decision::Hold`]. A handler decides about one response
+/// with an extension of the response:
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -64,15 +65,26 @@ impl Decision {
         if let Some(decision) = head.extensions.get::<Self>() {
             return *decision;
         }
-        // A call that the handler made was refused. Its refusal is about this moment.
-        if head.extensions.get::<Arc<Error>>().is_some() {
-            return Self::Release;
+        if let Some(error) = head.extensions.get::<Arc<Error>>() {
+            return Self::after_error(error);
         }
         match store_if {
             Some(store_if) if store_if(head) => Self::Store,
             Some(_) if is_timeout(head.status) => Self::Hold,
             Some(_) => Self::Release,
             None => Self::by_status(head.status),
+        }
+    }
+}
+
+impl Decision {
+    /// The decision after the handler has returned the error of a call that it made.
+    fn after_error(error: &Error) -> Self {
+        match error {
+            // The body of that call was stopped in the middle: its work may be done or not.
+            Error::LeaseLost(_) => Self::Hold,
+            // That body did not run, for a reason of this moment.
+            _ => Self::Release,
         }
     }
 }
