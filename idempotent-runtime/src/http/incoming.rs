@@ -1,6 +1,7 @@
 //! What the layer reads of a request before its call.
 
 use std::error::Error as StdError;
+use std::io::{self, ErrorKind};
 use std::pin::pin;
 
 use ::http::{HeaderMap, Uri, request};
@@ -30,7 +31,10 @@ pub(super) fn original_uri(head: &request::Parts) -> &Uri {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unread {
     TooLarge,
+    /// It did not arrive as a whole.
     Broken,
+    /// It cannot be decoded, for example because of its chunks. An equal request cannot be decoded, either.
+    Malformed,
 }
 
 /// Reads a body of at most `limit` bytes into memory.
@@ -49,14 +53,7 @@ where
     let mut body = pin!(Limited::new(body, limit));
     let (mut read, mut trailers) = (Joined::default(), None);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| {
-            // A limit of an outer layer also counts.
-            if is_too_large(&*error) {
-                Unread::TooLarge
-            } else {
-                Unread::Broken
-            }
-        })?;
+        let frame = frame.map_err(|error| Unread::because_of(&*error))?;
         match frame.into_data() {
             Ok(chunk) => read.push(chunk),
             Err(frame) => trailers = frame.into_trailers().ok().or(trailers),
@@ -65,7 +62,21 @@ where
     Ok((read.finish(), trailers))
 }
 
-fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
-    let mut causes = std::iter::successors(Some(error), |cause| StdError::source(*cause));
-    causes.any(<dyn StdError>::is::<LengthLimitError>)
+impl Unread {
+    fn because_of(error: &(dyn StdError + 'static)) -> Self {
+        let causes = || std::iter::successors(Some(error), |cause| StdError::source(*cause));
+        // A limit of an outer layer also counts.
+        if causes().any(<dyn StdError>::is::<LengthLimitError>) {
+            return Self::TooLarge;
+        }
+        // Servers and decoders, for example hyper, report a malformed body with these kinds.
+        let is_malformed = |kind| matches!(kind, ErrorKind::InvalidData | ErrorKind::InvalidInput);
+        let mut kinds =
+            causes().filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+        if kinds.any(is_malformed) {
+            Self::Malformed
+        } else {
+            Self::Broken
+        }
+    }
 }

@@ -26,15 +26,38 @@ impl IdempotencyLayer {
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
-    /// # use idempotence::http::IdempotencyLayer;
-    /// # use idempotence::{Idempotency, MemoryStore};
+    /// # #[cfg(feature = "axum")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::Request;
+    /// use axum::routing::post;
+    /// use idempotence::http::IdempotencyLayer;
+    /// use idempotence::{Idempotency, MemoryStore};
+    /// use tower::ServiceExt as _;
+    ///
     /// let idempotency = Idempotency::new(MemoryStore::new());
     /// let layer = IdempotencyLayer::builder(&idempotency)
     ///     .global_scope()
     ///     .for_route("/orders", |orders| orders.require_key())
+    ///     .for_route("/order/{id}/pay", |pay| pay.require_key())
     ///     .build();
-    /// // … serve, with a clone of the layer, and send the requests …
-    /// assert_eq!(layer.unmatched_routes(), [""; 0]);
+    /// let app: Router = Router::new()
+    ///     .route("/orders", post(async || "placed"))
+    ///     .route("/orders/{id}/pay", post(async || "paid"))
+    ///     .route_layer(layer.clone());
+    ///
+    /// for path in ["/orders", "/orders/7/pay"] {
+    ///     let request = Request::post(path).header("idempotency-key", "8e03978e");
+    ///     let answer = app.clone().oneshot(request.body(Body::empty()).unwrap()).await;
+    ///     assert!(answer.unwrap().status().is_success());
+    /// }
+    /// // The layer has it without the `s`, so payments need no key.
+    /// assert_eq!(layer.unmatched_routes(), ["/order/{id}/pay"]);
+    /// # }
+    /// # #[cfg(not(feature = "axum"))]
+    /// # fn main() {}
     /// ```
     pub fn unmatched_routes(&self) -> Vec<String> {
         let unmatched = self.0.seen_routes.unmatched().into_iter();

@@ -158,17 +158,30 @@ impl Rejection {
     }
 
     /// The body of the request ended with an error. Nothing ran, so the client may send the same request again.
-    pub(super) fn unreadable(lang: Lang) -> Self {
+    pub(super) fn broken(lang: Lang) -> Self {
         let detail = [
-            "The body of the request did not arrive as a whole. Send the request again.".into(),
-            "请求体不完整,请重新发送".into(),
+            "The body of the request did not arrive as a whole. Send the request again.",
+            "请求体不完整,请重新发送",
         ];
-        let title = ["The request cannot be read", "请求无法读取"];
-        let status = StatusCode::BAD_REQUEST;
-        let mut fault = Self::fault(status, "request_unreadable", title, detail, lang);
+        let mut fault = Self::unreadable(detail, lang);
         fault.problem.client_action = ClientAction::Wait;
         fault.problem.retry_after = Some(Duration::from_secs(1));
         fault
+    }
+
+    /// The body of the request cannot be decoded. Nothing ran, but the same request cannot be decoded, either.
+    pub(super) fn undecodable(lang: Lang) -> Self {
+        let detail = [
+            "The body of the request cannot be decoded: its chunks or its encoding are malformed. Correct the request.",
+            "请求体无法解码:分块或编码格式有误。请修正请求",
+        ];
+        Self::unreadable(detail, lang)
+    }
+
+    fn unreadable(detail: [&'static str; 2], lang: Lang) -> Self {
+        let title = ["The request cannot be read", "请求无法读取"];
+        let (status, detail) = (StatusCode::BAD_REQUEST, detail.map(Cow::Borrowed));
+        Self::fault(status, "request_unreadable", title, detail, lang)
     }
 
     fn fault(

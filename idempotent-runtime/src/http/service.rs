@@ -243,7 +243,8 @@ impl<'a> Plan<'a> {
     fn unread(&self, unread: Unread) -> Rejection {
         match unread {
             Unread::TooLarge => Rejection::too_large(self.options.request_limit, self.lang),
-            Unread::Broken => Rejection::unreadable(self.lang),
+            Unread::Broken => Rejection::broken(self.lang),
+            Unread::Malformed => Rejection::undecodable(self.lang),
         }
     }
 }

@@ -229,6 +229,10 @@ impl Held {
     /// have done its work. The claim is marked in the background. Returns whether the call still has the key.
     #[cfg(any(feature = "http", test))]
     pub(crate) fn hold(mut self) -> bool {
+        if self.guard == Guard::Claim {
+            // The body may have blocked its thread past the lease, so that nothing has noticed the end of the lease yet.
+            self.lease.lose_if_expired();
+        }
         self.lease.call().emit_outcome(false);
         let ending = if crate::world::mutant!(HoldFreesKey) {
             Some(Ending::Remove)

@@ -11,10 +11,12 @@ use futures_util::stream;
 use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
-use crate::client::{Orders, Reply, Service, idempotency, keyed, post, scoped};
+use crate::client::{Orders, Reply, Service, idempotency, keyed, layer, post, scoped, within};
 
 async fn shop(layer: IdempotencyLayer) -> (Service, Orders) {
     let orders = Orders::default();
@@ -165,4 +167,31 @@ async fn a_request_that_did_not_arrive_as_a_whole_may_be_sent_again() {
     assert_eq!(refused.headers["retry-after"], "1");
     assert_eq!(orders.count(), 0);
     assert_eq!(send(Body::from("1")).await.text(), "1");
+}
+
+#[tokio::test]
+async fn a_request_with_malformed_chunks_is_not_worth_another_try() {
+    let (service, orders) = shop(layer()).await;
+    let mut connection = TcpStream::connect(service.address).await.unwrap();
+    let head =
+        "POST / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ada\r\nidempotency-key: a\r\n";
+    let chunks = "transfer-encoding: chunked\r\n\r\n1\r\n1\r\nno length\r\n";
+    let request = [head, chunks].concat();
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    within(connection.read_to_string(&mut reply)).await.unwrap();
+    let (head, problem) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
+    assert!(!head.contains("retry-after"), "{head}");
+    let problem: Value = serde_json::from_str(problem).unwrap();
+    assert_eq!(
+        (
+            &problem["code"],
+            &problem["retryable"],
+            &problem["client_action"]
+        ),
+        (&json!("request_unreadable"), &json!(false), &json!("fix"))
+    );
+    assert_eq!(orders.count(), 0);
+    assert_eq!(service.send(keyed("/", "a"), "1").await.status, 200);
 }

@@ -1,12 +1,16 @@
 //! `Decision::Hold`: the key stays taken until the lease of its last claim or renewal ends.
 
+use std::future::pending;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::response::IntoResponse as _;
 use http::{Response, StatusCode};
-use idempotent_runtime::http::{Decision, HasScope, LayerBuilder};
+use idempotent_runtime::http::{Decision, HasScope, IdempotencyOutcome, LayerBuilder};
 use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{DuplicateState, Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
+use idempotent_runtime::{
+    DuplicateState, Error, Idempotency, MemoryStore, OnStoreError, Renew, StoreErrorKind,
+};
 use serde_json::json;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -280,4 +284,42 @@ async fn an_operator_sees_that_the_outcome_of_a_held_key_is_not_known() {
         unsure()
     }))
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_of_a_guarded_call_in_the_handler_holds_the_key() {
+    for stores_all in [false, true] {
+        let layer = layer(&idempotency()).store_if(move |_| stores_all);
+        let inner = idempotency();
+        let guarded = Guarded::new(&layer.build(), move |_| {
+            let call = inner.call("ship").key(&()).ttl(secs(3600));
+            let call = call.lease(secs(1)).renew(Renew::No);
+            async move {
+                let stopped: Result<(), Error> = call.run(pending()).await;
+                let response = stopped.unwrap_err().into_response();
+                response.map(Body::new)
+            }
+        });
+        let began = Instant::now();
+        let stopped = guarded.send("a").await;
+        assert_eq!(stopped.refusal(), (500, "lease_lost".to_owned()));
+        guarded.assert_unknown("a").await;
+        sleep_until(began + EXPIRY + MARGIN).await;
+        guarded.send("a").await;
+        assert_eq!(guarded.runs(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_blocks_its_thread_past_its_lease_holds_nothing() {
+    let lease = Duration::from_millis(200);
+    let layer = layer(&idempotency()).lease(lease).renew(Renew::No);
+    let guarded = Guarded::new(&layer.build(), move |_| async move {
+        std::thread::sleep(lease + 10 * MARGIN);
+        unsure()
+    });
+    let response = guarded.respond("a", "").await;
+    assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+    let outcome = response.extensions().get();
+    assert_eq!(outcome, Some(&IdempotencyOutcome::Unrecorded));
 }
