@@ -11,7 +11,12 @@ pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-#[cfg(feature = "redis")]
+#[cfg(any(
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite"
+))]
 mod batch;
 mod call;
 #[cfg(test)]

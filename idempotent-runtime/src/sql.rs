@@ -3,6 +3,7 @@
 //! A lock prevents two runs at the same time. Only the database can prevent a second run later: it commits the row that
 //! proves the first run together with the work.
 
+mod batching;
 mod checkout;
 mod connection;
 mod database;

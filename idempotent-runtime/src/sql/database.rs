@@ -1,5 +1,6 @@
 //! The supported databases, and what each must implement: one trait for each part of this module.
 
+use self::batch::Batch;
 use self::connect::Connect;
 use self::counting::Counting;
 use self::doctor::Examine;
@@ -10,6 +11,7 @@ use self::run::Run;
 use self::schema::Schema;
 use self::syntax::Syntax;
 
+pub(super) mod batch;
 pub(super) mod connect;
 pub(super) mod counting;
 pub(super) mod doctor;
@@ -26,7 +28,7 @@ pub trait Database: sqlx::Database + Sealed {}
 
 /// Everything that the parts of this module need of a database.
 pub trait Sealed:
-    Run + Records + Counting + Dedup + Locks + Connect + Examine + Schema + Syntax
+    Run + Records + Counting + Batch + Dedup + Locks + Connect + Examine + Schema + Syntax
 {
 }
 

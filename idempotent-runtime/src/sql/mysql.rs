@@ -1,5 +1,6 @@
 //! The implementation for MySQL and MariaDB.
 
+mod batch;
 mod connect;
 mod counting;
 mod doctor;

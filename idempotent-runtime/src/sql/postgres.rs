@@ -1,5 +1,6 @@
 //! The implementation for PostgreSQL.
 
+mod batch;
 mod connect;
 mod counting;
 mod doctor;

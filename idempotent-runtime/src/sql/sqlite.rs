@@ -1,5 +1,6 @@
 //! The implementation for SQLite.
 
+mod batch;
 mod connect;
 mod counting;
 mod doctor;

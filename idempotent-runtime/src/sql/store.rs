@@ -16,11 +16,13 @@ use sqlx::Pool;
 pub use self::purge::PurgeTask;
 
 use self::attempts::Attempts;
+use super::batching::{Batching, Reply, most_bytes};
 use super::checkout::Checkout;
 use super::database::Database;
+use super::database::batch::{Change, Found, Request};
 use super::database::time::micros;
 use super::migrate;
-use crate::record::count;
+use crate::batch::Way;
 use crate::store::longest::Longest;
 use crate::store::queue::Queues;
 use crate::store::{Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap};
@@ -52,7 +54,8 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// serialization failure, a deadlock, a busy file), and after a broken connection.
 ///
 /// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, a second
-/// statement reads that record. Counting an attempt is one statement on PostgreSQL and two on MySQL and SQLite, however many
+/// statement reads that record. On PostgreSQL and SQLite, changes that wait for the database go together in one transaction: see
+/// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and two on MySQL and SQLite, however many
 /// calls count at the same time: for each key the calls of a process take turns, and reuse one connection while the pool has
 /// other free connections. The first statement of each kind on a connection costs one more round trip, which prepares it.
 ///
@@ -72,6 +75,8 @@ pub struct SqlStore<DB: Database> {
     /// The calls that count, by key. A key is one row, so one connection at a time is enough.
     counting: Arc<Queues<Checkout<DB>>>,
     longest: Longest,
+    /// `None` if each change is sent by itself.
+    batching: Option<Arc<Batching<DB>>>,
 }
 
 impl<DB: Database> SqlStore<DB> {
@@ -88,11 +93,13 @@ impl<DB: Database> SqlStore<DB> {
     ///   than polling the file; also write-ahead logging, `synchronous(Full)`, and a `busy_timeout` of some tens of
     ///   milliseconds, far less than the [deadline](crate::Builder::deadline).
     pub fn new(pool: Pool<DB>) -> Self {
-        Self {
+        let store = Self {
             pool,
             counting: Arc::default(),
             longest: Longest::default(),
-        }
+            batching: None,
+        };
+        store.batch(true)
     }
 
     /// Connects to the database at `url`, and makes the tables if they are missing:
@@ -102,7 +109,8 @@ impl<DB: Database> SqlStore<DB> {
     /// * `sqlite:folder/file`, or `sqlite:/absolute/file`: a missing file is created unless the URL has `?mode=rw`.
     ///   `sqlite::memory:` is a database that ends with the store.
     ///
-    /// The parameters after the `?` are the parameters of sqlx. An unknown or unreadable parameter is an error. For a server
+    /// The parameters after the `?` are `batch=false`, which sends each change by itself (see [`batch`](Self::batch)), and the
+    /// parameters of sqlx. An unknown or unreadable parameter is an error. For a server
     /// on another machine use `?sslmode=verify-full` (PostgreSQL) or `?ssl-mode=VERIFY_IDENTITY` (MySQL) and a TLS feature of
     /// sqlx. Otherwise sqlx accepts a session without TLS, or with any certificate. `connect` then logs a warning, and
     /// [the doctor](crate::Idempotency::doctor) reports a problem.
@@ -122,7 +130,8 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// If sqlx was built without a runtime.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        connect::connect(url).await.map(Self::new)
+        let (pool, batch) = connect::connect(url).await?;
+        Ok(Self::new(pool).batch(batch))
     }
 
     /// Makes the tables that are missing: [`sql::migrate`](super::migrate()).
@@ -163,15 +172,75 @@ impl<DB: Database> SqlStore<DB> {
         PurgeTask::start(self.pool.clone(), period)
     }
 
-    /// The largest number of bytes that is read of a record, as an argument of `substring`.
-    fn max_bytes(&self) -> i32 {
-        let most = self.longest.to_read();
-        most.map_or(i32::MAX, |most| i32::try_from(most).unwrap_or(i32::MAX))
+    /// Sets whether changes that wait for the database go together in one transaction. Default: `true`.
+    ///
+    /// While the database answers, new changes gather, and then go together: they share the commit, which is the expensive part
+    /// of a change. For each tokio runtime these transactions use one connection of the pool, and a second connection for
+    /// renewals. A change that is alone is sent at once, so batches add no round trip. Each change keeps its own answer, its own
+    /// deadline and its own cancellation. A change that fails, or whose row is locked, is sent again by itself; on PostgreSQL
+    /// the other changes may then be sent by themselves, too. A call whose batch has no connection of the pool before its
+    /// deadline gets an error that says so, and its change is not sent.
+    ///
+    /// On MySQL and MariaDB each change is its own statement.
+    ///
+    /// Clones that were made before keep their setting.
+    #[must_use]
+    pub fn batch(mut self, batch: bool) -> Self {
+        let batching = || Arc::new(Batching::on(&self.pool, &self.longest));
+        self.batching = (batch && DB::SENDS_BATCHES).then(batching);
+        self
     }
 
     /// The pool.
     pub fn pool(&self) -> &Pool<DB> {
         &self.pool
+    }
+}
+
+/// How changes are sent.
+impl<DB: Database> SqlStore<DB> {
+    /// Makes a change, together with other changes or alone.
+    async fn change(&self, key: &str, change: Change) -> Result<Found, StoreError> {
+        let request = Request::new(key, change);
+        let Some(batching) = &self.batching else {
+            return self.change_alone(&request, false).await;
+        };
+        match batching.way(&request) {
+            Way::Inline(_inline) => self.change_alone(&request, false).await,
+            Way::Queue(entrance) => match batching.submit(entrance, request).await? {
+                Reply::Found(found) => Ok(found),
+                Reply::Alone {
+                    request,
+                    may_be_applied,
+                } => self.change_alone(&request, may_be_applied).await,
+            },
+        }
+    }
+
+    /// Makes a change by its own statement. `may_be_applied`: it was in a batch without an answer.
+    async fn change_alone(
+        &self,
+        request: &Request,
+        may_be_applied: bool,
+    ) -> Result<Found, StoreError> {
+        let mut turn = None;
+        let mut attempts = Attempts::new(&self.pool);
+        if let Change::Count { .. } = request.change {
+            let turn = turn.insert(self.counting.wait_turn(request.key.to_string()).await);
+            attempts = Attempts::with_connection(&self.pool, turn.take());
+        }
+        attempts.after_batch(may_be_applied);
+        loop {
+            let mut connection = attempts.acquire().await?;
+            let found = request.send::<DB>(&mut connection, most_bytes(&self.longest));
+            let found = found.await;
+            if let Some(found) = attempts.resolve(connection, found)? {
+                if let Some(turn) = &mut turn {
+                    turn.pass_on(attempts.into_connection());
+                }
+                return Ok(found);
+            }
+        }
     }
 }
 
@@ -181,6 +250,7 @@ impl<DB: Database> Clone for SqlStore<DB> {
             pool: self.pool.clone(),
             counting: Arc::clone(&self.counting),
             longest: self.longest.clone(),
+            batching: self.batching.clone(),
         }
     }
 }
@@ -197,18 +267,12 @@ impl<DB: Database> fmt::Debug for SqlStore<DB> {
 #[async_trait]
 impl<DB: Database> Store for SqlStore<DB> {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        let mut attempts = Attempts::new(&self.pool);
-        loop {
-            let mut connection = attempts.acquire().await?;
-            let claim =
-                claim::<DB>(&mut connection, key, value, micros(ttl), self.max_bytes()).await;
-            match attempts.resolve(connection, claim)? {
-                // An earlier attempt of this call wrote the record, and its reply was lost.
-                Some(Claim::Taken(stored)) if stored == value => return Ok(Claim::Claimed),
-                Some(claim) => return Ok(claim),
-                None => {}
-            }
-        }
+        let claim = Change::Claim {
+            value: value.clone(),
+            micros: micros(ttl),
+        };
+        let found = self.change(key, claim).await?;
+        Ok(found.into_claim())
     }
 
     async fn replace(
@@ -218,41 +282,31 @@ impl<DB: Database> Store for SqlStore<DB> {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let micros = micros(ttl);
-        let mut attempts = Attempts::new(&self.pool);
-        loop {
-            let mut connection = attempts.acquire().await?;
-            let replaced = if value == expected {
-                DB::renew(&mut connection, key, expected, micros).await
-            } else {
-                DB::replace(&mut connection, key, expected, value, micros).await
-            };
-            let swap = swap::<DB>(&mut connection, key, expected, replaced, self.max_bytes()).await;
-            match attempts.resolve(connection, swap)? {
-                Some(Swap::Other(stored)) if stored == value => return Ok(Swap::Done),
-                Some(swap) => return Ok(swap),
-                None => {}
+        let (expected, micros) = (expected.clone(), micros(ttl));
+        let replace = if *value == expected {
+            Change::Renew { expected, micros }
+        } else {
+            let value = value.clone();
+            Change::Replace {
+                expected,
+                value,
+                micros,
             }
-        }
+        };
+        Ok(self.change(key, replace).await?.into_swap())
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let mut attempts = Attempts::new(&self.pool);
-        loop {
-            let mut connection = attempts.acquire().await?;
-            let removed = DB::remove(&mut connection, key, expected).await;
-            let swap = swap::<DB>(&mut connection, key, expected, removed, self.max_bytes()).await;
-            if let Some(swap) = attempts.resolve(connection, swap)? {
-                return Ok(swap);
-            }
-        }
+        let expected = expected.clone();
+        let found = self.change(key, Change::Remove { expected }).await?;
+        Ok(found.into_swap())
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
             let mut connection = attempts.acquire().await?;
-            let stored = DB::get(&mut connection, key, self.max_bytes()).await;
+            let stored = DB::get(&mut connection, key, most_bytes(&self.longest)).await;
             if let Some(stored) = attempts.resolve(connection, stored.map(Some))? {
                 return Ok(stored.map(|(value, remaining)| Entry {
                     value,
@@ -268,39 +322,17 @@ impl<DB: Database> Store for SqlStore<DB> {
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let mut attempts = Attempts::new(&self.pool);
-        loop {
-            let mut connection = attempts.acquire().await?;
-            let exchanged = DB::exchange(&mut connection, key, expected, value).await;
-            let swap =
-                swap::<DB>(&mut connection, key, expected, exchanged, self.max_bytes()).await;
-            match attempts.resolve(connection, swap)? {
-                Some(Swap::Other(stored)) if stored == value => return Ok(Swap::Done),
-                Some(swap) => return Ok(swap),
-                None => {}
-            }
-        }
+        let (expected, value) = (expected.clone(), value.clone());
+        let found = self
+            .change(key, Change::Exchange { expected, value })
+            .await?;
+        Ok(found.into_swap())
     }
 
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
-        let (first, id) = (count::first(attempt), count::id(attempt));
-        let mut turn = self.counting.wait_turn(key.to_owned()).await;
-        let mut attempts = Attempts::with_connection(&self.pool, turn.take());
-        loop {
-            let mut connection = attempts.acquire().await?;
-            let counted = DB::count(&mut connection, key, &first, &id, micros(window)).await;
-            let counted = counted.map(|stored| {
-                let (stored, remaining) = stored?;
-                Some((count::number(&stored, attempt).transpose()?, remaining))
-            });
-            if let Some((number, remaining)) = attempts.resolve(connection, counted)? {
-                turn.pass_on(attempts.into_connection());
-                return Ok(Count {
-                    attempt: number?,
-                    remaining: Duration::from_micros(remaining.unsigned_abs()),
-                });
-            }
-        }
+        let micros = micros(window);
+        let found = self.change(key, Change::Count { attempt, micros }).await?;
+        found.into_count()
     }
 
     fn durability(&self) -> Durability {
@@ -314,38 +346,4 @@ impl<DB: Database> Store for SqlStore<DB> {
     fn longest_record(&self, bytes: usize) {
         self.longest.allow(bytes);
     }
-}
-
-/// Claims the key, or reads the record that has it. `None`: that record is no longer stored, so claim again.
-async fn claim<DB: Database>(
-    connection: &mut DB::Connection,
-    key: &str,
-    value: &[u8],
-    micros: i64,
-    most: i32,
-) -> sqlx::Result<Option<Claim>> {
-    if DB::claim(connection, key, value, micros).await? {
-        return Ok(Some(Claim::Claimed));
-    }
-    let stored = DB::get(connection, key, most).await?;
-    Ok(stored.map(|(value, _)| Claim::Taken(value)))
-}
-
-/// The outcome of a compare-and-swap that is `done` or not. `None`: the record differed from `expected` in the first statement
-/// and equals it in the second, so send the operation again.
-async fn swap<DB: Database>(
-    connection: &mut DB::Connection,
-    key: &str,
-    expected: &Bytes,
-    done: sqlx::Result<bool>,
-    most: i32,
-) -> sqlx::Result<Option<Swap>> {
-    if done? {
-        return Ok(Some(Swap::Done));
-    }
-    Ok(match DB::get(connection, key, most).await? {
-        None => Some(Swap::Absent),
-        Some((stored, _)) if stored == expected => None,
-        Some((stored, _)) => Some(Swap::Other(stored)),
-    })
 }

@@ -28,13 +28,47 @@ pub enum Takes {
     AnyCase(&'static [&'static str]),
 }
 
-/// Checks the URL of a database whose client knows the parameters `known`.
+/// Checks the URL of a database whose client knows the parameters `known`. Returns the URL for the client, which does not know
+/// [`BATCH`], and whether changes go in batches.
 ///
 /// # Errors
 ///
 /// The error repeats no part of the URL except the name of a parameter: in an invalid URL any part may belong to the
 /// password.
-pub(super) fn check(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
+pub(super) fn check<'a>(
+    url: &'a str,
+    known: &[Parameter],
+) -> Result<(Cow<'a, str>, bool), StoreError> {
+    let known = [known, &[BATCH]].concat();
+    check_for_client(url, &known)?;
+    Ok(without_batch(url))
+}
+
+/// The parameter of the store itself: whether changes go in batches.
+const BATCH: Parameter = ("batch", Takes::Word(&["true", "false"]));
+
+/// Takes [`BATCH`] out of a valid URL.
+fn without_batch(url: &str) -> (Cow<'_, str>, bool) {
+    let Some((address, query)) = url.split_once('?') else {
+        return (url.into(), true);
+    };
+    let mut batch = None;
+    let is_kept = |part: &&str| match form_urlencoded::parse(part.as_bytes()).next() {
+        Some((name, value)) if name == BATCH.0 => {
+            batch = Some(value == "true");
+            false
+        }
+        _ => true,
+    };
+    let kept: Vec<_> = query.split('&').filter(is_kept).collect();
+    match batch {
+        None => (url.into(), true),
+        Some(batch) if kept.is_empty() => (address.into(), batch),
+        Some(batch) => (format!("{address}?{}", kept.join("&")).into(), batch),
+    }
+}
+
+fn check_for_client(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     if scheme == "sqlite" {
         let (file, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -195,6 +229,33 @@ mod tests {
         ] {
             check(url, KNOWN).expect(url);
         }
+    }
+
+    #[test]
+    fn the_client_does_not_get_the_parameter_of_the_store() {
+        for (url, rest, batch) in [
+            ("postgres://h/d", "postgres://h/d", true),
+            ("postgres://h/d?batch=false", "postgres://h/d", false),
+            ("postgres://h/d?b%61tch=false", "postgres://h/d", false),
+            (
+                "sqlite:f?mode=ro&batch=false&batch=true",
+                "sqlite:f?mode=ro",
+                true,
+            ),
+            (
+                "mysql://h/d?batch=false&user=a%26batch=true",
+                "mysql://h/d?user=a%26batch=true",
+                false,
+            ),
+        ] {
+            let checked = check(url, KNOWN).expect(url);
+            assert_eq!(checked, (rest.into(), batch), "{url}");
+        }
+        let text = refusal("postgres://h/d?batch=no");
+        assert!(
+            text.contains("`batch` must be one of `true`, `false`"),
+            "{text}"
+        );
     }
 
     #[test]

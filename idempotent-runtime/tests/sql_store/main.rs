@@ -3,6 +3,7 @@
 
 //! The stores in databases, on private servers and in temporary files.
 
+mod batches;
 mod calls;
 mod databases;
 mod doctor;
@@ -33,4 +34,16 @@ mod mysql_suite {
 
 mod sqlite_suite {
     idempotent_runtime::testkit::conformance!(crate::databases::sqlite());
+}
+
+mod postgres_suite_in_batches {
+    use idempotent_runtime::sql::sqlx::Postgres;
+
+    idempotent_runtime::testkit::conformance!(crate::batches::crowded::<Postgres>());
+}
+
+mod sqlite_suite_in_batches {
+    use idempotent_runtime::sql::sqlx::Sqlite;
+
+    idempotent_runtime::testkit::conformance!(crate::batches::crowded::<Sqlite>());
 }

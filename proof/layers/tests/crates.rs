@@ -88,7 +88,7 @@ const REDIS: [&str; 46] = [
 ];
 
 /// The files of the SQL wing from the bottom up: each uses only files before it.
-const SQL: [&str; 37] = [
+const SQL: [&str; 41] = [
     // The options of a URL, and encryption.
     "sql/url",
     "sql/session",
@@ -103,6 +103,7 @@ const SQL: [&str; 37] = [
     "sql/database/doctor",
     "sql/database/schema",
     "sql/database/syntax",
+    "sql/database/batch",
     // The implementations for each database, and the choice among them.
     "sql/postgres",
     "sql/mysql",
@@ -124,6 +125,10 @@ const SQL: [&str; 37] = [
     "sql/duplicate",
     "sql/lock",
     "sql/lock/waiting",
+    // Changes of many callers in one transaction.
+    "sql/batching/ticket",
+    "sql/batching/queued",
+    "sql/batching",
     // The tables, and the store.
     "sql/migrate",
     "sql/store/attempts",

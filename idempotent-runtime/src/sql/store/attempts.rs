@@ -45,6 +45,11 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         }
     }
 
+    /// Notes that the operation was sent in a batch, and was not applied, or has no answer.
+    pub(super) fn after_batch(&mut self, may_be_applied: bool) {
+        self.may_be_applied |= may_be_applied;
+    }
+
     /// The connection for the next operation. `None` if other users of the pool may wait for it: it returns to the pool.
     pub(super) fn into_connection(self) -> Option<Checkout<DB>> {
         let exhausted = self.pool.size() >= self.pool.options().get_max_connections();

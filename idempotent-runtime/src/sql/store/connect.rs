@@ -16,13 +16,15 @@ use crate::store::{StoreError, StoreErrorKind};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreError> {
+/// A pool of connections to the database at `url`, and whether changes go in batches.
+pub(super) async fn connect<DB: Database>(url: &str) -> Result<(Pool<DB>, bool), StoreError> {
     let scheme = url.split_once(':').map(|(scheme, _)| scheme);
     if !scheme.is_some_and(|scheme| DB::SCHEMES.contains(&scheme)) {
         let expected = DB::SCHEMES.join(":`, `");
         return Err(invalid_url(format!("must begin with `{expected}:`")));
     }
-    url::check(url, DB::PARAMETERS)?;
+    let (url, batch) = url::check(url, DB::PARAMETERS)?;
+    let url = &*url;
     // The client's error repeats parts of the URL, so it is not used.
     let (options, pool_options) = DB::options(url)
         .map_err(|_| invalid_url("cannot be decoded: its percent-encoded bytes must be UTF-8"))?;
@@ -61,7 +63,7 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<Pool<DB>, StoreEr
         Ok(pool)
     };
     match timeout(CONNECT_DEADLINE, connecting).await {
-        Ok(connected) => connected,
+        Ok(connected) => connected.map(|pool| (pool, batch)),
         Err(_) => Err(timed_out(conflict).place(place)),
     }
 }

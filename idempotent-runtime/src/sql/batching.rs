@@ -1,0 +1,294 @@
+//! Changes of many callers in one transaction.
+//!
+//! One batch is in flight at a time, on one connection of the pool, so the changes of a key keep their order. An overdue batch
+//! does not hold up the next batch, which then has another connection. Renewals have their own queue and connection. A change
+//! that a batch could not make is sent by its caller, as if there were no batches.
+
+/// Whether this broken variant of the batches runs. Only tests run them, to prove that they would find the mistake.
+macro_rules! broken {
+    ($variant:ident) => {{
+        #[cfg(all(test, feature = "sqlite"))]
+        let broken =
+            $crate::sql::batching::tests::runs($crate::sql::batching::tests::Broken::$variant);
+        #[cfg(not(all(test, feature = "sqlite")))]
+        let broken = false;
+        broken
+    }};
+}
+
+mod queued;
+#[cfg(all(test, feature = "sqlite"))]
+mod tests;
+mod ticket;
+
+use std::future::poll_fn;
+use std::hash::BuildHasher as _;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use foldhash::fast::RandomState;
+use sqlx::Pool;
+
+pub(super) use self::queued::{Queued, Reply};
+use self::ticket::{Ticket, WithdrawOnDrop};
+use super::checkout::Checkout;
+use super::database::Database;
+use super::database::batch::{Change, Failed, Found, Request, Stage};
+use super::failure;
+use super::retryable::is_retryable;
+use crate::batch::{Answer, Batched, Batches, Entrance, Limits, Transport, Way};
+use crate::store::last_poll::is_last_poll;
+use crate::store::longest::Longest;
+use crate::store::{StoreError, StoreErrorKind};
+use crate::sync::AtomicUsize;
+
+/// The batches of a store.
+#[derive(Debug)]
+pub(super) struct Batching<DB: Database> {
+    pool: Pool<DB>,
+    changes: Batches<Transactions<DB>>,
+    /// Renewals do not wait for other changes, because a late renewal loses a lease.
+    renewals: Batches<Transactions<DB>>,
+    /// The batches that wait for a connection.
+    acquiring: Arc<AtomicUsize>,
+    /// Its seed is random, so a client cannot choose two keys that wait for each other.
+    digests: RandomState,
+    /// The number of counts so far.
+    counts: AtomicUsize,
+}
+
+/// The most counts of one key in a batch. A batch without an answer is repeated, and a record remembers only its last 32
+/// attempts.
+const COUNTS_OF_A_KEY: usize = 16;
+
+impl<DB: Database> Batching<DB> {
+    pub(super) fn on(pool: &Pool<DB>, longest: &Longest) -> Self {
+        let acquiring = Arc::<AtomicUsize>::default();
+        let queue = |inline| {
+            let limits = Limits {
+                inline,
+                in_flight: 1,
+                // Large batches count, too.
+                bytes_in_flight: 1,
+                ..Limits::default()
+            };
+            let transport = Transactions {
+                pool: pool.clone(),
+                longest: longest.clone(),
+                acquiring: Arc::clone(&acquiring),
+            };
+            Batches::new(transport, limits)
+        };
+        Self {
+            pool: pool.clone(),
+            changes: queue(DB::INLINE),
+            // A renewal that is alone goes as other changes do.
+            renewals: queue(0),
+            acquiring,
+            digests: RandomState::default(),
+            counts: AtomicUsize::new(0),
+        }
+    }
+
+    /// How to send a change.
+    pub(super) fn way(&self, request: &Request) -> Way<'_, Transactions<DB>> {
+        match self.changes.way() {
+            Way::Queue(_) if request.is_renewal() => self.renewals.way(),
+            way => way,
+        }
+    }
+
+    /// Sends a change with others.
+    ///
+    /// # Errors
+    ///
+    /// `NotApplied` if the queue is full, if the pool gives no connection before the last poll of the caller, or if the runtime
+    /// ends before the change is sent; `Unknown` if the runtime ends before the answer.
+    pub(super) async fn submit(
+        &self,
+        entrance: Entrance<Transactions<DB>>,
+        request: Request,
+    ) -> Result<Reply, StoreError> {
+        let ticket = Ticket::default();
+        let withdrawal = WithdrawOnDrop(ticket.clone());
+        let queued = Queued {
+            digest: self.digest(&request),
+            request,
+            ticket,
+            sends: 0,
+        };
+        let mut submitted = pin!(entrance.submit(queued));
+        poll_fn(|cx| match submitted.as_mut().poll(cx) {
+            Poll::Ready(answer) => {
+                Poll::Ready(answer.map_err(|error| error.place(failure::place(&self.pool))))
+            }
+            Poll::Pending
+                if is_last_poll() && self.lacks_connection() && withdrawal.0.withdraw() =>
+            {
+                Poll::Ready(Err(failure::acquire_overdue(&self.pool)))
+            }
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    fn lacks_connection(&self) -> bool {
+        self.acquiring.load(Ordering::Relaxed) > 0 && !broken!(HidesExhaustedPool)
+    }
+
+    fn digest(&self, request: &Request) -> u64 {
+        if let Change::Count { .. } = request.change {
+            let number = self.counts.fetch_add(1, Ordering::Relaxed);
+            return self
+                .digests
+                .hash_one((&*request.key, number % COUNTS_OF_A_KEY));
+        }
+        if broken!(LosesOrder) {
+            return rand::random();
+        }
+        self.digests.hash_one(&*request.key)
+    }
+}
+
+/// Sends each batch as a transaction.
+pub(super) struct Transactions<DB: Database> {
+    pool: Pool<DB>,
+    longest: Longest,
+    acquiring: Arc<AtomicUsize>,
+}
+
+impl<DB: Database> Batched for Transactions<DB> {
+    type Operation = Queued;
+    type Reply = Reply;
+}
+
+/// The outcome of a change of a batch.
+enum Outcome {
+    Found(Found),
+    Alone { may_be_applied: bool },
+    Again,
+}
+
+impl<DB: Database> Transport for Transactions<DB> {
+    async fn send(&self, batch: Vec<Queued>) -> Vec<Answer<Queued, Reply>> {
+        let acquired = {
+            let _acquiring = Acquiring::begin(&self.acquiring);
+            self.pool.acquire().await
+        };
+        // Without a connection each change goes alone, so that each caller gets its own error.
+        let mut outcomes: Vec<_> = batch.iter().map(|_| UNSENT).collect();
+        if let Ok(acquired) = acquired {
+            let is_wanted = |queued: &Queued| queued.ticket.send() || broken!(SendsWithdrawn);
+            let mut sent: Vec<usize> = (0..batch.len())
+                .filter(|at| is_wanted(&batch[*at]))
+                .collect();
+            if broken!(LosesOrder) {
+                sent.reverse();
+            }
+            sent.sort_by_key(|at| &*batch[*at].request.key);
+            let requests: Vec<&Request> = sent.iter().map(|at| &batch[*at].request).collect();
+            let made = self.make(Checkout::for_statements(acquired), &requests);
+            for (at, outcome) in sent.iter().zip(made.await) {
+                outcomes[*at] = outcome;
+            }
+        }
+        let answers = batch.into_iter().zip(outcomes);
+        answers
+            .map(|(queued, outcome)| queued.answer(outcome, DB::MAX_SENDS))
+            .collect()
+    }
+}
+
+impl<DB: Database> Transactions<DB> {
+    /// Makes the changes, and returns their outcomes in the same order.
+    async fn make(&self, mut connection: Checkout<DB>, requests: &[&Request]) -> Vec<Outcome> {
+        let most = most_bytes(&self.longest);
+        let found = match requests {
+            // Without changes the connection returns to the pool.
+            [] => Ok(Vec::new()),
+            [request] => {
+                let found = request.send::<DB>(&mut connection, most).await;
+                let found = found.map(|found| vec![found]);
+                found.map_err(|error| Stage::Commit.failed(error))
+            }
+            requests => DB::change_many(&mut connection, requests, most).await,
+        };
+        match found {
+            Ok(found) => {
+                connection.release();
+                let found = found.into_iter();
+                found
+                    .map(|found| found.map_or(UNSENT, Outcome::Found))
+                    .collect()
+            }
+            Err(Failed { error, stage }) => {
+                let is_conflict = is_retryable(&error);
+                let error = failure::statement_failed(error, DB::NAME);
+                let is_unanswered = error.kind() == StoreErrorKind::Unknown;
+                if !is_unanswered {
+                    connection.release();
+                }
+                let outcome_of = |at| match stage {
+                    Stage::Change(failed) if at != failed && broken!(AnswersForAll) => {
+                        Outcome::Found(Found::Done)
+                    }
+                    Stage::Begin if is_conflict => Outcome::Again,
+                    Stage::Change(failed) if at != failed && !is_unanswered => Outcome::Again,
+                    Stage::Commit => Outcome::Alone {
+                        may_be_applied: is_unanswered,
+                    },
+                    _ => UNSENT,
+                };
+                (0..requests.len()).map(outcome_of).collect()
+            }
+        }
+    }
+}
+
+const UNSENT: Outcome = Outcome::Alone {
+    may_be_applied: false,
+};
+
+impl Queued {
+    /// The change is sent again with others up to `most` times, then alone.
+    fn answer(mut self, outcome: Outcome, most: u32) -> Answer<Self, Reply> {
+        let may_be_applied = match outcome {
+            Outcome::Found(found) => return Answer::Reply(Reply::Found(found)),
+            Outcome::Again if self.sends + 1 < most => {
+                self.sends += 1;
+                self.ticket.wait_again();
+                return Answer::Again(self);
+            }
+            Outcome::Again => false,
+            Outcome::Alone { may_be_applied } => may_be_applied,
+        };
+        Answer::Reply(Reply::Alone {
+            request: self.request,
+            may_be_applied,
+        })
+    }
+}
+
+/// The largest number of bytes that is read of a record, as an argument of `substring`.
+pub(super) fn most_bytes(longest: &Longest) -> i32 {
+    let most = longest.to_read();
+    most.map_or(i32::MAX, |most| i32::try_from(most).unwrap_or(i32::MAX))
+}
+
+/// Counts a batch that waits for a connection.
+struct Acquiring<'a>(&'a AtomicUsize);
+
+impl<'a> Acquiring<'a> {
+    fn begin(number: &'a AtomicUsize) -> Self {
+        number.fetch_add(1, Ordering::Relaxed);
+        Self(number)
+    }
+}
+
+impl Drop for Acquiring<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,242 @@
+//! Changes of records as values, so that the changes of many callers can go in one transaction.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sqlx::{Connection as _, Database, SqlSafeStr as _};
+
+use super::counting::Counting;
+use super::records::Records;
+use super::syntax::Syntax;
+use crate::record::count;
+use crate::store::{Claim, Count, StoreError, Swap};
+
+/// A change of one record. It owns its arguments, because its caller may be dropped.
+#[derive(Debug)]
+pub struct Request {
+    pub(crate) key: Box<str>,
+    pub(crate) change: Change,
+}
+
+/// What is changed. Times to live are in microseconds by the database's clock.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Stores `value` if no live record has the key.
+    Claim { value: Bytes, micros: i64 },
+    /// Sets the remaining time of `expected`.
+    Renew { expected: Bytes, micros: i64 },
+    /// Replaces `expected` by `value`.
+    Replace {
+        expected: Bytes,
+        value: Bytes,
+        micros: i64,
+    },
+    /// Replaces `expected` by `value` and does not change the remaining time.
+    Exchange { expected: Bytes, value: Bytes },
+    /// Removes `expected`.
+    Remove { expected: Bytes },
+    /// Counts an attempt in a window.
+    Count { attempt: u128, micros: i64 },
+}
+
+/// What a change found.
+#[derive(Debug)]
+pub enum Found {
+    /// The change is done.
+    Done,
+    /// No live record has the key.
+    Absent,
+    /// Another record has the key.
+    Other(Bytes),
+    /// The attempt is counted, and has this number. The window ends in `remaining` microseconds.
+    Counted {
+        number: Result<u64, StoreError>,
+        remaining: i64,
+    },
+}
+
+impl Found {
+    /// The outcome of a claim.
+    pub(crate) fn into_claim(self) -> Claim {
+        match self {
+            Self::Other(stored) => Claim::Taken(stored),
+            _ => Claim::Claimed,
+        }
+    }
+
+    /// The outcome of a change of a stored record.
+    pub(crate) fn into_swap(self) -> Swap {
+        match self {
+            Self::Absent => Swap::Absent,
+            Self::Other(stored) => Swap::Other(stored),
+            _ => Swap::Done,
+        }
+    }
+
+    /// The outcome of a count.
+    pub(crate) fn into_count(self) -> Result<Count, StoreError> {
+        match self {
+            Self::Counted { number, remaining } => Ok(Count {
+                attempt: number?,
+                remaining: Duration::from_micros(remaining.unsigned_abs()),
+            }),
+            _ => Err(count::foreign()),
+        }
+    }
+}
+
+impl Request {
+    pub(crate) fn new(key: &str, change: Change) -> Self {
+        Self {
+            key: key.into(),
+            change,
+        }
+    }
+
+    /// Sends the change as a statement that commits by itself, unless the connection is in a transaction. If the change is not
+    /// done, a second statement reads the record.
+    ///
+    /// `None`: the record changed between the two statements. The change may be sent again.
+    pub(crate) async fn send<DB: Records + Counting>(
+        &self,
+        connection: &mut DB::Connection,
+        most: i32,
+    ) -> sqlx::Result<Option<Found>> {
+        let key = &*self.key;
+        let done = match &self.change {
+            Change::Claim { value, micros } => DB::claim(connection, key, value, *micros).await,
+            Change::Renew { expected, micros } => {
+                DB::renew(connection, key, expected, *micros).await
+            }
+            Change::Replace {
+                expected,
+                value,
+                micros,
+            } => DB::replace(connection, key, expected, value, *micros).await,
+            Change::Exchange { expected, value } => {
+                DB::exchange(connection, key, expected, value).await
+            }
+            Change::Remove { expected } => DB::remove(connection, key, expected).await,
+            Change::Count { attempt, micros } => {
+                let (first, id) = (count::first(*attempt), count::id(*attempt));
+                let line = DB::count(connection, key, &first, &id, *micros).await?;
+                return Ok(line.and_then(|(line, remaining)| {
+                    let number = count::number(&line, *attempt).transpose()?;
+                    Some(Found::Counted { number, remaining })
+                }));
+            }
+        };
+        if done? {
+            return Ok(Some(Found::Done));
+        }
+        let stored = DB::get(connection, key, most).await?;
+        Ok(self.find(stored.map(|(value, _)| value)))
+    }
+
+    /// What a change found that is not done, if `stored` is the live record afterwards. `None`: the change may be sent again.
+    pub(crate) fn find(&self, stored: Option<Bytes>) -> Option<Found> {
+        let (expected, value) = match &self.change {
+            Change::Claim { value, .. } => (None, Some(value)),
+            Change::Renew { expected, .. } | Change::Remove { expected } => (Some(expected), None),
+            Change::Replace {
+                expected, value, ..
+            }
+            | Change::Exchange { expected, value } => (Some(expected), Some(value)),
+            Change::Count { .. } => return None,
+        };
+        match stored {
+            None => expected.map(|_| Found::Absent),
+            Some(stored) if Some(&stored) == expected => None,
+            // An earlier attempt of this call wrote the record, and its reply was lost.
+            Some(stored) if Some(&stored) == value => Some(Found::Done),
+            Some(stored) => Some(Found::Other(stored)),
+        }
+    }
+
+    pub(crate) fn is_renewal(&self) -> bool {
+        matches!(self.change, Change::Renew { .. })
+    }
+}
+
+/// How a database makes many changes with one commit.
+pub trait Batch: Database {
+    /// Whether the changes of many callers go together.
+    const SENDS_BATCHES: bool = true;
+
+    /// The most changes that callers send themselves at a time, each on a connection of the pool.
+    const INLINE: usize = 2;
+
+    /// Makes changes, and commits them together. Returns what each of them found, in their order. `None`: the change must be
+    /// sent alone, because it was not made and the reason is not known, for example because another transaction has locked the
+    /// row.
+    ///
+    /// The changes are sorted by key. Only counts may have the same key.
+    fn change_many(
+        connection: &mut Self::Connection,
+        requests: &[&Request],
+        most: i32,
+    ) -> impl Future<Output = Result<Vec<Option<Found>>, Failed>> + Send;
+}
+
+/// Why none of the changes of a batch has an answer.
+#[derive(Debug)]
+pub struct Failed {
+    pub(crate) error: sqlx::Error,
+    pub(crate) stage: Stage,
+}
+
+/// The stage in which a transaction failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The transaction has not begun.
+    Begin,
+    /// The change at this place failed.
+    Change(usize),
+    /// One of the changes failed.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "only PostgreSQL has a statement for many changes")
+    )]
+    Changes,
+    /// The commit failed. Its changes may be committed.
+    Commit,
+}
+
+impl Stage {
+    /// The failure in this stage.
+    pub(crate) fn failed(self, error: sqlx::Error) -> Failed {
+        Failed { error, stage: self }
+    }
+}
+
+/// Sends each change as its own statement, all in one transaction.
+#[cfg_attr(
+    not(any(feature = "mysql", feature = "sqlite")),
+    expect(dead_code, reason = "PostgreSQL has a statement for many changes")
+)]
+pub(crate) async fn one_transaction<DB: Records + Counting + Syntax>(
+    connection: &mut DB::Connection,
+    requests: &[&Request],
+    most: i32,
+) -> Result<Vec<Option<Found>>, Failed> {
+    let begun = match DB::BEGIN {
+        Some(statement) => connection.begin_with(statement.into_sql_str()).await,
+        None => connection.begin().await,
+    };
+    let mut transaction = begun.map_err(|error| Stage::Begin.failed(error))?;
+    let mut found = Vec::with_capacity(requests.len());
+    for (at, request) in requests.iter().enumerate() {
+        match request.send::<DB>(&mut transaction, most).await {
+            Ok(what) => found.push(what),
+            Err(error) => {
+                // A failed rollback is repeated when the transaction is dropped.
+                let _ = transaction.rollback().await;
+                return Err(Stage::Change(at).failed(error));
+            }
+        }
+    }
+    let committed = transaction.commit().await;
+    committed.map_err(|error| Stage::Commit.failed(error))?;
+    Ok(found)
+}
