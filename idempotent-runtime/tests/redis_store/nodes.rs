@@ -67,7 +67,7 @@ async fn works_during(store: &RedisStore, end: impl Future<Output = ()>) {
 }
 
 /// The connections to a node, beside the connections of other nodes.
-async fn connections(node: &RedisServer) -> usize {
+pub(crate) async fn connections(node: &RedisServer) -> usize {
     let clients = send(node, cmd("CLIENT").arg("LIST").arg("TYPE").arg("NORMAL")).await;
     let clients: String = from_redis_value(clients).unwrap();
     // One of them asks this question.

@@ -8,6 +8,7 @@ use idempotent_runtime::RedisOptions;
 use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::{RedisStore, StoreErrorKind};
 
+use crate::nodes::connections;
 use crate::servers::{MAX_WAIT, assert_works, chain, connected_by, send};
 use crate::waiting::assert_waiting_call_is_woken;
 
@@ -103,7 +104,12 @@ async fn invalid_certificates_are_a_misconfiguration() {
 
 #[tokio::test]
 async fn a_cluster_speaks_tls() {
-    let args = ["--cluster-enabled", "yes", "--tls-cluster", "yes"];
+    let args = [
+        ["--cluster-enabled", "yes"],
+        ["--tls-cluster", "yes"],
+        ["--cluster-announce-ip", "127.0.0.1"],
+    ];
+    let args = <[&str; 6]>::try_from(args.concat()).unwrap();
     let server = RedisServer::start_tls_with(args).unwrap();
     let slots: Vec<_> = (0..16384).collect();
     send(&server, cmd("CLUSTER").arg("ADDSLOTS").arg(&slots)).await;
@@ -119,6 +125,12 @@ async fn a_cluster_speaks_tls() {
     let url = server.url().replace("rediss", "rediss-cluster");
     if cfg!(feature = "redis-rustls") {
         let here = connected_by(&trusting(&server), &url).await;
+        assert_works(&here).await;
+        // Operations go straight to the node over a second connection.
+        while connections(&server).await < 2 {
+            assert!(Instant::now() < deadline, "the store must know its node");
+            assert_works(&here).await;
+        }
         assert_works(&here).await;
         let there = connected_by(&trusting(&server), &url).await;
         assert_waiting_call_is_woken(here, there, &[server]).await;
