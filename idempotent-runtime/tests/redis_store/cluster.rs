@@ -22,6 +22,13 @@ mod suite {
     idempotent_runtime::testkit::conformance!(super::on_the_shared_cluster());
 }
 
+mod suite_without_batches {
+    idempotent_runtime::testkit::conformance!(async {
+        let url = format!("{}/?batch=false", super::shared_cluster().url());
+        super::RedisStore::connect(&url).await.unwrap()
+    });
+}
+
 mod suite_in_batches {
     idempotent_runtime::testkit::conformance!(async {
         crate::nodes::crowded(&super::shared_cluster().url()).await
