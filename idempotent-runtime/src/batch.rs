@@ -136,6 +136,15 @@ impl Drop for Inline<'_> {
     }
 }
 
+#[cfg(test)]
+impl<T: Batched> Batches<T> {
+    /// Whether operations wait and no task will ever take them.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        lanes.iter().any(|lane| lane.is_stuck())
+    }
+}
+
 impl<T: Batched> fmt::Debug for Batches<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batches").finish_non_exhaustive()

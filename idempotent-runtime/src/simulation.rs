@@ -23,7 +23,8 @@
 //! | [`mutants`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
 //!
-//! In some runs the operations go in batches, by the real engine. Then the network loses, delays and cuts whole batches.
+//! In some runs the operations go in batches, by the real engine. Then the network loses, delays and cuts whole batches, and
+//! the tasks that send them are dropped with operations in the queue and in flight, as at the end of their runtime.
 //!
 //! All processes share one scheduler, as the tasks of one runtime do. So the messages of a paused process wait until it
 //! continues, and the messages of a crashed process are lost.

@@ -51,6 +51,15 @@ impl<T: Batched> Lane<T> {
     }
 }
 
+#[cfg(test)]
+impl<T: Batched> Lane<T> {
+    /// Whether operations wait and no task will ever take them.
+    pub(super) fn is_stuck(&self) -> bool {
+        let queue = self.queue();
+        queue.tasks == 0 && queue.has_waiting()
+    }
+}
+
 impl<T: Transport> Lane<T> {
     pub(super) fn new(runtime: Id, shared: Arc<Shared<T>>) -> Self {
         Self {
@@ -99,7 +108,10 @@ impl<T: Transport> Lane<T> {
             is_collecting: true,
             has_ended: false,
         };
-        drop(runtime.spawn(task.run()));
+        let task = runtime.spawn(task.run());
+        #[cfg(test)]
+        super::tests::note_task(&task);
+        drop(task);
     }
 }
 
@@ -345,7 +357,7 @@ impl<T: Batched> Drop for Task<T> {
             queue.land(flight, None);
         }
         // The other tasks of the runtime have been dropped too, or take the queue.
-        let unsent_operations = if queue.tasks == 0 {
+        let unsent_operations = if queue.tasks == 0 && !broken!(LeavesQueue) {
             queue.take_all()
         } else {
             VecDeque::new()

@@ -112,6 +112,14 @@ pub(super) struct Queue<O, R> {
     round_trip: Duration,
 }
 
+#[cfg(test)]
+impl<O, R> Queue<O, R> {
+    /// Whether the caller of an operation still waits.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.waiting.iter().any(|waiting| !waiting.slot.is_closed())
+    }
+}
+
 impl<O: Operation, R> Queue<O, R> {
     pub(super) fn new() -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! What a batch must keep. Each rule has a broken variant of the engine, and its test must find the mistake.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, yield_now};
+use tokio::task::{AbortHandle, JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
@@ -38,6 +38,8 @@ pub(crate) enum Broken {
     ShiftsAnswers,
     /// An operation that was sent counts as not applied when its runtime ends.
     DeniesSent,
+    /// What waits stays in the queue when its runtime ends.
+    LeavesQueue,
     /// All runtimes share a queue.
     SharesLanes,
     /// Overdue batches hold up the queue.
@@ -56,6 +58,22 @@ pub(crate) enum Broken {
 
 thread_local! {
     static RUNNING: Cell<Option<Broken>> = const { Cell::new(None) };
+    static TASKS: RefCell<Vec<AbortHandle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes a task that sends batches, on the thread that started the task.
+pub(super) fn note_task(task: &JoinHandle<()>) {
+    TASKS.with_borrow_mut(|tasks| {
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task.abort_handle());
+    });
+}
+
+/// Drops all tasks of this thread that send batches, as the end of their runtime does.
+pub(crate) fn end_tasks() {
+    for task in TASKS.take() {
+        task.abort();
+    }
 }
 
 pub(crate) fn runs(broken: Broken) -> bool {

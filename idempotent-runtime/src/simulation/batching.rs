@@ -25,6 +25,8 @@ pub(super) struct BatchPlan {
     pub(super) cuts: u64,
     /// The chance that the store asks for an operation again, as a Redis without its scripts.
     pub(super) flushes: u64,
+    /// A renewal goes alone on the connection of the other operations while nothing else is in flight, as on Redis.
+    pub(super) mixes_renewals: bool,
 }
 
 impl BatchPlan {
@@ -56,6 +58,7 @@ impl BatchPlan {
             } else {
                 dice.pick(&[0, 0, 100])
             },
+            mixes_renewals: false,
         }
     }
 }
@@ -68,6 +71,7 @@ pub(super) struct Engines {
     net: Arc<Net>,
     process: usize,
     connections: [Batches<Connection>; 2],
+    mixes_renewals: bool,
 }
 
 impl Engines {
@@ -77,6 +81,7 @@ impl Engines {
                 net: Arc::clone(net),
                 process,
                 number: connection,
+                by_task: true,
             };
             Batches::new(connection, plan.limits)
         });
@@ -84,6 +89,26 @@ impl Engines {
             net: Arc::clone(net),
             process,
             connections,
+            mixes_renewals: plan.mixes_renewals,
+        }
+    }
+
+    /// The connection of an operation, and its way there.
+    fn way(&self, sends: Sends) -> (usize, Way<'_, Connection>) {
+        let [operations, renewals] = &self.connections;
+        let is_renewal =
+            sends == Sends::Renewal && !source::runs_mutant(Mutant::BatchMixesRenewals);
+        match operations.way() {
+            way if !is_renewal => (0, way),
+            lone @ Way::Inline(_) if self.mixes_renewals => (0, lone),
+            _ => (1, renewals.way()),
+        }
+    }
+
+    /// Checks the queues after an operation is over.
+    fn note_stuck(&self, key: usize) {
+        if self.connections.iter().any(Batches::is_stuck) {
+            self.net.record(Some(key), Kind::Stuck);
         }
     }
 
@@ -92,14 +117,13 @@ impl Engines {
             return pending().await;
         };
         let mut waits = Waits {
-            net: &self.net,
+            engines: self,
             queued: queued.clone(),
             has_answer: false,
         };
-        let connection = usize::from(queued.0.sends == Sends::Renewal);
-        let batches = &self.connections[connection];
+        let (connection, way) = self.way(queued.0.sends);
         let is_single = queued.0.sends == Sends::Look;
-        let reply = match batches.way() {
+        let reply = match way {
             Way::Queue(entrance) if !is_single => match entrance.submit(queued).await {
                 Ok(reply) => reply,
                 Err(error) => Err(error.kind()),
@@ -109,6 +133,7 @@ impl Engines {
                     net: Arc::clone(&self.net),
                     process: self.process,
                     number: connection,
+                    by_task: false,
                 };
                 alone.send_alone(queued).await
             }
@@ -123,15 +148,17 @@ impl Engines {
             message,
             reply: digest_of(&reply),
             fine,
+            denied: matches!(reply, Err(StoreErrorKind::NotApplied)),
         };
         self.net.record(Some(key), received);
+        self.note_stuck(key);
         reply
     }
 }
 
 /// The caller of an operation. Notes when the caller is gone.
 struct Waits<'a> {
-    net: &'a Net,
+    engines: &'a Engines,
     queued: Queued,
     has_answer: bool,
 }
@@ -145,7 +172,8 @@ impl Drop for Waits<'_> {
         given_up.store(true, Ordering::Relaxed);
         let number = message.number;
         let given_up = Kind::GivenUp { message: number };
-        self.net.record(Some(message.key), given_up);
+        self.engines.net.record(Some(message.key), given_up);
+        self.engines.note_stuck(message.key);
     }
 }
 
@@ -189,6 +217,8 @@ struct Connection {
     process: usize,
     /// The number of the connection in its process.
     number: usize,
+    /// Whether tasks send batches, not a caller its operation.
+    by_task: bool,
 }
 
 impl Connection {
@@ -212,7 +242,9 @@ impl Batched for Connection {
 impl Transport for Connection {
     async fn send(&self, batch: Vec<Queued>) -> Vec<batch::Answer<Queued, Reply>> {
         let sent = batch.clone();
-        let answered = self.net.send_batch(self.process, self.number, sent);
+        let answered = self
+            .net
+            .send_batch(self.process, self.number, sent, self.by_task);
         let Ok(mut replies) = answered.await else {
             return pending().await;
         };
@@ -244,6 +276,9 @@ pub(super) struct Batch {
     pub(super) process: usize,
     pub(super) connection: usize,
     pub(super) operations: Vec<Queued>,
+    /// Sent by a task, not by a caller.
+    pub(super) by_task: bool,
+    pub(super) sent: u64,
     pub(super) answer: oneshot::Sender<Vec<Option<Reply>>>,
 }
 
@@ -393,6 +428,13 @@ impl Inside {
         }
         if process.paused {
             return process.held_up.push(Next::BatchReply(batch, replies));
+        }
+        if batch.by_task && self.tasks_ended_at >= Some(batch.sent) {
+            // The task that sent the batch has ended.
+            for Queued(message, _) in &batch.operations {
+                self.note_lost(now, message, true);
+            }
+            return;
         }
         for (queued, reply) in batch.operations.iter().zip(&replies) {
             let Queued(message, given_up) = queued;

@@ -272,6 +272,8 @@ impl<'a> Checks<'a> {
             | Kind::Repeated { .. }
             | Kind::Replied { .. }
             | Kind::Received { .. }
+            | Kind::Stuck
+            | Kind::TasksEnd
             | Kind::GivenUp { .. } => {}
         }
         Ok(())

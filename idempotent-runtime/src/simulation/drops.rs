@@ -88,6 +88,7 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
             limits,
             cuts: 0,
             flushes: 0,
+            mixes_renewals: true,
         }),
     }
 }

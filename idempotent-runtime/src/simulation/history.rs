@@ -127,7 +127,13 @@ pub(super) enum Kind {
         message: u64,
         reply: u64,
         fine: bool,
+        /// The answer says that the operation was not applied.
+        denied: bool,
     },
+    /// Operations wait, and no task of their runtime will take them.
+    Stuck,
+    /// The tasks that send batches are dropped.
+    TasksEnd,
     /// The caller of the operation has stopped waiting.
     GivenUp {
         message: u64,

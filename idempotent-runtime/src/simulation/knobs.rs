@@ -117,6 +117,8 @@ pub(super) enum Incident {
     Step {
         by: i64,
     },
+    /// The runtime of the tasks that send batches ends. The calls go on.
+    TasksEnd,
     /// An operator frees a key.
     Free {
         key: usize,
@@ -164,8 +166,29 @@ impl Plan {
         if dice.chance(400) {
             plan.batches = Some(BatchPlan::drawn(dice, undisturbed));
             plan.add_bursts(dice, lasts, impatient);
+            let dice = &mut Dice::new(seed, 5);
+            plan.end_tasks(dice, lasts, undisturbed);
         }
         plan
+    }
+
+    fn end_tasks(&mut self, dice: &mut Dice, lasts: u64, undisturbed: bool) {
+        if let Some(batches) = &mut self.batches {
+            batches.mixes_renewals = dice.chance(500);
+        }
+        if undisturbed || !dice.chance(400) {
+            return;
+        }
+        for _ in 0..dice.within(1, 4) {
+            let begins = self
+                .calls
+                .iter()
+                .map(|call| call.starts)
+                .collect::<Vec<_>>();
+            // Most operations are in a queue or in flight soon after a call has begun.
+            let at = dice.pick(&begins) + dice.pick(&[0, 0, 1, 10]) * dice.within(0, 10);
+            self.incidents.push((at.min(lasts), Incident::TasksEnd));
+        }
     }
 
     /// Adds calls that begin at the same time, so that batches form.
@@ -196,7 +219,10 @@ impl Plan {
         let is_obstacle = |incident: &(u64, Incident)| {
             matches!(
                 incident.1,
-                Incident::Outage { .. } | Incident::Full { .. } | Incident::Pause { .. }
+                Incident::Outage { .. }
+                    | Incident::Full { .. }
+                    | Incident::Pause { .. }
+                    | Incident::TasksEnd
             )
         };
         message_faults.straggles

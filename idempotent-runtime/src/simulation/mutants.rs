@@ -14,9 +14,9 @@ use tokio::sync::watch;
 
 use super::link::Link;
 use super::promise::{
-    AFTER_LEASE, DONE_STAYS, ENDS, EXPIRES, IN_ORDER, IN_TIME, KEY_STAYS, NO_FAULT, NO_TASK,
-    NOT_SENT, ONE_BODY, ONE_OF_A_KEY, OVERTAKEN, OWN_ANSWER, OWN_CLAIM, OWN_RECORD, RECORDED,
-    RENEWED, TRUE_ANSWER, USABLE,
+    AFTER_LEASE, DONE_STAYS, ENDS, EXPIRES, IN_ORDER, IN_TIME, KEY_STAYS, NO_FAULT, NO_STUCK,
+    NO_TASK, NOT_SENT, ONE_BODY, ONE_OF_A_KEY, ONLY_RENEWALS, OVERTAKEN, OWN_ANSWER, OWN_CLAIM,
+    OWN_RECORD, RECORDED, RENEWED, TRUE_ANSWER, TRUE_DENIAL, USABLE,
 };
 use super::server::Op;
 use crate::batch::tests::Broken;
@@ -80,10 +80,16 @@ pub(crate) enum Mutant {
     BatchKeepsAbandoned,
     /// A batch ends with any of its callers.
     BatchEndsWithCaller,
+    /// An operation that was sent counts as not applied when its runtime ends.
+    BatchDeniesSent,
+    /// What waits stays in the queue when its runtime ends.
+    BatchLeavesQueue,
+    /// Renewals go in the batches of other operations. Not in the engine.
+    BatchMixesRenewals,
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 27] = [
+    pub(super) const ALL: [Self; 30] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -111,6 +117,9 @@ impl Mutant {
         Self::BatchReorders,
         Self::BatchKeepsAbandoned,
         Self::BatchEndsWithCaller,
+        Self::BatchDeniesSent,
+        Self::BatchLeavesQueue,
+        Self::BatchMixesRenewals,
     ];
 }
 
@@ -144,6 +153,9 @@ impl Mutant {
             Self::BatchReorders => &[IN_ORDER],
             Self::BatchKeepsAbandoned => &[USABLE, NO_TASK],
             Self::BatchEndsWithCaller => &[NO_FAULT, OWN_ANSWER],
+            Self::BatchDeniesSent => &[TRUE_DENIAL],
+            Self::BatchLeavesQueue => &[NO_STUCK],
+            Self::BatchMixesRenewals => &[ONLY_RENEWALS],
         }
     }
 
@@ -156,6 +168,8 @@ impl Mutant {
             Self::BatchReorders => Broken::Reorders,
             Self::BatchKeepsAbandoned => Broken::KeepsAbandoned,
             Self::BatchEndsWithCaller => Broken::DropsBatchWithCaller,
+            Self::BatchDeniesSent => Broken::DeniesSent,
+            Self::BatchLeavesQueue => Broken::LeavesQueue,
             _ => return None,
         })
     }

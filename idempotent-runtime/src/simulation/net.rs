@@ -33,6 +33,8 @@ pub(super) struct Inside {
     pub(super) batches: Option<BatchPlan>,
     pub(super) server: Server,
     pub(super) outage: Option<(u64, Outage)>,
+    /// When the tasks that send batches were last dropped.
+    pub(super) tasks_ended_at: Option<u64>,
     /// What happens next, by time. A random number orders what happens at the same time.
     pub(super) agenda: BTreeMap<(u64, u64, u64), Next>,
     pub(super) entries: u64,
@@ -115,6 +117,7 @@ impl Net {
             batches: plan.batches,
             server: Server::default(),
             outage: None,
+            tasks_ended_at: None,
             agenda: BTreeMap::new(),
             entries: 0,
             messages: 0,
@@ -281,12 +284,18 @@ impl Net {
         )))
     }
 
+    /// From now on no reply arrives to a batch that a task has sent until now.
+    pub(super) fn lose_replies_to_tasks(&self) {
+        self.inside().tasks_ended_at = Some(self.now());
+    }
+
     /// Hands a batch over to a connection. If the batch or its replies are lost, the receiver gets nothing.
     pub(super) fn send_batch(
         &self,
         process: usize,
         connection: usize,
         operations: Vec<Queued>,
+        by_task: bool,
     ) -> oneshot::Receiver<Vec<Option<Reply>>> {
         let (answer, answered) = oneshot::channel();
         let now = self.now();
@@ -298,6 +307,8 @@ impl Net {
             process,
             connection,
             operations,
+            by_task,
+            sent: now,
             answer,
         };
         inside.note_handed_over(now, &batch);
@@ -447,7 +458,10 @@ impl Inside {
     fn apply_incident(&mut self, now: u64, incident: Incident) {
         match incident {
             // `run` does these, because it has the handles.
-            Incident::Crash { .. } | Incident::Pause { .. } | Incident::Free { .. } => {}
+            Incident::Crash { .. }
+            | Incident::Pause { .. }
+            | Incident::Free { .. }
+            | Incident::TasksEnd => {}
             Incident::Outage { lasts, how } => {
                 self.note(now, None, Kind::StoreFault("the store is unavailable"));
                 self.outage = Some((now + lasts, how));

@@ -44,5 +44,9 @@ pub(super) const IN_ORDER: &str = "the operations of a key reach the store in th
 pub(super) const ONE_OF_A_KEY: &str = "a batch has at most one operation of a key";
 pub(super) const NOT_SENT: &str = "an operation whose caller is gone is not sent";
 pub(super) const OWN_ANSWER: &str = "each operation of a batch gets its own answer";
+pub(super) const TRUE_DENIAL: &str =
+    "an operation that was sent is reported as not applied only by the store";
+pub(super) const NO_STUCK: &str = "no operation waits in a queue without a task";
+pub(super) const ONLY_RENEWALS: &str = "a renewal goes alone or with other renewals";
 pub(super) const NO_FAULT: &str = "without a fault no operation fails";
 pub(super) const NO_PANIC: &str = "only planned panics happen";

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::yield_now;
 use tokio::time::{sleep_until, timeout};
 
 use super::Mutant;
@@ -21,6 +22,7 @@ use super::mutants::MutantStore;
 use super::net::Net;
 use super::promise::{Broken, DRAINED, ENDS, EXPIRES, FREE, NO_PANIC, NO_TASK, USABLE};
 use super::source::{self, Polled, as_polled};
+use crate::batch::tests::end_tasks;
 use crate::handle::Idempotency;
 use crate::observe::{Event as EngineEvent, EventKind};
 use crate::policy::{Policy, Release};
@@ -277,6 +279,16 @@ async fn run_incident(slots: Arc<Slots>, at: u64, incident: Incident) {
             if let Some((process, _)) = slots.latest(slot) {
                 net.pause(process, lasts);
             }
+        }
+        Incident::TasksEnd => {
+            sleep_until(net.at(at)).await;
+            net.lose_replies_to_tasks();
+            // The tasks read the replies that have arrived.
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            net.record(None, Kind::TasksEnd);
+            end_tasks();
         }
         Incident::Free { key, slot } => {
             sleep_until(net.at(at)).await;

@@ -101,7 +101,7 @@ fn number(variable: &str) -> Option<u64> {
 const SEEDS: u64 = 20_000;
 
 /// The smallest number of times that each thing must happen in a thousand seeds: about half of the usual number.
-const FLOORS: [(&str, u64); 24] = [
+const FLOORS: [(&str, u64); 27] = [
     ("calls made", 3000),
     ("bodies", 1000),
     ("successes", 500),
@@ -126,4 +126,7 @@ const FLOORS: [(&str, u64); 24] = [
     ("batches", 550),
     ("operations withdrawn", 350),
     ("operations sent again", 70),
+    ("ends of runtimes", 140),
+    ("lone renewals", 190),
+    ("queued renewals", 700),
 ];
