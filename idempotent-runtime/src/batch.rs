@@ -24,6 +24,8 @@ macro_rules! broken {
 
 #[cfg(feature = "testkit")]
 pub(crate) mod count;
+#[cfg(test)]
+mod interleavings;
 mod lane;
 mod queue;
 mod refusal;

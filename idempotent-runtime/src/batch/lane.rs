@@ -321,7 +321,10 @@ impl<T: Transport> Task<T> {
             queue.land(&flight, has_answers.then_some(now));
         }
         // While this batch was overdue, other tasks may have taken its place.
-        if queue.is_collected(now) || queue.is_at_limit(queue.tasks - 1, &self.lane.shared.limits) {
+        if queue.is_collected(now)
+            || queue.is_at_limit(queue.tasks - 1, &self.lane.shared.limits)
+            || broken!(ForgetsQueue)
+        {
             queue.tasks -= 1;
             self.has_ended = true;
         } else {

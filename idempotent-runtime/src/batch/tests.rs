@@ -40,6 +40,8 @@ pub(crate) enum Broken {
     DeniesSent,
     /// What waits stays in the queue when its runtime ends.
     LeavesQueue,
+    /// A task ends after an answer, although operations wait and no other task takes them.
+    ForgetsQueue,
     /// All runtimes share a queue.
     SharesLanes,
     /// Overdue batches hold up the queue.
