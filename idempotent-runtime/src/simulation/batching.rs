@@ -39,9 +39,9 @@ impl BatchPlan {
             operations: dice.pick(&[2, 512]),
             bytes: dice.pick(&[3 * SIZE, 256 * 1024]),
             waiting: if undisturbed {
-                1000
+                WAITING
             } else {
-                dice.pick(&[3, 1000])
+                dice.pick(&[3, WAITING])
             },
             waiting_bytes: 1 << 20,
         };
@@ -63,6 +63,8 @@ impl BatchPlan {
     }
 }
 
+/// A queue for so many operations is never full.
+pub(super) const WAITING: usize = 1000;
 /// The size of every operation.
 const SIZE: usize = 100;
 

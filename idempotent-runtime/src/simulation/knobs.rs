@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Mutant;
-use super::batching::BatchPlan;
+use super::batching::{BatchPlan, WAITING};
 use super::dice::Dice;
 use super::net::KEYS;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
@@ -235,6 +235,9 @@ impl Plan {
             + self.batches.map_or(0, |batches| batches.cuts)
             == 0
             && 4 * message_faults.slowest < self.deadline / 4
+            && self
+                .batches
+                .is_none_or(|plan| plan.limits.waiting >= WAITING)
             && !self.incidents.iter().any(is_obstacle)
     }
 }

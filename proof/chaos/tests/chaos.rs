@@ -81,7 +81,7 @@ async fn nothing_is_lost_in_a_failover_if_writes_wait_for_the_replica() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_rule_is_broken_when_a_cluster_replaces_a_master() {
-    assert_survives_failovers(Topology::Cluster, 0).await;
+    assert_survives_failovers(Topology::Cluster, 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
