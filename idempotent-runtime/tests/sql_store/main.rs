@@ -4,6 +4,7 @@
 //! The stores in databases, on private servers and in temporary files.
 
 mod batches;
+mod batches_cut;
 mod calls;
 mod databases;
 mod doctor;
@@ -23,6 +24,8 @@ mod schema;
 mod sessions;
 mod statements;
 mod texts;
+#[path = "../wire/mod.rs"]
+mod wire;
 
 mod postgres_suite {
     idempotent_runtime::testkit::conformance!(crate::databases::postgres());
