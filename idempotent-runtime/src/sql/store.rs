@@ -176,8 +176,9 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// While the database answers, new changes gather, and then go together: they share the commit, which is the expensive part
     /// of a change. For each tokio runtime these transactions use one connection of the pool, and a second connection for
-    /// renewals. A change that is alone is sent at once, so batches add no round trip. Each change keeps its own answer, its own
-    /// deadline and its own cancellation. A change that fails, or whose row is locked, is sent again by itself; on PostgreSQL
+    /// renewals. A transaction without an answer in time does not hold up the next, which uses another connection; there are at
+    /// most eight. A change that is alone is sent at once, so batches add no round trip. Each change keeps its own answer, its
+    /// own deadline and its own cancellation. A change that fails, or whose row is locked, is sent again by itself; on PostgreSQL
     /// the other changes may then be sent by themselves, too. A call whose batch has no connection of the pool before its
     /// deadline gets an error that says so, and its change is not sent.
     ///
