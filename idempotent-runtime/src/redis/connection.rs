@@ -157,11 +157,15 @@ impl RedisConnection {
 
     /// The connection and its generation, if it is made and answers. Otherwise starts to connect.
     pub(super) fn usable(&self) -> Option<(u64, Link)> {
+        self.if_usable(|generation, link| (generation, link.clone()))
+    }
+
+    pub(super) fn if_usable<T>(&self, read: impl FnOnce(u64, &Link) -> T) -> Option<T> {
         let current = self.shared.current.read();
         let current = current.unwrap_or_else(PoisonError::into_inner);
         if let Some(Connection::Made(link)) = &current.connection {
             let is_silent = current.probe.as_ref().is_some_and(Probe::is_overdue);
-            return (!is_silent).then(|| (current.generation, link.clone()));
+            return (!is_silent).then(|| read(current.generation, link));
         }
         drop(current);
         if Handle::try_current().is_ok() {

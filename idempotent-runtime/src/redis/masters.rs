@@ -37,7 +37,10 @@ impl RedisConnection {
     /// The master of a slot, if this is a connection to a cluster whose commands go straight to the masters. `None` if the client
     /// of the cluster must send a command, because the master is not known, is not connected or does not answer.
     pub(super) fn master_of(&self, slot: u16) -> Option<Self> {
-        self.usable_master_of(slot).map(|master| master.connection)
+        self.find_master(slot, |master| {
+            master.if_usable(|_, _| ())?;
+            Some(master)
+        })
     }
 
     /// Whether this connection goes to a master of the cluster now.
@@ -49,11 +52,11 @@ impl RedisConnection {
     /// The master of the slot of a command, as [`master_of`](Self::master_of). `None` also if the command has no slot.
     pub(super) fn master_for(&self, cmd: Option<&Cmd>) -> Option<Master> {
         self.masters()?;
-        self.usable_master_of(slot_of(cmd?)?)
+        self.find_master(slot_of(cmd?)?, Self::into_usable)
     }
 
-    fn usable_master_of(&self, slot: u16) -> Option<Master> {
-        let master = self.masters()?.owner(slot).and_then(Self::into_usable);
+    fn find_master<T>(&self, slot: u16, usable: impl FnOnce(Self) -> Option<T>) -> Option<T> {
+        let master = self.masters()?.owner(slot).and_then(usable);
         if master.is_none() {
             self.learn_slots();
         }
