@@ -134,19 +134,19 @@ fn record<B: Body>(
     results: ResultOptions,
 ) -> Stored {
     let now = world::time_of_day();
-    let fits = |stored: &Stored, body: usize| stored.bytes.len() - body <= LONGEST_HEAD;
+    let fits = |stored: &Stored| stored.bytes.len() <= LONGEST_HEAD;
     let whole = body
         .in_memory()
         .filter(|(body, _)| body.len() <= results.max_bytes)
         .and_then(|content| {
             let allowed = options.kept_headers.as_deref();
             let stored = stored::write(head, content, allowed, now);
-            fits(&stored, content.0.len()).then_some(stored)
+            fits(&stored).then_some(stored)
         });
     whole.unwrap_or_else(|| {
         let location = head.headers.get(header::LOCATION);
         let tombstone = stored::write_tombstone(location, now);
-        if fits(&tombstone, 0) {
+        if fits(&tombstone) {
             tombstone
         } else {
             stored::write_tombstone(None, now)

@@ -73,12 +73,12 @@ fn write(
 ) -> Bytes {
     if let Kept::Result(stored) = kept {
         let line: Line<LONGEST> = line(state, owner, payload, now, lasts, kept);
-        return line.with_result(&stored.bytes);
+        return line.with_result(&stored.bytes, &stored.tail);
     }
     let short: Line<SHORT> = line(state, owner, payload, now, lasts, kept);
     short.into_record().unwrap_or_else(|| {
         let line: Line<LONGEST> = line(state, owner, payload, now, lasts, kept);
-        line.with_result(&[])
+        line.with_result(&[], &[])
     })
 }
 
@@ -259,6 +259,7 @@ impl<'a> Record<'a> {
                 form,
                 somes,
                 bytes: self.bytes.slice(self.result..),
+                tail: Bytes::new(),
             }),
         }
     }

@@ -42,4 +42,7 @@ pub struct Stored {
     pub(crate) form: Form,
     pub(crate) somes: u32,
     pub(crate) bytes: Bytes,
+    /// The end of the bytes, if it is elsewhere in memory: the body of a response. A result that was read has its bytes in one
+    /// place.
+    pub(crate) tail: Bytes,
 }

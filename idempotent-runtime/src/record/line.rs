@@ -69,13 +69,14 @@ impl<const N: usize> Line<N> {
         (self.length <= N).then(|| Bytes::from_owner(self))
     }
 
-    /// The record with this line and a result.
-    pub(super) fn with_result(&self, result: &[u8]) -> Bytes {
+    /// The record with this line and a result, which may be in two places.
+    pub(super) fn with_result(&self, result: &[u8], tail: &[u8]) -> Bytes {
         let line = self.as_ref();
         // With an exact capacity, because `Bytes` would box a vector with another capacity.
-        let mut record = Vec::with_capacity(line.len() + result.len());
+        let mut record = Vec::with_capacity(line.len() + result.len() + tail.len());
         record.extend_from_slice(line);
         record.extend_from_slice(result);
+        record.extend_from_slice(tail);
         Bytes::from(record)
     }
 }

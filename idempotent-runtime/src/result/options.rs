@@ -63,6 +63,7 @@ impl ResultOptions {
                 form: encoded.form,
                 somes: encoded.somes,
                 bytes: encoded.bytes.into(),
+                tail: Bytes::new(),
             }),
             Err(NotStored::TooLarge) => Kept::TooLarge,
             Err(NotStored::Unencodable) => Kept::Unencodable,

@@ -8,7 +8,7 @@ use arbtest::arbitrary::{Result, Unstructured};
 use bytes::Bytes;
 
 use crate::http::headers::kept;
-use crate::http::stored::{location, read, write, write_tombstone};
+use crate::http::stored::{in_one_place, location, read, write, write_tombstone};
 use crate::record::form::Form;
 use crate::record::kept::Stored;
 
@@ -59,7 +59,7 @@ impl AnyResponse {
 
     fn write(&self, allowed: Option<&[HeaderName]>) -> Stored {
         let content = (&self.body, self.trailers.as_ref());
-        write(&self.head, content, allowed, self.first)
+        in_one_place(write(&self.head, content, allowed, self.first))
     }
 }
 
@@ -131,6 +131,7 @@ pub(crate) fn check_bytes(bytes: &Bytes) {
             form,
             somes: 0,
             bytes: bytes.clone(),
+            tail: Bytes::new(),
         };
         if let Some(read) = read(&stored) {
             assert_eq!(form, Form::Http);

@@ -60,13 +60,10 @@ impl Output {
 
     /// Writes a tag, the length of `bytes`, and `bytes`.
     pub(super) fn text(&mut self, tag: u8, bytes: &[u8]) {
-        if let Some(length @ 1..) = u8::try_from(bytes.len())
-            .ok()
-            .filter(|_| bytes.len() <= SHORT)
-        {
+        if (1..=SHORT).contains(&bytes.len()) {
             // One write costs less than two, and most texts are short.
-            let mut text = [0; 3 + SHORT];
-            let end = 3 + bytes.len();
+            let [length, ..] = bytes.len().to_le_bytes();
+            let (mut text, end) = ([0; 3 + SHORT], 3 + bytes.len());
             text[..3].copy_from_slice(&[tag, 1, length]);
             text[3..end].copy_from_slice(bytes);
             return self.write(&text[..end]);

@@ -27,6 +27,7 @@ fn kept(u: &mut Unstructured<'_>) -> Result<Kept> {
             form: *u.choose(&Form::ALL)?,
             somes: u.arbitrary()?,
             bytes: Bytes::from(u.arbitrary::<Vec<u8>>()?),
+            tail: Bytes::new(),
         }),
     })
 }

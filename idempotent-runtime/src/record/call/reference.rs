@@ -100,6 +100,7 @@ impl<'a> Reference<'a> {
             form,
             somes,
             bytes: self.bytes.slice(self.result..),
+            tail: Bytes::new(),
         })
     }
 }

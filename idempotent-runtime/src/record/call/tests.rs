@@ -192,6 +192,7 @@ fn result(bytes: &'static [u8]) -> Kept {
         form: Form::Json,
         somes: 2,
         bytes: Bytes::from_static(bytes),
+        tail: Bytes::new(),
     })
 }
 
