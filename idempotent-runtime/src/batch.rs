@@ -21,6 +21,7 @@ macro_rules! broken {
         broken
     }};
 }
+pub(crate) use broken;
 
 #[cfg(feature = "testkit")]
 pub(crate) mod count;

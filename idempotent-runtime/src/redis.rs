@@ -26,6 +26,7 @@ mod record_scripts;
 mod records;
 mod removal;
 mod replicas;
+mod replicated;
 mod ring;
 mod script;
 #[cfg(test)]

@@ -295,10 +295,9 @@ impl<T: Transport> Task<T> {
 
     /// Gives each caller its answer. The task ends if other tasks take the queue next.
     fn answer(&mut self, answers: Vec<Answer<T::Operation, T::Reply>>) {
-        let has_answers = !answers.is_empty();
         let mut slots = std::mem::take(&mut self.slots);
         #[cfg(feature = "testkit")]
-        if !has_answers {
+        if answers.is_empty() {
             super::count::count_broken(slots.len());
         }
         if broken!(ShiftsAnswers) {
@@ -318,7 +317,7 @@ impl<T: Transport> Task<T> {
         queue.push_again(again);
         let now = Instant::now();
         if let Some(flight) = self.flight.take() {
-            queue.land(&flight, has_answers.then_some(now));
+            queue.land(&flight, (!replies.is_empty()).then_some(now));
         }
         // While this batch was overdue, other tasks may have taken its place.
         if queue.is_collected(now)

@@ -18,6 +18,8 @@ pub(crate) struct Limits {
     pub(crate) inline: usize,
     /// The most batches without an answer, without large batches and without overdue batches.
     pub(crate) in_flight: usize,
+    /// The most batches without an answer, with overdue batches: a server that does not answer must not gather more and more.
+    pub(crate) tasks: usize,
     /// No batch leaves while batches with so many bytes have no answer. Overdue batches do not count.
     pub(crate) bytes_in_flight: usize,
     /// An operation that arrives within this time after a batch has left waits for the answer to this batch, or for the next
@@ -33,26 +35,24 @@ pub(crate) struct Limits {
     pub(crate) waiting_bytes: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            inline: 2,
-            in_flight: 8,
-            // Enough for a gigabit a second over 30 ms.
-            bytes_in_flight: 4 * 1024 * 1024,
-            gap: Duration::from_micros(200),
-            operations: 512,
-            bytes: 256 * 1024,
-            waiting: 64 * 1024,
-            waiting_bytes: 128 * 1024 * 1024,
-        }
-    }
+impl Limits {
+    pub(crate) const DEFAULT: Self = Self {
+        inline: 2,
+        in_flight: 8,
+        tasks: 64,
+        // Enough for a gigabit a second over 30 ms.
+        bytes_in_flight: 4 * 1024 * 1024,
+        gap: Duration::from_micros(200),
+        operations: 512,
+        bytes: 256 * 1024,
+        waiting: 64 * 1024,
+        waiting_bytes: 128 * 1024 * 1024,
+    };
 }
 
-impl Limits {
-    /// The most tasks. A server that does not answer must not gather more and more overdue batches.
-    fn tasks(&self) -> usize {
-        self.in_flight * 8
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
     }
 }
 
@@ -215,7 +215,7 @@ impl<O: Operation, R> Queue<O, R> {
             self.bytes_in_flight >= limits.bytes_in_flight && !broken!(IgnoresBytesInFlight);
         has_many_bytes
             || tasks.saturating_sub(self.overdue + large) >= limits.in_flight
-            || tasks >= limits.tasks() && !broken!(GathersOverdue)
+            || tasks >= limits.tasks && !broken!(GathersOverdue)
     }
 
     /// When to look whether operations wait that arrived right after the batch `flight`. `None` if a timer is not worth it.

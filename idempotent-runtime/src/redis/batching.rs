@@ -2,6 +2,7 @@
 
 mod pipeline;
 mod request;
+mod waiting;
 
 use std::any::Any;
 use std::hash::BuildHasher as _;
@@ -14,6 +15,7 @@ use futures_util::FutureExt as _;
 
 use self::pipeline::Sent;
 pub(super) use self::request::Request;
+pub(super) use self::waiting::WaitingPipelines;
 use super::connection::RedisConnection;
 use crate::batch::{Answer, Batched, Batches, Limits, Transport, Way};
 

@@ -62,6 +62,11 @@ return {number, lives}",
     || hash(&COUNT),
 );
 
+/// Counts an attempt, alone or in a batch with other attempts.
+///
+/// A batch may have more attempts at one counter than its record remembers. If the replies to such a batch are lost, the first of
+/// these attempts are counted again. Without batches the same happens: a lost connection loses the replies to as many attempts of
+/// as many callers. A limit for a batch would not help, because the attempts of the next batch come before the repetition.
 pub(super) async fn count<C>(
     executor: &Executor<C>,
     key: &str,

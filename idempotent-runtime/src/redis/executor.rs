@@ -10,10 +10,10 @@ use super::commands::{place_of, reconnects_itself, sends_once};
 use super::connection::RedisConnection;
 use super::failure::Failures;
 use super::gathering::{Chosen, Gathering};
-use super::lanes::Lanes;
 use super::large::{Large, Turn};
 use super::nodes::Nodes;
 use super::replicas::Replicas;
+use super::replicated::Replicated;
 use super::script::Script;
 use crate::batch::{Entrance, Way};
 use crate::store::{Claim, StoreError, Swap};
@@ -35,9 +35,7 @@ pub(super) struct Executor<C> {
     connection: C,
     failures: Failures,
     /// `None` if writes do not wait for replicas.
-    replicas: Option<Replicas>,
-    /// `None` on the caller's own connection, where `WAIT` runs on that connection.
-    lanes: Option<Arc<Lanes>>,
+    replicated: Option<Arc<Replicated<C>>>,
     gathering: Gathering<C>,
     /// `None` on the caller's own connection, from which the store cannot make another.
     large: Option<Arc<Large<C>>>,
@@ -46,9 +44,7 @@ pub(super) struct Executor<C> {
 impl Executor<RedisConnection> {
     /// Allows more connections to the same servers: for large records, for renewals, and for writes that wait for replicas.
     pub(super) fn with_more_connections(self) -> Self {
-        let lanes = self
-            .replicas
-            .map(|_| Arc::new(Lanes::to(self.connection.clone())));
+        let replicated = self.replicated.map(|writes| Arc::new(writes.over_lanes()));
         let large = Some(Arc::new(Large::on(self.connection.duplicate())));
         let gathering = match self.gathering {
             Gathering::Together(_) => {
@@ -61,7 +57,7 @@ impl Executor<RedisConnection> {
             gathering => gathering,
         };
         Self {
-            lanes,
+            replicated,
             gathering,
             large,
             ..self
@@ -76,11 +72,14 @@ where
     /// Operations go in batches if `batches`, and if the client is known and sends a command once.
     pub(super) fn new(connection: C, replicas: Replicas, batches: bool) -> Self {
         let sends_once = sends_once(&connection);
-        let gathering = if batches && sends_once && !reconnects_itself(&connection) {
+        let batches = batches && sends_once && !reconnects_itself(&connection);
+        let gathering = if batches {
             Gathering::Together(Arc::new(Batching::on(&connection, connection.clone())))
         } else {
             Gathering::Alone
         };
+        let replicated = (replicas.wanted > 0)
+            .then(|| Arc::new(Replicated::on(connection.clone(), replicas, batches)));
         Self {
             failures: Failures {
                 place: place_of(&connection),
@@ -88,8 +87,7 @@ where
             },
             gathering,
             connection,
-            replicas: (replicas.wanted > 0).then_some(replicas),
-            lanes: None,
+            replicated,
             large: None,
         }
     }
@@ -124,7 +122,8 @@ where
 
     /// The replicas that writes wait for.
     pub(super) fn replicas(&self) -> Option<Replicas> {
-        self.replicas
+        let replicated = self.replicated.as_ref();
+        replicated.map(|writes| writes.replicas())
     }
 
     /// Whether the client sends a command once, to one server.
@@ -263,22 +262,25 @@ where
         &self,
         order: Order,
         script: &'static Script,
-        replicated: &'static Script,
+        replicated_form: &'static Script,
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
-        let Some(replicas) = self.replicas else {
+        let Some(replicated) = &self.replicated else {
             return self.run_in_batch(script, keys, args, order).await;
         };
+        let (is_ordered, is_renewal) = (order != Order::Any, order == Order::Renewal);
         let run = async {
-            if let Some(lanes) = &self.lanes {
-                lanes.run(replicas, replicated, keys, args).await
-            } else {
-                let mut connection = self.connection.clone();
-                replicas.run(&mut connection, replicated, keys, args).await
+            if self.needs_turn(keys[0]) {
+                return Ok(replicated.run(replicated_form, keys, args).await);
             }
+            let run =
+                replicated.run_with_others(replicated_form, keys, args, is_ordered, is_renewal);
+            run.await
         };
-        let (reply, enough) = Box::pin(run).await.map_err(|error| self.error(error))?;
+        let reply = Box::pin(run).await;
+        let reply = reply.map_err(|error| error.place(self.place().to_owned()))?;
+        let (reply, enough) = reply.map_err(|error| self.error(error))?;
         match (reply, enough) {
             (Value::Int(_) | Value::Array(_), Err(short)) => Err(short.into_error(self.place())),
             (reply, _) => Ok(reply),

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ::redis::{RedisResult, Value};
+use ::redis::{RedisError, RedisResult};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::connection::RedisConnection;
-use super::replicas::{Replicas, Short};
+use super::replicas::{Acknowledged, Replicas};
 use super::script::Script;
 use super::unusable::is_unusable;
 
-/// A few connections, made on demand, with one write at a time on each.
+/// A few connections, made on demand, with one write or one batch of writes at a time on each.
 ///
 /// `WAIT` blocks every other command on its connection, so these connections are for such writes only.
 pub(super) struct Lanes {
@@ -20,7 +20,8 @@ pub(super) struct Lanes {
     free: Semaphore,
 }
 
-/// The most writes of a store that wait for replicas at once. Each takes about two round trips.
+/// The most single writes of a store that wait for replicas at once. Each takes about two round trips. Batches have their own
+/// limit.
 const MAX_LANES: usize = 16;
 
 impl Lanes {
@@ -39,31 +40,43 @@ impl Lanes {
         script: &Script,
         keys: &[&str],
         args: &[&[u8]],
-    ) -> RedisResult<(Value, Result<(), Short>)> {
-        let mut lane = self.acquire().await;
-        lane.connection.connect().await?;
-        // The client of a cluster reconnects by itself, and its connections to other nodes are usable. New connections take
-        // longest to make when a node hangs.
-        let reconnects_itself = lane.connection.is_cluster();
-        lane.is_reusable = reconnects_itself;
-        let connection = &mut lane.connection;
-        let reply = replicas.run(connection, script, keys, args).await;
-        match &reply {
-            // The same failure has probably broken all connections, so the next write should not use one of them.
-            Err(error) if is_unusable(error) && !reconnects_itself => self.idle().clear(),
-            _ => lane.is_reusable = true,
-        }
+    ) -> RedisResult<Acknowledged> {
+        let permit = self.free.acquire().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let idle = self.idle().pop_front();
+        let mut lane = self.lane(idle, Some(permit));
+        lane.connect().await?;
+        let reply = replicas.run(lane.begin(), script, keys, args).await;
+        lane.end(reply.as_ref().err().into_iter());
         reply
     }
 
-    async fn acquire(&self) -> Lane<'_> {
-        let permit = self.free.acquire().await;
-        let connection = self.idle().pop_front();
+    /// Waits until an idle connection is usable, or the attempt to make it has failed.
+    pub(super) async fn prepare(&self) {
+        let idle = self.idle().pop_front();
+        let mut lane = self.lane(idle, None);
+        let _ = lane.connect().await;
+        // The batch takes the connection from this end, also to get the error of a failed attempt.
+        lane.is_reusable = false;
+        self.idle().push_front(lane.connection.clone());
+    }
+
+    /// An idle connection for a batch; `None` if another batch took the prepared connection.
+    pub(super) fn take(&self) -> Option<Lane<'_>> {
+        let idle = self.idle().pop_front()?;
+        Some(self.lane(Some(idle), None))
+    }
+
+    fn lane<'a>(
+        &'a self,
+        idle: Option<RedisConnection>,
+        permit: Option<SemaphorePermit<'a>>,
+    ) -> Lane<'a> {
         Lane {
             lanes: self,
-            connection: connection.unwrap_or_else(|| self.model.duplicate()),
+            connection: idle.unwrap_or_else(|| self.model.duplicate()),
             is_reusable: true,
-            _permit: permit.expect("the semaphore is never closed"),
+            _permit: permit,
         }
     }
 
@@ -72,13 +85,38 @@ impl Lanes {
     }
 }
 
-struct Lane<'a> {
+/// A connection that one write or one batch of writes uses.
+pub(super) struct Lane<'a> {
     lanes: &'a Lanes,
     connection: RedisConnection,
     /// No write is in flight on it. A dropped write may block the connection until its `WAIT` ends. Then the next write would
     /// be late, perhaps after its caller has given up.
     is_reusable: bool,
-    _permit: SemaphorePermit<'a>,
+    _permit: Option<SemaphorePermit<'a>>,
+}
+
+impl Lane<'_> {
+    pub(super) async fn connect(&self) -> RedisResult<()> {
+        self.connection.connect().await
+    }
+
+    /// The connection for a write that begins now.
+    pub(super) fn begin(&mut self) -> &mut RedisConnection {
+        // The client of a cluster reconnects by itself, and its connections to other nodes are usable. New connections take
+        // longest to make when a node hangs.
+        self.is_reusable = self.connection.is_cluster();
+        &mut self.connection
+    }
+
+    /// The write has ended, with these errors.
+    pub(super) fn end<'e>(&mut self, mut errors: impl Iterator<Item = &'e RedisError>) {
+        // The same failure has probably broken all connections, so the next write should not use one of them.
+        if errors.any(is_unusable) && !self.connection.is_cluster() {
+            self.lanes.idle().clear();
+        } else {
+            self.is_reusable = true;
+        }
+    }
 }
 
 impl Drop for Lane<'_> {

@@ -93,8 +93,8 @@ impl RedisOptions {
     /// In a cluster the operations of each node gather, and go straight to this node. An operation that the node redirects is
     /// sent again alone, to the node that it names, or by the client of the cluster. With `false` this client sends everything.
     ///
-    /// On a connection of a client that this crate does not know, each operation is its own request. So are writes that wait for
-    /// [`replicas`](Self::replicas).
+    /// On a connection of a client that this crate does not know, each operation is its own request. A batch of writes that wait
+    /// for [`replicas`](Self::replicas) waits for them once. In a cluster each of these writes is its own request.
     pub fn batch(mut self, batch: bool) -> Self {
         self.sends_singly = !batch;
         self

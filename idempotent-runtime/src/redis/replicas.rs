@@ -17,6 +17,9 @@ pub(super) struct Replicas {
     pub(super) timeout: Duration,
 }
 
+/// The reply to a write, and whether enough replicas have the write.
+pub(super) type Acknowledged = (Value, Result<(), Short>);
+
 impl Default for Replicas {
     fn default() -> Self {
         Self {
@@ -38,7 +41,7 @@ impl Replicas {
         script: &Script,
         keys: &[&str],
         args: &[&[u8]],
-    ) -> RedisResult<(Value, Result<(), Short>)> {
+    ) -> RedisResult<Acknowledged> {
         let reply = self.send(connection, script.by_hash(keys, args)).await;
         match reply {
             Err(error) if Script::is_unknown(&error) => {
@@ -54,7 +57,7 @@ impl Replicas {
         self,
         connection: &mut C,
         call: Cmd,
-    ) -> RedisResult<(Value, Result<(), Short>)> {
+    ) -> RedisResult<Acknowledged> {
         let mut together = pipe();
         together.add_command(call).add_command(self.wait());
         // `query_async` would merge both replies into one error.
@@ -66,7 +69,7 @@ impl Replicas {
         Ok((reply.extract_error()?, self.check_count(have)))
     }
 
-    fn wait(self) -> Cmd {
+    pub(super) fn wait(self) -> Cmd {
         let mut wait = cmd("WAIT");
         // Zero milliseconds would mean no limit.
         let millis = self.timeout.as_millis().clamp(1, u128::from(u32::MAX));
@@ -74,7 +77,8 @@ impl Replicas {
         wait
     }
 
-    fn check_count(self, have: Value) -> Result<(), Short> {
+    /// Whether the reply to `WAIT` names enough replicas.
+    pub(super) fn check_count(self, have: Value) -> Result<(), Short> {
         let have = have
             .extract_error()
             .and_then(|have| Ok(u32::from_redis_value(have)?));
@@ -113,7 +117,7 @@ impl Replicas {
 }
 
 /// Too few replicas acknowledged a write. The primary has it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Short {
     Few { have: u32, replicas: Replicas },
     NotKnown(RedisError),
@@ -167,7 +171,7 @@ mod tests {
         timeout: Duration::from_millis(70),
     };
 
-    async fn run(mut server: Scripted) -> RedisResult<(Value, Result<(), Short>)> {
+    async fn run(mut server: Scripted) -> RedisResult<Acknowledged> {
         let args = [&b"own"[..], b"1000"];
         let reply = TWO.run(&mut server, &CLAIM_REPLICATED, &["key"], &args);
         let reply = reply.await;

@@ -34,6 +34,7 @@ impl BatchPlan {
         let mut limits = Limits {
             inline: dice.pick(&[0, 0, 1, 2]),
             in_flight: dice.pick(&[1, 2, 8]),
+            tasks: 0,
             bytes_in_flight: 0,
             gap: Duration::from_micros(dice.pick(&[0, 200, 1000, 5000])),
             operations: dice.pick(&[2, 512]),
@@ -45,6 +46,7 @@ impl BatchPlan {
             },
             waiting_bytes: 1 << 20,
         };
+        limits.tasks = 8 * limits.in_flight;
         limits.bytes_in_flight = 2 * limits.bytes;
         Self {
             limits,

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{Future, join_all, poll_immediate};
-use idempotence_test_servers::RedisServer;
+use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{BloomFilter, Claim, Hint, Swap};
 use idempotent_runtime::{RedisStore, Store, StoreError, StoreErrorKind};
 
+use tokio::time::timeout;
+
 use crate::batches::calls;
-use crate::servers::{TTL, kind, send};
+use crate::servers::{MAX_WAIT, TTL, kind, send};
 
 static VALUE: Bytes = crate::servers::VALUE;
 static DONE: Bytes = crate::servers::DONE;
@@ -59,6 +61,33 @@ async fn attempts_at_one_counter_at_once_are_numbered_in_the_order_of_their_call
         let first = round as u64 * MANY as u64 + 1;
         assert_eq!(numbers, (first..).take(MANY).collect::<Vec<_>>());
     }
+}
+
+#[tokio::test]
+async fn attempts_whose_replies_are_lost_together_keep_their_numbers() {
+    let (server, _) = private().await;
+    let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
+    let store = RedisStore::connect(&proxy.url()).await.unwrap();
+    // As many as a counter remembers.
+    let attempts = || (1..=32).map(|attempt| store.count("page", attempt, WINDOW));
+    proxy.plan(Direction::Reply, 0, ProxyFault::Silence);
+    let lost = timeout(Duration::from_secs(1), join_all(attempts())).await;
+    assert!(lost.is_err(), "the replies are lost");
+    let counted = async {
+        // Until the store has another connection.
+        while proxy_is_silent(&store).await {}
+        let mut numbers = HashSet::new();
+        for count in join_all(attempts()).await {
+            assert!(numbers.insert(count.unwrap().attempt));
+        }
+        assert_eq!(numbers, (1..=32).collect());
+    };
+    timeout(MAX_WAIT, counted).await.unwrap();
+}
+
+async fn proxy_is_silent(store: &RedisStore) -> bool {
+    let answer = timeout(Duration::from_millis(250), store.get("other")).await;
+    !matches!(answer, Ok(Ok(_)))
 }
 
 #[tokio::test]

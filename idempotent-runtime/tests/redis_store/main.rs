@@ -22,6 +22,7 @@ mod records;
 mod refusals;
 mod removal;
 mod replicas;
+mod replicas_in_batches;
 mod sentinels;
 mod servers;
 mod socket;
@@ -31,6 +32,7 @@ mod waiting;
 
 use crate::batches::crowded;
 use crate::replicas::{shared_with_replica, shared_with_replica_on_a_connection};
+use crate::replicas_in_batches::crowded_with_replica;
 use crate::servers::{connection_to, shared, shared_by_script};
 
 mod suite {
@@ -47,6 +49,10 @@ mod suite_by_script {
 
 mod suite_with_a_replica {
     idempotent_runtime::testkit::conformance!(super::shared_with_replica());
+}
+
+mod suite_with_a_replica_in_batches {
+    idempotent_runtime::testkit::conformance!(super::crowded_with_replica());
 }
 
 mod suite_with_a_replica_on_a_connection {

@@ -73,7 +73,7 @@ pub(crate) async fn shared_with_replica_on_a_connection() -> RedisStore<Multiple
     patient().from_connection(connection).await.unwrap()
 }
 
-fn patient() -> RedisOptions {
+pub(crate) fn patient() -> RedisOptions {
     let options = RedisStore::options().replicas(1);
     options.replica_timeout(Duration::from_secs(20))
 }
@@ -378,7 +378,7 @@ async fn writes_that_wait_do_not_delay_other_calls() {
 #[tokio::test]
 async fn writes_that_wait_share_a_few_connections() {
     let pair = Pair::start().await;
-    let store = pair.store(LONG).await;
+    let store = pair.store(&format!("{LONG}&batch=false")).await;
     pair.replica.pause().unwrap();
     let claims: Vec<_> = (0..100)
         .map(|number| {

@@ -34,7 +34,7 @@ const SERVERS: [&str; 16] = [
 ];
 
 /// The files of the Redis wing from the bottom up: each uses only files before it.
-const REDIS: [&str; 46] = [
+const REDIS: [&str; 48] = [
     // Commands, answers and errors of a server.
     "redis/script",
     "redis/info",
@@ -61,9 +61,11 @@ const REDIS: [&str; 46] = [
     "redis/record_scripts",
     "redis/batching/request",
     "redis/batching/pipeline",
+    "redis/batching/waiting",
     "redis/batching",
     "redis/gathering",
     "redis/nodes",
+    "redis/replicated",
     "redis/executor",
     // The data in Redis.
     "redis/oversize",

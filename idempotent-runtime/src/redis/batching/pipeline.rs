@@ -7,7 +7,7 @@ use ::redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 
 use super::super::script::{Script, hash};
 use super::request::{Kind, Removal, Request};
-use crate::batch::Answer;
+use crate::batch::{Answer, broken};
 
 /// Removes each key that has the value at the same place of the arguments. Returns an answer for each key, in their order: `1`
 /// if the value is removed, nil if nothing is stored, else the stored value, or `0` if that is long. An error of one key is its
@@ -53,6 +53,8 @@ return answers",
 /// A batch as a pipeline: the commands in the order of the operations, then the scripts that remove.
 pub(super) struct Sent {
     pub(super) pipeline: Pipeline,
+    /// The number of commands before `WAIT`.
+    pub(super) commands: usize,
     parts: Vec<Part>,
     /// Whether a script without, and a script with notifications removes keys.
     removes: [bool; 2],
@@ -61,8 +63,6 @@ pub(super) struct Sent {
 /// What is needed of an operation to read its reply and to repeat it.
 enum Part {
     Command {
-        /// The place of the command in the pipeline.
-        at: usize,
         script: Option<&'static Script>,
         has_notification: bool,
         size: usize,
@@ -98,7 +98,6 @@ impl Sent {
                 }
             };
             parts.push(Part::Command {
-                at: pipeline.len(),
                 script: call.script,
                 has_notification: call.notification.is_some(),
                 size,
@@ -114,25 +113,36 @@ impl Sent {
             pipeline.add_command(call);
         }
         Self {
+            commands: pipeline.len(),
             pipeline,
             parts,
             removes,
         }
     }
 
+    /// Adds a command whose reply belongs to no operation.
+    pub(super) fn and_wait(mut self, wait: Cmd) -> Self {
+        self.pipeline.add_command(wait);
+        self
+    }
+
+    fn check_number(&self, replies: Vec<Value>) -> RedisResult<Vec<Value>> {
+        if replies.len() == self.commands {
+            Ok(replies)
+        } else {
+            Err(unexpected("a pipeline has not one reply for each command"))
+        }
+    }
+
+    /// Returns an answer for each operation. The replies are without the reply to the command that waits.
+    ///
     /// Notes in `refuses_many_keys` if the server does not accept a script with keys of several nodes.
     pub(super) fn read(
         self,
         replies: RedisResult<Vec<Value>>,
         refuses_many_keys: &AtomicBool,
     ) -> Vec<Answer<Request, RedisResult<Value>>> {
-        let replies = replies.and_then(|replies| {
-            if replies.len() == self.pipeline.len() {
-                Ok(replies)
-            } else {
-                Err(unexpected("a pipeline has not one reply for each command"))
-            }
-        });
+        let replies = replies.and_then(|replies| self.check_number(replies));
         let mut replies = match replies {
             Ok(replies) => replies,
             Err(error) => {
@@ -149,33 +159,36 @@ impl Sent {
         if removed.iter().any(Removed::is_split) {
             refuses_many_keys.store(true, Ordering::Relaxed);
         }
+        if broken!(ShiftsReplies) && !replies.is_empty() {
+            replies.rotate_left(1);
+        }
         let mut replies = replies.into_iter();
-        let pipeline = &self.pipeline;
+        let mut commands = self.pipeline.cmd_iter();
         let answer = |part| match part {
             Part::Removal(request, group) => removed[group].next(request),
             Part::Command {
-                at,
                 script,
                 has_notification,
                 size,
                 digest,
             } => {
-                let reply = replies.next().unwrap_or(Value::Nil).extract_error();
+                let (call, reply) = (commands.next(), replies.next());
+                let reply = reply.unwrap_or(Value::Nil).extract_error();
                 if has_notification {
-                    replies.next();
+                    commands.next();
+                    if !broken!(ReadsNotification) {
+                        replies.next();
+                    }
                 }
-                match (script, reply) {
-                    (Some(script), Err(error)) if Script::is_unknown(&error) => {
-                        let call = pipeline.cmd_iter().nth(at);
-                        let Some(again) = call.map(|call| script.again_by_source(call)) else {
-                            return Answer::Reply(Err(error));
-                        };
+                match (script, reply, call) {
+                    (Some(script), Err(error), Some(call)) if Script::is_unknown(&error) => {
+                        let again = script.again_by_source(call);
                         Answer::Again(Request {
                             digest,
                             ..Request::command(again, size, digest)
                         })
                     }
-                    (_, reply) => Answer::Reply(reply),
+                    (_, reply, _) => Answer::Reply(reply),
                 }
             }
         };
@@ -227,6 +240,12 @@ enum Removed {
 impl Removed {
     fn of(reply: Value) -> Self {
         match reply {
+            Value::Array(replies) if broken!(SharesError) && replies.iter().any(is_error) => {
+                let error = replies
+                    .into_iter()
+                    .find_map(|reply| reply.extract_error().err());
+                error.map_or(Self::Nothing, Self::Failed)
+            }
             // Its errors are errors of single keys.
             Value::Array(replies) => Self::Each(replies.into_iter()),
             reply => match reply.extract_error() {
@@ -250,6 +269,7 @@ impl Removed {
                 if let Kind::Removal(removal) = &mut request.kind
                     && Script::is_unknown(error)
                     && !removal.by_source
+                    && !broken!(ForgetsSource)
                 {
                     removal.by_source = true;
                     return Answer::Again(request);
@@ -273,6 +293,10 @@ fn is_about_keys(error: &RedisError) -> bool {
     ["CROSSSLOT", "NOPERM", "MOVED", "ASK", "TRYAGAIN"]
         .map(Some)
         .contains(&code)
+}
+
+fn is_error(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(_))
 }
 
 fn unexpected(what: &'static str) -> RedisError {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::batch::Operation as _;
+use crate::batch::tests::{Broken, assert_kept};
 use crate::redis::record_scripts::CLAIM;
 use crate::redis::scripted::Scripted;
 
@@ -43,8 +44,14 @@ fn reply(answer: &Answer<Request, RedisResult<Value>>) -> Result<Value, String> 
     }
 }
 
-#[tokio::test]
-async fn each_operation_gets_its_own_reply() {
+#[test]
+fn each_operation_gets_its_own_reply() {
+    assert_kept(own_replies, Broken::ShiftsReplies);
+    assert_kept(own_replies, Broken::SharesError);
+    assert_kept(own_replies, Broken::ReadsNotification);
+}
+
+async fn own_replies() -> bool {
     let mut delex = ::redis::cmd("DELEX");
     delex.arg("d");
     let mut publish = ::redis::cmd("PUBLISH");
@@ -83,11 +90,15 @@ async fn each_operation_gets_its_own_reply() {
         Err("OOM".to_owned()),
         Ok(Value::BulkString(b"other".to_vec())),
     ];
-    assert_eq!(replies, expected);
+    replies == expected
 }
 
-#[tokio::test]
-async fn only_operations_of_an_unknown_script_go_again_by_source() {
+#[test]
+fn only_operations_of_an_unknown_script_go_again_by_source() {
+    assert_kept(again_by_source, Broken::ForgetsSource);
+}
+
+async fn again_by_source() -> bool {
     let batch = vec![
         removal("a", false),
         claim("b"),
@@ -106,6 +117,9 @@ async fn only_operations_of_an_unknown_script_go_again_by_source() {
     });
     let again: Vec<_> = again.collect();
     assert!(again.iter().all(|request| request.digest() == Some(1)));
+    if again.len() != 2 {
+        return false;
+    }
     let sent = [
         "EVAL\r\n",
         "redis.call",
@@ -120,7 +134,7 @@ async fn only_operations_of_an_unknown_script_go_again_by_source() {
     let server = Scripted::default().answers(&sent, &[":1\r\n", "*1\r\n$-1\r\n"]);
     let answers = send(server, again).await;
     let replies: Vec<_> = answers.iter().map(reply).collect();
-    assert_eq!(replies, [Ok(Value::Nil), Ok(Value::Int(1))]);
+    replies == [Ok(Value::Nil), Ok(Value::Int(1))]
 }
 
 #[tokio::test]

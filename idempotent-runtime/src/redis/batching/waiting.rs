@@ -1,0 +1,134 @@
+//! Batches of writes that wait for replicas.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ::redis::aio::ConnectionLike;
+use ::redis::{RedisError, RedisResult, Value};
+use futures_util::FutureExt as _;
+
+use super::super::connection::RedisConnection;
+use super::super::lanes::Lanes;
+use super::super::replicas::{Acknowledged, Replicas};
+use super::pipeline::Sent;
+use super::request::Request;
+use crate::batch::{Answer, Batched, Transport, broken};
+
+/// Sends each batch of writes as a pipeline with one `WAIT` at its end, which waits for all writes of the batch.
+///
+/// A script that the server does not know goes again in the next batch, before the `WAIT` of that batch.
+pub(in super::super) struct WaitingPipelines<C> {
+    pub(in super::super) connection: C,
+    /// `None` on the caller's own connection.
+    pub(in super::super) lanes: Option<Arc<Lanes>>,
+    pub(in super::super) replicas: Replicas,
+}
+
+type Answers = Vec<Answer<Request, RedisResult<Acknowledged>>>;
+
+impl<C> WaitingPipelines<C> {
+    async fn send_on<D: ConnectionLike>(&self, connection: &mut D, batch: Vec<Request>) -> Answers {
+        let sent = Sent::new(batch, true);
+        let sent = if broken!(AcknowledgesAtOnce) {
+            sent
+        } else {
+            sent.and_wait(self.replicas.wait())
+        };
+        let (pipeline, commands) = (&sent.pipeline, sent.pipeline.len());
+        // Not by `query_async`, because it makes one error of all replies.
+        let mut replies = connection.req_packed_commands(pipeline, 0, commands).await;
+        let have = replies.as_mut().ok().and_then(|replies| {
+            // Without this reply there are too few, which is an error.
+            (commands > sent.commands).then(|| replies.pop()).flatten()
+        });
+        let enough = match have {
+            Some(have) => self.replicas.check_count(have),
+            None => Ok(()),
+        };
+        let acknowledge = |answer: Answer<Request, RedisResult<Value>>| match answer {
+            Answer::Reply(reply) => Answer::Reply(reply.map(|reply| (reply, enough.clone()))),
+            Answer::Again(request) => Answer::Again(request),
+        };
+        let answers = sent.read(replies, &AtomicBool::new(false));
+        answers.into_iter().map(acknowledge).collect()
+    }
+
+    async fn send_on_lane(&self, lanes: &Lanes, batch: Vec<Request>) -> Answers {
+        let Some(mut lane) = lanes.take() else {
+            return again(batch);
+        };
+        match lane.connect().now_or_never() {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return fail(&batch, &error),
+            None => return again(batch),
+        }
+        let answers = self.send_on(lane.begin(), batch).await;
+        let errors = answers.iter().filter_map(|answer| match answer {
+            Answer::Reply(Err(error)) => Some(error),
+            _ => None,
+        });
+        lane.end(errors);
+        answers
+    }
+}
+
+fn again(batch: Vec<Request>) -> Answers {
+    batch.into_iter().map(Answer::Again).collect()
+}
+
+fn fail(batch: &[Request], error: &RedisError) -> Answers {
+    let failed = |_| Answer::Reply(Err(error.clone()));
+    batch.iter().map(failed).collect()
+}
+
+impl<C> Batched for WaitingPipelines<C> {
+    type Operation = Request;
+    type Reply = RedisResult<Acknowledged>;
+}
+
+impl<C> Transport for WaitingPipelines<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    async fn ready(&self) {
+        let connection: &dyn Any = &self.connection;
+        // Each operation of the next batch gets the error of a failed attempt.
+        match (&self.lanes, connection.downcast_ref::<RedisConnection>()) {
+            (Some(lanes), _) => lanes.prepare().await,
+            (None, Some(connection)) => {
+                let _ = connection.connect().await;
+            }
+            (None, None) => {}
+        }
+    }
+
+    async fn send(&self, batch: Vec<Request>) -> Answers {
+        if let Some(lanes) = &self.lanes {
+            return self.send_on_lane(lanes, batch).await;
+        }
+        let mut connection = self.connection.clone();
+        let reconnecting: &dyn Any = &connection;
+        if let Some(reconnecting) = reconnecting.downcast_ref::<RedisConnection>() {
+            match reconnecting.connect().now_or_never() {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return fail(&batch, &error),
+                // The connection was lost a moment ago. Batches that wait for a connection would overtake each other.
+                None => return again(batch),
+            }
+        }
+        self.send_on(&mut connection, batch).await
+    }
+
+    fn overdue(&self) {
+        let connection: &dyn Any = &self.connection;
+        if self.lanes.is_none()
+            && let Some(connection) = connection.downcast_ref::<RedisConnection>()
+        {
+            connection.probe();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
