@@ -54,6 +54,8 @@ pub(super) struct Seen {
     pub(super) frozen_for: u64,
     /// Until when the call may run its body.
     pub(super) holds_until: u64,
+    /// Until when the key stays taken after a hold: the end of the lease that the call knew when its body ended.
+    pub(super) held_until: u64,
     /// When the first claim was sent that may not have been refused.
     pub(super) claim_sent: Option<u64>,
     /// When the request was sent that stored the record of the call.
@@ -157,7 +159,12 @@ impl<'a> Checks<'a> {
             Kind::BodyPolled { call, first: false } => self.polled(at, call)?,
             Kind::Effect { .. } => self.counts.add("effects"),
             Kind::BodyEnded { call, end } => {
-                self.call_mut(call).ended = Some((at, end));
+                let plan = self.key_plan(call);
+                let seen = self.call_mut(call);
+                seen.ended = Some((at, end));
+                // A renewal without an answer does not count, because the mark of the hold replaces its expiry.
+                let confirmed = seen.renewal_confirmed + plan.lease;
+                seen.held_until = seen.counts_until(plan).min(confirmed);
                 self.counts.add(match end {
                     BodyEnd::Success => "successes",
                     BodyEnd::Failure => "failures",
@@ -332,11 +339,7 @@ impl<'a> Checks<'a> {
                 (Release::OnError, Some((ended, BodyEnd::Success)), _) if !seen.expired => {
                     ended + plan.ttl
                 }
-                (Release::OnError, Some((_, BodyEnd::Held)), _) if !seen.expired => {
-                    // The mark of a hold expires with the lease, and a renewal without an answer does not count.
-                    let confirmed = seen.renewal_confirmed + plan.lease;
-                    seen.counts_until(plan).min(confirmed)
-                }
+                (Release::OnError, Some((_, BodyEnd::Held)), _) if !seen.expired => seen.held_until,
                 (Release::Never, _, Some(sent)) => sent + plan.ttl,
                 _ => 0,
             };
