@@ -70,6 +70,7 @@ impl<DB: Database> Batching<DB> {
             let limits = Limits {
                 inline,
                 in_flight: 1,
+                tasks: 8,
                 // Large batches count, too.
                 bytes_in_flight: 1,
                 ..Limits::default()
