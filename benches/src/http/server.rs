@@ -44,7 +44,8 @@ async fn run(contender: String, redis_url: String) {
     let routes = Router::new().route("/payments", post(payment));
     let routes = match &*contender {
         LAYER => {
-            let store = RedisStore::from_connection(connect(&redis_url).await).await;
+            // On a `ConnectionManager` a store sends each operation as its own request.
+            let store = RedisStore::connect(&redis_url).await;
             let idempotency = Idempotency::new(store.expect("a store"));
             let layer = IdempotencyLayer::builder(&idempotency)
                 .global_scope()
