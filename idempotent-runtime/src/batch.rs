@@ -21,6 +21,7 @@ macro_rules! broken {
         broken
     }};
 }
+#[cfg(feature = "redis")]
 pub(crate) use broken;
 
 #[cfg(feature = "testkit")]
