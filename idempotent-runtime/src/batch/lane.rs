@@ -79,8 +79,8 @@ impl<T: Transport> Lane<T> {
         operation: T::Operation,
     ) -> Submitted<T> {
         let (slot, answer) = oneshot::channel();
-        let gone = self.gone.load(Ordering::Relaxed);
         let mut queue = self.queue();
+        let gone = self.gone.load(Ordering::Relaxed);
         if !queue.push(operation, slot, &self.shared.limits, gone) {
             drop(queue);
             return Submitted(State::Refused);

@@ -242,10 +242,10 @@ impl<O: Operation, R> Queue<O, R> {
     pub(super) fn land(&mut self, flight: &Flight, answered: Option<Instant>) {
         if flight.is_overdue {
             self.overdue -= 1;
-            return;
+        } else {
+            self.large -= usize::from(flight.is_large);
+            self.bytes_in_flight -= flight.bytes;
         }
-        self.large -= usize::from(flight.is_large);
-        self.bytes_in_flight -= flight.bytes;
         if let Some(now) = answered {
             let trip = now.saturating_duration_since(flight.sent_at);
             self.round_trip = if self.round_trip.is_zero() {

@@ -72,6 +72,10 @@ impl<N: Clone> Slots<N> {
     /// Adopts the answer to [`question`]. A master keeps its connection.
     pub(super) fn adopt(&self, answer: Value, connect: impl Fn(&Host) -> Option<N>) {
         let ranges = read(answer);
+        if ranges.is_empty() {
+            // The answer of a node that does not know the cluster, for example after a reset.
+            return;
+        }
         let mut table = self.table_mut();
         let known = std::mem::take(&mut table.nodes);
         table.owners.fill(NOBODY);

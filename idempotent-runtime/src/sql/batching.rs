@@ -224,11 +224,17 @@ impl<DB: Database> Transactions<DB> {
                     .map(|found| found.map_or(UNSENT, Outcome::Found))
                     .collect()
             }
-            Err(Failed { error, stage }) => {
+            Err(Failed {
+                error,
+                stage,
+                is_unusable,
+            }) => {
                 let is_conflict = is_retryable(&error);
                 let error = failure::statement_failed(error, DB::NAME);
                 let is_unanswered = error.kind() == StoreErrorKind::Unknown;
-                if !is_unanswered {
+                if is_unusable {
+                    connection.close();
+                } else if !is_unanswered {
                     connection.release();
                 }
                 let outcome_of = |at| match stage {
@@ -236,6 +242,7 @@ impl<DB: Database> Transactions<DB> {
                         Outcome::Found(Found::Done)
                     }
                     Stage::Begin if is_conflict => Outcome::Again,
+                    Stage::Commit if is_conflict && requests.len() > 1 => Outcome::Again,
                     Stage::Change(failed) if at != failed && !is_unanswered => Outcome::Again,
                     Stage::Commit => Outcome::Alone {
                         may_be_applied: is_unanswered,

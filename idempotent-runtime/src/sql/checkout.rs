@@ -49,6 +49,11 @@ impl<DB: Records> Checkout<DB> {
         self
     }
 
+    /// Closes the connection.
+    pub(crate) fn close(mut self) {
+        self.reusable = false;
+    }
+
     /// Returns the connection to the pool: all answers have arrived.
     pub(crate) fn release(mut self) {
         self.reusable = true;

@@ -177,7 +177,7 @@ impl<DB: Database> SqlStore<DB> {
     /// While the database answers, new changes gather, and then go together: they share the commit, which is the expensive part
     /// of a change. For each tokio runtime these transactions use one connection of the pool, and a second connection for
     /// renewals. A transaction without an answer in time does not hold up the next, which uses another connection; there are at
-    /// most eight. A change that is alone is sent at once, so batches add no round trip. Each change keeps its own answer, its
+    /// most eight for each of the two. A change that is alone is sent at once, so batches add no round trip. Each change keeps its own answer, its
     /// own deadline and its own cancellation. A change that fails, or whose row is locked, is sent again by itself; on PostgreSQL
     /// the other changes may then be sent by themselves, too. A call whose batch has no connection of the pool before its
     /// deadline gets an error that says so, and its change is not sent.
@@ -272,8 +272,7 @@ impl<DB: Database> Store for SqlStore<DB> {
             value: value.clone(),
             micros: micros(ttl),
         };
-        let found = self.change(key, claim).await?;
-        Ok(found.into_claim())
+        self.change(key, claim).await?.into_claim()
     }
 
     async fn replace(
@@ -294,13 +293,13 @@ impl<DB: Database> Store for SqlStore<DB> {
                 micros,
             }
         };
-        Ok(self.change(key, replace).await?.into_swap())
+        self.change(key, replace).await?.into_swap()
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let expected = expected.clone();
         let found = self.change(key, Change::Remove { expected }).await?;
-        Ok(found.into_swap())
+        found.into_swap()
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
@@ -327,7 +326,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         let found = self
             .change(key, Change::Exchange { expected, value })
             .await?;
-        Ok(found.into_swap())
+        found.into_swap()
     }
 
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {

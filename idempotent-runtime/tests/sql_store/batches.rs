@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use idempotence_test_servers::PostgresServer;
+use idempotent_runtime::sql::sqlx;
 use idempotent_runtime::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
 use idempotent_runtime::store::{Claim, Swap};
@@ -264,6 +265,38 @@ async fn hundreds_of_calls_on_a_file_are_served_within_the_deadline() {
     for ran in calls.join_all().await {
         ran.unwrap();
     }
+}
+
+/// SQLite ends a transaction by itself if the disk is full. The client of SQLite does not notice this, and then never commits.
+#[tokio::test]
+async fn a_file_that_is_full_for_a_while_does_not_leave_a_transaction_open() {
+    let store = store::<Sqlite>().await;
+    let full = "PRAGMA max_page_count = 1";
+    sqlx::query(full).execute(store.pool()).await.unwrap();
+    let large = Bytes::from(vec![b'x'; 100_000]);
+    let keys = keys("full");
+    let claims = keys.iter().map(|key| store.claim(key, &large, TTL));
+    let claims = join_all(claims).await;
+    assert!(claims.iter().any(Result::is_err), "the file is not full");
+
+    // The application shares the pool.
+    let mut connection = store.pool().acquire().await.unwrap();
+    let space = sqlx::query("PRAGMA max_page_count = 1000000");
+    space.execute(&mut *connection).await.unwrap();
+    let transaction = sqlx::Connection::begin(&mut *connection).await.unwrap();
+    transaction.rollback().await.unwrap();
+    drop(connection);
+    assert_eq!(
+        store.claim("later", &VALUE, TTL).await.unwrap(),
+        Claim::Claimed
+    );
+    let connection = store.pool().acquire().await.unwrap();
+    assert!(!sqlx::Connection::is_in_transaction(&*connection));
+    drop(connection);
+    assert_eq!(
+        claim_all(&store, &self::keys("later")).await,
+        vec![Claim::Claimed; MANY]
+    );
 }
 
 /// A store on a pool whose sessions wait for locks without a limit, unless `settings` say otherwise.

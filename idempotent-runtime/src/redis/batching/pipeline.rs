@@ -173,7 +173,8 @@ impl Sent {
                 digest,
             } => {
                 let (call, reply) = (commands.next(), replies.next());
-                let reply = reply.unwrap_or(Value::Nil).extract_error();
+                let reply = reply.ok_or_else(|| unexpected("a command has no reply"));
+                let reply = reply.and_then(Value::extract_error);
                 if has_notification {
                     commands.next();
                     if !broken!(ReadsNotification) {

@@ -10,7 +10,7 @@ use super::counting::Counting;
 use super::records::Records;
 use super::syntax::Syntax;
 use crate::record::count;
-use crate::store::{Claim, Count, StoreError, Swap};
+use crate::store::{Claim, Count, StoreError, StoreErrorKind, Swap};
 
 /// A change of one record. It owns its arguments, because its caller may be dropped.
 #[derive(Debug)]
@@ -58,19 +58,21 @@ pub enum Found {
 
 impl Found {
     /// The outcome of a claim.
-    pub(crate) fn into_claim(self) -> Claim {
+    pub(crate) fn into_claim(self) -> Result<Claim, StoreError> {
         match self {
-            Self::Other(stored) => Claim::Taken(stored),
-            _ => Claim::Claimed,
+            Self::Done => Ok(Claim::Claimed),
+            Self::Other(stored) => Ok(Claim::Taken(stored)),
+            Self::Absent | Self::Counted { .. } => Err(mixed_up()),
         }
     }
 
     /// The outcome of a change of a stored record.
-    pub(crate) fn into_swap(self) -> Swap {
+    pub(crate) fn into_swap(self) -> Result<Swap, StoreError> {
         match self {
-            Self::Absent => Swap::Absent,
-            Self::Other(stored) => Swap::Other(stored),
-            _ => Swap::Done,
+            Self::Done => Ok(Swap::Done),
+            Self::Absent => Ok(Swap::Absent),
+            Self::Other(stored) => Ok(Swap::Other(stored)),
+            Self::Counted { .. } => Err(mixed_up()),
         }
     }
 
@@ -84,6 +86,11 @@ impl Found {
             _ => Err(count::foreign()),
         }
     }
+}
+
+fn mixed_up() -> StoreError {
+    let error = StoreError::new(StoreErrorKind::Unknown, "the answer is of another change");
+    error.reason("gave the answer to another change, which is a fault of this crate")
 }
 
 impl Request {
@@ -184,6 +191,8 @@ pub trait Batch: Database {
 pub struct Failed {
     pub(crate) error: sqlx::Error,
     pub(crate) stage: Stage,
+    /// Whether the connection must be closed, because its client and the database disagree about its transaction.
+    pub(crate) is_unusable: bool,
 }
 
 /// The stage in which a transaction failed.
@@ -206,7 +215,11 @@ pub(crate) enum Stage {
 impl Stage {
     /// The failure in this stage.
     pub(crate) fn failed(self, error: sqlx::Error) -> Failed {
-        Failed { error, stage: self }
+        Failed {
+            error,
+            stage: self,
+            is_unusable: false,
+        }
     }
 }
 

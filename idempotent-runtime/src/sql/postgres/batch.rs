@@ -10,7 +10,11 @@ use crate::sql::database::batch::{Batch, Change, Failed, Found, Request, Stage};
 
 /// A transaction with an uncommitted row, or with a lock on an expired row, delays the claims of a batch for this time. Then
 /// they are sent alone, where the session's own `lock_timeout` holds.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '100ms'";
+///
+/// A process that stops between two statements keeps its rows locked for the second time: then the server ends the session, and
+/// nothing of the batch is applied.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
+     SET LOCAL lock_timeout = '100ms'; SET LOCAL idle_in_transaction_session_timeout = '1s'";
 
 // $1 keys, $2 expected values, $3 values, $4 microseconds.
 
@@ -59,9 +63,9 @@ const REMOVE: &str = concat!(
     locked!("FOR UPDATE")
 );
 
-/// $1 keys, $2 the most bytes of a value.
+/// $1 keys. Without a value if this is large: the values of a batch are in memory at the same time.
 const GET: &str = "
-SELECT key, substring(value FROM 1 FOR $2) FROM idempotence
+SELECT key, CASE WHEN octet_length(value) <= 16384 THEN value END FROM idempotence
 WHERE key = ANY ($1) AND expires_at > statement_timestamp()";
 
 impl Batch for Postgres {
@@ -82,7 +86,7 @@ impl Batch for Postgres {
         let committed = transaction.commit().await;
         committed.map_err(|error| Stage::Commit.failed(error))?;
         // If this fails, the changes that are not done go alone.
-        let _ = read_stored(connection, requests, most, &mut found).await;
+        let _ = read_stored(connection, requests, &mut found).await;
         Ok(found)
     }
 }
@@ -182,11 +186,18 @@ async fn change_all(
     removals.run(transaction, REMOVE, found).await
 }
 
+/// What is stored under a key.
+#[derive(Clone)]
+enum Stored {
+    Nothing,
+    Small(Bytes),
+    Large,
+}
+
 /// Notes what is stored under the keys of the changes that are not done.
 async fn read_stored(
     connection: &mut PgConnection,
     requests: &[&Request],
-    most: i32,
     found: &mut [Option<Found>],
 ) -> sqlx::Result<()> {
     let is_read = |place: &usize| {
@@ -198,29 +209,62 @@ async fn read_stored(
         return Ok(());
     }
     let keys: Vec<&str> = places.iter().map(|place| &*requests[*place].key).collect();
-    let stored = connection
-        .fetch_all(query(GET).bind(&keys).bind(most))
-        .await?;
-    let mut values: Vec<Option<Bytes>> = vec![None; keys.len()];
+    let stored = connection.fetch_all(query(GET).bind(&keys)).await?;
+    let mut values = vec![Stored::Nothing; keys.len()];
     for row in stored {
-        let (key, value): (&str, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+        let (key, value): (&str, Option<&[u8]>) = (row.try_get(0)?, row.try_get(1)?);
         if let Ok(at) = keys.binary_search(&key) {
-            values[at] = Some(Bytes::copy_from_slice(value));
+            values[at] = value.map_or(Stored::Large, |value| {
+                Stored::Small(Bytes::copy_from_slice(value))
+            });
         }
     }
     for (place, value) in places.into_iter().zip(values) {
-        found[place] = requests[place].find(value);
+        found[place] = match value {
+            Stored::Nothing => requests[place].find(None),
+            Stored::Small(value) => requests[place].find(Some(value)),
+            // The change goes alone, and reads the record.
+            Stored::Large => None,
+        };
     }
     Ok(())
 }
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use idempotence_test_servers::PostgresServer;
     use sqlx::{AssertSqlSafe, raw_sql};
 
     use super::*;
     use crate::sql::store::PostgresStore;
+    use crate::store::{Claim, Store as _};
+
+    #[tokio::test]
+    async fn a_process_that_stops_in_the_middle_of_a_batch_frees_its_keys() {
+        let url = PostgresServer::shared().unwrap().database().unwrap();
+        let store = PostgresStore::connect(&url).await.unwrap();
+        let mut stopped = store.pool().acquire().await.unwrap();
+        let mut transaction = stopped.begin_with(BEGIN).await.unwrap();
+        let (value, ttl) = (Bytes::from_static(b"value"), Duration::from_mins(1));
+        let micros = 60_000_000_i64;
+        let claim = query(CLAIM).bind(vec!["key"]).bind(vec![&b""[..]]);
+        let claim = claim.bind(vec![&value[..]]).bind(vec![micros]);
+        assert_eq!(transaction.fetch_all(claim).await.unwrap().len(), 1);
+        let since = Instant::now();
+        let other = Bytes::from_static(b"other");
+        loop {
+            match store.claim("key", &other, ttl).await {
+                Ok(claim) => break assert_eq!(claim, Claim::Claimed),
+                // The row is locked.
+                Err(_) => assert!(since.elapsed() < Duration::from_secs(20)),
+            }
+        }
+        transaction.commit().await.unwrap_err();
+        let stored = store.get("key").await.unwrap().unwrap();
+        assert_eq!(stored.value, other);
+    }
 
     #[tokio::test]
     async fn postgres_finds_the_rows_of_a_batch_by_their_keys() {

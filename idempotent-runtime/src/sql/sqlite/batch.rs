@@ -1,6 +1,6 @@
 //! Many changes with one commit in SQLite.
 
-use sqlx::{Sqlite, SqliteConnection};
+use sqlx::{Connection as _, Sqlite, SqliteConnection, query_scalar};
 
 use crate::sql::database::batch::{Batch, Failed, Found, Request, one_transaction};
 
@@ -14,6 +14,22 @@ impl Batch for Sqlite {
         requests: &[&Request],
         most: i32,
     ) -> Result<Vec<Option<Found>>, Failed> {
-        one_transaction::<Self>(connection, requests, most).await
+        match one_transaction::<Self>(connection, requests, most).await {
+            Err(failed) => Err(Failed {
+                is_unusable: has_lost_transaction(connection).await,
+                ..failed
+            }),
+            found => found,
+        }
     }
+}
+
+/// Whether the client counts a transaction that the database has ended by itself, as it does if the disk is full. Then no later
+/// transaction on this connection commits. A database in memory would end with its connection, so it keeps the connection.
+async fn has_lost_transaction(connection: &mut SqliteConnection) -> bool {
+    let file = query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'");
+    // The client has tried to end its transaction before it sends this.
+    let file: sqlx::Result<Option<String>> = file.fetch_one(&mut *connection).await;
+    let is_file = file.map_or(true, |file| file.is_some_and(|file| !file.is_empty()));
+    is_file && connection.is_in_transaction()
 }
