@@ -2,9 +2,9 @@
 
 mod pipeline;
 mod request;
+mod unsent;
 mod waiting;
 
-use std::any::Any;
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +15,7 @@ use futures_util::FutureExt as _;
 
 use self::pipeline::Sent;
 pub(super) use self::request::Request;
+use self::unsent::{again, fail};
 pub(super) use self::waiting::WaitingPipelines;
 use super::connection::RedisConnection;
 use crate::batch::{Answer, Batched, Batches, Limits, Transport, Way};
@@ -88,11 +89,6 @@ where
             refuses_many_keys: AtomicBool::new(false),
         }
     }
-
-    fn reconnecting(&self) -> Option<&RedisConnection> {
-        let connection: &dyn Any = &self.connection;
-        connection.downcast_ref()
-    }
 }
 
 impl<C> Batched for Pipelines<C> {
@@ -105,7 +101,7 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn ready(&self) {
-        if let Some(connection) = self.reconnecting() {
+        if let Some(connection) = RedisConnection::of(&self.connection) {
             // Each operation of the next batch gets the error of a failed attempt.
             let _ = connection.connect().await;
         }
@@ -113,16 +109,13 @@ where
 
     async fn send(&self, batch: Vec<Request>) -> Vec<Answer<Request, RedisResult<Value>>> {
         let mut connection = self.connection.clone();
-        if let Some(reconnecting) = self.reconnecting() {
+        if let Some(reconnecting) = RedisConnection::of(&self.connection) {
             match (reconnecting.connect().now_or_never(), &self.fallback) {
                 (Some(Ok(())), _) => {}
                 (Some(Err(_)), Some(fallback)) => connection = fallback.clone(),
-                (Some(Err(error)), None) => {
-                    let failed = |_| Answer::Reply(Err(error.clone()));
-                    return batch.iter().map(failed).collect();
-                }
+                (Some(Err(error)), None) => return fail(batch.len(), &error),
                 // The connection was lost a moment ago. Batches that wait for a connection would overtake each other.
-                (None, _) => return batch.into_iter().map(Answer::Again).collect(),
+                (None, _) => return again(batch),
             }
         }
         #[cfg(feature = "testkit")]
@@ -141,7 +134,7 @@ where
     }
 
     fn overdue(&self) {
-        if let Some(connection) = self.reconnecting() {
+        if let Some(connection) = RedisConnection::of(&self.connection) {
             connection.probe();
         }
     }

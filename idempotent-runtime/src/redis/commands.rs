@@ -11,13 +11,21 @@ use super::connection::RedisConnection;
 use super::link::Link;
 use super::unusable::{have_unusable, makes_unusable};
 
+impl RedisConnection {
+    /// The connection that this client is; `None` for another client.
+    pub(super) fn of<C: 'static>(client: &C) -> Option<&Self> {
+        let client: &dyn Any = client;
+        client.downcast_ref()
+    }
+}
+
 /// Whether this client sends a command once. A client that this crate does not know may repeat it.
 pub(super) fn sends_once<C: ConnectionLike + 'static>(client: &C) -> bool {
-    let client: &dyn Any = client;
-    match client.downcast_ref::<RedisConnection>() {
-        Some(connection) => !connection.is_cluster(),
-        None => client.is::<ConnectionManager>() || client.is::<MultiplexedConnection>(),
+    if let Some(connection) = RedisConnection::of(client) {
+        return !connection.is_cluster();
     }
+    let client: &dyn Any = client;
+    client.is::<ConnectionManager>() || client.is::<MultiplexedConnection>()
 }
 
 /// Whether this client of the caller makes commands wait while it reconnects. Then batches would overtake each other.
@@ -28,8 +36,7 @@ pub(super) fn reconnects_itself<C: ConnectionLike + 'static>(client: &C) -> bool
 
 /// The server of a client, without a password.
 pub(super) fn place_of<C: ConnectionLike + 'static>(client: &C) -> Arc<str> {
-    let client: &dyn Any = client;
-    match client.downcast_ref::<RedisConnection>() {
+    match RedisConnection::of(client) {
         Some(connection) => connection.topology().to_string().into(),
         None => "redis".into(),
     }

@@ -7,6 +7,7 @@ use ::redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 
 use super::super::script::{Script, hash};
 use super::request::{Kind, Removal, Request};
+use super::unsent::fail;
 use crate::batch::{Answer, broken};
 
 /// Removes each key that has the value at the same place of the arguments. Returns an answer for each key, in their order: `1`
@@ -145,10 +146,7 @@ impl Sent {
         let replies = replies.and_then(|replies| self.check_number(replies));
         let mut replies = match replies {
             Ok(replies) => replies,
-            Err(error) => {
-                let failed = |_| Answer::Reply(Err(error.clone()));
-                return self.parts.into_iter().map(failed).collect();
-            }
+            Err(error) => return fail(self.parts.len(), &error),
         };
         let mut removed = [Removed::Nothing, Removed::Nothing];
         for group in [1, 0] {

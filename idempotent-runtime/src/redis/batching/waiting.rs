@@ -1,11 +1,10 @@
 //! Batches of writes that wait for replicas.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{RedisError, RedisResult, Value};
+use ::redis::{RedisResult, Value};
 use futures_util::FutureExt as _;
 
 use super::super::connection::RedisConnection;
@@ -13,6 +12,7 @@ use super::super::lanes::Lanes;
 use super::super::replicas::{Acknowledged, Replicas};
 use super::pipeline::Sent;
 use super::request::Request;
+use super::unsent::{again, fail};
 use crate::batch::{Answer, Batched, Transport, broken};
 
 /// Sends each batch of writes as a pipeline with one `WAIT` at its end, which waits for all writes of the batch.
@@ -60,7 +60,7 @@ impl<C> WaitingPipelines<C> {
         };
         match lane.connect().now_or_never() {
             Some(Ok(())) => {}
-            Some(Err(error)) => return fail(&batch, &error),
+            Some(Err(error)) => return fail(batch.len(), &error),
             None => return again(batch),
         }
         let answers = self.send_on(lane.begin(), batch).await;
@@ -73,15 +73,6 @@ impl<C> WaitingPipelines<C> {
     }
 }
 
-fn again(batch: Vec<Request>) -> Answers {
-    batch.into_iter().map(Answer::Again).collect()
-}
-
-fn fail(batch: &[Request], error: &RedisError) -> Answers {
-    let failed = |_| Answer::Reply(Err(error.clone()));
-    batch.iter().map(failed).collect()
-}
-
 impl<C> Batched for WaitingPipelines<C> {
     type Operation = Request;
     type Reply = RedisResult<Acknowledged>;
@@ -92,9 +83,8 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn ready(&self) {
-        let connection: &dyn Any = &self.connection;
         // Each operation of the next batch gets the error of a failed attempt.
-        match (&self.lanes, connection.downcast_ref::<RedisConnection>()) {
+        match (&self.lanes, RedisConnection::of(&self.connection)) {
             (Some(lanes), _) => lanes.prepare().await,
             (None, Some(connection)) => {
                 let _ = connection.connect().await;
@@ -107,23 +97,20 @@ where
         if let Some(lanes) = &self.lanes {
             return self.send_on_lane(lanes, batch).await;
         }
-        let mut connection = self.connection.clone();
-        let reconnecting: &dyn Any = &connection;
-        if let Some(reconnecting) = reconnecting.downcast_ref::<RedisConnection>() {
+        if let Some(reconnecting) = RedisConnection::of(&self.connection) {
             match reconnecting.connect().now_or_never() {
                 Some(Ok(())) => {}
-                Some(Err(error)) => return fail(&batch, &error),
+                Some(Err(error)) => return fail(batch.len(), &error),
                 // The connection was lost a moment ago. Batches that wait for a connection would overtake each other.
                 None => return again(batch),
             }
         }
-        self.send_on(&mut connection, batch).await
+        self.send_on(&mut self.connection.clone(), batch).await
     }
 
     fn overdue(&self) {
-        let connection: &dyn Any = &self.connection;
         if self.lanes.is_none()
-            && let Some(connection) = connection.downcast_ref::<RedisConnection>()
+            && let Some(connection) = RedisConnection::of(&self.connection)
         {
             connection.probe();
         }
