@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sqlx::{Connection as _, Database, SqlSafeStr as _};
+use sqlx::{Connection as _, SqlSafeStr as _};
 
 use super::counting::Counting;
 use super::records::Records;
@@ -167,7 +167,7 @@ impl Request {
 }
 
 /// How a database makes many changes with one commit.
-pub trait Batch: Database {
+pub trait Batch: Records + Counting + Syntax {
     /// Whether the changes of many callers go together.
     const SENDS_BATCHES: bool = true;
 
@@ -178,12 +178,15 @@ pub trait Batch: Database {
     /// sent alone, because it was not made and the reason is not known, for example because another transaction has locked the
     /// row.
     ///
-    /// The changes are sorted by key. Only counts may have the same key.
+    /// The changes are sorted by key. Only counts may have the same key. By default each change is its own statement, and all are
+    /// in one transaction.
     fn change_many(
         connection: &mut Self::Connection,
         requests: &[&Request],
         most: i32,
-    ) -> impl Future<Output = Result<Vec<Option<Found>>, Failed>> + Send;
+    ) -> impl Future<Output = Result<Vec<Option<Found>>, Failed>> + Send {
+        one_transaction::<Self>(connection, requests, most)
+    }
 }
 
 /// Why none of the changes of a batch has an answer.
@@ -224,10 +227,6 @@ impl Stage {
 }
 
 /// Sends each change as its own statement, all in one transaction.
-#[cfg_attr(
-    not(any(feature = "mysql", feature = "sqlite")),
-    expect(dead_code, reason = "PostgreSQL has a statement for many changes")
-)]
 pub(crate) async fn one_transaction<DB: Records + Counting + Syntax>(
     connection: &mut DB::Connection,
     requests: &[&Request],
