@@ -9,7 +9,7 @@ use super::batching::{Batching, Pipelines, Request};
 use super::commands::{place_of, reconnects_itself, sends_once};
 use super::connection::RedisConnection;
 use super::failure::Failures;
-use super::gathering::{Chosen, Gathering};
+use super::gathering::{Chosen, Gathering, Order};
 use super::large::{Large, Turn};
 use super::nodes::Nodes;
 use super::replicas::Replicas;
@@ -17,17 +17,6 @@ use super::replicated::Replicated;
 use super::script::Script;
 use crate::batch::{Entrance, Way};
 use crate::store::{Claim, StoreError, Swap};
-
-/// How an operation may be gathered with others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Operations on one key follow each other in different batches.
-    OfKey,
-    /// Many callers use the key, and a batch may have many operations on it.
-    Any,
-    /// As `OfKey`, but with other renewals only, on their own connection.
-    Renewal,
-}
 
 /// The connections of a store. A clone shares them.
 #[derive(Clone)]
@@ -269,13 +258,11 @@ where
         let Some(replicated) = &self.replicated else {
             return self.run_in_batch(script, keys, args, order).await;
         };
-        let (is_ordered, is_renewal) = (order != Order::Any, order == Order::Renewal);
         let run = async {
             if self.needs_turn(keys[0]) {
                 return Ok(replicated.run(replicated_form, keys, args).await);
             }
-            let run =
-                replicated.run_with_others(replicated_form, keys, args, is_ordered, is_renewal);
+            let run = replicated.run_with_others(replicated_form, keys, args, order);
             run.await
         };
         let reply = Box::pin(run).await;

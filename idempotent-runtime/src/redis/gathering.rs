@@ -8,6 +8,17 @@ use ::redis::aio::ConnectionLike;
 use super::batching::{Batching, Pipelines};
 use crate::batch::Way;
 
+/// How an operation may be gathered with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Operations on one key follow each other in different batches.
+    OfKey,
+    /// Many callers use the key, and a batch may have many operations on it.
+    Any,
+    /// As `OfKey`, but with other renewals only, on their own connection.
+    Renewal,
+}
+
 /// Which operations go in a batch.
 #[derive(Clone)]
 pub(super) enum Gathering<C> {

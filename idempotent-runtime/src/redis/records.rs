@@ -7,7 +7,8 @@ use ::redis::{Cmd, RedisResult, Value};
 use bytes::Bytes;
 
 use super::batching::Request;
-use super::executor::{Executor, Order};
+use super::executor::Executor;
+use super::gathering::Order;
 use super::info::is_version_7;
 use super::oversize::Oversize;
 use super::record_scripts::{CLAIM, CLAIM_REPLICATED, EXCHANGE, READ, REPLACE, REPLACE_REPLICATED};

@@ -9,6 +9,7 @@ use foldhash::fast::RandomState;
 
 use super::batching::{Request, WaitingPipelines};
 use super::connection::RedisConnection;
+use super::gathering::Order;
 use super::lanes::Lanes;
 use super::replicas::{Acknowledged, Replicas};
 use super::script::Script;
@@ -102,7 +103,7 @@ where
         }
     }
 
-    /// Runs a script that writes, alone or with others. Writes of the first key are in different batches if `is_ordered`.
+    /// Runs a script that writes, alone or with others.
     ///
     /// # Errors
     ///
@@ -112,19 +113,18 @@ where
         script: &'static Script,
         keys: &[&str],
         args: &[&[u8]],
-        is_ordered: bool,
-        is_renewal: bool,
+        order: Order,
     ) -> Result<RedisResult<Acknowledged>, StoreError> {
         let Some(batches) = &self.batches else {
             return Ok(self.run(script, keys, args).await);
         };
         let way = match batches.operations.way() {
-            Way::Queue(_) if is_renewal => batches.renewals.way(),
+            Way::Queue(_) if order == Order::Renewal => batches.renewals.way(),
             way => way,
         };
         match way {
             Way::Queue(entrance) => {
-                let digest = is_ordered.then(|| batches.digests.hash_one(keys[0]));
+                let digest = (order != Order::Any).then(|| batches.digests.hash_one(keys[0]));
                 let request = Request::script(script, keys, args, digest);
                 entrance.submit(request).await
             }
