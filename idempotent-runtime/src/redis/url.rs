@@ -4,6 +4,7 @@
 mod tests;
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use ::redis::{ProtocolVersion, RedisConnectionInfo};
@@ -99,19 +100,10 @@ impl Address {
                 _ => (Place::Server(hosts.remove(0)), login, parse_db(path)?),
             }
         };
-        let mut info = RedisConnectionInfo::default()
-            .set_db(db)
-            .set_protocol(query.protocol);
-        if let Some(user) = login.user {
-            info = info.set_username(user);
-        }
-        if let Some(password) = login.password {
-            info = info.set_password(password);
-        }
         Ok(Self {
             place,
             tls,
-            login: info,
+            login: login.on(db, query.protocol),
             allow_eviction: query.allow_eviction,
             batch: query.batch,
             replicas: query.replicas,
@@ -172,22 +164,16 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (name, kind) {
                 ("allow_eviction", _) => {
-                    let allow = value
-                        .parse()
-                        .map_err(|_| bad_url("must set `allow_eviction` to `true` or `false`"))?;
-                    query.allow_eviction = Some(allow);
+                    query.allow_eviction = Some(parse(
+                        value,
+                        "must set `allow_eviction` to `true` or `false`",
+                    )?);
                 }
                 ("batch", _) => {
-                    let batch = value
-                        .parse()
-                        .map_err(|_| bad_url("must set `batch` to `true` or `false`"))?;
-                    query.batch = Some(batch);
+                    query.batch = Some(parse(value, "must set `batch` to `true` or `false`")?);
                 }
                 ("replicas", _) => {
-                    let wanted = value
-                        .parse()
-                        .map_err(|_| bad_url("must set `replicas` to a whole number"))?;
-                    query.replicas = Some(wanted);
+                    query.replicas = Some(parse(value, "must set `replicas` to a whole number")?);
                 }
                 ("replica_timeout", _) => {
                     let timeout = duration::read(value).map_err(|_| {
@@ -211,20 +197,33 @@ impl Query {
                 ("sentinel_pass", Kind::Sentinel) => {
                     query.sentinels.password = Some(decode(value)?);
                 }
-                _ => {
-                    return Err(bad_url(
-                        "has an unknown option: use `allow_eviction`, `batch`, `replicas`, \
-                         `replica_timeout` or `protocol`, for a socket also `db`, `user` or `pass`, for sentinels also \
-                         `sentinel_user` or `sentinel_pass`",
-                    ));
-                }
+                _ => return Err(bad_url(UNKNOWN_OPTION)),
             }
         }
         Ok(query)
     }
 }
 
+const UNKNOWN_OPTION: &str = "has an unknown option: use `allow_eviction`, `batch`, `replicas`, `replica_timeout` \
+     or `protocol`, for a socket also `db`, `user` or `pass`, for sentinels also `sentinel_user` or `sentinel_pass`";
+
+fn parse<T: FromStr>(value: &str, rule: &'static str) -> Result<T, StoreError> {
+    value.parse().map_err(|_| bad_url(rule))
+}
+
 impl Credentials {
+    fn on(self, db: i64, protocol: ProtocolVersion) -> RedisConnectionInfo {
+        let info = RedisConnectionInfo::default();
+        let mut info = info.set_db(db).set_protocol(protocol);
+        if let Some(user) = self.user {
+            info = info.set_username(user);
+        }
+        if let Some(password) = self.password {
+            info = info.set_password(password);
+        }
+        info
+    }
+
     fn parse(text: &str) -> Result<Self, StoreError> {
         let (user, password) = text.split_once(':').unwrap_or((text, ""));
         let part = |part: &str| {
