@@ -5,6 +5,8 @@
 //! empty. An operation waits in the queue only for a task, and only if a batch left a moment ago or if many batches have no
 //! answer. Otherwise it starts another task. So on a slow network almost every operation is sent at once.
 //!
+//! Many operations leave in parts: the server works on one part while the callers of another part continue.
+//!
 //! A batch that has no answer after the time of a first try is overdue. It does not count any more, so patient callers of hung
 //! batches do not hold up others. A single batch in flight on a fast network needs no timer. Other batches have a timer each, for
 //! operations that no later operation and no answer would send in time.

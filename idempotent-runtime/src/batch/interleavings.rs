@@ -242,10 +242,12 @@ fn explore_all(broken: Option<Broken>) -> Result<usize, String> {
     set_broken(broken);
     let mut orders = 0;
     let mut explored = Ok(0);
-    for in_flight in [1, 8] {
+    for (in_flight, parts) in [(1, 1), (8, 1), (8, 2)] {
         let limits = Limits {
             inline: 0,
             in_flight,
+            parts,
+            whole: 1,
             gap: Duration::from_millis(1),
             ..Limits::default()
         };

@@ -27,6 +27,11 @@ pub(crate) struct Limits {
     pub(crate) gap: Duration,
     /// The most operations of a batch.
     pub(crate) operations: usize,
+    /// A batch has at most this part of all operations without an answer, so that the server works on one batch while the callers
+    /// of another batch continue.
+    pub(crate) parts: usize,
+    /// A batch may have so many operations even if this is a larger part: more requests would cost more than callers wait.
+    pub(crate) whole: usize,
     /// The most bytes of a batch, unless one operation is larger.
     pub(crate) bytes: usize,
     /// The most operations that wait.
@@ -44,6 +49,8 @@ impl Limits {
         bytes_in_flight: 4 * 1024 * 1024,
         gap: Duration::from_micros(200),
         operations: 512,
+        parts: 4,
+        whole: 16,
         bytes: 256 * 1024,
         waiting: 64 * 1024,
         waiting_bytes: 128 * 1024 * 1024,
@@ -73,6 +80,7 @@ const SLOW: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) sent_at: Instant,
+    operations: usize,
     bytes: usize,
     is_large: bool,
     /// The batch does not count any more.
@@ -100,7 +108,8 @@ pub(super) struct Queue<O, R> {
     overdue: usize,
     /// The tasks with large batches, which count by their bytes: a longer wait would not gather a larger batch.
     large: usize,
-    /// The bytes of the batches without an answer that are not overdue.
+    /// The operations and bytes of the batches without an answer that are not overdue.
+    operations_in_flight: usize,
     bytes_in_flight: usize,
     /// The tasks that will take the queue next.
     collectors: usize,
@@ -129,6 +138,7 @@ impl<O: Operation, R> Queue<O, R> {
             tasks: 0,
             overdue: 0,
             large: 0,
+            operations_in_flight: 0,
             bytes_in_flight: 0,
             collectors: 0,
             collecting_since: None,
@@ -233,8 +243,7 @@ impl<O: Operation, R> Queue<O, R> {
         if !flight.is_overdue && !broken!(CountsOverdue) {
             flight.is_overdue = true;
             self.overdue += 1;
-            self.large -= usize::from(flight.is_large);
-            self.bytes_in_flight -= flight.bytes;
+            self.discount(flight);
         }
     }
 
@@ -243,8 +252,7 @@ impl<O: Operation, R> Queue<O, R> {
         if flight.is_overdue {
             self.overdue -= 1;
         } else {
-            self.large -= usize::from(flight.is_large);
-            self.bytes_in_flight -= flight.bytes;
+            self.discount(flight);
         }
         if let Some(now) = answered {
             let trip = now.saturating_duration_since(flight.sent_at);
@@ -254,6 +262,12 @@ impl<O: Operation, R> Queue<O, R> {
                 (self.round_trip * 7 + trip) / 8
             };
         }
+    }
+
+    fn discount(&mut self, flight: &Flight) {
+        self.large -= usize::from(flight.is_large);
+        self.operations_in_flight -= flight.operations;
+        self.bytes_in_flight -= flight.bytes;
     }
 
     /// Counts a new task, which will take the queue.
@@ -284,7 +298,8 @@ impl<O: Operation, R> Queue<O, R> {
         operations: &mut Vec<O>,
         slots: &mut Vec<Slot<R>>,
     ) -> Option<Flight> {
-        let expected = self.waiting.len().min(limits.operations);
+        let most = self.most_of_batch(limits);
+        let expected = self.waiting.len().min(most);
         operations.reserve(expected);
         slots.reserve(expected);
         let mut bytes = 0;
@@ -292,7 +307,7 @@ impl<O: Operation, R> Queue<O, R> {
         while let Some(waiting) = self.waiting.pop_front() {
             let size = waiting.operation.size();
             let is_over = bytes + size > limits.bytes && !operations.is_empty();
-            if is_over || operations.len() >= limits.operations {
+            if is_over || operations.len() >= most {
                 self.waiting.push_front(waiting);
                 break;
             }
@@ -325,13 +340,26 @@ impl<O: Operation, R> Queue<O, R> {
         let is_large = bytes > limits.bytes / 2;
         self.sent_at = Some(sent_at);
         self.large += usize::from(is_large);
+        self.operations_in_flight += operations.len();
         self.bytes_in_flight += bytes;
         Some(Flight {
             sent_at,
+            operations: operations.len(),
             bytes,
             is_large,
             is_overdue: false,
         })
+    }
+
+    /// The most operations of the next batch.
+    fn most_of_batch(&self, limits: &Limits) -> usize {
+        let all = self.waiting.len() + self.operations_in_flight;
+        let part = if broken!(SendsAllAtOnce) {
+            all
+        } else {
+            all.div_ceil(limits.parts)
+        };
+        part.max(limits.whole).min(limits.operations)
     }
 
     /// Takes all operations, which no task will send.

@@ -30,6 +30,8 @@ pub(crate) enum Broken {
     Unbounded,
     /// Only one batch is in flight.
     OneBatchAtATime,
+    /// Many operations go in one batch.
+    SendsAllAtOnce,
     /// A batch is kept although all its callers are gone.
     KeepsAbandoned,
     /// A batch ends with any of its callers.
@@ -253,6 +255,8 @@ const QUEUED: Limits = Limits {
     bytes_in_flight: 1 << 20,
     gap: Duration::from_micros(200),
     operations: 512,
+    parts: 1,
+    whole: 16,
     bytes: 256 * 1024,
     waiting: 10_000,
     waiting_bytes: 1 << 20,
@@ -633,6 +637,32 @@ fn large_batches_are_limited_by_their_bytes_and_not_by_their_number() {
     };
     assert_kept(rule, Broken::IgnoresBytesInFlight);
     assert_kept(rule, Broken::CountsLarge);
+}
+
+/// While the server works on one part, the callers of another part continue.
+#[test]
+fn many_operations_leave_in_parts() {
+    let rule = || async {
+        let limits = Limits {
+            parts: 4,
+            whole: 3,
+            ..QUEUED
+        };
+        let setup = Setup::new(limits);
+        let mut sizes: Vec<Vec<usize>> = Vec::new();
+        for operations in [2, 3, 4, 40] {
+            let before = setup.sent().len();
+            let callers = (0..operations).map(|number| setup.spawn(op(number)));
+            let callers: Vec<_> = callers.collect();
+            settle().await;
+            sizes.push(setup.sent()[before..].iter().map(Vec::len).collect());
+            for caller in callers {
+                caller.await.unwrap().unwrap();
+            }
+        }
+        sizes == [vec![2], vec![3], vec![3, 1], vec![10; 4]]
+    };
+    assert_kept(rule, Broken::SendsAllAtOnce);
 }
 
 #[test]

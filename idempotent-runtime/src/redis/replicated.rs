@@ -38,6 +38,8 @@ struct Writes<C> {
 const LIMITS: Limits = Limits {
     in_flight: 4,
     tasks: 16,
+    // Each part would need its own lane.
+    parts: 1,
     ..Limits::DEFAULT
 };
 

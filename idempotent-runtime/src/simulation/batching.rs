@@ -38,6 +38,8 @@ impl BatchPlan {
             bytes_in_flight: 0,
             gap: Duration::from_micros(dice.pick(&[0, 200, 1000, 5000])),
             operations: dice.pick(&[2, 512]),
+            parts: dice.pick(&[1, 2, 4]),
+            whole: dice.pick(&[1, 16]),
             bytes: dice.pick(&[3 * SIZE, 256 * 1024]),
             waiting: if undisturbed {
                 WAITING

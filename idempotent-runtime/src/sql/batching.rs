@@ -73,6 +73,8 @@ impl<DB: Database> Batching<DB> {
                 tasks: 8,
                 // Large batches count, too.
                 bytes_in_flight: 1,
+                // Each part would be a commit.
+                parts: 1,
                 ..Limits::default()
             };
             let transport = Transactions {
