@@ -42,7 +42,7 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) const DEFAULT: Self = Self {
-        inline: 2,
+        inline: 16,
         in_flight: 8,
         tasks: 64,
         // Enough for a gigabit a second over 30 ms.

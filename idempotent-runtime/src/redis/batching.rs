@@ -31,9 +31,12 @@ pub(super) struct Batching<C> {
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
-    /// `renewals` may connect when it is first used.
-    pub(super) fn on(connection: &C, renewals: C) -> Self {
-        let limits = Limits::default();
+    /// Up to `inline` callers send their operations themselves. `renewals` may connect when it is first used.
+    pub(super) fn on(connection: &C, renewals: C, inline: usize) -> Self {
+        let limits = Limits {
+            inline,
+            ..Limits::default()
+        };
         let connection = connection.clone();
         // A renewal that is alone goes as other operations do.
         let all_queued = Limits {

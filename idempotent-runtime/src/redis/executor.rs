@@ -26,6 +26,8 @@ pub(super) struct Executor<C> {
     /// `None` if writes do not wait for replicas.
     replicated: Option<Arc<Replicated<C>>>,
     gathering: Gathering<C>,
+    /// How many operations their callers send themselves before others gather.
+    inline: usize,
     /// `None` on the caller's own connection, from which the store cannot make another.
     large: Option<Arc<Large<C>>>,
 }
@@ -38,10 +40,14 @@ impl Executor<RedisConnection> {
         let gathering = match self.gathering {
             Gathering::Together(_) => {
                 let renewals = self.connection.duplicate();
-                Gathering::Together(Arc::new(Batching::on(&self.connection, renewals)))
+                Gathering::Together(Arc::new(Batching::on(
+                    &self.connection,
+                    renewals,
+                    self.inline,
+                )))
             }
             Gathering::Alone if self.connection.masters().is_some() => {
-                Gathering::ByNode(Arc::new(Nodes::of(self.connection.clone())))
+                Gathering::ByNode(Arc::new(Nodes::of(self.connection.clone(), self.inline)))
             }
             gathering => gathering,
         };
@@ -58,12 +64,14 @@ impl<C> Executor<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    /// Operations go in batches if `batches`, and if the client is known and sends a command once.
-    pub(super) fn new(connection: C, replicas: Replicas, batches: bool) -> Self {
+    /// When `batch_above` operations have no answer, others gather, if the client is known and sends a command once.
+    pub(super) fn new(connection: C, replicas: Replicas, batch_above: Option<usize>) -> Self {
         let sends_once = sends_once(&connection);
-        let batches = batches && sends_once && !reconnects_itself(&connection);
+        let inline = batch_above.unwrap_or(0);
+        let batches = batch_above.is_some() && sends_once && !reconnects_itself(&connection);
         let gathering = if batches {
-            Gathering::Together(Arc::new(Batching::on(&connection, connection.clone())))
+            let renewals = connection.clone();
+            Gathering::Together(Arc::new(Batching::on(&connection, renewals, inline)))
         } else {
             Gathering::Alone
         };
@@ -75,6 +83,7 @@ where
                 sends_once,
             },
             gathering,
+            inline,
             connection,
             replicated,
             large: None,

@@ -128,7 +128,7 @@ mod tests {
     }
 
     async fn insert(filters: &Filters, server: Scripted) -> Result<Hint, StoreError> {
-        let executor = Executor::new(server.clone(), Replicas::default(), true);
+        let executor = Executor::new(server.clone(), Replicas::default(), Some(2));
         let hint = filters.insert(&executor, &filter(), b"member").await;
         server.assert_all_sent();
         hint

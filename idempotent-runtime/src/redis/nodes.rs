@@ -12,13 +12,16 @@ use super::slot::slot_of_key;
 /// The batches of the masters that this connection knows. Each goes over the connection that a lone operation uses, too.
 pub(super) struct Nodes {
     connection: RedisConnection,
+    /// How many operations to one master their callers send themselves.
+    inline: usize,
     made: RwLock<Vec<(RedisConnection, Arc<Batching<RedisConnection>>)>>,
 }
 
 impl Nodes {
-    pub(super) fn of(connection: RedisConnection) -> Self {
+    pub(super) fn of(connection: RedisConnection, inline: usize) -> Self {
         Self {
             connection,
+            inline,
             made: RwLock::default(),
         }
     }
@@ -29,7 +32,7 @@ impl Nodes {
             return Arc::clone(batching);
         }
         made.retain(|(known, _)| self.connection.has_master(known));
-        let batching = Arc::new(Batching::on(&node, node.duplicate()));
+        let batching = Arc::new(Batching::on(&node, node.duplicate(), self.inline));
         made.push((node, Arc::clone(&batching)));
         batching
     }

@@ -17,6 +17,7 @@ use super::store::RedisStore;
 use super::tls::{Certificates, ClientCertificate};
 use super::topology::Topology;
 use super::url::Address;
+use crate::batch::Limits;
 use crate::store::{Durability, StoreError, StoreErrorKind};
 
 /// Settings for connecting a [`RedisStore`].
@@ -32,14 +33,26 @@ use crate::store::{Durability, StoreError, StoreErrorKind};
 ///     .await?;
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[must_use]
 pub struct RedisOptions {
     allow_eviction: bool,
     replicas: Replicas,
-    /// Each operation is its own request.
-    sends_singly: bool,
+    batch: bool,
+    batch_above: usize,
     certificates: Certificates,
+}
+
+impl Default for RedisOptions {
+    fn default() -> Self {
+        Self {
+            allow_eviction: false,
+            replicas: Replicas::default(),
+            batch: true,
+            batch_above: Limits::DEFAULT.inline,
+            certificates: Certificates::default(),
+        }
+    }
 }
 
 impl RedisOptions {
@@ -97,7 +110,17 @@ impl RedisOptions {
     /// On a connection of a client that this crate does not know, each operation is its own request. A batch of writes that wait
     /// for [`replicas`](Self::replicas) waits for them once. In a cluster each of these writes is its own request.
     pub fn batch(mut self, batch: bool) -> Self {
-        self.sends_singly = !batch;
+        self.batch = batch;
+        self
+    }
+
+    /// Sets how many operations may be on their way before others gather. Default: 16.
+    ///
+    /// Few concurrent operations are answered sooner if each is its own request, as long as the machines have idle processors.
+    /// A smaller number saves more of their work. In a cluster the number is for each node. Writes that wait for
+    /// [`replicas`](Self::replicas) gather above two.
+    pub fn batch_above(mut self, operations: usize) -> Self {
+        self.batch_above = operations;
         self
     }
 
@@ -126,7 +149,7 @@ impl RedisOptions {
 
     /// Connects to the server at `url`: see [`RedisStore::connect`].
     ///
-    /// `?allow_eviction=…`, `?batch=…`, `?replicas=…` and `?replica_timeout=…` in the URL override the options.
+    /// `?allow_eviction=…`, `?batch=…`, `?batch_above=…`, `?replicas=…` and `?replica_timeout=…` in the URL override the options.
     ///
     /// # Errors
     ///
@@ -134,17 +157,18 @@ impl RedisOptions {
     pub async fn connect(mut self, url: &str) -> Result<RedisStore, StoreError> {
         let address = Address::parse(url)?;
         self.allow_eviction = address.allow_eviction.unwrap_or(self.allow_eviction);
-        self.sends_singly = address.batch.map_or(self.sends_singly, |batch| !batch);
+        self.batch = address.batch.unwrap_or(self.batch);
+        self.batch_above = address.batch_above.unwrap_or(self.batch_above);
         self.replicas = Replicas {
             wanted: address.replicas.unwrap_or(self.replicas.wanted),
             timeout: address.replica_timeout.unwrap_or(self.replicas.timeout),
         };
         let topology = Topology::new(address, self.certificates.clone(), self.replicas)?;
         let topology = Arc::new(topology);
-        let connection = if self.sends_singly {
-            RedisConnection::to(Arc::clone(&topology))
-        } else {
+        let connection = if self.batch {
             RedisConnection::straight_to(Arc::clone(&topology))
+        } else {
+            RedisConnection::to(Arc::clone(&topology))
         };
         let place = topology.to_string();
         let checked = async {
@@ -206,7 +230,8 @@ impl RedisOptions {
         } else {
             checks::durability(&mut connection, &info).await
         };
-        let executor = Executor::new(connection, self.replicas, !self.sends_singly);
+        let batch_above = self.batch.then_some(self.batch_above);
+        let executor = Executor::new(connection, self.replicas, batch_above);
         if executor.sends_once() && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(
                 "this server is one node of a cluster and refuses keys of other nodes: write \

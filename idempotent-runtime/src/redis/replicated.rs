@@ -36,6 +36,7 @@ struct Writes<C> {
 
 /// Each batch needs a lane, because `WAIT` blocks its connection.
 const LIMITS: Limits = Limits {
+    inline: 2,
     in_flight: 4,
     tasks: 16,
     // Each part would need its own lane.

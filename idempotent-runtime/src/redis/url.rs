@@ -23,6 +23,7 @@ pub(super) struct Address {
     pub(super) login: RedisConnectionInfo,
     pub(super) allow_eviction: Option<bool>,
     pub(super) batch: Option<bool>,
+    pub(super) batch_above: Option<usize>,
     pub(super) replicas: Option<u32>,
     pub(super) replica_timeout: Option<Duration>,
 }
@@ -106,6 +107,7 @@ impl Address {
             login: login.on(db, query.protocol),
             allow_eviction: query.allow_eviction,
             batch: query.batch,
+            batch_above: query.batch_above,
             replicas: query.replicas,
             replica_timeout: query.replica_timeout,
         })
@@ -147,6 +149,7 @@ const SCHEMES: &str = "must begin with `redis://`, `redis-cluster://` or `redis-
 struct Query {
     allow_eviction: Option<bool>,
     batch: Option<bool>,
+    batch_above: Option<usize>,
     replicas: Option<u32>,
     replica_timeout: Option<Duration>,
     protocol: ProtocolVersion,
@@ -171,6 +174,10 @@ impl Query {
                 }
                 ("batch", _) => {
                     query.batch = Some(parse(value, "must set `batch` to `true` or `false`")?);
+                }
+                ("batch_above", _) => {
+                    query.batch_above =
+                        Some(parse(value, "must set `batch_above` to a whole number")?);
                 }
                 ("replicas", _) => {
                     query.replicas = Some(parse(value, "must set `replicas` to a whole number")?);
@@ -204,7 +211,7 @@ impl Query {
     }
 }
 
-const UNKNOWN_OPTION: &str = "has an unknown option: use `allow_eviction`, `batch`, `replicas`, `replica_timeout` \
+const UNKNOWN_OPTION: &str = "has an unknown option: use `allow_eviction`, `batch`, `batch_above`, `replicas`, `replica_timeout` \
      or `protocol`, for a socket also `db`, `user` or `pass`, for sentinels also `sentinel_user` or `sentinel_pass`";
 
 fn parse<T: FromStr>(value: &str, rule: &'static str) -> Result<T, StoreError> {

@@ -15,10 +15,16 @@ use crate::servers::{MAX_WAIT, TTL, kind, next, send};
 static VALUE: Bytes = crate::servers::VALUE;
 static DONE: Bytes = crate::servers::DONE;
 
+/// A store whose operations gather as soon as a few callers use it.
+pub(crate) async fn gathering(url: &str) -> RedisStore {
+    let store = RedisStore::options().batch_above(2);
+    store.connect(url).await.unwrap()
+}
+
 /// A store whose operations go in batches, because other callers use it all the time.
 pub(crate) async fn crowded() -> RedisStore {
     let url = RedisServer::shared().unwrap().url();
-    let store = RedisStore::connect(&url).await.unwrap();
+    let store = gathering(&url).await;
     for _ in 0..6 {
         let store = store.clone();
         tokio::spawn(async move {
@@ -70,7 +76,7 @@ async fn remove_all(store: &RedisStore, keys: &[String], value: &Bytes) -> Vec<S
 #[tokio::test]
 async fn many_operations_at_once_keep_their_own_answers() {
     let server = RedisServer::start().unwrap();
-    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let store = gathering(&server.url()).await;
     let keys = keys("own");
     let values: Vec<_> = (0..MANY)
         .map(|at| Bytes::from(format!("value {at}")))
@@ -151,7 +157,7 @@ async fn removals_of_a_batch_are_one_command_unless_batches_are_off() {
 async fn the_url_switches_batches_off() {
     let server = RedisServer::start().unwrap();
     let url = format!("{}?batch=false", server.url());
-    let store = RedisStore::connect(&url).await.unwrap();
+    let store = gathering(&url).await;
     let keys = keys("off");
     claim_all(&store, &keys, &VALUE).await;
     remove_all(&store, &keys, &VALUE).await;
@@ -166,7 +172,7 @@ async fn the_url_switches_batches_off() {
 #[tokio::test]
 async fn a_key_of_another_type_fails_alone() {
     let server = RedisServer::start().unwrap();
-    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let store = gathering(&server.url()).await;
     let keys = keys("list");
     send(&server, cmd("LPUSH").arg(&keys[200]).arg("element")).await;
     let claims = join_all(keys.iter().map(|key| store.claim(key, &VALUE, TTL))).await;
@@ -187,7 +193,7 @@ async fn a_key_of_another_type_fails_alone() {
 #[tokio::test]
 async fn a_long_value_of_another_program_is_read_alone() {
     let server = RedisServer::start().unwrap();
-    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let store = gathering(&server.url()).await;
     store.longest_record(6_000);
     let keys = keys("long");
     claim_all(&store, &keys, &VALUE).await;
@@ -207,7 +213,7 @@ async fn a_long_value_of_another_program_is_read_alone() {
 #[tokio::test]
 async fn a_server_that_lost_its_scripts_costs_one_repetition() {
     let server = RedisServer::start().unwrap();
-    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let store = gathering(&server.url()).await;
     let keys = keys("lost");
     for _ in 0..3 {
         send(&server, cmd("SCRIPT").arg("FLUSH")).await;
@@ -228,7 +234,7 @@ async fn a_server_that_lost_its_scripts_costs_one_repetition() {
 async fn a_batch_without_an_answer_delays_no_renewal() {
     let server = RedisServer::start().unwrap();
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
-    let store = RedisStore::connect(&proxy.url()).await.unwrap();
+    let store = gathering(&proxy.url()).await;
     store.claim("held", &VALUE, TTL).await.unwrap();
     proxy.plan(Direction::Reply, 0, ProxyFault::Silence);
     let keys = keys("hung");
@@ -250,7 +256,7 @@ async fn a_batch_without_an_answer_delays_no_renewal() {
 async fn callers_that_give_up_make_the_store_reconnect() {
     let server = RedisServer::start().unwrap();
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
-    let store = RedisStore::connect(&proxy.url()).await.unwrap();
+    let store = gathering(&proxy.url()).await;
     proxy.plan(Direction::Reply, 0, ProxyFault::Silence);
     let keys = keys("given up");
     // One caller waits for ever, and does not keep the connection.
@@ -275,7 +281,7 @@ async fn callers_that_give_up_make_the_store_reconnect() {
 #[tokio::test]
 async fn a_claim_that_is_dropped_and_its_removal_leave_nothing() {
     let server = RedisServer::start().unwrap();
-    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let store = gathering(&server.url()).await;
     for round in 0..200_u32 {
         let keys: Vec<_> = (0..20).map(|key| format!("drop:{round}:{key}")).collect();
         let claims = keys.iter().map(|key| store.claim(key, &VALUE, TTL));

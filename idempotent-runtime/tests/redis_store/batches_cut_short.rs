@@ -16,6 +16,7 @@ use idempotent_runtime::{Error, Idempotency, RedisStore, Store, StoreError, Stor
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::batches::gathering;
 use crate::servers::{DONE, MAX_WAIT, TTL, kind, send};
 
 const CALLERS: usize = 50;
@@ -117,7 +118,7 @@ async fn claim_all_again(store: &RedisStore, name: &str) -> Vec<Claim> {
 async fn each_claim_of_a_batch_is_unknown_if_the_server_is_killed() {
     for killed in [Killed::BeforeItReads, Killed::BeforeItsReplies] {
         let servers = Servers::start();
-        let store = RedisStore::connect(&servers.proxy.url()).await.unwrap();
+        let store = gathering(&servers.proxy.url()).await;
         servers.hold_replies(killed);
         let claims = {
             let store = store.clone();
@@ -143,7 +144,7 @@ async fn each_claim_of_a_batch_is_unknown_if_the_server_is_killed() {
 async fn no_body_runs_twice_if_the_server_is_killed_with_the_claims_in_flight() {
     for killed in [Killed::BeforeItReads, Killed::BeforeItsReplies] {
         let servers = Servers::start();
-        let store = RedisStore::connect(&servers.proxy.url()).await.unwrap();
+        let store = gathering(&servers.proxy.url()).await;
         let idempotency = Idempotency::builder(store).deadline(MAX_WAIT);
         let idempotency = idempotency.build().unwrap();
         let bodies: Arc<Vec<AtomicUsize>> = Arc::new((0..CALLERS).map(|_| 0.into()).collect());
@@ -206,7 +207,7 @@ fn a_runtime_that_ends_with_a_batch_in_flight_leaves_the_store_to_others() {
             &stays
         };
         let url = servers.proxy.url();
-        let store = connects.block_on(RedisStore::connect(&url)).unwrap();
+        let store = connects.block_on(gathering(&url));
         // Only counts requests: a paused server has no replies.
         servers.hold_replies(Killed::BeforeItReads);
         let sent = ends.block_on(async {

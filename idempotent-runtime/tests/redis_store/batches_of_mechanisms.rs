@@ -13,7 +13,7 @@ use idempotent_runtime::{RedisStore, Store, StoreError, StoreErrorKind};
 
 use tokio::time::timeout;
 
-use crate::batches::calls;
+use crate::batches::{calls, gathering};
 use crate::servers::{MAX_WAIT, TTL, kind, send};
 
 static VALUE: Bytes = crate::servers::VALUE;
@@ -25,7 +25,7 @@ const WINDOW: Duration = Duration::from_hours(1);
 /// A server that has the scripts. A script that a server does not have is sent again, after other operations.
 async fn private() -> (RedisServer, RedisStore) {
     let server = RedisServer::start().unwrap();
-    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let store = gathering(&server.url()).await;
     store.count("other", 1, WINDOW).await.unwrap();
     let (set, filter) = ("{other}", filter("{other filter}"));
     store.set_insert(set, b"one", &VALUE, WINDOW).await.unwrap();
@@ -67,7 +67,7 @@ async fn attempts_at_one_counter_at_once_are_numbered_in_the_order_of_their_call
 async fn attempts_whose_replies_are_lost_together_keep_their_numbers() {
     let (server, _) = private().await;
     let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
-    let store = RedisStore::connect(&proxy.url()).await.unwrap();
+    let store = gathering(&proxy.url()).await;
     // As many as a counter remembers.
     let attempts = || (1..=32).map(|attempt| store.count("page", attempt, WINDOW));
     proxy.plan(Direction::Reply, 0, ProxyFault::Silence);

@@ -10,6 +10,7 @@ use idempotent_runtime::store::{Bytes, Claim, Swap};
 use idempotent_runtime::{RedisStore, Store};
 use tokio::time::{sleep, timeout};
 
+use crate::batches::gathering;
 use crate::servers::{LEAST, MAX_WAIT, TTL, add_user, assert_works, key, send};
 
 static VALUE: Bytes = crate::servers::VALUE;
@@ -77,7 +78,7 @@ pub(crate) async fn connections(node: &RedisServer) -> usize {
 /// A store that knows all nodes. Before, the client of the cluster sends every operation, and sends an operation again if its node
 /// takes more than half a second.
 async fn connected(cluster: &RedisCluster) -> RedisStore {
-    let store = RedisStore::connect(&cluster.url()).await.unwrap();
+    let store = gathering(&cluster.url()).await;
     until_connected(cluster, &store).await;
     store
 }
@@ -321,7 +322,7 @@ async fn a_claim_that_is_dropped_and_its_removal_leave_nothing_in_a_cluster() {
 
 /// A store on the cluster whose operations go in batches, because other callers use all nodes all the time.
 pub(crate) async fn crowded(url: &str) -> RedisStore {
-    let store = RedisStore::connect(url).await.unwrap();
+    let store = gathering(url).await;
     for _ in 0..12 {
         let store = store.clone();
         tokio::spawn(async move {

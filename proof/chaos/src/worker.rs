@@ -170,7 +170,7 @@ fn batches() -> Batches {
 
 pub(crate) async fn connect(url: &str, stop: &AtomicBool) -> Option<RedisStore> {
     while !stop.load(Ordering::Relaxed) {
-        match RedisStore::connect(url).await {
+        match RedisStore::options().batch_above(2).connect(url).await {
             Ok(store) => return Some(store),
             // The server may be down at this moment.
             Err(_) => sleep(Duration::from_millis(20)).await,

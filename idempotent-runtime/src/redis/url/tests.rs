@@ -129,6 +129,8 @@ fn batches_may_be_switched_off_anywhere() {
     ] {
         assert_eq!(Address::parse(url).expect(url).batch, batch, "{url}");
     }
+    let address = Address::parse("redis://h?batch_above=64").expect("a URL");
+    assert_eq!(address.batch_above, Some(64));
 }
 
 #[test]
@@ -185,6 +187,7 @@ fn an_invalid_url_is_refused_and_not_repeated() {
         "redis://h?allow_eviction=1",
         "redis://h?allow_eviction",
         "redis://h?batch",
+        "redis://h?batch_above=-1",
         "redis://:s3cret@h?batch=s3cret",
         "redis://h?protocol=4",
         "redis://:s3cret?replicas=s3cret",

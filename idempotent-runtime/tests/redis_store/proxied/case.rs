@@ -71,7 +71,9 @@ impl Case {
             self.plan(proxy);
         }
         let begun = Instant::now();
-        let store = match RedisStore::connect(&proxy.url()).await {
+        // So that a few calls at once go in batches.
+        let store = RedisStore::options().batch_above(2);
+        let store = match store.connect(&proxy.url()).await {
             Ok(store) => make(store),
             Err(_) if self.moment == Moment::SetUp => return in_time(begun),
             Err(error) => return Err(format!("no connection: {error}")),
