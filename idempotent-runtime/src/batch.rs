@@ -124,6 +124,14 @@ impl<T: Transport> Batches<T> {
     }
 }
 
+impl<T: Transport> Shared<T> {
+    /// Notes that a task of a lane has ended.
+    fn end_task(&self) {
+        self.tasks.fetch_sub(1, Ordering::AcqRel);
+        self.transport.rest();
+    }
+}
+
 impl<T: Transport> Entrance<T> {
     /// Queues an operation.
     ///

@@ -155,7 +155,7 @@ impl<T: Batched> Drop for Submitted<T> {
 }
 
 /// A task that sends batches until the queue is empty.
-struct Task<T: Batched> {
+struct Task<T: Transport> {
     lane: Arc<Lane<T>>,
     /// The callers of the batch in flight.
     slots: Vec<Slot<T::Reply>>,
@@ -287,7 +287,7 @@ impl<T: Transport> Task<T> {
         drop(queue);
         self.start_task_if(needs_task);
         if self.has_ended {
-            self.lane.shared.tasks.fetch_sub(1, Ordering::Relaxed);
+            self.lane.shared.end_task();
             return None;
         }
         Some(operations)
@@ -332,7 +332,7 @@ impl<T: Transport> Task<T> {
         }
         drop(queue);
         if self.has_ended {
-            self.lane.shared.tasks.fetch_sub(1, Ordering::Relaxed);
+            self.lane.shared.end_task();
         }
         for slot in unanswered {
             let _ = slot.send(Err(lost()));
@@ -344,7 +344,7 @@ impl<T: Transport> Task<T> {
     }
 }
 
-impl<T: Batched> Drop for Task<T> {
+impl<T: Transport> Drop for Task<T> {
     /// The runtime has dropped the task, or the transport panicked: answers the callers that wait for this task.
     fn drop(&mut self) {
         if self.has_ended {
@@ -365,7 +365,7 @@ impl<T: Batched> Drop for Task<T> {
             VecDeque::new()
         };
         drop(queue);
-        self.lane.shared.tasks.fetch_sub(1, Ordering::Relaxed);
+        self.lane.shared.end_task();
         for slot in self.slots.drain(..) {
             let error = if broken!(DeniesSent) {
                 unsent()

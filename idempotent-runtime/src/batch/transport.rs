@@ -29,6 +29,9 @@ pub(crate) trait Transport: Batched + Send + Sync + 'static {
 
     /// A caller of a batch without an answer has stopped waiting, and others still wait: the connection may be broken.
     fn overdue(&self) {}
+
+    /// A task that sent batches has ended. So perhaps no batch follows, until another operation is queued.
+    fn rest(&self) {}
 }
 
 /// One operation of a batch.

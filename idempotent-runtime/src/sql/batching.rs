@@ -16,6 +16,7 @@ macro_rules! broken {
     }};
 }
 
+mod kept;
 mod queued;
 #[cfg(all(test, feature = "sqlite"))]
 mod tests;
@@ -31,9 +32,9 @@ use std::task::Poll;
 use foldhash::fast::RandomState;
 use sqlx::Pool;
 
+use self::kept::{Kept, Taken};
 pub(super) use self::queued::{Queued, Reply};
 use self::ticket::{Ticket, WithdrawOnDrop};
-use super::checkout::Checkout;
 use super::database::Database;
 use super::database::batch::{Change, Failed, Found, Request, Stage};
 use super::failure;
@@ -81,6 +82,7 @@ impl<DB: Database> Batching<DB> {
                 pool: pool.clone(),
                 longest: longest.clone(),
                 acquiring: Arc::clone(&acquiring),
+                kept: Kept::new(),
             };
             Batches::new(transport, limits)
         };
@@ -160,6 +162,7 @@ pub(super) struct Transactions<DB: Database> {
     pool: Pool<DB>,
     longest: Longest,
     acquiring: Arc<AtomicUsize>,
+    kept: Kept<DB>,
 }
 
 impl<DB: Database> Batched for Transactions<DB> {
@@ -176,13 +179,13 @@ enum Outcome {
 
 impl<DB: Database> Transport for Transactions<DB> {
     async fn send(&self, batch: Vec<Queued>) -> Vec<Answer<Queued, Reply>> {
-        let acquired = {
-            let _acquiring = Acquiring::begin(&self.acquiring);
-            self.pool.acquire().await
+        let taken = match self.kept.take() {
+            Some(kept) => Some(kept),
+            None => self.acquire().await,
         };
         // Without a connection each change goes alone, so that each caller gets its own error.
         let mut outcomes: Vec<_> = batch.iter().map(|_| UNSENT).collect();
-        if let Ok(acquired) = acquired {
+        if let Some(taken) = taken {
             let is_wanted = |queued: &Queued| queued.ticket.send() || broken!(SendsWithdrawn);
             let mut sent: Vec<usize> = (0..batch.len())
                 .filter(|at| is_wanted(&batch[*at]))
@@ -192,7 +195,7 @@ impl<DB: Database> Transport for Transactions<DB> {
             }
             sent.sort_by_key(|at| &*batch[*at].request.key);
             let requests: Vec<&Request> = sent.iter().map(|at| &batch[*at].request).collect();
-            let made = self.make(Checkout::for_statements(acquired), &requests);
+            let made = self.make(taken, &requests);
             for (at, outcome) in sent.iter().zip(made.await) {
                 outcomes[*at] = outcome;
             }
@@ -202,25 +205,39 @@ impl<DB: Database> Transport for Transactions<DB> {
             .map(|(queued, outcome)| queued.answer(outcome, DB::MAX_SENDS))
             .collect()
     }
+
+    fn rest(&self) {
+        self.kept.release();
+    }
 }
 
 impl<DB: Database> Transactions<DB> {
+    async fn acquire(&self) -> Option<Taken<DB>> {
+        let _acquiring = Acquiring::begin(&self.acquiring);
+        self.pool.acquire().await.ok().map(Taken::new)
+    }
+
     /// Makes the changes, and returns their outcomes in the same order.
-    async fn make(&self, mut connection: Checkout<DB>, requests: &[&Request]) -> Vec<Outcome> {
+    async fn make(&self, mut taken: Taken<DB>, requests: &[&Request]) -> Vec<Outcome> {
         let most = most_bytes(&self.longest);
+        let connection = &mut taken.connection;
         let found = match requests {
-            // Without changes the connection returns to the pool.
             [] => Ok(Vec::new()),
             [request] => {
-                let found = request.send::<DB>(&mut connection, most).await;
+                let found = request.send::<DB>(connection, most).await;
                 let found = found.map(|found| vec![found]);
                 found.map_err(|error| Stage::Commit.failed(error))
             }
-            requests => DB::change_many(&mut connection, requests, most).await,
+            requests => DB::change_many(connection, requests, most).await,
         };
         match found {
             Ok(found) => {
-                connection.release();
+                // After a failed read the connection may be broken. The pool tests it.
+                if found.iter().all(Option::is_some) {
+                    self.kept.keep(&self.pool, taken);
+                } else {
+                    taken.connection.release();
+                }
                 let found = found.into_iter();
                 found
                     .map(|found| found.map_or(UNSENT, Outcome::Found))
@@ -235,9 +252,9 @@ impl<DB: Database> Transactions<DB> {
                 let error = failure::statement_failed(error, DB::NAME);
                 let is_unanswered = error.kind() == StoreErrorKind::Unknown;
                 if is_unusable {
-                    connection.close();
+                    taken.connection.close();
                 } else if !is_unanswered {
-                    connection.release();
+                    taken.connection.release();
                 }
                 let outcome_of = |at| match stage {
                     Stage::Change(failed) if at != failed && broken!(AnswersForAll) => {

@@ -179,7 +179,8 @@ impl<DB: Database> SqlStore<DB> {
     /// renewals. A transaction without an answer in time does not hold up the next, which uses another connection; there are at
     /// most eight for each of the two. A change that is alone is sent at once, so batches add no round trip. Each change keeps its own answer, its
     /// own deadline and its own cancellation. A change that fails, or whose row is locked, is sent again by itself; on PostgreSQL
-    /// the other changes may then be sent by themselves, too. A call whose batch has no connection of the pool before its
+    /// the other changes may then be sent by themselves, too. While batches follow each other, their connection stays out of the
+    /// pool for up to 100 ms, unless the pool has no other. A call whose batch has no connection of the pool before its
     /// deadline gets an error that says so, and its change is not sent.
     ///
     /// On MySQL and MariaDB each change is its own statement.

@@ -91,7 +91,7 @@ const REDIS: [&str; 49] = [
 ];
 
 /// The files of the SQL wing from the bottom up: each uses only files before it.
-const SQL: [&str; 41] = [
+const SQL: [&str; 42] = [
     // The options of a URL, and encryption.
     "sql/url",
     "sql/session",
@@ -131,6 +131,7 @@ const SQL: [&str; 41] = [
     // Changes of many callers in one transaction.
     "sql/batching/ticket",
     "sql/batching/queued",
+    "sql/batching/kept",
     "sql/batching",
     // The tables, and the store.
     "sql/migrate",
