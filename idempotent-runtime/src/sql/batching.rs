@@ -263,7 +263,7 @@ impl<DB: Database> Transactions<DB> {
                     Stage::Begin if is_conflict => Outcome::Again,
                     Stage::Commit if is_conflict && requests.len() > 1 => Outcome::Again,
                     Stage::Change(failed) if at != failed && !is_unanswered => Outcome::Again,
-                    Stage::Commit => Outcome::Alone {
+                    Stage::Changes | Stage::Commit => Outcome::Alone {
                         may_be_applied: is_unanswered,
                     },
                     _ => UNSENT,

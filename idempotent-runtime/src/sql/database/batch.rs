@@ -205,7 +205,7 @@ pub(crate) enum Stage {
     Begin,
     /// The change at this place failed.
     Change(usize),
-    /// One of the changes failed.
+    /// One of the changes failed. If there is no answer, they may be committed.
     #[cfg_attr(
         not(feature = "postgres"),
         expect(dead_code, reason = "only PostgreSQL has a statement for many changes")

@@ -1,67 +1,59 @@
-//! Many changes with one commit in PostgreSQL: one statement for all changes of a kind.
+//! Many changes with one commit in PostgreSQL: one statement for all changes.
 //!
-//! Two batches cannot deadlock: claims and counts lock their rows in the order of the keys, and later statements skip locked
-//! rows. The transaction is READ COMMITTED, so each statement sees what was committed before it began.
+//! Two batches cannot deadlock: new rows are inserted in the order of the keys, and after that the statement skips locked rows.
 
 use bytes::Bytes;
+use sqlx::error::DatabaseError;
 use sqlx::{Connection as _, Executor as _, PgConnection, Postgres, Row as _, query};
 
 use crate::sql::database::batch::{Batch, Change, Failed, Found, Request, Stage};
 
-/// A transaction with an uncommitted row, or with a lock on an expired row, delays the claims of a batch for this time. Then
-/// they are sent alone, where the session's own `lock_timeout` holds.
+#[cfg(all(test, unix))]
+mod tests;
+
+/// $1 keys, $2 expected values, $3 values, $4 microseconds. A claim expects nothing, a renewal has no value, an exchange has no
+/// microseconds, and a removal has neither. Returns the keys of the changes that are done.
 ///
-/// A process that stops between two statements keeps its rows locked for the second time: then the server ends the session, and
-/// nothing of the batch is applied.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
-     SET LOCAL lock_timeout = '100ms'; SET LOCAL idle_in_transaction_session_timeout = '1s'";
-
-// $1 keys, $2 expected values, $3 values, $4 microseconds.
-
-const CLAIM: &str = "
-INSERT INTO idempotence AS old (key, value, expires_at)
-SELECT new.key, new.value, statement_timestamp() + new.micros * interval '1 microsecond'
-FROM unnest($1::text[], $3::bytea[], $4::bigint[]) AS new (key, value, micros)
-WHERE NOT EXISTS (
-    SELECT FROM idempotence AS live WHERE live.key = new.key AND live.expires_at > statement_timestamp()
+/// An insertion would wait for a transaction that has changed the row, so only missing rows are inserted. A transaction with an
+/// uncommitted new row of a claim delays the batch for the time of `lock_timeout`. Then its changes are sent
+/// alone, where the session's `lock_timeout` holds. The setting ends with the statement.
+///
+/// A claim of a live record writes and locks nothing. A claim of an expired record replaces the record.
+const CHANGE: &str = "
+WITH wanted AS (
+    SELECT * FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bigint[]) AS wanted (key, expected, value, micros)
+), inserted AS (
+    INSERT INTO idempotence (key, value, expires_at)
+    SELECT key, value, statement_timestamp() + micros * interval '1 microsecond' FROM wanted
+    WHERE expected IS NULL AND (SELECT set_config('lock_timeout', '100ms', true)) IS NOT NULL
+        AND NOT EXISTS (SELECT FROM idempotence AS stored WHERE stored.key = wanted.key)
+    ORDER BY key COLLATE \"C\"
+    ON CONFLICT (key) DO NOTHING
+    RETURNING key
+), locked AS (
+    SELECT wanted.key, wanted.value, wanted.micros
+    FROM wanted JOIN idempotence AS stored ON stored.key = wanted.key AND CASE WHEN wanted.expected IS NULL
+        THEN stored.expires_at <= statement_timestamp()
+        ELSE stored.expires_at > statement_timestamp() AND stored.value = wanted.expected END
+    ORDER BY stored.key FOR UPDATE OF stored SKIP LOCKED
+), updated AS (
+    UPDATE idempotence AS stored SET value = coalesce(locked.value, stored.value),
+        expires_at = coalesce(statement_timestamp() + locked.micros * interval '1 microsecond', stored.expires_at)
+    FROM locked WHERE stored.key = locked.key AND (locked.value IS NOT NULL OR locked.micros IS NOT NULL)
+    RETURNING stored.key
+), removed AS (
+    DELETE FROM idempotence AS stored USING locked
+    WHERE stored.key = locked.key AND locked.value IS NULL AND locked.micros IS NULL
+    RETURNING stored.key
 )
-ORDER BY new.key COLLATE \"C\"
-ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at
-WHERE old.expires_at <= statement_timestamp()
-RETURNING key";
+SELECT key FROM inserted UNION ALL SELECT key FROM updated UNION ALL SELECT key FROM removed";
 
-/// The rows of the keys $1 that no other transaction has locked. They are locked before the first row is changed.
-macro_rules! locked {
-    ($strength:literal) => {
-        concat!(
-            "stored.key = ANY (ARRAY (SELECT key FROM idempotence WHERE key = ANY ($1) ORDER BY key ",
-            $strength,
-            " SKIP LOCKED)) AND stored.key = wanted.key AND stored.value = wanted.expected \
-             AND stored.expires_at > statement_timestamp() RETURNING stored.key"
-        )
-    };
-}
-
-const RENEW: &str = concat!(
-    "UPDATE idempotence AS stored \
-     SET expires_at = statement_timestamp() + wanted.micros * interval '1 microsecond' \
-     FROM unnest($1::text[], $2::bytea[], $4::bigint[]) AS wanted (key, expected, micros) WHERE ",
-    locked!("FOR NO KEY UPDATE")
-);
-
-/// Without microseconds the remaining time does not change.
-const REPLACE: &str = concat!(
-    "UPDATE idempotence AS stored SET value = wanted.value, expires_at = coalesce( \
-         statement_timestamp() + wanted.micros * interval '1 microsecond', stored.expires_at) \
-     FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bigint[]) AS wanted (key, expected, value, micros) WHERE ",
-    locked!("FOR NO KEY UPDATE")
-);
-
-const REMOVE: &str = concat!(
-    "DELETE FROM idempotence AS stored \
-     USING unnest($1::text[], $2::bytea[]) AS wanted (key, expected) WHERE ",
-    locked!("FOR UPDATE")
-);
+/// A statement of READ COMMITTED sees what was committed before it began.
+///
+/// A process that stops between two statements keeps its rows locked for the given time: then the server ends the session, and
+/// nothing of the batch is applied.
+const BEGIN: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '1s'";
 
 /// $1 keys. Without a value if this is large: the values of a batch are in memory at the same time.
 const GET: &str = "
@@ -69,121 +61,129 @@ SELECT key, CASE WHEN octet_length(value) <= 16384 THEN value END FROM idempoten
 WHERE key = ANY ($1) AND expires_at > statement_timestamp()";
 
 impl Batch for Postgres {
-    /// Five round trips if all kinds of changes are in the batch and all changes are done. Each count is one more.
+    /// One round trip if all changes are done and none of them is a count. The record of another call is one more. Counts need
+    /// a transaction, and each count is one more round trip.
     async fn change_many(
         connection: &mut PgConnection,
         requests: &[&Request],
         most: i32,
     ) -> Result<Vec<Option<Found>>, Failed> {
-        let begun = connection.begin_with(BEGIN).await;
-        let mut transaction = begun.map_err(|error| Stage::Begin.failed(error))?;
         let mut found: Vec<_> = requests.iter().map(|_| None).collect();
-        if let Err(failed) = change_all(&mut transaction, requests, most, &mut found).await {
-            // A failed rollback is repeated before the connection is used again.
-            let _ = transaction.rollback().await;
-            return Err(failed);
+        let is_changed = !requests.iter().any(|request| is_count(request))
+            && match change_all(connection, requests, &mut found).await {
+                // The sessions of the pool are stricter than READ COMMITTED.
+                Err(error) if is_serialization_failure(&error) => false,
+                changed => changed.map(|()| true).map_err(failed)?,
+            };
+        if !is_changed {
+            in_transaction(connection, requests, most, &mut found).await?;
         }
-        let committed = transaction.commit().await;
-        committed.map_err(|error| Stage::Commit.failed(error))?;
         // If this fails, the changes that are not done go alone.
         let _ = read_stored(connection, requests, &mut found).await;
         Ok(found)
     }
 }
 
-/// The changes of one kind, sorted by key.
-#[derive(Default)]
-struct Kind<'a> {
-    /// Their places in the batch.
-    places: Vec<usize>,
-    keys: Vec<&'a str>,
-    expected: Vec<&'a [u8]>,
-    values: Vec<&'a [u8]>,
-    micros: Vec<Option<i64>>,
+fn failed(error: sqlx::Error) -> Failed {
+    Stage::Changes.failed(error)
 }
 
-impl<'a> Kind<'a> {
-    fn add(&mut self, place: usize, key: &'a str) -> &mut Self {
-        self.places.push(place);
-        self.keys.push(key);
-        self
-    }
-
-    fn replace(&mut self, expected: &'a [u8], value: &'a [u8], micros: Option<i64>) {
-        self.expected.push(expected);
-        self.values.push(value);
-        self.micros.push(micros);
-    }
-
-    /// Runs a statement, and notes which changes are done: it returns their keys.
-    async fn run(
-        &self,
-        transaction: &mut PgConnection,
-        statement: &'static str,
-        found: &mut [Option<Found>],
-    ) -> Result<(), Failed> {
-        let stage = match self.places[..] {
-            [] => return Ok(()),
-            [place] => Stage::Change(place),
-            _ => Stage::Changes,
-        };
-        let changes = query(statement).bind(&self.keys).bind(&self.expected);
-        let changes = changes.bind(&self.values).bind(&self.micros);
-        let rows = transaction.fetch_all(changes).await;
-        for row in rows.map_err(|error| stage.failed(error))? {
-            let key: &str = row.try_get(0).map_err(|error| stage.failed(error))?;
-            if let Ok(at) = self.keys.binary_search(&key) {
-                found[self.places[at]] = Some(Found::Done);
-            }
-        }
-        Ok(())
-    }
+fn is_count(request: &Request) -> bool {
+    matches!(request.change, Change::Count { .. })
 }
 
-/// Makes the changes, and notes which of them are done.
-async fn change_all(
-    transaction: &mut PgConnection,
+fn is_serialization_failure(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.as_deref() == Some("40001")
+}
+
+/// Makes all changes, with counts, in one transaction.
+async fn in_transaction(
+    connection: &mut PgConnection,
     requests: &[&Request],
     most: i32,
     found: &mut [Option<Found>],
 ) -> Result<(), Failed> {
-    let [mut claims, mut renewals, mut replacements, mut removals] = <[Kind<'_>; 4]>::default();
-    let mut counts = Vec::new();
-    for (place, request) in requests.iter().enumerate() {
-        let key = &*request.key;
-        match &request.change {
-            Change::Claim { value, micros } => {
-                let claims = claims.add(place, key);
-                claims.values.push(value);
-                claims.micros.push(Some(*micros));
+    let begun = connection.begin_with(BEGIN).await;
+    let mut transaction = begun.map_err(|error| Stage::Begin.failed(error))?;
+    let changing = async {
+        let changed = change_all(&mut transaction, requests, found).await;
+        changed.map_err(failed)?;
+        for (place, request) in requests.iter().enumerate() {
+            if is_count(request) {
+                let counted = request.send::<Postgres>(&mut transaction, most).await;
+                found[place] = counted.map_err(|error| Stage::Change(place).failed(error))?;
             }
-            Change::Renew { expected, micros } => {
-                let renewals = renewals.add(place, key);
-                renewals.expected.push(expected);
-                renewals.micros.push(Some(*micros));
-            }
-            Change::Replace {
-                expected,
-                value,
-                micros,
-            } => replacements
-                .add(place, key)
-                .replace(expected, value, Some(*micros)),
-            Change::Exchange { expected, value } => {
-                replacements.add(place, key).replace(expected, value, None);
-            }
-            Change::Remove { expected } => removals.add(place, key).expected.push(expected),
-            Change::Count { .. } => counts.push(place),
+        }
+        Ok(())
+    };
+    if let Err(failed) = changing.await {
+        // A failed rollback is repeated before the connection is used again.
+        let _ = transaction.rollback().await;
+        return Err(failed);
+    }
+    let committed = transaction.commit().await;
+    committed.map_err(|error| Stage::Commit.failed(error))
+}
+
+/// Makes all changes except counts, and notes which of them are done.
+async fn change_all(
+    connection: &mut PgConnection,
+    requests: &[&Request],
+    found: &mut [Option<Found>],
+) -> sqlx::Result<()> {
+    let changes = requests
+        .iter()
+        .enumerate()
+        .filter(|(_, request)| !is_count(request));
+    let (mut places, mut keys) = (Vec::new(), Vec::new());
+    let (mut expected, mut values, mut micros) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, request) in changes {
+        let (old, new, remaining) = arguments(&request.change);
+        places.push(place);
+        keys.push(&*request.key);
+        expected.push(old);
+        values.push(new);
+        micros.push(remaining);
+    }
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let change = query(statement()).bind(&keys).bind(&expected);
+    let change = change.bind(&values).bind(&micros);
+    for row in connection.fetch_all(change).await? {
+        if let Ok(at) = keys.binary_search(&row.try_get(0)?) {
+            found[places[at]] = Some(Found::Done);
         }
     }
-    claims.run(transaction, CLAIM, found).await?;
-    for place in counts {
-        let counted = requests[place].send::<Postgres>(transaction, most).await;
-        found[place] = counted.map_err(|error| Stage::Change(place).failed(error))?;
+    Ok(())
+}
+
+#[cfg(not(all(test, unix)))]
+fn statement() -> &'static str {
+    CHANGE
+}
+
+/// The statement, or a broken variant.
+#[cfg(all(test, unix))]
+fn statement() -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(tests::broken(CHANGE))
+}
+
+/// The expected value, the new value, and the microseconds of a change.
+fn arguments(change: &Change) -> (Option<&[u8]>, Option<&[u8]>, Option<i64>) {
+    match change {
+        Change::Claim { value, micros } => (None, Some(value), Some(*micros)),
+        Change::Renew { expected, micros } => (Some(expected), None, Some(*micros)),
+        Change::Replace {
+            expected,
+            value,
+            micros,
+        } => (Some(expected), Some(value), Some(*micros)),
+        Change::Exchange { expected, value } => (Some(expected), Some(value), None),
+        Change::Remove { expected } => (Some(expected), None, None),
+        Change::Count { .. } => (None, None, None),
     }
-    renewals.run(transaction, RENEW, found).await?;
-    replacements.run(transaction, REPLACE, found).await?;
-    removals.run(transaction, REMOVE, found).await
 }
 
 /// What is stored under a key.
@@ -200,10 +200,7 @@ async fn read_stored(
     requests: &[&Request],
     found: &mut [Option<Found>],
 ) -> sqlx::Result<()> {
-    let is_read = |place: &usize| {
-        let is_count = matches!(requests[*place].change, Change::Count { .. });
-        found[*place].is_none() && !is_count
-    };
+    let is_read = |place: &usize| found[*place].is_none() && !is_count(requests[*place]);
     let places: Vec<usize> = (0..requests.len()).filter(is_read).collect();
     if places.is_empty() {
         return Ok(());
@@ -228,73 +225,4 @@ async fn read_stored(
         };
     }
     Ok(())
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use idempotence_test_servers::PostgresServer;
-    use sqlx::{AssertSqlSafe, raw_sql};
-
-    use super::*;
-    use crate::sql::store::PostgresStore;
-    use crate::store::{Claim, Store as _};
-
-    #[tokio::test]
-    async fn a_process_that_stops_in_the_middle_of_a_batch_frees_its_keys() {
-        let url = PostgresServer::shared().unwrap().database().unwrap();
-        let store = PostgresStore::connect(&url).await.unwrap();
-        let mut stopped = store.pool().acquire().await.unwrap();
-        let mut transaction = stopped.begin_with(BEGIN).await.unwrap();
-        let (value, ttl) = (Bytes::from_static(b"value"), Duration::from_mins(1));
-        let micros = 60_000_000_i64;
-        let claim = query(CLAIM).bind(vec!["key"]).bind(vec![&b""[..]]);
-        let claim = claim.bind(vec![&value[..]]).bind(vec![micros]);
-        assert_eq!(transaction.fetch_all(claim).await.unwrap().len(), 1);
-        let since = Instant::now();
-        let other = Bytes::from_static(b"other");
-        loop {
-            match store.claim("key", &other, ttl).await {
-                Ok(claim) => break assert_eq!(claim, Claim::Claimed),
-                // The row is locked.
-                Err(_) => assert!(since.elapsed() < Duration::from_secs(20)),
-            }
-        }
-        transaction.commit().await.unwrap_err();
-        let stored = store.get("key").await.unwrap().unwrap();
-        assert_eq!(stored.value, other);
-    }
-
-    #[tokio::test]
-    async fn postgres_finds_the_rows_of_a_batch_by_their_keys() {
-        let url = PostgresServer::shared().unwrap().database().unwrap();
-        let store = PostgresStore::connect(&url).await.unwrap();
-        let mut connection = store.pool().acquire().await.unwrap();
-        let fill = "INSERT INTO idempotence SELECT 'key ' || n, repeat('v', 200)::bytea, now() + interval '1 hour' \
-                    FROM generate_series(1, 50000) AS n; ANALYZE idempotence";
-        connection.execute(raw_sql(fill)).await.unwrap();
-        let keys: Vec<_> = (0..100).map(|key| format!("key {key}")).collect();
-        let (values, micros) = (vec![&b"value"[..]; keys.len()], vec![1_000_i64; keys.len()]);
-        for mode in ["force_custom_plan", "force_generic_plan"] {
-            let mode = format!("SET plan_cache_mode = {mode}");
-            connection
-                .execute(raw_sql(AssertSqlSafe(mode)))
-                .await
-                .unwrap();
-            for statement in [CLAIM, RENEW, REPLACE, REMOVE] {
-                let explain = query(AssertSqlSafe(format!("EXPLAIN {statement}")));
-                let explain = explain
-                    .bind(&keys)
-                    .bind(&values)
-                    .bind(&values)
-                    .bind(&micros);
-                let plan = connection.fetch_all(explain).await.unwrap();
-                let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
-                let plan = plan.join("\n");
-                assert!(plan.contains("idempotence_pkey"), "{plan}");
-                assert!(!plan.contains("Seq Scan on idempotence"), "{plan}");
-            }
-        }
-    }
 }
