@@ -30,27 +30,54 @@ macro_rules! last {
     };
 }
 
+/// What a count changes in a stored row. `$first` is the line of a new window, `$id` the attempt, and `$end` the end of a new
+/// window.
+///
 /// Assignments run from left to right, and each sees the results of the earlier ones, so the expiry is last. The check of the
 /// length refuses lines that the pattern wrongly accepts: a second newline at the end, or a wrong number of attempts.
+macro_rules! counted {
+    ($now:expr, $first:expr, $id:expr, $end:expr) => {
+        concat!(
+            " ON DUPLICATE KEY UPDATE value = IF(expires_at <= ",
+            $now,
+            ", ",
+            $first,
+            ", IF(",
+            line!(),
+            " COLLATE latin1_bin REGEXP '^idem1 C count=[1-9][0-9]{0,14} last=([0-9a-f]{16},){0,31}[0-9a-f]{16}\n$' \
+             AND LENGTH(value) = 20 + LENGTH(",
+            digits!(),
+            ") + 17 * LEAST(CAST(",
+            digits!(),
+            " AS UNSIGNED), 32) AND LOCATE(",
+            $id,
+            ", value) = 0, CONCAT('idem1 C count=', LEAST(CAST(",
+            digits!(),
+            " AS UNSIGNED) + 1, 999999999999999), ' last=', IF(LENGTH(",
+            last!(),
+            ") = 543, SUBSTRING(",
+            last!(),
+            ", 18), ",
+            last!(),
+            "), ',', ",
+            $id,
+            ", '\n'), value)), expires_at = IF(expires_at <= ",
+            $now,
+            ", ",
+            $end,
+            ", expires_at)"
+        )
+    };
+}
+
 const COUNT: &str = concat!(
-    "INSERT INTO idempotence (`key`, value, expires_at) VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
-     ON DUPLICATE KEY UPDATE value = IF(expires_at <= UTC_TIMESTAMP(6), ?, IF(",
-    line!(),
-    " COLLATE latin1_bin REGEXP '^idem1 C count=[1-9][0-9]{0,14} last=([0-9a-f]{16},){0,31}[0-9a-f]{16}\n$' \
-     AND LENGTH(value) = 20 + LENGTH(",
-    digits!(),
-    ") + 17 * LEAST(CAST(",
-    digits!(),
-    " AS UNSIGNED), 32) AND LOCATE(?, value) = 0, CONCAT('idem1 C count=', LEAST(CAST(",
-    digits!(),
-    " AS UNSIGNED) + 1, 999999999999999), ' last=', IF(LENGTH(",
-    last!(),
-    ") = 543, SUBSTRING(",
-    last!(),
-    ", 18), ",
-    last!(),
-    "), ',', ?, '\n'), value)), \
-     expires_at = IF(expires_at <= UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, expires_at)"
+    "INSERT INTO idempotence (`key`, value, expires_at) VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
+    counted!(
+        "UTC_TIMESTAMP(6)",
+        "?",
+        "?",
+        "UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND"
+    )
 );
 
 /// The window may have ended after the count. It is still the window of the attempt.
