@@ -183,13 +183,15 @@ impl<DB: Database> SqlStore<DB> {
     /// pool for up to 100 ms, unless the pool has no other. A call whose batch has no connection of the pool before its
     /// deadline gets an error that says so, and its change is not sent.
     ///
-    /// On MySQL and MariaDB each change is its own statement.
+    /// On MySQL and MariaDB a batch is two round trips: its values, and then all its statements in one request. Statements that
+    /// wait for a lock for longer than 100 ms (on MySQL: a second) are given up, and the changes are sent by themselves. Use
+    /// `false` behind a proxy that does not pass on several statements in one request, and with `binlog_format = STATEMENT`.
     ///
     /// Clones that were made before keep their setting.
     #[must_use]
     pub fn batch(mut self, batch: bool) -> Self {
         let batching = || Arc::new(Batching::on(&self.pool, &self.longest));
-        self.batching = (batch && DB::SENDS_BATCHES).then(batching);
+        self.batching = batch.then(batching);
         self
     }
 

@@ -1,20 +1,19 @@
 //! Changes of many callers in one transaction.
 
 use std::pin::Pin;
-use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
-use idempotence_test_servers::PostgresServer;
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::sql::sqlx;
-use idempotent_runtime::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::{
-    Error, Idempotency, PostgresStore, SqlStore, SqliteStore, Store, StoreError, StoreErrorKind,
+    Error, Idempotency, MySqlStore, PostgresStore, SqlStore, SqliteStore, Store, StoreError,
+    StoreErrorKind,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -252,6 +251,26 @@ async fn claims_of_a_batch_share_a_transaction_unless_batches_are_off() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_a_batch_are_one_statement_on_mysql_unless_batches_are_off() {
+    let server = MariaDbServer::start().unwrap();
+    for batch in [true, false] {
+        let url = format!("{}?batch={batch}", server.database().unwrap());
+        let store = MySqlStore::connect(&url).await.unwrap();
+        let statements = "SELECT CAST(SUM(variable_value) AS SIGNED) FROM information_schema.global_status \
+                          WHERE variable_name IN ('COM_INSERT', 'COM_INSERT_SELECT')";
+        let before = MySql::number(store.pool(), statements).await;
+        let claims = claim_all(&store, &keys("few")).await;
+        assert!(claims.iter().all(|claim| *claim == Claim::Claimed));
+        let statements = MySql::number(store.pool(), statements).await - before;
+        if batch {
+            assert!(statements < 20, "{statements}");
+        } else {
+            assert_eq!(statements, 200);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_calls_on_a_file_are_served_within_the_deadline() {
     let handle = Idempotency::new(store::<Sqlite>().await);
     let mut calls = JoinSet::new();
@@ -299,19 +318,15 @@ async fn a_file_that_is_full_for_a_while_does_not_leave_a_transaction_open() {
     );
 }
 
-/// A store on a pool whose sessions wait for locks without a limit, unless `settings` say otherwise.
-fn patient(url: &str, settings: &[(&str, &str)]) -> PostgresStore {
-    let options = PgConnectOptions::from_str(url).unwrap();
-    let options = options.options(settings.iter().copied());
-    let pool = PgPoolOptions::new().max_connections(5);
-    PostgresStore::new(pool.connect_lazy_with(options))
+/// A store on a pool whose sessions wait long for locks, unless `settings` say otherwise.
+async fn patient<DB: Fresh>(url: &str, settings: &'static [&'static str]) -> SqlStore<DB> {
+    SqlStore::new(DB::pool(url, settings).await)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_the_application_has_locked_delays_only_its_own_change() {
-    let url = Postgres::url();
-    let other = narrow::<Postgres>(&url).await;
-    let store = patient(&url, &[]);
+async fn a_row_that_the_application_has_locked_delays_only_its_own_change<DB: Fresh>() {
+    let url = DB::url();
+    let other = narrow::<DB>(&url).await;
+    let store = patient::<DB>(&url, &[]).await;
     let keys: Vec<_> = (0..50).map(|key| format!("free {key}")).collect();
     for is_claim in [true, false] {
         if is_claim {
@@ -321,7 +336,7 @@ async fn a_row_that_the_application_has_locked_delays_only_its_own_change() {
             store.claim("locked", &VALUE, TTL).await.unwrap();
         }
         let mut locking = other.pool().begin().await.unwrap();
-        Postgres::lock(&mut locking).await;
+        DB::lock(&mut locking).await;
         let is_unlocked = AtomicBool::new(false);
         let change = async |key: &str| {
             let done = if is_claim {
@@ -358,13 +373,25 @@ async fn a_row_that_the_application_has_locked_delays_only_its_own_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_timeout_ends_only_the_change_that_waits() {
-    let url = Postgres::url();
-    let other = narrow::<Postgres>(&url).await;
-    let store = patient(&url, &[("statement_timeout", "300ms")]);
+async fn a_row_that_the_application_has_locked_delays_only_its_own_change_on_postgres() {
+    a_row_that_the_application_has_locked_delays_only_its_own_change::<Postgres>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_the_application_has_locked_delays_only_its_own_change_on_mysql() {
+    a_row_that_the_application_has_locked_delays_only_its_own_change::<MySql>().await;
+}
+
+/// `timeout`: sets a timeout for the statements of a session.
+async fn a_statement_timeout_ends_only_the_change_that_waits<DB: Fresh>(
+    timeout: &'static [&'static str],
+) {
+    let url = DB::url();
+    let other = narrow::<DB>(&url).await;
+    let store = patient::<DB>(&url, timeout).await;
     leave_expired(&store, "locked").await;
     let mut locking = other.pool().begin().await.unwrap();
-    Postgres::lock(&mut locking).await;
+    DB::lock(&mut locking).await;
     let names = keys("free");
     let claims = names[..20].iter().map(String::as_str);
     let claims = claims
@@ -379,6 +406,18 @@ async fn a_statement_timeout_ends_only_the_change_that_waits() {
         }
     }
     locking.rollback().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_timeout_ends_only_the_change_that_waits_on_postgres() {
+    let timeout = &["SET statement_timeout = '300ms'"];
+    a_statement_timeout_ends_only_the_change_that_waits::<Postgres>(timeout).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_timeout_ends_only_the_change_that_waits_on_mysql() {
+    let timeout = &["SET SESSION max_statement_time = 0.3"];
+    a_statement_timeout_ends_only_the_change_that_waits::<MySql>(timeout).await;
 }
 
 /// `refuse`: makes the database refuse the key `bad`.
@@ -465,6 +504,11 @@ async fn changes_that_are_dropped_before_they_are_sent_are_not_sent_on_postgres(
 }
 
 #[tokio::test]
+async fn changes_that_are_dropped_before_they_are_sent_are_not_sent_on_mysql() {
+    changes_that_are_dropped_before_they_are_sent_are_not_sent::<MySql>().await;
+}
+
+#[tokio::test]
 async fn changes_that_are_dropped_before_they_are_sent_are_not_sent_on_sqlite() {
     changes_that_are_dropped_before_they_are_sent_are_not_sent::<Sqlite>().await;
 }
@@ -495,11 +539,12 @@ async fn a_database_in_memory_outlives_dropped_batches() {
 }
 
 /// Claims that are acknowledged are stored, whenever the server dies.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgres_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged() {
-    let server = PostgresServer::start().unwrap();
-    let url = server.database().unwrap();
-    let store = PostgresStore::connect(&url).await.unwrap();
+async fn a_server_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged<DB: Fresh>(
+    url: &str,
+    kill_and_restart: [&dyn Fn(); 2],
+) {
+    let [kill, restart] = kill_and_restart;
+    let store = SqlStore::<DB>::connect(url).await.unwrap();
     let killed = Arc::new(AtomicBool::new(false));
     let mut claiming = JoinSet::new();
     for caller in 0..50 {
@@ -524,15 +569,39 @@ async fn a_postgres_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowle
             claimed
         });
     }
-    while Postgres::number(store.pool(), "SELECT count(*) FROM idempotence").await < 1000 {}
+    while DB::number(store.pool(), "SELECT count(*) FROM idempotence").await < 1000 {}
     killed.store(true, Ordering::SeqCst);
-    server.kill().unwrap();
+    kill();
     let claimed = timeout(MAX_WAIT, claiming.join_all()).await.unwrap();
-    server.restart().unwrap();
+    restart();
     let claimed = claimed.concat();
     assert!(claimed.len() >= 900, "{}", claimed.len());
     for key in claimed {
         let entry = store.get(&key).await.unwrap();
         assert_eq!(entry.unwrap().value, VALUE, "{key}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgres_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged() {
+    let server = PostgresServer::start().unwrap();
+    let (kill, restart) = (|| server.kill().unwrap(), || server.restart().unwrap());
+    let url = server.database().unwrap();
+    let servers: [&dyn Fn(); 2] = [&kill, &restart];
+    a_server_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged::<Postgres>(
+        &url, servers,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mysql_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged() {
+    let server = MariaDbServer::start().unwrap();
+    let (kill, restart) = (|| server.kill().unwrap(), || server.restart().unwrap());
+    let url = server.database().unwrap();
+    let servers: [&dyn Fn(); 2] = [&kill, &restart];
+    a_server_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged::<MySql>(
+        &url, servers,
+    )
+    .await;
 }

@@ -45,6 +45,12 @@ mod postgres_suite_in_batches {
     idempotent_runtime::testkit::conformance!(crate::batches::crowded::<Postgres>());
 }
 
+mod mysql_suite_in_batches {
+    use idempotent_runtime::sql::sqlx::MySql;
+
+    idempotent_runtime::testkit::conformance!(crate::batches::crowded::<MySql>());
+}
+
 mod sqlite_suite_in_batches {
     use idempotent_runtime::sql::sqlx::Sqlite;
 

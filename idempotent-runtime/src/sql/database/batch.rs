@@ -168,9 +168,6 @@ impl Request {
 
 /// How a database makes many changes with one commit.
 pub trait Batch: Records + Counting + Syntax {
-    /// Whether the changes of many callers go together.
-    const SENDS_BATCHES: bool = true;
-
     /// The most changes that callers send themselves at a time, each on a connection of the pool.
     const INLINE: usize = 2;
 
@@ -204,11 +201,15 @@ pub(crate) enum Stage {
     /// The transaction has not begun.
     Begin,
     /// The change at this place failed.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "sqlite")),
+        expect(dead_code, reason = "MySQL sends all changes together")
+    )]
     Change(usize),
     /// One of the changes failed. If there is no answer, they may be committed.
     #[cfg_attr(
-        not(feature = "postgres"),
-        expect(dead_code, reason = "only PostgreSQL has a statement for many changes")
+        not(any(feature = "mysql", feature = "postgres")),
+        expect(dead_code, reason = "SQLite has no statement for many changes")
     )]
     Changes,
     /// The commit failed. Its changes may be committed.

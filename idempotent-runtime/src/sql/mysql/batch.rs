@@ -1,9 +1,226 @@
-//! MySQL and MariaDB make each change by itself.
+//! Many changes with one commit in MySQL and MariaDB.
+//!
+//! A batch is two requests: the changes, and then all statements of the transaction at once. So a process that stops keeps no
+//! row locked: the server runs the transaction to its end. Locked rows are skipped, so a batch waits only for a row that is
+//! inserted or removed at the same time. Two batches insert in the order of their keys.
 
-use sqlx::MySql;
+/// Whether this broken variant of the batches runs. Only tests run them, to prove that they would find the mistake.
+macro_rules! broken {
+    ($variant:ident) => {{
+        #[cfg(all(test, unix))]
+        let broken = tests::runs(tests::Broken::$variant);
+        #[cfg(not(all(test, unix)))]
+        let broken = false;
+        broken
+    }};
+}
 
-use crate::sql::database::batch::Batch;
+mod document;
+mod statements;
+#[cfg(all(test, unix))]
+mod tests;
+
+use futures_util::TryStreamExt as _;
+use sqlx::mysql::MySqlRow;
+use sqlx::{
+    AssertSqlSafe, Either, Executor as _, MySql, MySqlConnection, Row as _, query, raw_sql,
+};
+
+use self::document::{Documents, Kind};
+use self::statements as sql;
+use crate::record::count;
+use crate::sql::database::batch::{Batch, Change, Failed, Found, Request, Stage};
+use crate::world::random_bits;
 
 impl Batch for MySql {
-    const SENDS_BATCHES: bool = false;
+    /// A batch has about twelve statements, which cost as much as eight changes on connections of their own.
+    const INLINE: usize = 8;
+
+    /// Two round trips.
+    async fn change_many(
+        connection: &mut MySqlConnection,
+        requests: &[&Request],
+        _: i32,
+    ) -> Result<Vec<Option<Found>>, Failed> {
+        let documents = Documents::of(requests);
+        let mut answers = Answers::to(requests, &documents);
+        if documents.is_empty() {
+            return Ok(answers.found);
+        }
+        let transaction = Transaction::of(&documents);
+        let mut set = query(sql::SET).bind(&answers.batch);
+        for text in documents.texts() {
+            set = set.bind(text);
+        }
+        let set = connection.execute(set).await;
+        set.map_err(|error| Stage::Begin.failed(error))?;
+        match transaction.run(connection, &mut answers).await {
+            Ok(()) => Ok(answers.found),
+            Err(failed) if broken!(LeavesTransaction) => Err(failed),
+            Err(failed) => {
+                let ended = connection.execute(raw_sql(sql::ROLL_BACK)).await;
+                Err(Failed {
+                    // The transaction may be open, or the session may have the timeout of the batch.
+                    is_unusable: ended.is_err(),
+                    ..failed
+                })
+            }
+        }
+    }
+}
+
+/// The statements of a batch.
+struct Transaction {
+    text: String,
+    /// How many statements are before the commit.
+    commit: usize,
+}
+
+impl Transaction {
+    fn of(documents: &Documents) -> Self {
+        let kinds = || Kind::ALL.into_iter().filter(|kind| documents.has(*kind));
+        let changes: String = kinds().map(change).collect();
+        #[cfg(all(test, unix))]
+        let changes = tests::damaged(changes);
+        let is_early = |kind: &Kind| {
+            if *kind == Kind::Count {
+                !broken!(ReadsCountsLate)
+            } else {
+                broken!(ReadsInTransaction)
+            }
+        };
+        let early: String = kinds().filter(is_early).map(read).collect();
+        let late = kinds().filter(|kind| !is_early(kind));
+        let reads: String = late.flat_map(|kind| [sql::COMMITTED, read(kind)]).collect();
+        #[cfg(all(test, unix))]
+        let reads = tests::after_commit(&reads);
+        let before = [sql::BEGIN, &changes, &early].concat();
+        Self {
+            commit: before.matches("; ").count(),
+            text: [&before, sql::COMMIT, sql::DONE, &reads, sql::END].concat(),
+        }
+    }
+
+    async fn run(
+        self,
+        connection: &mut MySqlConnection,
+        answers: &mut Answers<'_>,
+    ) -> Result<(), Failed> {
+        let mut ended = 0;
+        let failed = |ended: usize, error| match error {
+            // The server runs no statement after the failed statement.
+            sqlx::Error::Database(_) if ended < self.commit => Stage::Changes.failed(error),
+            sqlx::Error::Database(_) if ended > self.commit => {
+                Stage::Commit.failed(sqlx::Error::Protocol(error.to_string()))
+            }
+            error => Stage::Commit.failed(error),
+        };
+        let mut results = raw_sql(AssertSqlSafe(self.text)).fetch_many(connection);
+        loop {
+            match results.try_next().await {
+                Ok(None) if answers.are_of_batch => return Ok(()),
+                Ok(None) => return Err(Stage::Commit.failed(other_session())),
+                Ok(Some(Either::Left(_))) => ended += 1,
+                Ok(Some(Either::Right(row))) => {
+                    answers.read(&row).map_err(|error| failed(ended, error))?;
+                }
+                Err(error) => return Err(failed(ended, error)),
+            }
+        }
+    }
+}
+
+fn change(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Claim => sql::CLAIM,
+        Kind::Count => sql::COUNT,
+        Kind::Renew => sql::RENEW,
+        Kind::Swap => sql::REPLACE,
+        Kind::Remove => sql::REMOVE,
+    }
+}
+
+fn read(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Claim => sql::READ_CLAIMS,
+        Kind::Count => sql::READ_COUNTS,
+        Kind::Renew => sql::READ_RENEWALS,
+        Kind::Swap => sql::READ_SWAPS,
+        Kind::Remove => sql::READ_REMOVALS,
+    }
+}
+
+/// What the changes found.
+struct Answers<'a> {
+    requests: &'a [&'a Request],
+    documents: &'a Documents,
+    found: Vec<Option<Found>>,
+    /// The number of the batch.
+    batch: String,
+    /// Whether the session that answers has the changes of this batch.
+    are_of_batch: bool,
+}
+
+fn other_session() -> sqlx::Error {
+    let text = "the changes of a batch and their transaction were in different sessions";
+    sqlx::Error::Protocol(text.to_owned())
+}
+
+impl<'a> Answers<'a> {
+    fn to(requests: &'a [&'a Request], documents: &'a Documents) -> Self {
+        Self {
+            requests,
+            documents,
+            found: requests.iter().map(|_| None).collect(),
+            batch: format!("{:032x}", random_bits()),
+            are_of_batch: false,
+        }
+    }
+
+    fn read(&mut self, row: &MySqlRow) -> sqlx::Result<()> {
+        let Some(kind) = Kind::numbered(row.try_get(0)?) else {
+            return self.read_done(row);
+        };
+        let n: i64 = row.try_get(1)?;
+        let at = usize::try_from(n - 1).ok();
+        let place = at.and_then(|at| self.documents.places(kind).get(at).copied());
+        let Some(place) = place else {
+            return Ok(());
+        };
+        let value: Option<Vec<u8>> = row.try_get(2)?;
+        let request = self.requests[place];
+        self.found[place] = match (value, &request.change) {
+            (Some(line), Change::Count { attempt, .. }) => {
+                let remaining = row.try_get(3)?;
+                let number = count::number(&line, *attempt).transpose();
+                number.map(|number| Found::Counted { number, remaining })
+            }
+            (Some(value), _) => request.find(Some(value.into())),
+            // The change goes alone, and reads the record.
+            (None, _) => None,
+        };
+        Ok(())
+    }
+
+    /// Reads which changes are done. The others found no live row, unless it is read later.
+    fn read_done(&mut self, row: &MySqlRow) -> sqlx::Result<()> {
+        let batch: Option<Vec<u8>> = row.try_get(1)?;
+        self.are_of_batch = batch.as_deref() == Some(self.batch.as_bytes());
+        for (column, kind) in [(2, Kind::Renew), (3, Kind::Swap), (4, Kind::Remove)] {
+            let words: Vec<u8> = row.try_get(column)?;
+            let words: Vec<u64> = String::from_utf8_lossy(&words)
+                .split(',')
+                .map(|word| word.parse().unwrap_or_default())
+                .collect();
+            for (at, place) in self.documents.places(kind).iter().enumerate() {
+                let word = words.get(at / 64).copied().unwrap_or_default();
+                self.found[*place] = if word >> (at % 64) & 1 == 1 || broken!(AnswersForAll) {
+                    Some(Found::Done)
+                } else {
+                    self.requests[*place].find(None)
+                };
+            }
+        }
+        Ok(())
+    }
 }

@@ -69,6 +69,7 @@ macro_rules! counted {
         )
     };
 }
+pub(super) use {counted, digits, last, line};
 
 const COUNT: &str = concat!(
     "INSERT INTO idempotence (`key`, value, expires_at) VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
