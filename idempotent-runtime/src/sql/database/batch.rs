@@ -4,7 +4,6 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sqlx::{Connection as _, SqlSafeStr as _};
 
 use super::counting::Counting;
 use super::records::Records;
@@ -175,15 +174,12 @@ pub trait Batch: Records + Counting + Syntax {
     /// sent alone, because it was not made and the reason is not known, for example because another transaction has locked the
     /// row.
     ///
-    /// The changes are sorted by key. Only counts may have the same key. By default each change is its own statement, and all are
-    /// in one transaction.
+    /// The changes are sorted by key. Only counts may have the same key.
     fn change_many(
         connection: &mut Self::Connection,
         requests: &[&Request],
         most: i32,
-    ) -> impl Future<Output = Result<Vec<Option<Found>>, Failed>> + Send {
-        one_transaction::<Self>(connection, requests, most)
-    }
+    ) -> impl Future<Output = Result<Vec<Option<Found>>, Failed>> + Send;
 }
 
 /// Why none of the changes of a batch has an answer.
@@ -225,31 +221,4 @@ impl Stage {
             is_unusable: false,
         }
     }
-}
-
-/// Sends each change as its own statement, all in one transaction.
-pub(crate) async fn one_transaction<DB: Records + Counting + Syntax>(
-    connection: &mut DB::Connection,
-    requests: &[&Request],
-    most: i32,
-) -> Result<Vec<Option<Found>>, Failed> {
-    let begun = match DB::BEGIN {
-        Some(statement) => connection.begin_with(statement.into_sql_str()).await,
-        None => connection.begin().await,
-    };
-    let mut transaction = begun.map_err(|error| Stage::Begin.failed(error))?;
-    let mut found = Vec::with_capacity(requests.len());
-    for (at, request) in requests.iter().enumerate() {
-        match request.send::<DB>(&mut transaction, most).await {
-            Ok(what) => found.push(what),
-            Err(error) => {
-                // A failed rollback is repeated when the transaction is dropped.
-                let _ = transaction.rollback().await;
-                return Err(Stage::Change(at).failed(error));
-            }
-        }
-    }
-    let committed = transaction.commit().await;
-    committed.map_err(|error| Stage::Commit.failed(error))?;
-    Ok(found)
 }

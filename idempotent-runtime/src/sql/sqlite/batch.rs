@@ -2,7 +2,7 @@
 
 use sqlx::{Connection as _, Sqlite, SqliteConnection, query_scalar};
 
-use crate::sql::database::batch::{Batch, Failed, Found, Request, one_transaction};
+use crate::sql::database::batch::{Batch, Failed, Found, Request, Stage};
 
 /// A transaction takes the write lock of the file when it begins, so no other process changes anything until the commit.
 impl Batch for Sqlite {
@@ -14,7 +14,7 @@ impl Batch for Sqlite {
         requests: &[&Request],
         most: i32,
     ) -> Result<Vec<Option<Found>>, Failed> {
-        match one_transaction::<Self>(connection, requests, most).await {
+        match change_all(connection, requests, most).await {
             Err(failed) => Err(Failed {
                 is_unusable: has_lost_transaction(connection).await,
                 ..failed
@@ -22,6 +22,30 @@ impl Batch for Sqlite {
             found => found,
         }
     }
+}
+
+/// Sends each change as its own statement, all in one transaction.
+async fn change_all(
+    connection: &mut SqliteConnection,
+    requests: &[&Request],
+    most: i32,
+) -> Result<Vec<Option<Found>>, Failed> {
+    let begun = connection.begin_with("BEGIN IMMEDIATE").await;
+    let mut transaction = begun.map_err(|error| Stage::Begin.failed(error))?;
+    let mut found = Vec::with_capacity(requests.len());
+    for (at, request) in requests.iter().enumerate() {
+        match request.send::<Sqlite>(&mut transaction, most).await {
+            Ok(what) => found.push(what),
+            Err(error) => {
+                // A failed rollback is repeated when the transaction is dropped.
+                let _ = transaction.rollback().await;
+                return Err(Stage::Change(at).failed(error));
+            }
+        }
+    }
+    let committed = transaction.commit().await;
+    committed.map_err(|error| Stage::Commit.failed(error))?;
+    Ok(found)
 }
 
 /// Whether the client counts a transaction that the database has ended by itself, as it does if the disk is full. Then no later
