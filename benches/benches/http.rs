@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use idempotence_benches::Lap;
 use idempotence_benches::http::{CONNECTIONS, OnHttp, serve};
+use idempotence_benches::one_core::OneCore;
 use idempotence_benches::rounds::{Rounds, machine, per_second, rounds};
 
 fn main() {
@@ -29,6 +30,7 @@ fn row(connections: u32, laps: &[Lap<'_>], rounds: usize) {
         1 => "1 connection".to_owned(),
         more => format!("{more} connections"),
     };
+    let _one_core = (connections == 1).then(OneCore::pin);
     let rounds = Rounds::run(laps, rounds, Duration::from_millis(300));
     rounds.print(&name, |seconds| per_second(connections, seconds));
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use idempotence_benches::mechanisms::{Mechanism, Mechanisms, TASKS};
+use idempotence_benches::one_core::OneCore;
 use idempotence_benches::rounds::{Rounds, machine, per_second, rounds, tasks_text};
 
 fn main() {
@@ -13,6 +14,7 @@ fn main() {
     println!("| --- | ---: | ---: | ---: |");
     for mechanism in Mechanism::ALL {
         for tasks in TASKS {
+            let _one_core = (tasks == 1).then(OneCore::pin);
             let laps = on_redis.laps(mechanism, tasks);
             let rounds = Rounds::run(&laps, rounds(), Duration::from_millis(200));
             let name = format!("{mechanism:?}, {}", tasks_text(tasks));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use idempotence_benches::on_cluster::OnCluster;
 use idempotence_benches::on_redis::{OnRedis, TASKS};
+use idempotence_benches::one_core::OneCore;
 use idempotence_benches::replay::{self, SIZES};
 use idempotence_benches::rounds::{Rounds, machine, per_second, rounds, tasks_text};
 use idempotence_benches::storm::Answer;
@@ -24,6 +25,7 @@ fn main() {
 fn first_calls(on_redis: &OnRedis, rounds: usize) {
     header("Redis", &[ATTRIBUTE, BY_HAND, PEER, "`rslock` 0.10", ALONE]);
     for tasks in TASKS {
+        let _one_core = (tasks == 1).then(OneCore::pin);
         let rounds = Rounds::run(&on_redis.laps(tasks), rounds, Duration::from_millis(200));
         rounds.print(&tasks_text(tasks), |seconds| per_second(tasks, seconds));
     }
@@ -39,6 +41,7 @@ fn on_a_cluster(rounds: usize) {
     let on_cluster = OnCluster::start();
     header("Redis Cluster", &[ATTRIBUTE, BY_HAND, ALONE]);
     for tasks in TASKS {
+        let _one_core = (tasks == 1).then(OneCore::pin);
         let rounds = Rounds::run(&on_cluster.laps(tasks), rounds, Duration::from_millis(200));
         rounds.print(&tasks_text(tasks), |seconds| per_second(tasks, seconds));
     }
@@ -54,7 +57,9 @@ fn replays(on_redis: &OnRedis, rounds: usize) {
                 let rounds = Rounds::run(laps, rounds, Duration::from_millis(long));
                 rounds.print(&name, |seconds| per_second(tasks, seconds));
             };
+            let one_core = (tasks == 1).then(OneCore::pin);
             row("Redis", &on_redis.replays(tasks, size), 150);
+            drop(one_core);
             for (threads, runtime) in &runtimes {
                 let store = format!("memory, {threads}");
                 row(&store, &in_memory::replays(runtime, tasks, size), 50);

@@ -25,6 +25,7 @@ pub mod mechanisms;
 pub mod on_cluster;
 pub mod on_redis;
 pub mod on_sql;
+pub mod one_core;
 pub mod plans;
 pub mod replay;
 pub mod rounds;
