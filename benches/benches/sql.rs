@@ -1,25 +1,42 @@
-//! Prints the table of `sql.md`: claim and release, and the dedup row in a transaction, compared with the same by hand on
+//! Prints the tables of `sql.md`: claim and release, and the dedup row in a transaction, compared with the same by hand on
 //! the same pool, in tables with ten thousand and two million other rows. All contenders take turns in one process.
+//!
+//! `-- postgres` runs one of the databases `postgres`, `mariadb` and `sqlite`. With `IDEMPOTENCE_SHORT=1` the run is short.
 
 use std::time::Duration;
 
-use idempotence_benches::Lap;
-use idempotence_benches::on_sql::{OnSql, ROWS, Statements, TASKS};
+use idempotence_benches::on_sql::{
+    Contest, OnSql, ROWS, Statements, TASKS, TRANSACTIONS, is_short,
+};
 use idempotence_benches::rounds::{
     Rounds, Values, latency_text, machine, per_second, rounds, tasks_text,
 };
 
 fn main() {
     println!("{}", machine("Rust client sqlx 0.9"));
-    let on_postgres = OnSql::postgres();
-    on(&on_postgres);
-    show(on_postgres.plans());
-    drop(on_postgres);
-    let on_mariadb = OnSql::mariadb();
-    on(&on_mariadb);
-    show(on_mariadb.plans());
-    drop(on_mariadb);
-    on(&OnSql::sqlite());
+    if is_asked_for("postgres") {
+        let on_postgres = OnSql::postgres();
+        on(&on_postgres);
+        show(on_postgres.plans());
+    }
+    if is_asked_for("mariadb") {
+        let on_mariadb = OnSql::mariadb();
+        on(&on_mariadb);
+        show(on_mariadb.plans());
+    }
+    if is_asked_for("sqlite") {
+        on(&OnSql::sqlite());
+    }
+}
+
+/// Whether the arguments name this database, or none.
+fn is_asked_for(database: &str) -> bool {
+    let mut names = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with("--"));
+    names
+        .next()
+        .is_none_or(|first| first == database || names.any(|name| name == database))
 }
 
 fn show(plans: Vec<(String, String)>) {
@@ -31,44 +48,80 @@ fn show(plans: Vec<(String, String)>) {
 fn on<DB: Statements>(on_sql: &OnSql<DB>) {
     let [few, many] = ROWS;
     println!(
-        "\n| {}, {few} rows | attribute | by hand | of by hand | of by hand at {many} rows | of its own at {few} rows |",
+        "\n| {}, {few} rows | attribute | by hand | `batch = false` | of by hand | of `batch = false` | \
+         of by hand at {many} rows | of its own at {few} rows |",
         on_sql.version
     );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for tasks in TASKS {
         row("claim + release", tasks, &on_sql.claims(tasks));
     }
-    for tasks in TASKS {
+    for tasks in TRANSACTIONS {
         row(
             "begin, dedup, insert, commit",
             tasks,
             &on_sql.transactions(tasks),
         );
     }
-}
-
-/// Prints a row for the throughput and for each percentile.
-fn row(name: &str, tasks: u32, laps: &[Lap<'_>]) {
-    let rounds = Rounds::run(laps, rounds(), Duration::from_millis(400));
-    let name = format!("{name}, {}", tasks_text(tasks));
-    print(&name, rounds.seconds(), |seconds| {
-        per_second(tasks, seconds)
-    });
-    for (percentile, values) in rounds.latencies() {
-        print(&format!("{name}, {percentile}"), values, latency_text);
+    println!(
+        "\n| commits per second, per call; connections in use | attribute | by hand | `batch = false` |"
+    );
+    println!("| --- | ---: | ---: | ---: |");
+    for tasks in TASKS {
+        print!("| claim + release, {} |", tasks_text(tasks));
+        for lap in &on_sql.claims(tasks).few {
+            let usage = on_sql.usage(tasks, lap);
+            if let Some([per_second, per_call]) = usage.writes {
+                print!(" {per_second:.0}/s, {per_call:.2};");
+            }
+            print!(" {:.1} |", usage.connections);
+        }
+        println!();
     }
 }
 
-/// Prints a row: the attribute and by hand with few rows, then both with many rows.
-fn print(name: &str, values: &Values, show: impl Fn(f64) -> String) {
+/// Prints a row for the throughput and for each percentile.
+fn row(name: &str, tasks: u32, contest: &Contest<'_>) {
+    let (rounds, long) = if is_short() {
+        (rounds().min(9), Duration::from_millis(150))
+    } else {
+        (rounds().min(16), Duration::from_millis(250))
+    };
+    let laps = contest.few.iter().chain(&contest.many);
+    let rounds = Rounds::run(laps, rounds, long);
+    let name = format!("{name}, {}", tasks_text(tasks));
+    let print = |name: &str, values: &Values, show: &dyn Fn(f64) -> String| {
+        print(name, contest, values, show);
+    };
+    print(&name, rounds.seconds(), &|seconds| {
+        per_second(tasks, seconds)
+    });
+    for (percentile, values) in rounds.latencies() {
+        print(&format!("{name}, {percentile}"), values, &latency_text);
+    }
+}
+
+/// Prints a row: the contenders with few rows, then ratios.
+fn print(name: &str, contest: &Contest<'_>, values: &Values, show: &dyn Fn(f64) -> String) {
+    let many = contest.few.len();
+    let contenders = many + contest.many.len();
     let value = |contender: usize| show(values.median(|round| round[contender]));
-    let ratio = |of: usize, to: usize| values.median(|round| round[to] / round[of]);
+    let ratio = |of: usize, to: usize| {
+        let is_there = of < contenders && to < contenders;
+        let ratio = is_there.then(|| values.median(|round| round[to] / round[of]));
+        ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"))
+    };
+    let [alone, of_alone] = if many > 2 {
+        [value(2), ratio(0, 2)]
+    } else {
+        ["–".to_owned(), "–".to_owned()]
+    };
     println!(
-        "| {name} | {} | {} | {:.2} | {:.2} | {:.2} |",
+        "| {name} | {} | {} | {alone} | {} | {of_alone} | {} | {} |",
         value(0),
         value(1),
         ratio(0, 1),
-        ratio(2, 3),
-        ratio(2, 0),
+        ratio(many, many + 1),
+        ratio(many, 0),
     );
 }

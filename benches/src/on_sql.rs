@@ -4,6 +4,8 @@ mod statements;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use idempotence::sql::sqlx::{MySql, Pool, Postgres, Sqlite};
@@ -16,10 +18,13 @@ pub use self::statements::Statements;
 use self::statements::{WEEK, number};
 use crate::plans::{self, Plan};
 use crate::upload::{self, Clock, Upload};
-use crate::{ATTRIBUTE, BY_HAND, Lap, Run, key, owner};
+use crate::{ATTRIBUTE, BY_HAND, Lap, key, owner};
 
 /// The numbers of concurrent tasks.
-pub const TASKS: [u32; 2] = [1, 32];
+pub const TASKS: [u32; 4] = [1, 8, 32, 256];
+
+/// The numbers of concurrent tasks with transactions.
+pub const TRANSACTIONS: [u32; 2] = [1, 32];
 
 /// The numbers of other rows in the two tables.
 pub const ROWS: [u32; 2] = [10_000, 2_000_000];
@@ -27,9 +32,9 @@ pub const ROWS: [u32; 2] = [10_000, 2_000_000];
 /// A database with few rows and one with many, both on one server.
 pub struct OnSql<DB: Database> {
     runtime: Runtime,
-    /// In the order of [`ROWS`].
-    sides: [Side<DB>; 2],
-    many_url: String,
+    few: Side<DB>,
+    /// `None` in a short run.
+    many: Option<Side<DB>>,
     /// The name and the version of the database.
     pub version: String,
     _server: Server,
@@ -37,9 +42,28 @@ pub struct OnSql<DB: Database> {
 
 /// Contenders on one pool.
 struct Side<DB: Database> {
+    url: String,
     pool: Pool<DB>,
     attribute: Idempotency,
+    /// `batch = false`.
+    unbatched: Idempotency,
     by_hand: ByHand<DB>,
+}
+
+/// Contenders that take turns.
+pub struct Contest<'a> {
+    /// The attribute, by hand, and perhaps the attribute without batches.
+    pub few: Vec<Lap<'a>>,
+    /// The attribute and by hand. Empty in a short run.
+    pub many: Vec<Lap<'a>>,
+}
+
+/// What a contender needs.
+pub struct Usage {
+    /// The transactions that wrote something, as the server counts them: per second and per call.
+    pub writes: Option<[f64; 2]>,
+    /// The connections in use, on average.
+    pub connections: f64,
 }
 
 /// The server, or the folder of the files. Dropping it removes both.
@@ -58,10 +82,17 @@ impl Drop for Server {
 }
 
 impl OnSql<Postgres> {
-    /// `PostgreSQL`, with memory for all rows.
+    /// `PostgreSQL`, with memory for all rows. A commit waits for the disk, unlike in tests.
     pub fn postgres() -> Self {
-        let server =
-            PostgresServer::start_with(["-c", "shared_buffers=2GB", "-c", "max_wal_size=4GB"]);
+        let settings = [
+            "-c",
+            "fsync=on",
+            "-c",
+            "shared_buffers=2GB",
+            "-c",
+            "max_wal_size=4GB",
+        ];
+        let server = PostgresServer::start_with(settings);
         Self::start(Server::Postgres(server.expect("postgres is installed")))
     }
 }
@@ -69,23 +100,27 @@ impl OnSql<Postgres> {
 impl OnSql<Postgres> {
     /// The plans of the statements in the table with many rows.
     pub fn plans(&self) -> Vec<Plan> {
-        self.runtime.block_on(plans::on_postgres(&self.many_url))
+        let plans = |side: &Side<_>| self.runtime.block_on(plans::on_postgres(&side.url));
+        self.many.as_ref().map(plans).unwrap_or_default()
     }
 }
 
 impl OnSql<MySql> {
     /// The plans of the statements in the table with many rows.
     pub fn plans(&self) -> Vec<Plan> {
-        self.runtime.block_on(plans::on_mariadb(&self.many_url))
+        let plans = |side: &Side<_>| self.runtime.block_on(plans::on_mariadb(&side.url));
+        self.many.as_ref().map(plans).unwrap_or_default()
     }
 }
 
 impl OnSql<MySql> {
-    /// `MariaDB`, with memory for all rows.
+    /// `MariaDB`, with memory for all rows. A commit waits for the disk, unlike in tests.
     pub fn mariadb() -> Self {
         let server = MariaDbServer::start_with([
+            "--innodb-flush-log-at-trx-commit=1",
             "--innodb-buffer-pool-size=2G",
             "--innodb-log-file-size=1G",
+            "--innodb-monitor-enable=trx_rw_commits",
         ]);
         Self::start(Server::MariaDb(server.expect("mariadbd is installed")))
     }
@@ -104,64 +139,133 @@ impl OnSql<Sqlite> {
 impl<DB: Statements> OnSql<DB> {
     fn start(server: Server) -> Self {
         let runtime = Runtime::new().expect("a runtime");
-        let urls = ROWS.map(|rows| match &server {
-            Server::Postgres(server) => server.database().expect("a database"),
-            Server::MariaDb(server) => server.database().expect("a database"),
-            Server::Sqlite(folder) => format!("sqlite:{}", folder.join(rows.to_string()).display()),
-        });
+        let side = |rows: u32| {
+            let url = match &server {
+                Server::Postgres(server) => server.database().expect("a database"),
+                Server::MariaDb(server) => server.database().expect("a database"),
+                Server::Sqlite(folder) => {
+                    format!("sqlite:{}", folder.join(rows.to_string()).display())
+                }
+            };
+            runtime.block_on(Side::<DB>::new(url, rows))
+        };
         let [few, many] = ROWS;
-        let [few_url, many_url] = urls;
-        let (sides, version) = runtime.block_on(async {
-            let sides = [
-                Side::new(&few_url, few).await,
-                Side::new(&many_url, many).await,
-            ];
-            let version = DB::text(&sides[0].pool, DB::VERSION).await;
-            (sides, version)
-        });
+        let (few, many) = (side(few), (!is_short()).then(|| side(many)));
+        let version = runtime.block_on(DB::text(&few.pool, DB::VERSION));
         Self {
             runtime,
-            sides,
-            many_url,
+            few,
+            many,
             version: format!("{} {version}", DB::NAME),
             _server: server,
         }
     }
 
-    /// First calls that release their key, from `tasks` tasks: with few rows, then with many.
-    pub fn claims(&self, tasks: u32) -> Vec<Lap<'_>> {
-        self.laps(|side| {
-            [
-                upload::lap(&self.runtime, tasks, Clock::Calls, side.attribute.clone()),
-                upload::lap(&self.runtime, tasks, Clock::Calls, side.by_hand.clone()),
+    /// First calls that release their key, from `tasks` tasks.
+    pub fn claims(&self, tasks: u32) -> Contest<'_> {
+        self.contest(|side| {
+            let lap = |handle| upload::lap(&self.runtime, tasks, Clock::Calls, handle);
+            let by_hand = upload::lap(&self.runtime, tasks, Clock::Calls, side.by_hand.clone());
+            vec![
+                (ATTRIBUTE, lap(side.attribute.clone())),
+                (BY_HAND, by_hand),
+                ("batch = false", lap(side.unbatched.clone())),
             ]
         })
     }
 
-    /// First calls in transactions that insert an order, from `tasks` tasks: with few rows, then with many.
-    pub fn transactions(&self, tasks: u32) -> Vec<Lap<'_>> {
-        self.laps(|side| {
+    /// First calls in transactions that insert an order, from `tasks` tasks.
+    pub fn transactions(&self, tasks: u32) -> Contest<'_> {
+        self.contest(|side| {
             let attribute = Guarded(side.pool.clone(), side.attribute.clone());
             let by_hand = InHand(side.by_hand.clone());
-            [
-                upload::lap(&self.runtime, tasks, Clock::Calls, attribute),
-                upload::lap(&self.runtime, tasks, Clock::Calls, by_hand),
+            vec![
+                (
+                    ATTRIBUTE,
+                    upload::lap(&self.runtime, tasks, Clock::Calls, attribute),
+                ),
+                (
+                    BY_HAND,
+                    upload::lap(&self.runtime, tasks, Clock::Calls, by_hand),
+                ),
             ]
         })
     }
 
-    fn laps<'a>(&'a self, of: impl Fn(&'a Side<DB>) -> [Run<'a>; 2]) -> Vec<Lap<'a>> {
-        let pairs = self.sides.iter().map(of);
-        pairs
-            .flat_map(|[attribute, by_hand]| [(ATTRIBUTE, attribute), (BY_HAND, by_hand)])
-            .collect()
+    fn contest<'a>(&'a self, laps: impl Fn(&'a Side<DB>) -> Vec<Lap<'a>>) -> Contest<'a> {
+        let mut many = self.many.as_ref().map(&laps).unwrap_or_default();
+        many.truncate(2);
+        Contest {
+            few: laps(&self.few),
+            many,
+        }
+    }
+
+    /// Runs the calls of a contender on the table with few rows for a while. `tasks`: from how many tasks.
+    pub fn usage(&self, tasks: u32, (_, lap): &Lap) -> Usage {
+        let mut calls = 1;
+        loop {
+            let before = self.writes();
+            let (took, connections) = self.watched(|| lap(calls).total.as_secs_f64());
+            if took >= 0.3 {
+                let writes = before.zip(self.writes());
+                #[expect(clippy::cast_precision_loss, reason = "a few digits are enough")]
+                let writes = writes.map(|(before, after)| {
+                    let writes = (after - before) as f64;
+                    [writes / took, writes / (calls * u64::from(tasks)) as f64]
+                });
+                return Usage {
+                    writes,
+                    connections,
+                };
+            }
+            calls *= 2;
+        }
+    }
+
+    fn writes(&self) -> Option<u64> {
+        let number = self.runtime.block_on(DB::text(&self.few.pool, DB::WRITES?));
+        Some(number.parse().expect("a number"))
+    }
+
+    /// Runs something, and returns how many connections of the pool were in use meanwhile, on average.
+    fn watched<T>(&self, run: impl FnOnce() -> T) -> (T, f64) {
+        let has_ended = AtomicBool::new(false);
+        let watch = || {
+            let (mut looks, mut in_use) = (0_u32, 0.0);
+            while !has_ended.load(Ordering::Relaxed) {
+                let Self { few, .. } = self;
+                let idle = u32::try_from(few.pool.num_idle()).unwrap_or(u32::MAX);
+                in_use += f64::from(few.pool.size().saturating_sub(idle));
+                looks += 1;
+                thread::sleep(Duration::from_micros(500));
+            }
+            in_use / f64::from(looks.max(1))
+        };
+        thread::scope(|scope| {
+            let watching = scope.spawn(watch);
+            let ran = run();
+            has_ended.store(true, Ordering::Relaxed);
+            (ran, watching.join().expect("a number"))
+        })
     }
 }
 
+/// Whether the variable `IDEMPOTENCE_SHORT` asks for a run of one or two minutes, without the large tables and the plans.
+pub fn is_short() -> bool {
+    std::env::var_os("IDEMPOTENCE_SHORT").is_some()
+}
+
 impl<DB: Statements> Side<DB> {
-    async fn new(url: &str, rows: u32) -> Self {
-        let store = SqlStore::<DB>::connect(url).await.expect("a store");
+    async fn new(url: String, rows: u32) -> Self {
+        let store = SqlStore::<DB>::connect(&url).await.expect("a store");
         let pool = store.pool().clone();
+        // On a slow disk, 256 calls one by one take longer than the usual deadline.
+        let unbatched = Idempotency::builder(store.clone().batch(false));
+        let unbatched = unbatched
+            .deadline(Duration::from_secs(30))
+            .build()
+            .expect("a handle");
         let attribute = Idempotency::new(store);
         let by_hand = ByHand {
             pool: pool.clone(),
@@ -184,8 +288,10 @@ impl<DB: Statements> Side<DB> {
             DB::apply(&pool, statement).await;
         }
         Self {
+            url,
             pool,
             attribute,
+            unbatched,
             by_hand,
         }
     }

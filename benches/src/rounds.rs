@@ -30,7 +30,12 @@ pub struct Values(Vec<Vec<f64>>);
 
 impl Rounds {
     /// Runs every contender for about `long`, in turns.
-    pub fn run(laps: &[Lap], rounds: usize, long: Duration) -> Self {
+    pub fn run<'a, 'b: 'a>(
+        laps: impl IntoIterator<Item = &'a Lap<'b>>,
+        rounds: usize,
+        long: Duration,
+    ) -> Self {
+        let laps: Vec<_> = laps.into_iter().collect();
         let calls: Vec<u32> = laps.iter().map(|lap| calls_within(long, lap)).collect();
         let (mut seconds, mut latencies) = (Vec::new(), Vec::new());
         for first in 0..rounds {

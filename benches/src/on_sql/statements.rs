@@ -24,6 +24,8 @@ pub(super) fn number(user_id: u64) -> String {
 pub trait Statements: Database {
     /// Reads the version.
     const VERSION: &'static str;
+    /// Reads how many transactions have written something. `None`: the database does not count them.
+    const WRITES: Option<&'static str>;
     /// Inserts the other rows into a table.
     const FILL: &'static str;
     /// Statements after the inserts, so that no background work remains.
@@ -140,6 +142,8 @@ statements! {
     remove: "DELETE FROM by_hand WHERE key = $1 AND value = $2",
     order: "INSERT INTO orders (number, amount) VALUES ($1, $2)",
     const VERSION: &'static str = "SHOW server_version";
+    // Each of them has a number.
+    const WRITES: Option<&'static str> = Some("SELECT txid_snapshot_xmax(txid_current_snapshot())::text");
     const FILL: &'static str = "\
         INSERT INTO {table} SELECT 'idem:bench.upload:' || md5(i::text), \
         decode(repeat('2d', {size}), 'hex'), now() + interval '7 days' + i * interval '1 microsecond' \
@@ -154,6 +158,8 @@ statements! {
     remove: "DELETE FROM by_hand WHERE `key` = ? AND value = ?",
     order: "INSERT INTO orders (number, amount) VALUES (?, ?)",
     const VERSION: &'static str = "SELECT version()";
+    const WRITES: Option<&'static str> = Some("SELECT CAST(count AS CHAR) \
+        FROM information_schema.innodb_metrics WHERE name = 'trx_rw_commits'");
     const FILL: &'static str = "\
         INSERT INTO {table} SELECT concat('idem:bench.upload:', md5(seq)), repeat('-', {size}), \
         utc_timestamp(6) + INTERVAL 7 DAY + INTERVAL seq MICROSECOND FROM seq_1_to_{rows} ORDER BY 1";
@@ -174,6 +180,7 @@ statements! {
     remove: "DELETE FROM by_hand WHERE key = ?1 AND value = ?2",
     order: "INSERT INTO orders (number, amount) VALUES (?1, ?2)",
     const VERSION: &'static str = "SELECT sqlite_version()";
+    const WRITES: Option<&'static str> = None;
     const FILL: &'static str = "\
         INSERT INTO {table} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows}) \
         SELECT 'idem:bench.upload:' || lower(hex(randomblob(16))), CAST(printf('%.*c', {size}, '-') AS BLOB), \
