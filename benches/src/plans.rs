@@ -1,12 +1,14 @@
 //! The plans of the statements of a store and of a call in a transaction, in tables with many rows.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use idempotence::sql::sqlx::mysql::{MySqlPoolOptions, MySqlRow};
 use idempotence::sql::sqlx::postgres::PgPoolOptions;
 use idempotence::sql::sqlx::{AssertSqlSafe, Executor as _, MySqlPool, PgPool, Pool, Row as _};
 use idempotence::sql::sqlx::{query, query_as, query_scalar, raw_sql};
-use idempotence::{Idempotency, SqlStore, Store};
+use idempotence::{Idempotency, SqlStore, Store, StoreError};
 
 use crate::on_sql::Statements;
 
@@ -115,10 +117,51 @@ async fn exercise<DB: Statements>(pool: &Pool<DB>) {
     store.get(key).await.expect("an answer");
     store.remove(key, &two).await.expect("an answer");
     store.purge_expired().await.expect("an answer");
+    in_batches(&store, ttl).await;
     let idempotency = Idempotency::new(store);
     for _ in 0..2 {
         let mut tx = pool.begin().await.expect("a transaction");
         DB::guarded_with_replay(&idempotency, &mut tx).await;
         tx.commit().await.expect("a commit");
     }
+}
+
+/// Executes every statement of batches once.
+async fn in_batches<DB: Statements>(store: &SqlStore<DB>, ttl: Duration) {
+    let keys: Vec<_> = (0..20)
+        .map(|key| format!("idem:bench.plans:{key}"))
+        .collect();
+    let [one, two] = ["one", "two"].map(|value| value.into());
+    let claims = keys.iter().map(|key| store.claim(key, &one, ttl));
+    join_all(claims).await;
+    let replacements = keys.iter().map(|key| store.replace(key, &one, &two, ttl));
+    join_all(replacements).await;
+    let renewals = keys.iter().map(|key| store.replace(key, &two, &two, ttl));
+    join_all(renewals).await;
+    let exchanges = keys.iter().map(|key| store.exchange(key, &two, &one));
+    join_all(exchanges).await;
+    let refusals = keys.iter().map(|key| store.remove(key, &two));
+    join_all(refusals).await;
+    let removals = keys.iter().map(|key| store.remove(key, &one));
+    join_all(removals).await;
+}
+
+/// The outputs of all these futures, polled by one task.
+async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = Result<T, StoreError>>>) {
+    let mut waiting: Vec<_> = futures.map(Box::pin).collect();
+    poll_fn(|cx| {
+        waiting.retain_mut(|future| match future.as_mut().poll(cx) {
+            Poll::Ready(answer) => {
+                answer.expect("an answer");
+                false
+            }
+            Poll::Pending => true,
+        });
+        if waiting.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
 }
