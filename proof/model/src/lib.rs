@@ -16,6 +16,7 @@ mod settle;
 pub mod spaces;
 mod state;
 mod store;
+pub mod tokens;
 mod wait;
 
 pub use check::{Outcome, check};

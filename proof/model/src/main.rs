@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use idempotence_model::{check, spaces};
+use idempotence_model::{check, spaces, tokens};
 
 #[expect(clippy::print_stdout, reason = "the program prints a table")]
 fn main() -> ExitCode {
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     .into_iter()
     .flatten()
     .collect();
-    if std::env::args().any(|argument| argument == "--long") {
+    let is_long = std::env::args().any(|argument| argument == "--long");
+    if is_long {
         spaces.extend(spaces::long());
     }
     let threads = available_parallelism().map_or(1, usize::from);
@@ -32,9 +33,30 @@ fn main() -> ExitCode {
         holds &= outcome.broken.is_none() && outcome.missing.is_empty();
         println!("{outcome}");
     }
+    holds &= check_tokens(is_long);
     if holds {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Checks the spaces of tokens. Returns whether all rules hold.
+#[expect(clippy::print_stdout, reason = "the program prints a table")]
+fn check_tokens(is_long: bool) -> bool {
+    println!("\n| space | states | seconds | verdict |\n| --- | --- | --- | --- |");
+    for (config, rule) in tokens::spaces::wrong() {
+        println!("{}", tokens::check(config, &[rule], &[]));
+    }
+    let mut spaces = tokens::spaces::all();
+    if is_long {
+        spaces.extend(tokens::spaces::long());
+    }
+    let mut holds = true;
+    for space in spaces {
+        let outcome = tokens::check(space.config, &tokens::Rule::ALL, &space.events);
+        holds &= outcome.broken.is_none() && outcome.missing.is_empty();
+        println!("{outcome}");
+    }
+    holds
 }
