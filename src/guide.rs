@@ -11,6 +11,7 @@
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
 //! | how to do work once, in your own transaction | [`sql`](crate::sql) |
 //! | how to use tokens, counters, seen-sets, Bloom filters, order numbers and request ids | [`mechanisms`] |
+//! | how to call a guarded function from code without `async`, from smol, and from actix | [`runtimes`] |
 //! | how to test functions that have the attribute | [`testing`] |
 //! | how to change settings without compiling | [`settings`] |
 //! | how to see what happens, and how to free a stuck key | [`observability`] |
@@ -68,6 +69,10 @@ pub mod results {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../SECURITY.md")]
 pub mod security {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/runtimes.md")]
+pub mod runtimes {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/settings.md")]
