@@ -171,6 +171,9 @@ impl Call<'_> {
         if options.replay.is_some() {
             policy.extend(mixed!(.replay()));
         }
+        if options.token.is_some() {
+            policy.extend(mixed!(.token()));
+        }
         if options.give_back.is_some() {
             policy.extend(mixed!(.give_back()));
         }

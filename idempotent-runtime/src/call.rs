@@ -231,7 +231,7 @@ impl Call {
         };
         async move {
             let lease = lease?;
-            if lease.call().policy.bypassed {
+            if !lease.call().policy.is_guarded() {
                 return Ok(Held::new(lease, Guard::Bypassed));
             }
             if let Some(leader) = lease.enter() {
@@ -341,8 +341,9 @@ impl Open {
         let context = &mut self.context;
         let (shared, policy) = (&context.shared, &mut context.policy);
         let endpoint = &context.site.endpoint;
-        let times = shared.known_endpoints().enter(endpoint, policy);
         let has_token = context.token.is_some();
+        policy.token = has_token;
+        let times = shared.known_endpoints().enter(endpoint, policy);
         if has_token {
             // Without the store a token cannot be redeemed, so no body starts. A running body already has its token.
             policy.on_lease_lost = Some(policy.when_lost());

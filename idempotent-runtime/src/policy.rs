@@ -82,6 +82,10 @@ pub struct Policy {
     pub(crate) replay: bool,
     pub(crate) tx: bool,
     pub(crate) give_back: bool,
+    /// Whether the call redeems a one-time token.
+    pub(crate) token: bool,
+    /// Whether the setting `disabled` is true for the endpoint. No attribute sets it.
+    pub(crate) disabled: bool,
     /// Whether the option `when` was false in this call.
     pub(crate) bypassed: bool,
 }
@@ -101,6 +105,8 @@ impl Policy {
             replay: false,
             tx: false,
             give_back: false,
+            token: false,
+            disabled: false,
             bypassed: false,
         }
     }
@@ -168,6 +174,13 @@ impl Policy {
         self
     }
 
+    /// Notes that the call redeems a one-time token. Such a call is always guarded.
+    #[must_use]
+    pub const fn token(mut self) -> Self {
+        self.token = true;
+        self
+    }
+
     /// Makes the one-time token redeemable again if the body does not succeed.
     ///
     /// With [`OnCancel::Release`], also if the call is dropped: one token can then start the body any number of times.
@@ -179,6 +192,11 @@ impl Policy {
 }
 
 impl Policy {
+    /// Whether the call claims its key. If not, its body runs without a guard.
+    pub(crate) fn is_guarded(&self) -> bool {
+        !self.bypassed && !self.disabled
+    }
+
     /// What happens to the body when its lease is lost. If bodies start while the store is unavailable, running bodies
     /// continue by default.
     pub(crate) fn when_lost(&self) -> OnLeaseLost {

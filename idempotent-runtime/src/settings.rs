@@ -23,7 +23,8 @@ use crate::settings::table::{Layer, Table};
 
 /// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
-/// Settings change `ttl`, `lease`, `wait` and `on_store_error` of guarded functions without compiling. They are read when the
+/// Settings change `ttl`, `lease`, `wait` and `on_store_error` of guarded functions without compiling, and `disabled = true`
+/// switches their guards off. They are read when the
 /// handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
 ///
 /// ```
@@ -50,13 +51,13 @@ use crate::settings::table::{Layer, Table};
 /// ```
 ///
 /// Durations are written as in the attribute: whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`. `wait = "0s"`
-/// switches waiting off.
+/// switches waiting off. `disabled` is `true` or `false`, without quotes.
 ///
 /// # The environment
 ///
 /// | variable | is for |
 /// | --- | --- |
-/// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_WAIT`, `…_ON_STORE_ERROR` | every endpoint |
+/// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_WAIT`, `…_ON_STORE_ERROR`, `…_DISABLED` | every endpoint |
 /// | `IDEMPOTENCE__ORDERS_PAY__TTL`, … | the endpoint `orders.pay`: its name in capitals, with an underscore for every character but `A-Z 0-9` |
 ///
 /// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_PREFIX`,
@@ -86,6 +87,10 @@ use crate::settings::table::{Layer, Table};
 ///
 /// With `on_store_error = "run"` a running body continues after it has lost its lease, unless the attribute has
 /// `on_lease_lost = "stop"`. Otherwise an outage would stop the bodies that must run during it.
+///
+/// With `disabled = true` every body runs unguarded: equal calls run at the same time and again. A call that has its key when a
+/// reload sets the switch keeps its key. Calls with a one-time token stay guarded. The log has a warning at the start and at each
+/// reload, each call ends with [`EventKind::Disabled`](crate::EventKind::Disabled), and the doctor reports a problem.
 ///
 /// A setting for an unknown endpoint is a warning in the log, not an error, so that two versions of a program can share a
 /// file. See also [`settings_problems`](crate::Idempotency::settings_problems).

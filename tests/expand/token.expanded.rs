@@ -17,7 +17,8 @@ pub async fn submit(user_id: u64, form: Form) -> Result<String, Error> {
             ::idempotence::__private::Policy::new(
                     ::core::time::Duration::from_millis(600000u64),
                 )
-                .replay(),
+                .replay()
+                .token(),
             ::core::option::Option::None,
         );
         call.token(&form.token, &user_id, "orders.submit");
@@ -60,6 +61,7 @@ pub async fn pay(
                 const POLICY: ::idempotence::__private::Policy = ::idempotence::__private::Policy::new(
                         ::core::time::Duration::from_millis(86400000u64),
                     )
+                    .token()
                     .give_back();
                 ::idempotence::__private::register! {
                     "orders.pay", ::core::option::Option::Some(|| POLICY)

@@ -48,7 +48,7 @@ impl Call {
                 has_ended: false,
             };
             let call = &held.row.call;
-            if call.policy.bypassed {
+            if !call.policy.is_guarded() {
                 return Ok(held);
             }
             let began = Instant::now();
@@ -133,8 +133,8 @@ impl InTx {
         let OwnRow { call, owner, .. } = &*self.row;
         let policy = &call.policy;
         let stays = end.success || matches!(end.kept, Kept::Result(_));
-        if policy.bypassed {
-            // A bypassed call has no row.
+        if !policy.is_guarded() {
+            // The call has no row.
         } else if stays && policy.replay {
             let done = call.done_record(*owner, Moment::now(), call.times.ttl, &end.kept);
             let written = tx.replace(self.row.written(), &done);

@@ -92,7 +92,7 @@ pub enum IdempotencyOutcome {
     Stored,
     /// The handler ran, but its response is a stream or too large. Only the fact that it ran is stored.
     Tombstone,
-    /// The handler ran unguarded, because the store was unavailable and `on_store_error` is `Run`.
+    /// The handler ran unguarded: the store was unavailable and `on_store_error` is `Run`, or the setting `disabled` is true.
     Unguarded,
     /// The handler ran, but the store did not confirm in time that its response is stored, or that the key is free. The layer
     /// tries again in the background, and the event `unrecorded` reports if that fails, too.

@@ -49,6 +49,8 @@ event_kinds! {
     Executed => "executed", End, DEBUG, "the body ran, with success";
     Failed => "failed", End, DEBUG, "the body ran, without success";
     Bypassed => "bypassed", End, DEBUG, "the body ran without a key, because `when` was false";
+    /// An equal call may run at the same time, or again.
+    Disabled => "disabled", End, WARN, "the body ran unguarded, because the setting `disabled` is true";
     Replayed => "replayed", End, DEBUG, "an equal call has ended, and its result was returned";
     InProgress => "in_progress", End, DEBUG, "an equal call is running";
     /// The equal call succeeded.
@@ -187,7 +189,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_own_label() {
-        let known = "executed failed bypassed replayed in_progress done taken mismatch result_unavailable \
+        let known = "executed failed bypassed disabled replayed in_progress done taken mismatch result_unavailable \
                      token_refused store_error invalid lease_lost cancelled panicked waited overrun \
                      renewal_failed unguarded unrecorded not_kept not_withdrawn already_gone \
                      token_issued token_redeemed token_given_back token_rejected number_issued counted limit_reached \
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(of(Level::ERROR), "overrun unguarded unrecorded");
         assert_eq!(
             of(Level::WARN),
-            "store_error invalid lease_lost panicked renewal_failed not_kept not_withdrawn \
+            "disabled store_error invalid lease_lost panicked renewal_failed not_kept not_withdrawn \
              operation_failed operation_invalid"
         );
         assert_eq!(

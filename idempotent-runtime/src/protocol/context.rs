@@ -89,6 +89,7 @@ impl CallContext {
     pub(crate) fn emit_outcome(&self, success: bool) {
         self.emit_end(match success {
             _ if self.policy.bypassed => EventKind::Bypassed,
+            _ if self.policy.disabled => EventKind::Disabled,
             true => EventKind::Executed,
             false => EventKind::Failed,
         });
@@ -107,7 +108,7 @@ impl CallContext {
         outcome: &R,
         success: bool,
     ) -> BodyOutcome {
-        if self.policy.bypassed {
+        if !self.policy.is_guarded() {
             return success.into();
         }
         keep.body_outcome(outcome, success, self.shared.result_options())

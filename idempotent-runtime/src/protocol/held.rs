@@ -19,7 +19,8 @@ use crate::record::kept::Kept;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
 
-/// A call that may run its body: its claim has the key, or it runs without a claim (`on_store_error = "run"`, `when = false`).
+/// A call that may run its body: its claim has the key, or it runs without a claim (`on_store_error = "run"`, `when = false`, the
+/// setting `disabled`).
 ///
 /// # Cancellation
 ///
@@ -43,7 +44,7 @@ pub(crate) enum Guard {
     Claim,
     /// The claim, of a call whose token is not redeemed yet.
     Unredeemed,
-    /// Nothing: the option `when` was false.
+    /// Nothing: the option `when` was false, or the setting `disabled` is true.
     Bypassed,
     /// Nothing: the store is unavailable. The claim may still be stored.
     None { may_be_stored: bool },

@@ -66,6 +66,7 @@ impl EndpointInfo {
                     None => Origin::Default,
                 },
             }),
+            disabled: None,
         };
         Self::with(name, true, overrides.or(lowest), ignored)
     }
@@ -134,6 +135,11 @@ impl EndpointInfo {
         self.shown.on_store_error.as_ref()
     }
 
+    /// Whether the bodies run unguarded. `None` if no setting decides this, so that they are guarded.
+    pub fn disabled(&self) -> Option<&Setting<bool>> {
+        self.shown.disabled.as_ref()
+    }
+
     /// The settings that are ignored because they do not fit the attribute, one line for each.
     pub fn ignored(&self) -> Vec<String> {
         let line = |ignored: &IgnoredSetting| ignored.describe(&self.name);
@@ -149,6 +155,10 @@ impl fmt::Display for EndpointInfo {
         }
         f.write_str(": ")?;
         let mut joint = "";
+        if let Some(setting) = &self.shown.disabled {
+            write!(f, "disabled = {setting}")?;
+            joint = ", ";
+        }
         for (name, setting) in [
             ("ttl", &self.shown.ttl),
             ("lease", &self.shown.lease),

@@ -135,7 +135,11 @@ impl Reader<'_> {
                     Err(explain_missing_quotes(endpoint, name, inner))
                 }
                 _ if !NAMES.contains(&name) => Err(explain_unknown(name)),
-                DeValue::String(text) => overrides
+                DeValue::Boolean(value) if name == "disabled" => {
+                    let word = if *value { "true" } else { "false" };
+                    overrides.set(name, word, self.origin(key))
+                }
+                DeValue::String(text) if name != "disabled" => overrides
                     .set(name, text, self.origin(key))
                     .map_err(|what| format!("`{name}` {place}: {what}")),
                 other => Err(format!("`{name}` {place}{}", explain_type(name, other))),
@@ -188,6 +192,7 @@ fn explain_type(name: &str, value: &DeValue<'_>) -> String {
         _ if name == "on_store_error" => {
             " must be a word in quotes: write `\"refuse\"` or `\"run\"`".to_owned()
         }
+        _ if name == "disabled" => " must be `true` or `false`, without quotes".to_owned(),
         DeValue::Integer(number) if number.radix() == 10 && !number.as_str().starts_with('-') => {
             format!(": a duration needs a unit: write `\"{number}s\"`")
         }
@@ -296,7 +301,7 @@ mod tests {
             ),
             (
                 "[all]\nrelease = true",
-                "2: `release` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait` and `on_store_error`",
+                "2: `release` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait`, `on_store_error` and `disabled`",
             ),
             (
                 "[all]\nttl = 30",
@@ -324,11 +329,11 @@ mod tests {
             ),
             (
                 "[all]\nreplay_err = true",
-                "2: `replay_err` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait` and `on_store_error`",
+                "2: `replay_err` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait`, `on_store_error` and `disabled`",
             ),
             (
                 "[all]\ncrate = \"shop\"",
-                "2: `crate` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait` and `on_store_error`",
+                "2: `crate` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait`, `on_store_error` and `disabled`",
             ),
             (
                 "[all]\nttl = \"101d1000000h\"",
@@ -336,7 +341,7 @@ mod tests {
             ),
             (
                 "[all]\ncolour = true",
-                "2: unknown setting `colour`: the settings are `ttl`, `lease`, `wait` and `on_store_error`",
+                "2: unknown setting `colour`: the settings are `ttl`, `lease`, `wait`, `on_store_error` and `disabled`",
             ),
             (
                 "[all]\non_store_error = \"rum\"",

@@ -103,7 +103,7 @@ impl KnownEndpoints {
             return Err(SetupError::new(what));
         };
         let table = settings.read().map_err(|problems| setup_error(&problems))?;
-        let unknown = {
+        let (disabled, unknown) = {
             let mut state = self.write_state();
             let ignored = state.ignored_settings(&table);
             if !ignored.is_empty() {
@@ -117,9 +117,9 @@ impl KnownEndpoints {
                 called.policy = table.resolve(name).apply(called.attribute).policy;
                 called.reported = false;
             }
-            state.unknown_endpoints()
+            (state.table.disabled(), state.unknown_endpoints())
         };
-        for problem in unknown {
+        for problem in disabled.into_iter().chain(unknown) {
             tracing::warn!(target: "idempotence", "{problem}");
         }
         Ok(())
@@ -259,6 +259,11 @@ impl KnownEndpoints {
         let mut problems = state.unknown_endpoints();
         problems.extend(state.ignored_settings(&state.table));
         problems
+    }
+
+    /// The settings in force that disable the guard, a line each.
+    pub(crate) fn disabled(&self) -> Vec<String> {
+        self.read_state().table.disabled()
     }
 
     /// Watches the routes of a layer for as long as the layer lives.

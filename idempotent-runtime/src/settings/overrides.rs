@@ -1,5 +1,6 @@
 //! The settings of one endpoint or of all endpoints, and how they change the policy of an attribute.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::setting::{Origin, Setting};
@@ -7,9 +8,9 @@ use crate::error::closest::closest;
 use crate::policy::{OnStoreError, Policy, Release, duration};
 
 /// The names of the settings.
-pub(super) const NAMES: [&str; 4] = ["ttl", "lease", "wait", "on_store_error"];
+pub(super) const NAMES: [&str; 5] = ["ttl", "lease", "wait", "on_store_error", "disabled"];
 /// The names of the settings, as part of a sentence.
-pub(super) const LIST: &str = "`ttl`, `lease`, `wait` and `on_store_error`";
+pub(super) const LIST: &str = "`ttl`, `lease`, `wait`, `on_store_error` and `disabled`";
 
 /// The options of the attribute that are not settings, in the order of the attribute's list.
 const ATTRIBUTE_ONLY: [&str; 19] = [
@@ -55,6 +56,7 @@ pub(crate) struct Overrides {
     pub(crate) lease: Option<Setting<Duration>>,
     pub(crate) wait: Option<Setting<Duration>>,
     pub(crate) on_store_error: Option<Setting<OnStoreError>>,
+    pub(crate) disabled: Option<Setting<bool>>,
 }
 
 impl Overrides {
@@ -64,9 +66,15 @@ impl Overrides {
             "ttl" => &mut self.ttl,
             "lease" => &mut self.lease,
             "wait" => &mut self.wait,
-            _ => {
-                let value = read_on_store_error(value)?;
+            "on_store_error" => {
+                let words = [("refuse", OnStoreError::Refuse), ("run", OnStoreError::Run)];
+                let value = read_word(value, words)?;
                 self.on_store_error = Some(Setting { value, origin });
+                return Ok(());
+            }
+            _ => {
+                let value = read_word(value, [("true", true), ("false", false)])?;
+                self.disabled = Some(Setting { value, origin });
                 return Ok(());
             }
         };
@@ -87,6 +95,7 @@ impl Overrides {
             lease: self.lease.or(lower.lease),
             wait: self.wait.or(lower.wait),
             on_store_error: self.on_store_error.or(lower.on_store_error),
+            disabled: self.disabled.or(lower.disabled),
         }
     }
 
@@ -96,21 +105,29 @@ impl Overrides {
         policy.wait = self.wait.as_ref().map(Setting::value).or(policy.wait);
         let on_store_error = self.on_store_error.as_ref().map(Setting::value);
         policy.on_store_error = on_store_error.or(policy.on_store_error);
+        policy.disabled = self.is_disabled();
         policy
+    }
+
+    /// Whether these settings disable the guard.
+    pub(super) fn is_disabled(&self) -> bool {
+        self.disabled.as_ref().is_some_and(Setting::value)
     }
 }
 
-fn read_on_store_error(value: &str) -> Result<OnStoreError, String> {
-    match value {
-        "refuse" => Ok(OnStoreError::Refuse),
-        "run" => Ok(OnStoreError::Run),
-        other => Err(format!(
-            "`{}` is neither `refuse` nor `run`{}",
-            other.escape_debug(),
-            closest(other, ["refuse", "run"])
-                .map_or_else(String::new, |word| format!(": did you mean `{word}`?"))
-        )),
-    }
+/// Reads one of two words.
+fn read_word<T: Copy>(value: &str, words: [(&str, T); 2]) -> Result<T, String> {
+    let found = words.iter().find(|(word, _)| *word == value);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let names = words.map(|(word, _)| word);
+        let guess = closest(value, names)
+            .map_or_else(String::new, |word| format!(": did you mean `{word}`?"));
+        let [one, other] = names;
+        format!(
+            "`{}` is neither `{one}` nor `{other}`{guess}",
+            value.escape_debug()
+        )
+    })
 }
 
 /// The settings of one endpoint by its name, and of all endpoints.
@@ -133,18 +150,32 @@ pub(crate) struct Applied {
 #[derive(Debug, Clone)]
 pub(crate) struct IgnoredSetting {
     pub(crate) setting: &'static str,
-    pub(crate) value: Setting<Duration>,
+    /// The value and its origin, as text.
+    pub(crate) value: String,
+    pub(crate) origin: Origin,
     pub(crate) why: &'static str,
 }
 
 impl IgnoredSetting {
+    fn new<T>(setting: &'static str, value: &Setting<T>, why: &'static str) -> Self
+    where
+        Setting<T>: fmt::Display,
+    {
+        Self {
+            setting,
+            value: value.to_string(),
+            origin: value.origin().clone(),
+            why,
+        }
+    }
+
     pub(crate) fn describe(&self, endpoint: &str) -> String {
         let Self {
             setting,
-            value,
+            origin,
             why,
+            ..
         } = self;
-        let origin = value.origin();
         format!("{origin}: `{setting}` does not fit the endpoint `{endpoint}`: {why}")
     }
 }
@@ -171,13 +202,14 @@ impl Resolved {
             ("lease", &wanted.lease, &["ttl"]),
         ];
         let ignored = ignored.into_iter().filter_map(|(setting, value, other)| {
-            Some(IgnoredSetting {
-                setting,
-                value: value.clone().filter(|_| dropped.contains(&setting))?,
-                why: why_not(other).unwrap_or("it does not fit the other settings"),
-            })
+            let value = value.as_ref().filter(|_| dropped.contains(&setting))?;
+            let why = why_not(other).unwrap_or("it does not fit the other settings");
+            Some(IgnoredSetting::new(setting, value, why))
         });
-        let (ignored, overrides) = (ignored.collect(), without(dropped));
+        let disabled = self.named.disabled.as_ref();
+        let disabled = disabled.filter(|disabled| attribute.token && disabled.value);
+        let disabled = disabled.map(|value| IgnoredSetting::new("disabled", value, WITH_TOKEN));
+        let (ignored, overrides) = (ignored.chain(disabled).collect(), without(dropped));
         Applied {
             policy: overrides.apply_to(attribute),
             overrides,
@@ -187,6 +219,14 @@ impl Resolved {
 
     /// The settings of an endpoint with this attribute.
     fn wanted(&self, attribute: Policy) -> Overrides {
+        let mut wanted = self.wanted_with_any_token(attribute);
+        if attribute.token {
+            wanted.disabled = None;
+        }
+        wanted
+    }
+
+    fn wanted_with_any_token(&self, attribute: Policy) -> Overrides {
         match attribute.release {
             // A call with `tx` does not use the handle's store.
             _ if attribute.tx => Overrides {
@@ -207,6 +247,8 @@ impl Resolved {
         })
     }
 }
+
+const WITH_TOKEN: &str = "a call with a one-time token is always guarded, because an unguarded body would run without a token";
 
 #[cfg(test)]
 mod tests {
@@ -252,7 +294,10 @@ mod tests {
         let options: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
         let (settings, others): (Vec<&str>, Vec<&str>) =
             options.iter().partition(|option| NAMES.contains(option));
-        assert_eq!(settings.len(), NAMES.len(), "{settings:?}");
+        let is_no_option = |name: &&str| !options.contains(name);
+        let only_settings: Vec<&str> = NAMES.into_iter().filter(is_no_option).collect();
+        assert_eq!(only_settings, ["disabled"]);
+        assert_eq!(settings.len(), NAMES.len() - 1, "{settings:?}");
         assert_eq!(others, ATTRIBUTE_ONLY);
     }
 

@@ -22,7 +22,7 @@ fn text(u: &mut Unstructured<'_>, pieces: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-const IN_A_FILE: [&str; 26] = [
+const IN_A_FILE: [&str; 27] = [
     "[all]\n",
     "[endpoints.\"a.b\"]\n",
     "[endpoints]\n",
@@ -34,6 +34,7 @@ const IN_A_FILE: [&str; 26] = [
     "lease",
     "wait",
     "on_store_error",
+    "disabled",
     " = ",
     "\"30s\"\n",
     "\"refuse\"\n",
@@ -68,7 +69,7 @@ const IN_A_DURATION: [&str; 16] = [
     "é",
     "\0",
 ];
-const IN_A_NAME: [&str; 11] = [
+const IN_A_NAME: [&str; 12] = [
     "IDEMPOTENCE_",
     "_",
     "__",
@@ -76,6 +77,7 @@ const IN_A_NAME: [&str; 11] = [
     "LEASE",
     "WAIT",
     "ON_STORE_ERROR",
+    "DISABLED",
     "A_B",
     "ttl",
     "PORT",

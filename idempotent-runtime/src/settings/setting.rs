@@ -46,6 +46,12 @@ impl fmt::Display for Setting<OnStoreError> {
     }
 }
 
+impl fmt::Display for Setting<bool> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.value, self.origin)
+    }
+}
+
 /// Where the value of a setting was set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -53,6 +53,28 @@ impl Table {
         }
     }
 
+    /// A line for each setting in force that disables the guard.
+    pub(crate) fn disabled(&self) -> Vec<String> {
+        let all = self.all.disabled.iter().filter(|setting| setting.value);
+        let all = all.map(|setting| {
+            let origin = &setting.origin;
+            format!("{origin}: `disabled = true` for every endpoint: {UNGUARDED}")
+        });
+        let is_overridden = |name: &str| {
+            let named = self.in_env.get(&in_capitals(name));
+            named.is_some_and(|named| named.overrides.disabled.is_some())
+        };
+        let in_file = self.in_file.iter();
+        let in_file = in_file.filter(|(name, _)| !is_overridden(name));
+        let named = in_file.chain(&self.in_env).filter_map(|(name, named)| {
+            let setting = named.overrides.disabled.as_ref()?;
+            let origin = &setting.origin;
+            let line = || format!("{origin}: `disabled = true` for `{name}`: {UNGUARDED}");
+            setting.value.then(line)
+        });
+        all.chain(named).collect()
+    }
+
     /// A line for each endpoint that has settings but is not among the `known` endpoints.
     pub(crate) fn unknown_endpoints(&self, known: &[&str]) -> Vec<String> {
         let capitals: Vec<String> = known.iter().copied().map(in_capitals).collect();
@@ -84,6 +106,7 @@ impl Table {
     }
 }
 
+const UNGUARDED: &str = "bodies run unguarded, so equal calls run at the same time and again (calls with a one-time token stay guarded)";
 const FIRST_CALL: &str = "(a function without the option `name` becomes known with its first call)";
 
 /// Whether this is the name of a route, such as `POST /orders`, or its form in the name of a variable, `POST__ORDERS`.
@@ -136,6 +159,24 @@ mod tests {
             assert_eq!(ttl(&lines[..=last]).as_deref(), Some(*strongest));
         }
         assert_eq!(ttl(&[]), None);
+    }
+
+    #[test]
+    fn only_settings_in_force_are_listed_as_disabling_the_guard() {
+        let table = table(
+            "[all]\ndisabled = true\n[endpoints.\"orders.pay\"]\ndisabled = true\n[endpoints.a]\ndisabled = true",
+            &[
+                ("IDEMPOTENCE_DISABLED", "false"),
+                ("IDEMPOTENCE__ORDERS_PAY__DISABLED", "false"),
+                ("IDEMPOTENCE__B__DISABLED", "true"),
+            ],
+        );
+        let [a, b] = [
+            "a.toml:6: `disabled = true` for `a`",
+            "IDEMPOTENCE__B__DISABLED: `disabled = true` for `B`",
+        ]
+        .map(|line| format!("{line}: {UNGUARDED}"));
+        assert_eq!(table.disabled(), [a, b]);
     }
 
     #[test]

@@ -152,6 +152,62 @@ async fn child() {
 
 #[cfg(feature = "toml")]
 #[tokio::test]
+async fn the_handler_of_a_disabled_route_runs_for_each_request_and_the_outer_layer_sees_it() {
+    use axum::extract::Request;
+    use axum::http::StatusCode;
+    use axum::middleware::map_response;
+    use axum::response::Response;
+    use idempotent_runtime::http::{IdempotencyContext, IdempotencyOutcome};
+
+    use crate::client::{Orders, post};
+
+    let file = format!("idempotence-disabled-{}.toml", std::process::id());
+    let file = std::env::temp_dir().join(file);
+    std::fs::write(&file, "[endpoints.\"POST /orders\"]\ndisabled = true\n").unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&seen);
+    let built = Idempotency::builder(MemoryStore::new())
+        .settings(Settings::file(&file))
+        .observer(move |event: &Event<'_>| sink.lock().unwrap().push(event.kind().to_string()))
+        .build();
+    std::fs::remove_file(&file).unwrap();
+    let idempotency = built.unwrap();
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move |request: Request| async move {
+        let context = request.extensions().get::<IdempotencyContext>();
+        assert_eq!(context.unwrap().endpoint(), "POST /orders");
+        let status = match placed.place() {
+            3 => StatusCode::GATEWAY_TIMEOUT,
+            _ => StatusCode::OK,
+        };
+        (status, placed.count().to_string())
+    };
+    let app = Router::new().route("/orders", on_post(place));
+    let app = app.layer(scoped(&idempotency).require_key().build());
+    let app = app.layer(map_response(async |response: Response| {
+        let outcome = response.extensions().get::<IdempotencyOutcome>().copied();
+        let expected = match response.status() {
+            StatusCode::BAD_REQUEST => IdempotencyOutcome::Refused,
+            _ => IdempotencyOutcome::Unguarded,
+        };
+        assert_eq!(outcome, Some(expected));
+        response
+    }));
+    let service = Service::start(app).await;
+    for order in ["1", "2", "3"] {
+        let reply = service.send(keyed("/orders", "a"), "").await;
+        assert_eq!((reply.text(), reply.is_replay()), (order, false));
+    }
+    assert_eq!(*seen.lock().unwrap(), ["disabled"; 3]);
+    // What the layer asks of a client does not change, so clients need no other program.
+    let refused = service.send(post("/orders"), "").await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert_eq!(orders.count(), 3);
+}
+
+#[cfg(feature = "toml")]
+#[tokio::test]
 async fn a_setting_of_a_route_is_in_force_and_in_the_list() {
     use std::time::Duration;
 

@@ -34,6 +34,35 @@ fn without_a_file_the_environment_is_in_force() {
 }
 
 #[test]
+fn a_variable_disables_the_guard_of_one_endpoint_or_of_all() {
+    for (name, value, begin) in [
+        (
+            "IDEMPOTENCE_DISABLED",
+            "true",
+            "orders.pay: disabled = true (IDEMPOTENCE_DISABLED), ttl",
+        ),
+        (
+            "IDEMPOTENCE__ORDERS_PAY__DISABLED",
+            "false",
+            "orders.pay: disabled = false (IDEMPOTENCE__ORDERS_PAY__DISABLED), ttl",
+        ),
+        (
+            "IDEMPOTENCE_DISABLED",
+            "True",
+            "IDEMPOTENCE_DISABLED: `True` is neither `true` nor `false`: did you mean `true`?",
+        ),
+        (
+            "IDEMPOTENCE_DISABLED",
+            "1",
+            "IDEMPOTENCE_DISABLED: `1` is neither `true` nor `false`",
+        ),
+    ] {
+        let line = seen_by_a_child(&[(name, value)]);
+        assert!(line.starts_with(begin), "{line}");
+    }
+}
+
+#[test]
 fn an_unknown_variable_is_an_error() {
     let line = seen_by_a_child(&[("IDEMPOTENCE_TLL", "20m")]);
     assert_eq!(

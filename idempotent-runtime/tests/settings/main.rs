@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod calls;
+mod disabled;
 mod environment;
 mod file;
 mod listing;
